@@ -1,0 +1,100 @@
+# One command per task: `make help` lists them. Needs make and a Python of at least 3.11, nothing else.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+# The limit per test is generous, because whoever runs first also compiles. By thread: a signal waits for the kernel to
+# return, which is what a hanging kernel never does.
+PYTEST := $(BIN)/python -m pytest --timeout=600 --timeout-method=thread
+# The interpreter that .venv is made with; left empty, the first one found that is new enough.
+PYTHON ?=
+# Locks are resolved by the oldest supported Python: what it can install, the newer ones can too.
+LOCK_PYTHON ?= python3.11
+# Handed on to the command: make test ARGS="-k split -x", make bench ARGS=--help, make lock ARGS=--upgrade
+ARGS ?=
+
+# The real data sets, where they lie beside the repository; without them the tests that need them skip, and say so.
+ifndef CASTLEGUARD_DATA
+ifneq ($(wildcard ../shared/data),)
+export CASTLEGUARD_DATA := $(abspath ../shared/data)
+endif
+endif
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help setup demo test test-nojit bench lint format types imports ci clean lock
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.installed ## make the environment in .venv; the other commands do so themselves
+	@:
+
+demo: setup ## anonymise a made-up stream and show what was promised
+	@$(BIN)/castleguard demo $(ARGS)
+
+test: setup ## run the test suite, compiled
+	@$(PYTEST) $(ARGS)
+
+test-nojit: setup ## run the test suite with the kernels as plain Python
+	@NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=nojit $(PYTEST) -m "not compiled" $(ARGS)
+
+bench: setup ## measure throughput and information loss
+	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+lint: setup ## check style and layout with ruff
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+format: setup ## lay the code out, and mend what ruff can mend itself
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+types: setup ## check the types with mypy
+	@$(BIN)/mypy
+
+imports: setup ## check that imports point down only
+	@$(BIN)/lint-imports --no-logo
+
+ci: export HYPOTHESIS_PROFILE := ci
+ci: lint types imports test test-nojit demo ## everything that must pass before a change lands
+
+clean: ## remove the environment, caches and build products
+	@rm -rf $(VENV) build dist src/*.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find . -path ./.git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+lock: ## resolve requirements/ anew; ARGS=--upgrade takes newer releases
+	@$(LOCK_PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
+		{ echo "make lock needs Python 3.11, the oldest supported one: set LOCK_PYTHON=..." >&2; exit 1; }
+	@$(LOCK_PYTHON) -m venv --clear build/lock
+	@build/lock/bin/pip install --quiet pip-tools==7.6.2
+	@$(COMPILE) --output-file requirements/runtime.txt pyproject.toml
+	@$(COMPILE) --extra dev --extra plot --constraint requirements/runtime.txt --output-file requirements/dev.txt pyproject.toml
+
+# --no-emit-options keeps the settings of whoever runs it (indexes, folders of wheels) out of the files.
+COMPILE = CUSTOM_COMPILE_COMMAND="make lock" build/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe \
+	--strip-extras --no-emit-options $(ARGS)
+
+# A changed lock makes the environment anew, so that what was removed from it is gone.
+$(VENV)/.locked: requirements/dev.txt
+	@python='$(PYTHON)'; \
+	new_enough='import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))'; \
+	for candidate in $${python:-python3.13 python3.12 python3.11 python3 python}; do \
+		if $$candidate -c "$$new_enough" 2>/dev/null; then found=$$candidate; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+		echo "No Python of at least 3.11 with venv found (tried: $${python:-python3.13 python3.12 python3.11 python3 python})." >&2; \
+		echo "Install one, or name it: make setup PYTHON=/path/to/python" >&2; exit 1; \
+	fi; \
+	echo "Making $(VENV) with $$($$found --version); the first time this downloads its packages."; \
+	$$found -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.locked pyproject.toml
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@

@@ -1,0 +1,91 @@
+"""The command line: `main` finds the command, and turns whatever ends it into one clear line and an exit code.
+
+    0  done      1  failed      2  used wrongly      130  interrupted (143: terminated)
+
+One module per command. A command imports what it needs when it runs, so that `--help` answers at once.
+"""
+
+import importlib
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from types import FrameType
+
+import click
+
+from castleguard.errors import CastleguardError
+
+COMMANDS = ("anonymise", "demo")
+
+
+class Interrupted(BaseException):
+    """A signal asked to stop. Not an Exception: nothing on the way may take it for a failure and go on."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+class _LazyGroup(click.Group):
+    """Knows its commands by name and imports the module of the one that is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(importlib.import_module(f"castleguard.cli.{cmd_name}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="castleguard", message="castleguard %(version)s")
+def commands() -> None:
+    """Anonymise streams of personal records within a bounded delay."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit. `arguments` are those of the process if they are not given."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
+    try:
+        code = commands.main(args=arguments, prog_name="castleguard", standalone_mode=False)
+    except click.ClickException as exc:
+        exc.show()
+        code = exc.exit_code
+    except CastleguardError as exc:
+        code = _fail(str(exc), 1)
+    except Interrupted as exc:
+        code = _fail("interrupted; an output that was not complete has been removed", 128 + exc.number)
+    except Exception as exc:
+        code = _fail_unexpectedly(exc)
+    sys.exit(code)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Stop at the next opportunity; a second signal stops at once."""
+    signal.signal(number, signal.SIG_DFL)
+    raise Interrupted(number)
+
+
+def _fail(message: str, code: int) -> int:
+    click.echo(f"castleguard: {message}", err=True)
+    return code
+
+
+def _fail_unexpectedly(exc: Exception) -> int:
+    """A mistake of ours. The messages of other libraries may quote data, so they are shown on request only."""
+    if os.environ.get("CASTLEGUARD_DEBUG"):
+        traceback.print_exception(exc)
+    places = traceback.extract_tb(exc.__traceback__)
+    ours = [place for place in places if "castleguard" in place.filename] or list(places)
+    where = f"{os.path.basename(ours[-1].filename)}:{ours[-1].lineno}" if ours else "an unknown place"
+    return _fail(
+        f"unexpected {type(exc).__name__} at {where}; please report it "
+        "(CASTLEGUARD_DEBUG=1 shows more, and may show values of rows)",
+        1,
+    )

@@ -1,0 +1,137 @@
+"""`castleguard demo`: the whole way on a made-up stream, live, and a check of what came out of it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from castleguard.errors import OutputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from castleguard.cli.live import History
+    from castleguard.engine.policy import Castle
+    from castleguard.evaluate.structure import Verification
+    from castleguard.schema.roles import Schema
+
+BATCH_ROWS = 1000
+FLAWS = 0.001
+LINK = "record"
+
+
+@click.command(short_help="Show it on a made-up stream; needs no data.")
+@click.option("--rows", type=click.IntRange(min=1), default=300_000, show_default=True, help="Records to make up.")
+@click.option("--k", type=int, default=10, show_default=True, help="Distinct persons in every published group.")
+@click.option("--l", type=int, default=3, show_default=True, help="Distinct diagnoses in every published group.")
+@click.option(
+    "--delay", type=int, default=2000, show_default=True, help="Rows that may arrive before one has to leave."
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Another seed makes up another stream.")
+@click.option(
+    "--output",
+    "folder",
+    type=click.Path(path_type=Path),
+    default=Path("out/demo"),
+    show_default=True,
+    metavar="FOLDER",
+    help="Where to put the stream, what was published of it, and a picture.",
+)
+def demo(rows: int, k: int, l: int, delay: int, seed: int, folder: Path) -> None:
+    """Make up a year of hospital visits, anonymise it live, write it, and verify what was written."""
+    import pyarrow as pa
+
+    from castleguard.cli.progress import announce_compiling
+    from castleguard.engine.policy import Castle
+    from castleguard.testing.streams import visits, visits_schema
+
+    schema, castle = visits_schema(), Castle(k=k, l=l, delay=delay)
+    _make_folder(folder)
+    tables = list(visits(rows, seed=seed, batch_rows=BATCH_ROWS, flaws=FLAWS))
+    original = pa.concat_tables(tables)
+    _write_original(folder, original)
+    persons = len(original["patient"].unique())
+    click.echo(
+        f"{rows:,} visits of {persons:,} patients in one year, as they would arrive; k={k}, l={l}, delay={delay}"
+    )
+    announce_compiling()
+    history = _anonymise(tables, schema, castle, seed, folder / "published.csv")
+    verdict = _verify(folder / "published.csv", original, schema, castle)
+    _draw(folder, original, schema, history, verdict)
+    click.secho(str(verdict), fg="green" if verdict.ok else "red", bold=True)
+    click.echo(
+        f"\nLook at {folder}/published.csv and picture.png, or try it yourself:\n"
+        f"  castleguard anonymise {folder}/visits.csv -o {folder}/mine.parquet --schema {folder}/schema.yaml"
+        f" --k 20 --l 3 --delay 1000"
+    )
+    if not verdict.ok:
+        raise click.exceptions.Exit(1)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise OutputError(f"{folder} cannot be made: {exc.strerror}") from exc
+
+
+def _write_original(folder: Path, original: "pa.Table") -> None:
+    """The stream as a file, and its schema, so that `castleguard anonymise` can be tried on them."""
+    from castleguard.connectors.files import open_sink
+    from castleguard.testing.streams import visits_schema_text
+
+    sink = open_sink(folder / "visits.csv")
+    try:
+        sink.write(original)
+        sink.close()
+        (folder / "schema.yaml").write_text(visits_schema_text(), encoding="utf-8")
+    except OSError as exc:
+        raise OutputError(f"{folder} cannot be written: {exc.strerror}") from exc
+    finally:
+        sink.abort()
+
+
+def _anonymise(tables: "list[pa.Table]", schema: "Schema", castle: "Castle", seed: int, path: Path) -> "History":
+    """Push the stream through, show it, print the summary."""
+    from castleguard.cli.live import History, live_view
+    from castleguard.cli.summary import summary
+    from castleguard.connectors.files import open_sink
+    from castleguard.pipeline import run
+    from castleguard.stream import Anonymiser
+    from castleguard.testing.memory import MemorySource
+
+    # A few rows first: loading the compiled kernels is not part of the speed that is shown.
+    warm = Anonymiser(schema, castle, seed=seed)
+    warm.push(tables[0].slice(0, 100))
+    warm.flush()
+    stream = Anonymiser(schema, castle, seed=seed)
+    history = History(stream, sum(table.num_rows for table in tables))
+    with live_view(history) as add:
+        run(MemorySource(tables), stream, open_sink(path), progress=add)
+    click.echo("\n" + summary(stream.report(), stream.guarantee()) + "\n")
+    return history
+
+
+def _verify(path: Path, original: "pa.Table", schema: "Schema", castle: "Castle") -> "Verification":
+    """Read the file that was written, and count in it."""
+    import pyarrow.csv
+
+    from castleguard.evaluate.structure import verify
+
+    published = pyarrow.csv.read_csv(path)
+    return verify(published, original, schema, k=castle.k, l=castle.l, link=LINK)
+
+
+def _draw(folder: Path, original: "pa.Table", schema: "Schema", history: "History", verdict: "Verification") -> None:
+    """The picture, if there is something to draw with."""
+    import pyarrow.csv
+
+    from castleguard.cli.picture import draw
+
+    published = pyarrow.csv.read_csv(folder / "published.csv")
+    try:
+        draw(folder / "picture.png", original, published, schema, history.moments, verdict)
+    except ModuleNotFoundError as exc:
+        if exc.name is None or not exc.name.startswith("matplotlib"):
+            raise
+        click.echo("no picture: it needs matplotlib, pip install 'castleguard[plot]'")

@@ -1,0 +1,135 @@
+"""The picture of the demo: the loss over time, the size of the groups, and what becomes of single rows."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from castleguard.cli.live import Moment
+from castleguard.evaluate.structure import Verification, persons_per_group
+from castleguard.schema.roles import Schema
+
+INK, BLUE, ORANGE, GREY = "#22303c", "#2f6f9f", "#d9822b", "#9aa5b1"
+COLOURS = ("#2f6f9f", "#d9822b", "#4f9d69", "#b5495b", "#7a5ea8", "#8a7a3b")
+LINK = "record"
+
+
+def draw(
+    path: Path,
+    original: pa.Table,
+    published: pa.Table,
+    schema: Schema,
+    moments: Sequence[Moment],
+    verdict: Verification,
+) -> None:
+    """Write the picture. Raises ModuleNotFoundError without matplotlib."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    style = {
+        "font.size": 10,
+        "axes.edgecolor": GREY,
+        "axes.labelcolor": INK,
+        "axes.spines.right": False,
+        "axes.spines.top": False,
+        "axes.titlelocation": "left",
+        "axes.titlesize": 11,
+        "axes.titleweight": "bold",
+        "text.color": INK,
+        "xtick.color": INK,
+        "ytick.color": INK,
+    }
+    with mpl.rc_context(style):
+        figure = plt.figure(figsize=(13, 8), layout="constrained")
+        figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)
+        top, bottom = figure.subfigures(2, 1, height_ratios=(1, 1.25))
+        left, middle, right = bottom.subplots(1, 3, width_ratios=(1, 1, 1))
+        _draw_loss(top.subplots(), moments)
+        _draw_groups(left, persons_per_group(published, original, schema, link=LINK), verdict)
+        _draw_before_and_after(middle, right, original, published)
+        figure.savefig(path, dpi=130, facecolor="white")
+        plt.close(figure)
+
+
+def _draw_loss(axes: Any, moments: Sequence[Moment]) -> None:
+    """Information loss of what was published in each batch, smoothed, and the threshold that steers it."""
+    rows = np.array([moment.rows for moment in moments], dtype=np.float64)
+    losses = np.array([moment.loss for moment in moments], dtype=np.float64)
+    thresholds = np.array([moment.threshold for moment in moments], dtype=np.float64)
+    known = ~np.isnan(losses)
+    axes.plot(rows[known], losses[known], color=BLUE, alpha=0.3, linewidth=0.8)
+    axes.plot(
+        rows[known], _smooth(losses[known]), color=BLUE, linewidth=2, label="information loss of what was published"
+    )
+    axes.plot(rows, thresholds, color=ORANGE, linewidth=1.2, label="threshold for a cluster to take in a row")
+    axes.set(title="Detail lost over time (0 = nothing, 1 = everything)", xlabel="rows in")
+    axes.set_ylim(0, None)
+    axes.set_xlim(0, rows[-1] if rows.size else 1)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.legend(frameon=False, loc="lower right")
+
+
+def _smooth(values: Any, window: int = 15) -> Any:
+    """A running mean that is not drawn towards zero at its ends."""
+    kernel = np.ones(min(window, max(values.size, 1)))
+    return np.convolve(values, kernel, "same") / np.convolve(np.ones_like(values), kernel, "same")
+
+
+def _draw_groups(axes: Any, persons: Any, verdict: Verification) -> None:
+    """How many persons share a published combination."""
+    if persons.size:
+        upper = max(int(np.percentile(persons, 98)), verdict.k + 1)
+        axes.hist(np.minimum(persons, upper), bins=np.arange(-0.5, upper + 1.5), color=BLUE)
+    axes.axvline(verdict.k - 0.5, color=ORANGE, linewidth=1.5)
+    axes.annotate(
+        f"k = {verdict.k}", (verdict.k - 0.5, 0.97), xycoords=("data", "axes fraction"), xytext=(-4, 0),
+        textcoords="offset points", ha="right", va="top", color=ORANGE,
+    )  # fmt: skip
+    below = int(np.count_nonzero(persons < verdict.k))
+    title = f"{verdict.groups:,} groups, {below or 'none'} below k"
+    axes.set(title=title, xlabel="persons in the group", ylabel="groups")
+    axes.set_xlim(0, None)
+
+
+def _draw_before_and_after(before: Any, after: Any, original: pa.Table, published: pa.Table) -> None:
+    """The members of a few groups as they were, and what was published for them."""
+    from matplotlib.patches import Rectangle
+
+    members, boxes = _some_groups(original, published)
+    for (ages, distances), (left, right, low, high), colour in zip(members, boxes, COLOURS, strict=False):
+        before.scatter(ages, distances, s=18, color=colour, linewidths=0)
+        after.add_patch(Rectangle((left, low), right - left, high - low, color=colour, alpha=0.4, linewidth=1.5))
+    for axes, title in ((before, "What arrived: members of a few groups"), (after, "What was published for them")):
+        axes.set(title=title, xlabel="age", ylabel="distance in km")
+        axes.set_xlim(-3, 113)
+        axes.set_ylim(-1.5, 1.05 * max((box[3] for box in boxes), default=1.0))
+
+
+def _some_groups(original: pa.Table, published: pa.Table) -> tuple[list[tuple[Any, Any]], list[tuple[float, ...]]]:
+    """Members (ages, distances) and published box of a few groups that do not hide each other."""
+    names = ["age_min", "age_max", "distance_km_min", "distance_km_max"]
+    every_box = [name for name in published.column_names if name.endswith(("_min", "_max"))]
+    groups = published.group_by([*every_box, "district", "occupation"]).aggregate([(LINK, "list")])
+    middle = original.num_rows / 2
+    near = sorted(
+        (row for row in groups.to_pylist() if row["distance_km_max"] < 60),
+        key=lambda row: abs(row[f"{LINK}_list"][0] - middle),
+    )
+    members, boxes = [], []
+    for row in near:
+        box = tuple(float(row[name]) for name in names)
+        if len(boxes) == len(COLOURS) or any(_overlap(box, other) for other in boxes):
+            continue
+        rows = original.filter(pc.is_in(original[LINK], pa.array(row[f"{LINK}_list"])))
+        members.append((rows["age"].to_numpy(), rows["distance_km"].to_numpy()))
+        boxes.append(box)
+    return members, boxes
+
+
+def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]

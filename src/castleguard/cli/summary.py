@@ -1,0 +1,34 @@
+"""The closing summary of a run: every row is accounted for, and the promise is stated."""
+
+import math
+import textwrap
+
+from castleguard.release.report import Guarantee, Report
+
+WIDTH = 100
+
+
+def summary(report: Report, guarantee: Guarantee, *, malformed: int = 0) -> str:
+    """A few lines for a person to read. A malformed line is a row that came in and was rejected."""
+    reasons = {**report.rejected, "malformed line": malformed}
+    rejected = {reason: count for reason, count in reasons.items() if count}
+    lines = [
+        ("rows in", _count(report.rows_in + malformed), ""),
+        ("published", _count(report.published), f"{report.at_root:,} at the root" if report.at_root else ""),
+        ("suppressed", _count(report.suppressed), ""),
+        ("rejected", _count(sum(rejected.values())), ", ".join(f"{why} {n:,}" for why, n in rejected.items())),
+    ]
+    if report.pending:
+        lines.append(("pending", _count(report.pending), ""))
+    lines += [
+        ("groups", _count(report.groups), ""),
+        ("information loss", "-" if math.isnan(report.information_loss) else f"{report.information_loss:.4f}", ""),
+        ("oldest wait", _count(report.oldest_wait), "arrivals"),
+    ]
+    width = max(len(value) for _, value, _ in lines)
+    table = [f"{name:<18}{value:>{width}}  {note}".rstrip() for name, value, note in lines]
+    return "\n".join([*table, "", *textwrap.wrap(guarantee.sentence, WIDTH)])
+
+
+def _count(number: int) -> str:
+    return f"{number:,}"

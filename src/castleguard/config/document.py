@@ -1,0 +1,127 @@
+"""A YAML file as plain data, together with the line that every part of it stands in.
+
+The only place that reads YAML. An error must point at its line, and plain data does not know it; a key that is there
+twice must not silently win. Keys are always text, so `null: root` has the key "null".
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from castleguard.errors import ConfigError
+
+Place = tuple[str | int, ...]  # keys and list indices from the top of the file
+
+
+@dataclass(frozen=True)
+class Document:
+    """One file that was read."""
+
+    path: Path
+    data: object
+    lines: dict[Place, int]
+    """The line of every key, list entry and value; the top is ()."""
+
+    def line(self, place: Place) -> int:
+        """The line of a place, or of the nearest one around it."""
+        while place not in self.lines:
+            place = place[:-1]
+        return self.lines[place]
+
+    def where(self, place: Place) -> str:
+        """File and line of a place: "schema.yaml:14"."""
+        return f"{self.path}:{self.line(place)}"
+
+
+def spell(place: Place) -> str:
+    """A place as people write it.
+
+    >>> spell(("quasi_identifiers", 0, "lower"))
+    'quasi_identifiers[0].lower'
+    """
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
+    return text.removeprefix(".")
+
+
+def read_document(path: str | Path) -> Document:
+    """Read one YAML document; raises ConfigError with file and line."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as exc:
+        raise ConfigError(f"{path} cannot be read: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise ConfigError(f"{path} cannot be read: it is not UTF-8 text") from exc
+    with _translated(path):
+        loader = yaml.SafeLoader(text)
+    lines: dict[Place, int] = {}
+    try:
+        with _translated(path):
+            top = loader.get_single_node()
+        if top is None:
+            raise ConfigError(f"{path} is empty")
+        data = _Reader(path, loader, lines).read(top, ())
+    finally:
+        loader.dispose()
+    return Document(path, data, lines)
+
+
+class _Reader:
+    """Walks the nodes of one file."""
+
+    def __init__(self, path: Path, loader: yaml.SafeLoader, lines: dict[Place, int]) -> None:
+        self._path = path
+        self._loader = loader
+        self._lines = lines
+        self._open: list[yaml.Node] = []
+
+    def read(self, node: yaml.Node, place: Place) -> object:
+        line = node.start_mark.line + 1
+        self._lines.setdefault(place, line)
+        if node in self._open:
+            raise ConfigError(f"{self._path}:{self._lines[place]}  {spell(place)} contains itself")
+        self._open.append(node)
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return self._read_mapping(node, place)
+            if isinstance(node, yaml.SequenceNode):
+                return [self.read(item, (*place, index)) for index, item in enumerate(node.value)]
+            with _translated(self._path, line):
+                value: object = self._loader.construct_object(node)
+            return value
+        finally:
+            self._open.pop()
+
+    def _read_mapping(self, node: yaml.MappingNode, place: Place) -> dict[str, object]:
+        mapping: dict[str, object] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise ConfigError(f"{self._path}:{line}  a key must be plain text")
+            key = str(key_node.value)
+            inside = (*place, key)
+            if key in mapping:
+                raise ConfigError(
+                    f"{self._path}:{line}  {spell(inside)} is there twice, first in line {self._lines[inside]}"
+                )
+            self._lines[inside] = line
+            mapping[key] = self.read(value_node, inside)
+        return mapping
+
+
+@contextmanager
+def _translated(path: Path, line: int | None = None) -> Iterator[None]:
+    """Turn PyYAML's errors into ours, in one line."""
+    try:
+        yield
+    except yaml.MarkedYAMLError as exc:
+        if exc.problem_mark is not None:
+            line = exc.problem_mark.line + 1
+        raise ConfigError(f"{path}:{line or 1}  is not valid YAML: {exc.problem or exc.context}") from exc
+    except yaml.YAMLError as exc:
+        raise ConfigError(f"{path} is not valid YAML: {str(exc).splitlines()[0]}") from exc
+    except ValueError as exc:
+        raise ConfigError(f"{path}:{line or 1}  cannot be read as a value: {exc}") from exc

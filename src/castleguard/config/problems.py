@@ -1,0 +1,86 @@
+"""What is wrong with a configuration file, one line per problem: file and line, key, what it must be, what it is.
+
+Pydantic's own messages speak of Python types and union members; these speak of the file.
+"""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from castleguard.config.document import Document, Place, spell
+from castleguard.errors import ConfigError
+
+KnownKeys = Mapping[tuple[str, ...], tuple[str, ...]]  # keys of a section, by its place without list indices
+LONGEST_VALUE = 40
+
+
+class Problem(NamedTuple):
+    """Something wrong at a place; the sentence continues the place's name."""
+
+    place: Place
+    sentence: str
+
+
+def report(document: Document, problems: Iterable[Problem]) -> ConfigError:
+    """One error that lists all problems, in the order of the file."""
+    ordered = sorted(problems, key=lambda problem: document.line(problem.place))
+    return ConfigError("\n".join(f"{document.where(place)}  {_sentence(place, end)}" for place, end in ordered))
+
+
+def explain(error: ValidationError, known: KnownKeys, section: Place = ()) -> list[Problem]:
+    """The problems that pydantic found in the section of a file."""
+    return [_explain(details, known, section) for details in error.errors()]
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """What a misspelt word may have meant, or what there is to choose from."""
+    choices = list(known)
+    close = get_close_matches(word, choices, n=1)
+    return f"did you mean {close[0]}?" if close else f"known here: {', '.join(choices)}"
+
+
+def _sentence(place: Place, end: str) -> str:
+    return f"{spell(place)} {end}" if place else end
+
+
+def _explain(details: ErrorDetails, known: KnownKeys, section: Place) -> Problem:
+    # Tags of unions are part of pydantic's location, but not of the file.
+    steps = tuple(step for step in details["loc"] if not str(step).startswith("<"))
+    place = (*section, *steps)
+    match details["type"]:
+        case "missing":
+            return Problem(place, "is missing")
+        case "extra_forbidden":
+            keys = known.get(tuple(step for step in steps[:-1] if isinstance(step, str)), ())
+            return Problem(place, _unknown_key(str(steps[-1]), keys, details["loc"]))
+        case "expected":
+            sentence = details["msg"]
+        case "list_type":
+            sentence = "must be a list"
+        case "model_type" | "model_attributes_type" | "dict_type":
+            sentence = "must be a mapping"
+        case "literal_error":
+            sentence = f"must be {details['ctx']['expected']}"
+        case _:
+            sentence = f"is wrong: {details['msg']}"
+    return Problem(place, f"{sentence}, got {_shown(details['input'])}")
+
+
+def _unknown_key(key: str, keys: tuple[str, ...], location: tuple[int | str, ...]) -> str:
+    if key in keys:
+        tag = next(str(step) for step in location if str(step).startswith("<"))
+        return f"does not belong to a {tag.strip('<>')} column"
+    return f"is not a known key; {suggest(key, keys)}"
+
+
+def _shown(value: object) -> str:
+    """A value of the file, as far as it helps to find it."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict | list):
+        return f"a {'mapping' if isinstance(value, dict) else 'list'} of {len(value)}"
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + "..."

@@ -1,0 +1,107 @@
+"""A schema from YAML: the same roles as in Python, with hierarchies by path.
+
+    person: pid                       # or null: every row is a person of its own
+    quasi_identifiers:
+      - {name: age, lower: 0, upper: 100, step: 5}
+      - {name: education, hierarchy: education.csv}     # relative to this file; or a nested mapping, or a list
+    sensitive: [occupation, {name: fare, bins: [0, 10, 20]}]
+    public: [vendor]
+
+Every error names the file, the line and the key; all of them are reported at once.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from castleguard.config.document import Document, Place, read_document
+from castleguard.config.problems import Problem, explain, report
+from castleguard.config.schema_model import KNOWN_KEYS, CategoricalEntry, NumericEntry, SchemaEntry, SensitiveEntry
+from castleguard.errors import SchemaError
+from castleguard.schema.hierarchy import Hierarchy
+from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema, Sensitive
+
+
+def load_schema(path: str | Path) -> Schema:
+    """Read a schema file; raises ConfigError with one line per problem."""
+    document = read_document(path)
+    return schema_section(document, document.data)
+
+
+def schema_section(document: Document, data: object, section: Place = ()) -> Schema:
+    """The schema that stands at `section` of a document; `data` is what was read there."""
+    try:
+        entry = SchemaEntry.model_validate(data)
+    except ValidationError as exc:
+        raise report(document, explain(exc, KNOWN_KEYS, section)) from exc
+    builder = _Builder(document.path.parent, section)
+    quasi_identifiers = [builder.quasi_identifier(at, column) for at, column in enumerate(entry.quasi_identifiers)]
+    sensitive = [builder.sensitive(at, column) for at, column in enumerate(entry.sensitive)]
+    if builder.problems:
+        raise report(document, builder.problems)
+    try:
+        return Schema(
+            person=entry.person,
+            quasi_identifiers=[role for role in quasi_identifiers if role is not None],
+            sensitive=[role for role in sensitive if role is not None],
+            public=entry.public,
+        )
+    except SchemaError as exc:
+        raise report(document, [Problem(section, f"cannot work: {exc}")]) from exc
+
+
+class _Builder:
+    """Builds roles, and gathers what is wrong with them instead of stopping at the first."""
+
+    def __init__(self, folder: Path, section: Place) -> None:
+        self.problems: list[Problem] = []
+        self._folder = folder
+        self._section = section
+
+    def quasi_identifier(self, at: int, entry: NumericEntry | CategoricalEntry) -> QuasiIdentifier | None:
+        place = (*self._section, "quasi_identifiers", at)
+        if isinstance(entry, CategoricalEntry):
+            hierarchy = self._hierarchy((*place, "hierarchy"), entry.hierarchy)
+            if hierarchy is None:
+                return None
+            return Categorical(entry.name, hierarchy=hierarchy, null=entry.null, unknown=entry.unknown)
+        try:
+            return Numeric(**entry.model_dump())
+        except SchemaError as exc:
+            self.problems.append(Problem(place, f"cannot work: {exc}"))
+            return None
+
+    def sensitive(self, at: int, entry: SensitiveEntry | str) -> Sensitive | None:
+        if isinstance(entry, str):
+            return Sensitive(entry)
+        try:
+            return Sensitive(entry.name, bins=entry.bins)
+        except SchemaError as exc:
+            self.problems.append(Problem((*self._section, "sensitive", at), f"cannot work: {exc}"))
+            return None
+
+    def _hierarchy(self, place: Place, tree: str | dict[str, Any] | list[Any]) -> Hierarchy | None:
+        unclear = _unclear_labels(tree, place)
+        if unclear:
+            self.problems.extend(unclear)
+            return None
+        try:
+            if isinstance(tree, str):
+                return Hierarchy.from_csv(self._folder / tree)
+            return Hierarchy.from_mapping(tree) if isinstance(tree, dict) else Hierarchy.flat(tree)
+        except SchemaError as exc:
+            self.problems.append(Problem(place, f"cannot work: {exc}"))
+            return None
+
+
+def _unclear_labels(tree: object, place: Place) -> list[Problem]:
+    """Labels that YAML took for something else: yes, no, dates. Data is text, so they would never be found in it."""
+    if isinstance(tree, dict):
+        parts = [(key, below) for key, below in tree.items() if below is not None]  # nothing below: the key is a leaf
+        return [problem for key, below in parts for problem in _unclear_labels(below, (*place, key))]
+    if isinstance(tree, list):
+        return [problem for at, item in enumerate(tree) for problem in _unclear_labels(item, (*place, at))]
+    if isinstance(tree, bool) or not isinstance(tree, str | int | float):
+        return [Problem(place, "is not read as a label by YAML: put it in quotes")]
+    return []

@@ -1,0 +1,108 @@
+"""The schema section as it is written in YAML: its keys and their types.
+
+Only the shape is checked here. What the values mean (bounds, grids, trees, clashing names) is judged by the roles
+themselves, so that a schema from a file and one from Python obey the same rules.
+"""
+
+import datetime as dt
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, ValidatorFunctionWrapHandler
+from pydantic.functional_validators import WrapValidator
+from pydantic_core import PydanticCustomError
+
+
+def _expect(expected: str) -> WrapValidator:
+    """One sentence in place of the errors of every member of a union."""
+
+    def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return handler(value)
+        except ValidationError as exc:
+            raise PydanticCustomError("expected", "must be {expected}", {"expected": expected}) from exc
+
+    return WrapValidator(validate)
+
+
+Name = Annotated[str, Field(min_length=1), _expect("a column name (in quotes if YAML reads it as something else)")]
+Bound = Annotated[int | float | dt.datetime | dt.date, _expect("a number, a date or a timestamp")]
+Step = Annotated[int | float, _expect("a number (of days for dates, of seconds for timestamps)")]
+Tree = Annotated[str | dict[str, Any] | list[Any], _expect("a path, a nested mapping or a list of labels")]
+Answer = Literal["reject", "root"]
+
+
+class Entry(BaseModel):
+    """What every section has in common: it never changes, takes no unknown key and coerces nothing."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class NumericEntry(Entry):
+    """`{name: age, lower: 0, upper: 100, step: 5}`."""
+
+    name: Name
+    lower: Bound | None = None
+    upper: Bound | None = None
+    step: Step | None = None
+    null: Answer = "reject"
+    outside: Literal["clamp", "reject", "root"] = "clamp"
+    invalid: Answer = "reject"
+
+
+class CategoricalEntry(Entry):
+    """`{name: education, hierarchy: education.csv}`, or the tree itself as a nested mapping or a flat list."""
+
+    name: Name
+    hierarchy: Tree
+    null: Answer = "reject"
+    unknown: Answer = "reject"
+
+
+class SensitiveEntry(Entry):
+    """`{name: fare, bins: [0, 10, 20]}`."""
+
+    name: Name
+    bins: list[Bound] | None = None
+
+
+# A union is told apart by a key, not by trying its members: an error then speaks of the member that was meant.
+# The tags show up in pydantic's error locations; the brackets tell them from keys.
+def _quasi_identifier_tag(value: Any) -> str | None:
+    if not isinstance(value, dict):
+        return None
+    return "<categorical>" if "hierarchy" in value else "<numeric>"
+
+
+def _sensitive_tag(value: Any) -> str:
+    return "<entry>" if isinstance(value, dict) else "<name>"
+
+
+QuasiIdentifierEntry = Annotated[
+    Annotated[NumericEntry, Tag("<numeric>")] | Annotated[CategoricalEntry, Tag("<categorical>")],
+    Discriminator(
+        _quasi_identifier_tag,
+        custom_error_type="expected",
+        custom_error_message="must say what the column is: {name: age, lower: 0, upper: 100} or "
+        "{name: education, hierarchy: education.csv}",
+    ),
+]
+AnySensitiveEntry = Annotated[
+    Annotated[SensitiveEntry, Tag("<entry>")] | Annotated[Name, Tag("<name>")], Discriminator(_sensitive_tag)
+]
+
+
+class SchemaEntry(Entry):
+    """The whole section. `person` has no default: who counts as a person is never guessed."""
+
+    person: Name | None
+    quasi_identifiers: list[QuasiIdentifierEntry]
+    sensitive: list[AnySensitiveEntry] = []
+    public: list[Name] = []
+
+
+KNOWN_KEYS: dict[tuple[str, ...], tuple[str, ...]] = {
+    (): tuple(SchemaEntry.model_fields),
+    ("quasi_identifiers",): tuple({**NumericEntry.model_fields, **CategoricalEntry.model_fields}),
+    ("sensitive",): tuple(SensitiveEntry.model_fields),
+}
+"""The keys of every section, by its place without list indices: what a misspelt key may have meant."""

@@ -1,0 +1,56 @@
+"""Files: the ending of the name says the format."""
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+from castleguard.connectors.base import Sink, Source
+from castleguard.errors import CastleguardError, InputError, OutputError
+
+_FORMATS = {
+    ".csv": ("csv", "Csv"),
+    ".csv.gz": ("csv", "Csv"),
+    ".jsonl": ("jsonl", "Jsonl"),
+    ".jsonl.gz": ("jsonl", "Jsonl"),
+    ".ndjson": ("jsonl", "Jsonl"),
+    ".parquet": ("parquet", "Parquet"),
+    ".arrow": ("ipc", "Ipc"),
+    ".feather": ("ipc", "Ipc"),
+    ".ipc": ("ipc", "Ipc"),
+}
+
+
+def open_source(path: str | Path, columns: Sequence[str], *, batch_rows: int = 65536) -> Source:
+    """Open a file for reading its declared `columns`, in batches of at most `batch_rows` rows.
+
+    Raises InputError if it cannot be read, SchemaError if a column is missing.
+    """
+    path = Path(path)
+    kind = _class_of(path, "Source", InputError)
+    if not path.exists():
+        raise InputError(f"{path} cannot be read: there is no such file")
+    if path.is_dir():
+        raise InputError(f"{path} cannot be read: it is a folder")
+    return cast(Source, kind(path, columns, batch_rows))
+
+
+def open_sink(path: str | Path) -> Sink:
+    """Open a file for writing. It replaces an older one on `close`, and not before.
+
+    Raises OutputError if it cannot be written.
+    """
+    path = Path(path)
+    return cast(Sink, _class_of(path, "Sink", OutputError)(path))
+
+
+def _class_of(path: Path, direction: str, error: type[CastleguardError]) -> type:
+    """The class for a file name. Its module is imported here, so that one format does not load the others."""
+    name = path.name.lower()
+    # The longest ending first: .csv.gz is not .gz.
+    for ending in sorted(_FORMATS, key=len, reverse=True):
+        if name.endswith(ending):
+            module, prefix = _FORMATS[ending]
+            found = getattr(importlib.import_module(f"castleguard.connectors.{module}"), prefix + direction)
+            return cast(type, found)
+    raise error(f"{path}: the format of {path.name!r} is not known by its ending; known are {', '.join(_FORMATS)}")

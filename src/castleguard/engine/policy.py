@@ -1,0 +1,149 @@
+"""The CASTLE policy: what is promised, within which delay, and how the paper's open points are read."""
+
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from castleguard.errors import PolicyError
+from castleguard.privacy.criteria import CountedPer, Criteria
+
+Mode = Literal["strict", "paper"]
+Suppression = Literal["root", "generalise", "drop"]
+Order = Literal["shuffled", "arrival", "input"]
+Reuse = Literal["paper", "off"]
+
+_MAX_DELAY = 1 << 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How points are read that the paper leaves open. None of them touches the promise; see docs/concepts/castle.md."""
+
+    tie_break: Literal["oldest", "random"]
+    """Which of several equally good clusters."""
+    containment: Literal["generalisation", "interval"]
+    """What a published cluster contains when it is used again: all that it was published as, or its range intervals."""
+    admission: Literal["le", "lt"]
+    """Whether a cluster whose loss equals the threshold may be used again."""
+    representatives: Literal["balanced", "random"]
+    """Which row stands for a person in split^l."""
+    merge: Literal["diversity_aware", "paper"]
+    """Whether a merge that lacks only l looks for new values among equally near clusters."""
+    first_threshold: float = 0.0
+    """The threshold before anything has been published; 0 opens clusters, infinity fills one."""
+
+
+STRICT = Reading(
+    tie_break="oldest",
+    containment="generalisation",
+    admission="le",
+    representatives="balanced",
+    merge="diversity_aware",
+)
+PAPER = Reading(
+    tie_break="random",
+    containment="interval",
+    admission="lt",
+    representatives="random",
+    merge="paper",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Castle:
+    """CASTLE (Cao, Carminati, Ferrari, Tan: IEEE TDSC 8(3), 2011), `mode="strict"` repaired or `mode="paper"` as printed.
+
+    Strict keeps the promise where the paper loses it, and is the default. Paper is for science: the engine decides
+    as the paper prints, and the gate still refuses to publish what is not covered.
+    """
+
+    k: int
+    """Distinct persons per published group. No default: it is the promise."""
+    delay: int
+    """A row leaves no later than when `delay` further rows have arrived: CASTLE's delta."""
+    l: int = 1  # noqa: E741  # the papers' own name
+    """Distinct values of every sensitive column per published group."""
+    max_wait: float | None = None
+    """A row leaves no later than `max_wait` seconds after its arrival, as the clock given to push and tick has it."""
+    max_clusters: int = 50
+    """Open clusters: CASTLE's beta, CASTLEGUARD's b."""
+    loss_window: int = 100
+    """Published clusters whose mean loss is the threshold: CASTLE's mu."""
+    max_reusable: int = 1000
+    """Generalisations kept for reuse: a bound on CASTLE's Omega."""
+    reusable_age: int | None = None
+    """Arrivals after which a generalisation is not used again; None: no limit."""
+    mode: Mode = "strict"
+    reuse: Reuse = "paper"
+    """"off" merges instead: for those who fear an observer that knows when a row arrived."""
+    suppression: Suppression | None = None
+    """What happens to a row that no cluster can publish: "root" (strict), "generalise" (paper) or "drop"."""
+    order: Order | None = None
+    """Rows of one release "shuffled" (strict), by "arrival" (paper); "input": all rows in input order (Theorem 3)."""
+    l_per: CountedPer = "row"
+    reading: Reading | None = None
+    """None: STRICT or PAPER, by mode."""
+
+    def __post_init__(self) -> None:
+        self.criteria  # noqa: B018  # checks k and l
+        for name, least in (("delay", 1), ("max_clusters", 1), ("loss_window", 1), ("max_reusable", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise PolicyError(f"{name} must be a whole number of at least {least}, got {value}")
+        if self.delay + 1 < self.k:
+            raise PolicyError(
+                f"delay must be at least k - 1, got delay={self.delay} and k={self.k}: "
+                f"k persons could never be held at once"
+            )
+        if self.delay > _MAX_DELAY:
+            raise PolicyError(f"delay must be at most {_MAX_DELAY}, got {self.delay}: every pending row is kept in memory")
+        if self.max_wait is not None and not 0 < self.max_wait < float("inf"):
+            raise PolicyError(f"max_wait must be a number of seconds above 0, got {self.max_wait}")
+        if self.reusable_age is not None and self.reusable_age < 0:
+            raise PolicyError(f"reusable_age must not be negative, got {self.reusable_age}")
+        for name, allowed in (
+            ("mode", ("strict", "paper")),
+            ("reuse", ("paper", "off")),
+            ("suppression", (None, "root", "generalise", "drop")),
+            ("order", (None, "shuffled", "arrival", "input")),
+        ):
+            if getattr(self, name) not in allowed:
+                choices = " or ".join(repr(choice) for choice in allowed if choice is not None)
+                raise PolicyError(f"{name} must be {choices}, got {getattr(self, name)!r}")
+        if self.mode == "strict" and self.suppression == "generalise":
+            raise PolicyError("suppression='generalise' publishes rows alone at the root: use 'root' or mode='paper'")
+
+    @property
+    def criteria(self) -> Criteria:
+        """The promise that the gate checks."""
+        return Criteria(k=self.k, l=self.l, l_per=self.l_per)
+
+    @property
+    def strict(self) -> bool:
+        """Whether the guarantee is kept where the paper loses it."""
+        return self.mode == "strict"
+
+    @property
+    def chosen_suppression(self) -> Suppression:
+        """The suppression in force."""
+        return self.suppression or ("root" if self.strict else "generalise")
+
+    @property
+    def chosen_order(self) -> Order:
+        """The order in force."""
+        return self.order or ("shuffled" if self.strict else "arrival")
+
+    @property
+    def chosen_reading(self) -> Reading:
+        """The reading in force."""
+        return self.reading or (STRICT if self.strict else PAPER)
+
+    def fingerprint(self) -> dict[str, object]:
+        """A canonical description that JSON can hold: two policies decide alike iff theirs are equal."""
+        described = asdict(self)
+        described.update(
+            algorithm="castle",
+            suppression=self.chosen_suppression,
+            order=self.chosen_order,
+            reading=asdict(self.chosen_reading),
+        )
+        return described

@@ -1,0 +1,46 @@
+"""Every exception that castleguard raises on purpose.
+
+    CastleguardError
+    ├── SchemaError       a column declaration that cannot work, or data that does not fit it as a whole
+    ├── PolicyError       privacy parameters that cannot be promised (k below 2, l above k, ...)
+    ├── ConfigError       a configuration file that cannot be read, with file and line
+    ├── InputError        an input that cannot be read at all (a missing file, an unknown format)
+    ├── OutputError       an output that cannot be written
+    ├── UsageError        a call out of order (a clock that goes back, a push without a clock)
+    └── SnapshotError     a snapshot that is damaged, or that belongs to another schema or policy
+
+One tree, so that a caller can catch all of it by one name. Errors of third-party libraries are translated into it
+at the border, `from exc`. A message never carries a row's value: it names the column, the count and the remedy.
+"""
+
+
+class CastleguardError(Exception):
+    """The root of the tree: everything that castleguard raises on purpose."""
+
+
+class SchemaError(CastleguardError):
+    """A column declaration that cannot work, or a table that does not fit the schema as a whole."""
+
+
+class PolicyError(CastleguardError):
+    """Privacy parameters that cannot be promised."""
+
+
+class ConfigError(CastleguardError):
+    """A configuration file that cannot be read; the message starts with file and line."""
+
+
+class InputError(CastleguardError):
+    """An input that cannot be read at all. One bad row is a reject, never this."""
+
+
+class OutputError(CastleguardError):
+    """An output that cannot be written."""
+
+
+class UsageError(CastleguardError):
+    """A call out of order."""
+
+
+class SnapshotError(CastleguardError):
+    """A snapshot that is damaged, or that belongs to another schema or policy."""

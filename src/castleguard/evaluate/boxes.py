@@ -1,0 +1,105 @@
+"""What was published for each row, read back from the published columns alone: a box with one side per attribute.
+
+A number has the side [min, max]. A category has the leaf numbers under its node, so that the loss and the containment
+of both kinds are one formula.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from castleguard.errors import InputError, UsageError
+from castleguard.evaluate.values import Codes, Numbers, numbers_of, texts_of
+from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
+
+
+@dataclass(frozen=True)
+class Side:
+    """One attribute of all boxes."""
+
+    low: Numbers
+    high: Numbers
+    node: Codes
+    """The node number of a category; 0 for a number."""
+    domain: tuple[float, float]
+    """The widest possible side."""
+
+    def losses(self) -> Numbers:
+        """VInfoLoss (CASTLE 2.2): the width as a share of the domain."""
+        width = self.domain[1] - self.domain[0]
+        return (self.high - self.low) / width if width > 0 else np.zeros_like(self.low)
+
+    def contains(self, values: Numbers, rows: Codes) -> NDArray[np.bool_]:
+        """Whether each value lies inside the side of its row."""
+        inside: NDArray[np.bool_] = (self.low[rows] <= values) & (values <= self.high[rows])
+        return inside
+
+    def is_widest(self) -> NDArray[np.bool_]:
+        """Whether the side of each row is the whole domain."""
+        widest: NDArray[np.bool_] = (self.low == self.domain[0]) & (self.high == self.domain[1])
+        return widest
+
+
+def read_boxes(published: pa.Table, schema: Schema) -> tuple[Side, ...]:
+    """One side per quasi-identifier. Raises InputError if a column is missing or cannot have been published."""
+    return tuple(_side(published, role) for role in schema.quasi_identifiers)
+
+
+def group_numbers(sides: tuple[Side, ...]) -> Codes:
+    """A number for every row: rows with equal boxes, and only those, share it. Numbers run from 0 without a gap."""
+    groups: Codes = np.zeros(sides[0].low.size, dtype=np.int64)
+    for side in sides:
+        for values in (side.low, side.high, side.node):
+            _, codes = np.unique(values, return_inverse=True)
+            _, groups = np.unique(groups * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)
+    return groups
+
+
+def _side(published: pa.Table, role: QuasiIdentifier) -> Side:
+    if isinstance(role, Categorical):
+        return _category_side(published, role)
+    low, high = _bounds(published, role)
+    if np.isnan(low).any() or np.isnan(high).any():
+        raise InputError(f"published column {role.name!r} has bounds that are missing or unreadable")
+    domain = role.domain
+    if domain is None:
+        # Observed as the stream went: what was published is all that can be known about it.
+        domain = (float(low.min(initial=np.inf)), float(high.max(initial=-np.inf)))
+    return Side(low, high, np.zeros(low.size, dtype=np.int64), domain)
+
+
+def _category_side(published: pa.Table, role: Categorical) -> Side:
+    hierarchy = role.hierarchy
+    labels, codes = texts_of(_column(published, role.name))
+    node_of = {label: node for node, label in enumerate(hierarchy.labels)}
+    nodes = np.array([-1 if label is None else node_of.get(label, -1) for label in labels], dtype=np.int64)
+    if (nodes < 0).any():
+        raise InputError(f"published column {role.name!r} has a value that is no node of its hierarchy")
+    node: Codes = nodes[codes]
+    low = hierarchy.first_leaf[node].astype(np.float64)
+    high = hierarchy.last_leaf[node].astype(np.float64)
+    return Side(low, high, node, (0.0, float(len(hierarchy.leaves) - 1)))
+
+
+def _bounds(published: pa.Table, role: Numeric) -> tuple[Numbers, Numbers]:
+    """The bounds of every row, from two columns or from one column of intervals."""
+    lower, upper = f"{role.name}_min", f"{role.name}_max"
+    if lower in published.column_names or upper in published.column_names:
+        low, _ = numbers_of(_column(published, lower), role.kind)
+        high, _ = numbers_of(_column(published, upper), role.kind)
+        return low, high
+    texts, codes = texts_of(_column(published, role.name))
+    if not all(text is not None and text.startswith("[") and text.endswith("]") for text in texts):
+        raise UsageError(f'published column {role.name!r} holds no ranges: publish with numbers="bounds" or "interval"')
+    pairs = [str(text)[1:-1].partition(", ") for text in texts]
+    low, _ = numbers_of(pa.chunked_array([[pair[0] for pair in pairs]], pa.string()), role.kind)
+    high, _ = numbers_of(pa.chunked_array([[pair[2] for pair in pairs]], pa.string()), role.kind)
+    return low[codes], high[codes]
+
+
+def _column(published: pa.Table, name: str) -> pa.ChunkedArray:
+    if name not in published.column_names:
+        raise InputError(f"the published table has no column {name!r}")
+    return published.column(name)

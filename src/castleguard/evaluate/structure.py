@@ -1,0 +1,217 @@
+"""Does what was published keep the promise? Checked against the original rows, by counting.
+
+Written independently of engine and gate, with plain group-by: whoever holds the published file and the original one
+can repeat it. The result holds counts and never a value.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from castleguard.errors import InputError
+from castleguard.evaluate.boxes import Side, group_numbers, read_boxes
+from castleguard.evaluate.originals import Originals, read_originals
+from castleguard.evaluate.values import Codes, comparable, texts_of
+from castleguard.schema.roles import Numeric, Schema
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was counted. `ok` is the verdict, `sentence` says it in words."""
+
+    k: int
+    l: int
+    rows: int
+    groups: int
+    fewest_persons: int | None
+    """Distinct persons of the smallest group; None if nothing was published."""
+    fewest_values: int | None
+    """Distinct sensitive values of the least diverse group; None without a sensitive column."""
+    information_loss: float
+    violations: dict[str, int]
+    """What was found wrong, and how often. Empty if nothing was."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the promise was kept."""
+        return not self.violations
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        if not self.ok:
+            return "VIOLATED: " + "; ".join(f"{count:,} {what}" for what, count in self.violations.items())
+        if not self.rows:
+            return "verified: nothing was published"
+        diverse = f" and {self.l} values of each sensitive attribute" if self.fewest_values is not None else ""
+        return (
+            f"verified: {self.rows:,} rows in {self.groups:,} groups, each with at least {self.k} persons{diverse}; "
+            "every row was published once and lies inside what was published for it"
+        )
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def verify(
+    published: pa.Table | Sequence[pa.Table],
+    original: pa.Table,
+    schema: Schema,
+    *,
+    k: int,
+    l: int = 1,
+    link: str,
+    every_moment: bool = False,
+) -> Verification:
+    """Check a published table against its original. `link` is a public column that numbers the rows.
+
+    With `every_moment` the tables are taken as published one after the other, and every group must have its k persons
+    and l values as soon as its first table is out.
+    """
+    tables = [published] if isinstance(published, pa.Table) else list(published)
+    whole = pa.concat_tables(tables)
+    sides = read_boxes(whole, schema)
+    originals = read_originals(original, schema)
+    row = _original_rows(whole, original, link)
+    found = row >= 0
+    groups = group_numbers(sides)
+    persons, values = _counts(groups, row, originals)
+    wrong = {
+        "columns that were not declared": len(_undeclared(whole, schema)),
+        "rows that are not in the original": int(np.count_nonzero(~found)),
+        "rows published more than once": int(np.count_nonzero(found) - np.unique(row[found]).size),
+        "rows published though they had to be refused": int(np.count_nonzero(originals.refused[row[found]])),
+        f"groups with fewer than {k} persons": int(np.count_nonzero(persons < k)),
+        f"groups with fewer than {l} values of a sensitive attribute": int(np.count_nonzero(values < l)),
+        "values outside what was published for them": _outside(sides, row, originals),
+        "bounds outside the domain": _beyond(sides),
+        "sensitive or public values that changed": _changed(whole, original, row, schema),
+    }
+    if every_moment:
+        early = _first_part(groups, np.repeat(np.arange(len(tables)), [table.num_rows for table in tables]))
+        first_persons, first_values = _counts(groups[early], row[early], originals)
+        few = (first_persons < k) | (first_values < l)
+        wrong["groups that were too small at first"] = int(np.count_nonzero(few))
+    return Verification(
+        k=k,
+        l=l,
+        rows=whole.num_rows,
+        groups=persons.size,
+        fewest_persons=int(persons.min()) if persons.size else None,
+        fewest_values=int(values.min()) if persons.size and schema.sensitive else None,
+        information_loss=_mean_loss(sides),
+        violations={what: count for what, count in wrong.items() if count},
+    )
+
+
+def information_loss(published: pa.Table, schema: Schema) -> float:
+    """The mean over rows of the mean over attributes of the share of the domain that was published; NaN if empty."""
+    return _mean_loss(read_boxes(published, schema))
+
+
+def persons_per_group(published: pa.Table, original: pa.Table, schema: Schema, *, link: str) -> Codes:
+    """Distinct persons of every group of equal published quasi-identifiers."""
+    groups = group_numbers(read_boxes(published, schema))
+    return _counts(groups, _original_rows(published, original, link), read_originals(original, schema))[0]
+
+
+def _mean_loss(sides: tuple[Side, ...]) -> float:
+    losses = np.mean([side.losses() for side in sides], axis=0)
+    return float(losses.mean()) if losses.size else float("nan")
+
+
+def _original_rows(published: pa.Table, original: pa.Table, link: str) -> Codes:
+    """For every published row the number of its original row; -1 if there is none."""
+    for table, which in ((published, "published"), (original, "original")):
+        if link not in table.column_names:
+            raise InputError(f"the {which} table has no column {link!r} to link its rows by")
+    texts, codes = texts_of(original.column(link))
+    if len(texts) < original.num_rows or None in texts:
+        raise InputError(f"column {link!r} does not number the original rows: it has a value twice, or none")
+    row_of = dict(zip(texts, np.argsort(codes), strict=True))
+    labels, published_codes = texts_of(published.column(link))
+    rows = np.array([row_of.get(label, -1) for label in labels], dtype=np.int64)
+    return rows[published_codes] if rows.size else np.zeros(0, dtype=np.int64)
+
+
+def _counts(groups: Codes, row: Codes, originals: Originals) -> tuple[Codes, Codes]:
+    """Per group: distinct persons, and distinct values of its least diverse sensitive attribute (if there is one)."""
+    count = int(groups.max(initial=-1)) + 1
+    # A row that is not in the original adds nobody to its group.
+    groups, row = groups[row >= 0], row[row >= 0]
+    persons = _distinct_per_group(groups, originals.persons[row], count)
+    values = np.full(count, np.iinfo(np.int64).max, dtype=np.int64)
+    for codes in originals.sensitive:
+        values = np.minimum(values, _distinct_per_group(groups, codes[row], count))
+    return persons, values
+
+
+def _distinct_per_group(groups: Codes, codes: Codes, count: int) -> Codes:
+    _, codes = np.unique(codes, return_inverse=True)
+    many = int(codes.max(initial=0)) + 1
+    pairs = np.unique(groups * many + codes)
+    return np.bincount(pairs // many, minlength=count).astype(np.int64)
+
+
+def _first_part(groups: Codes, table: Codes) -> NDArray[np.bool_]:
+    """The rows that came out in the same table as the first row of their group."""
+    first = np.full(int(groups.max(initial=-1)) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, groups, table)
+    early: NDArray[np.bool_] = table == first[groups]
+    return early
+
+
+def _outside(sides: tuple[Side, ...], row: Codes, originals: Originals) -> int:
+    """Values that do not lie in their row's box; a row that is for the root only must have the widest box."""
+    found = np.flatnonzero(row >= 0)
+    at_root = originals.to_root[row[found]]
+    wrong = 0
+    for side, values in zip(sides, originals.values, strict=True):
+        inside = np.where(at_root, side.is_widest()[found], side.contains(values[row[found]], found))
+        wrong += int(np.count_nonzero(~inside))
+    return wrong
+
+
+def _beyond(sides: tuple[Side, ...]) -> int:
+    """Bounds that lie outside the public domain, or whose minimum lies above their maximum."""
+    return sum(
+        int(np.count_nonzero((side.low < side.domain[0]) | (side.high > side.domain[1]) | (side.low > side.high)))
+        for side in sides
+    )
+
+
+def _changed(published: pa.Table, original: pa.Table, row: Codes, schema: Schema) -> int:
+    """Sensitive and public values that are not those of the original row."""
+    found = row >= 0
+    names = [*(role.name for role in schema.sensitive), *schema.public]
+    changed = 0
+    for name in names:
+        if name not in published.column_names:
+            raise InputError(f"the published table has no column {name!r}")
+        before = original.column(name).take(pa.array(row[found]))
+        after = published.column(name).filter(pa.array(found))
+        changed += _differences(before, after)
+    return changed
+
+
+def _differences(before: pa.ChunkedArray, after: pa.ChunkedArray) -> int:
+    """How many values differ; a file of text may have changed the type of a column, and makes "" of a missing one."""
+    before_texts, before_codes = texts_of(before)
+    after_texts, after_codes = texts_of(after)
+    numbers: dict[object, int] = {}
+    left = np.array([numbers.setdefault(comparable(text), len(numbers)) for text in before_texts], dtype=np.int64)
+    right = np.array([numbers.setdefault(comparable(text), len(numbers)) for text in after_texts], dtype=np.int64)
+    return int(np.count_nonzero(left[before_codes] != right[after_codes])) if len(before) else 0
+
+
+def _undeclared(published: pa.Table, schema: Schema) -> set[str]:
+    """Published columns that nothing in the schema accounts for; the person is one of them."""
+    allowed = {*(role.name for role in schema.sensitive), *schema.public}
+    for role in schema.quasi_identifiers:
+        allowed.add(role.name)
+        if isinstance(role, Numeric):
+            allowed |= {f"{role.name}_min", f"{role.name}_max"}
+    return set(published.column_names) - allowed

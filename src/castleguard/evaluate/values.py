@@ -1,0 +1,110 @@
+"""Raw columns as plain numbers, read the slow and obvious way: each distinct value once, by Python.
+
+The decoder of the stream does the same work on whole columns with other means. That these two agree is part of what
+verification shows, so this module shares nothing with it.
+"""
+
+import datetime as dt
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.float64]  # (rows,)
+Codes = NDArray[np.int64]  # (rows,)
+
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def numbers_of(column: pa.ChunkedArray, kind: str) -> tuple[Numbers, NDArray[np.bool_]]:
+    """Every value as a number, a date in days and a timestamp in microseconds since 1970 (UTC), and which are missing.
+
+    NaN where a value is missing or cannot be read.
+    """
+    values, codes = _distinct(column)
+    readers: dict[str, Callable[[Any], float]] = {"number": _number, "date": _days, "timestamp": _microseconds}
+    known = np.array([readers[kind](value) for value in values], dtype=np.float64)
+    missing = np.array([value is None for value in values], dtype=np.bool_)
+    return known[codes], missing[codes]
+
+
+def codes_of(column: pa.ChunkedArray) -> Codes:
+    """A small number for every distinct value; all missing ones share one."""
+    return _distinct(column)[1]
+
+
+def texts_of(column: pa.ChunkedArray) -> tuple[list[str | None], Codes]:
+    """The distinct values as text, None for a missing one, and which of them each row has."""
+    values, codes = _distinct(column)
+    return [None if value is None else _text(value) for value in values], codes
+
+
+def _distinct(column: pa.ChunkedArray) -> tuple[list[Any], Codes]:
+    """The distinct values as Python objects, and which of them each row has. Blanks around a text do not count."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    encoded = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    numbers: dict[Any, int] = {}
+    raw = [_plain(value) for value in encoded.dictionary.to_pylist()]
+    merged = np.array([numbers.setdefault(value, len(numbers)) for value in raw], dtype=np.int64)
+    codes: Codes = merged[encoded.indices.to_numpy(zero_copy_only=False)] if raw else np.zeros(0, np.int64)
+    return list(numbers), codes
+
+
+def _plain(value: Any) -> Any:
+    """A text without blanks around it; None if nothing is left, or if it is NaN (which is not even equal to itself)."""
+    if isinstance(value, str):
+        return value.strip() or None
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    whole = isinstance(value, float) and value.is_integer()
+    return str(int(value)) if whole else str(value)
+
+
+def comparable(text: str | None) -> object:
+    """A text as what it may have been before a file made text of it: a number or a moment; else itself."""
+    if text is None:
+        return None
+    for read in (_number, _microseconds):
+        value = read(text)
+        if not math.isnan(value):
+            return read.__name__, value
+    return text
+
+
+def _number(value: Any) -> float:
+    if value is None or isinstance(value, bool | dt.date):
+        return np.nan
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return np.nan
+    return number if np.isfinite(number) else np.nan
+
+
+def _microseconds(value: Any) -> float:
+    if isinstance(value, str):
+        try:
+            value = dt.datetime.fromisoformat(value)
+        except ValueError:
+            return np.nan
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        value = dt.datetime(value.year, value.month, value.day)
+    if not isinstance(value, dt.datetime):
+        return np.nan
+    aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
+    return float((aware - EPOCH) // dt.timedelta(microseconds=1))
+
+
+def _days(value: Any) -> float:
+    return float(np.floor(_microseconds(value) / 86_400_000_000))

@@ -1,0 +1,133 @@
+"""best_selection (CASTLE, section 4.1): the open cluster that an arriving row enlarges least."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from castleguard.kernels.chacha import TIE, Draws, pick
+from castleguard.kernels.compile import kernel
+from castleguard.kernels.loss import Domain, value_loss
+from castleguard.kernels.state import EPS, Clusters
+
+Floats = NDArray[np.float64]
+
+
+@kernel
+def enlargements(clusters: Clusters, domain: Domain, point: Floats, gain: Floats) -> None:
+    """What each slot's loss would grow by, times the number of attributes; free slots hold a number of no meaning.
+
+    Attribute by attribute along all clusters, without a branch for numbers: this loop is where the time goes.
+    """
+    slots = gain.size
+    for slot in range(slots):
+        gain[slot] = 0.0
+    for column in range(point.size):
+        value = point[column]
+        lower = clusters.lower[column]
+        upper = clusters.upper[column]
+        if domain.numeric[column]:
+            width = domain.upper[column] - domain.lower[column]
+            scale = 1.0 / width if width > 0.0 else 0.0
+            for slot in range(slots):
+                below = lower[slot] - value
+                above = value - upper[slot]
+                beyond = below if below > above else above
+                gain[slot] += (beyond if beyond > 0.0 else 0.0) * scale
+        else:
+            for slot in range(slots):
+                low = lower[slot]
+                high = upper[slot]
+                if value < low or value > high:
+                    wide = value_loss(domain, column, min(value, low), max(value, high))
+                    gain[slot] += wide - value_loss(domain, column, low, high)
+
+
+@kernel
+def loss_with(clusters: Clusters, domain: Domain, slot: int, point: Floats) -> float:
+    """InfoLoss of the cluster after `point` has been pushed into it."""
+    total = 0.0
+    for column in range(point.size):
+        low = min(point[column], clusters.lower[column, slot])
+        high = max(point[column], clusters.upper[column, slot])
+        total += value_loss(domain, column, low, high)
+    return total / point.size
+
+
+@kernel
+def nth_oldest(clusters: Clusters, gain: Floats, number: int) -> int:
+    """The candidate (gain 0 marks one) with the number-th smallest creation number."""
+    floor = np.int64(-1)
+    best = -1
+    for _ in range(number + 1):
+        best = -1
+        for slot in range(gain.size):
+            born = clusters.born[slot]
+            if gain[slot] == 0.0 and born > floor and (best < 0 or born < clusters.born[best]):
+                best = slot
+        floor = clusters.born[best]
+    return best
+
+
+@kernel
+def smallest_of(clusters: Clusters, gain: Floats) -> int:
+    """Keep only the candidates with the fewest persons; how many are left."""
+    fewest = np.int64(-1)
+    for slot in range(gain.size):
+        if gain[slot] == 0.0 and (fewest < 0 or clusters.persons[slot] < fewest):
+            fewest = clusters.persons[slot]
+    left = 0
+    for slot in range(gain.size):
+        if gain[slot] == 0.0:
+            if clusters.persons[slot] == fewest:
+                left += 1
+            else:
+                gain[slot] = 1.0
+    return left
+
+
+@kernel
+def keep_least(clusters: Clusters, gain: Floats, slack: float) -> int:
+    """Turn gains into marks: 0 for every open cluster within `slack` of the least gain, 1 for the rest; how many 0."""
+    least = np.inf
+    for slot in range(gain.size):
+        if clusters.born[slot] >= 0 and gain[slot] < least:
+            least = gain[slot]
+    found = 0
+    for slot in range(gain.size):
+        if clusters.born[slot] >= 0 and gain[slot] <= least + slack:
+            gain[slot] = 0.0
+            found += 1
+        else:
+            gain[slot] = 1.0
+    return found
+
+
+@kernel
+def best_selection(
+    clusters: Clusters, domain: Domain, point: Floats, threshold: float, full: bool, gain: Floats
+) -> int:
+    """Mark the clusters that may take the row (gain 0); how many, 0 = open a new cluster."""
+    enlargements(clusters, domain, point, gain)
+    found = keep_least(clusters, gain, EPS * point.size)
+    fitting = 0
+    for slot in range(gain.size):
+        if gain[slot] == 0.0:
+            if loss_with(clusters, domain, slot, point) <= threshold + EPS:
+                fitting += 1
+            else:
+                gain[slot] = 2.0
+    if fitting == 0:
+        if not full:
+            return 0
+        for slot in range(gain.size):
+            if gain[slot] == 2.0:
+                gain[slot] = 0.0
+        fitting = found
+    if fitting > 1:
+        fitting = smallest_of(clusters, gain)
+    return fitting
+
+
+@kernel
+def choose(clusters: Clusters, draws: Draws, position: int, found: int, random: bool, gain: Floats) -> int:
+    """One of the marked clusters: the oldest, or any."""
+    return nth_oldest(clusters, gain, pick(draws, TIE, position, found) if random else 0)

@@ -1,0 +1,196 @@
+"""Rows entering and leaving open clusters, with bounds, person and value counts kept exact.
+
+Bounds shrink when a row leaves: a bound that belonged to a row which is no longer there would publish that row's value.
+"""
+
+import numpy as np
+
+from castleguard.kernels.compile import kernel
+from castleguard.kernels.counts import count_in, count_out
+from castleguard.kernels.state import CREATED, GONE, OPEN, PENDING, PERSONS, WAITING, Clusters, Ints, Rows, State, Tallies
+
+
+@kernel
+def new_cluster(counters: Ints, clusters: Clusters) -> int:
+    """Take a free slot; the caller has made sure there is one."""
+    slot = 0
+    while clusters.born[slot] >= 0:
+        slot += 1
+    clusters.born[slot] = counters[CREATED]
+    counters[CREATED] += 1
+    counters[OPEN] += 1
+    clusters.rows[slot] = 0
+    clusters.persons[slot] = 0
+    for column in range(clusters.values.shape[0]):
+        clusters.values[column, slot] = 0
+    clusters.first[slot] = -1
+    clusters.last[slot] = -1
+    return slot
+
+
+@kernel
+def free_cluster(counters: Ints, clusters: Clusters, slot: int) -> None:
+    """Forget an empty cluster."""
+    clusters.born[slot] = -1
+    counters[OPEN] -= 1
+    for column in range(clusters.lower.shape[0]):
+        clusters.lower[column, slot] = 0.0
+        clusters.upper[column, slot] = 0.0
+
+
+@kernel
+def tally_in(tallies: Tallies, clusters: Clusters, rows: Rows, at: int, slot: int) -> None:
+    """Count the row's person and values for its cluster."""
+    if count_in(tallies.persons, slot, rows.person[at]) == 1:
+        clusters.persons[slot] += 1
+    for column in range(rows.sensitive.shape[1]):
+        owner = slot * rows.sensitive.shape[1] + column
+        if count_in(tallies.values, owner, np.uint64(rows.sensitive[at, column])) == 1:
+            clusters.values[column, slot] += 1
+
+
+@kernel
+def tally_out(tallies: Tallies, clusters: Clusters, rows: Rows, at: int, slot: int) -> None:
+    """Uncount the row's person and values."""
+    if count_out(tallies.persons, slot, rows.person[at]) == 0:
+        clusters.persons[slot] -= 1
+    for column in range(rows.sensitive.shape[1]):
+        owner = slot * rows.sensitive.shape[1] + column
+        if count_out(tallies.values, owner, np.uint64(rows.sensitive[at, column])) == 0:
+            clusters.values[column, slot] -= 1
+
+
+@kernel
+def tally_all_in(counters: Ints, tallies: Tallies, clusters: Clusters, rows: Rows, at: int) -> None:
+    """Count a row that enters any cluster at all."""
+    slots = clusters.born.size
+    if count_in(tallies.persons, slots, rows.person[at]) == 1:
+        counters[PERSONS] += 1
+    for column in range(rows.sensitive.shape[1]):
+        owner = slots * rows.sensitive.shape[1] + column
+        if count_in(tallies.values, owner, np.uint64(rows.sensitive[at, column])) == 1:
+            tallies.distinct[column] += 1
+
+
+@kernel
+def tally_all_out(counters: Ints, tallies: Tallies, clusters: Clusters, rows: Rows, at: int) -> None:
+    """Uncount a row that leaves the clusters altogether."""
+    slots = clusters.born.size
+    if count_out(tallies.persons, slots, rows.person[at]) == 0:
+        counters[PERSONS] -= 1
+    for column in range(rows.sensitive.shape[1]):
+        owner = slots * rows.sensitive.shape[1] + column
+        if count_out(tallies.values, owner, np.uint64(rows.sensitive[at, column])) == 0:
+            tallies.distinct[column] -= 1
+
+
+@kernel
+def append_row(clusters: Clusters, rows: Rows, at: int, slot: int) -> None:
+    """Link a row behind the last member and widen the bounds to hold it."""
+    rows.cluster[at] = slot
+    rows.next[at] = -1
+    rows.previous[at] = clusters.last[slot]
+    if clusters.last[slot] >= 0:
+        rows.next[clusters.last[slot]] = at
+    else:
+        clusters.first[slot] = at
+    clusters.last[slot] = at
+    clusters.rows[slot] += 1
+    alone = clusters.rows[slot] == 1
+    for column in range(rows.quasi.shape[1]):
+        value = rows.quasi[at, column]
+        if alone or value < clusters.lower[column, slot]:
+            clusters.lower[column, slot] = value
+        if alone or value > clusters.upper[column, slot]:
+            clusters.upper[column, slot] = value
+
+
+@kernel
+def insert_row(
+    counters: Ints, clusters: Clusters, rows: Rows, tallies: Tallies, at: int, slot: int
+) -> None:
+    """Push an arriving row into a cluster."""
+    append_row(clusters, rows, at, slot)
+    tally_in(tallies, clusters, rows, at, slot)
+    tally_all_in(counters, tallies, clusters, rows, at)
+
+
+@kernel
+def _shrink(clusters: Clusters, rows: Rows, slot: int, column: int) -> None:
+    """Make one range interval minimal again."""
+    at = clusters.first[slot]
+    low = rows.quasi[at, column]
+    high = low
+    while at >= 0:
+        value = rows.quasi[at, column]
+        if value < low:
+            low = value
+        if value > high:
+            high = value
+        at = rows.next[at]
+    clusters.lower[column, slot] = low
+    clusters.upper[column, slot] = high
+
+
+@kernel
+def remove_row(state: State, at: int) -> None:
+    """Take one pending row out of its cluster, which shrinks, or vanishes with its last row."""
+    rows = state.rows
+    clusters = state.clusters
+    slot = np.int64(rows.cluster[at])
+    rows.cluster[at] = GONE
+    state.counters[PENDING] -= 1
+    if slot < 0:
+        state.counters[WAITING] -= 1
+        return
+    before = rows.previous[at]
+    after = rows.next[at]
+    if before >= 0:
+        rows.next[before] = after
+    else:
+        clusters.first[slot] = after
+    if after >= 0:
+        rows.previous[after] = before
+    else:
+        clusters.last[slot] = before
+    clusters.rows[slot] -= 1
+    tally_out(state.tallies, clusters, rows, at, slot)
+    tally_all_out(state.counters, state.tallies, clusters, rows, at)
+    if clusters.rows[slot] == 0:
+        free_cluster(state.counters, clusters, slot)
+        return
+    for column in range(rows.quasi.shape[1]):
+        value = rows.quasi[at, column]
+        if value == clusters.lower[column, slot] or value == clusters.upper[column, slot]:
+            _shrink(clusters, rows, slot, column)
+
+
+@kernel
+def absorb_cluster(state: State, into: int, other: int) -> None:
+    """Move all rows of `other` into `into`; `other` vanishes."""
+    rows = state.rows
+    clusters = state.clusters
+    at = np.int64(clusters.first[other])
+    while at >= 0:
+        after = np.int64(rows.next[at])
+        tally_out(state.tallies, clusters, rows, at, other)
+        append_row(clusters, rows, at, into)
+        tally_in(state.tallies, clusters, rows, at, into)
+        at = after
+    free_cluster(state.counters, clusters, other)
+
+
+@kernel
+def empty_cluster(state: State, slot: int) -> None:
+    """Forget a cluster whose rows have all been released."""
+    rows = state.rows
+    clusters = state.clusters
+    at = np.int64(clusters.first[slot])
+    while at >= 0:
+        after = np.int64(rows.next[at])
+        rows.cluster[at] = GONE
+        tally_out(state.tallies, clusters, rows, at, slot)
+        tally_all_out(state.counters, state.tallies, clusters, rows, at)
+        at = after
+    state.counters[PENDING] -= clusters.rows[slot]
+    free_cluster(state.counters, clusters, slot)

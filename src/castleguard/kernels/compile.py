@@ -1,0 +1,105 @@
+"""How kernels are compiled, and where the result is kept.
+
+One file for the options, because they are a promise: no fastmath (a reordered sum would make two runs disagree), the
+GIL released, numpy's error model (a division by zero is checked where it can happen, not at every division).
+
+Numba's own cache notices a changed source file, but not a changed callee in another file. So the cache folder is named
+by a hash of all kernel sources and of the versions that compiled them: an edit anywhere starts a fresh folder. Nothing
+is compiled at import; the first call of a kernel compiles it.
+"""
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import llvmlite
+import numba
+import numpy as np
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_SOURCES = Path(__file__).parent
+_MARK = "warm"
+
+
+def _digest() -> str:
+    """Name everything that compiled code depends on: sources, their place, and the versions of the compilers."""
+    digest = hashlib.sha256()
+    for part in (sys.version, np.__version__, numba.__version__, llvmlite.__version__, str(_SOURCES)):
+        digest.update(part.encode() + b"\0")
+    for source in sorted(_SOURCES.glob("*.py")):
+        digest.update(source.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _find_folder() -> Path | None:
+    """The cache folder, created private to this user; None where no such folder can be written.
+
+    A folder that others can write (a shared temporary one) is never used: the cache holds machine code.
+    """
+    chosen = os.environ.get("CASTLEGUARD_CACHE")
+    base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "castleguard"
+    folder = base / f"kernels-{_digest()}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (OSError, RuntimeError):
+        return None
+    return folder if os.access(folder, os.W_OK) else None
+
+
+JIT = not numba.config.DISABLE_JIT
+FOLDER = _find_folder() if JIT else None
+
+
+def kernel(function: _Function) -> _Function:
+    """Compile `function` on its first call, and keep the result for the next process.
+
+    It must not allocate: without numba's reference counts a call that passes the whole state costs a tenth.
+    """
+    return _compile(function, allocates=False)
+
+
+def allocating_kernel(function: _Function) -> _Function:
+    """The same for a function that makes arrays. A `kernel` may call it as long as it returns none of them."""
+    return _compile(function, allocates=True)
+
+
+def _compile(function: _Function, *, allocates: bool) -> _Function:
+    if not JIT:
+        # Hashes and ciphers wrap around on purpose; compiled code does so silently, numpy scalars would warn.
+        return cast(_Function, np.errstate(over="ignore")(function))
+    # The folder is set for this decoration only: other users of numba in this process keep their own.
+    previous = numba.config.CACHE_DIR
+    try:
+        if FOLDER is not None:
+            numba.config.CACHE_DIR = str(FOLDER)
+        options = {"cache": FOLDER is not None, "nogil": True, "fastmath": False, "error_model": "numpy"}
+        import os as _o, inspect as _i
+        names=set(_i.signature(function).parameters)
+        ex=_o.environ.get('CG_EXP','')
+        entry={'walk','flush','expire_waiting','skip_gone','hash_strings','hash_integers'}
+        if 'w' in ex and function.__name__ not in entry:
+            options.update(no_cpython_wrapper=True,no_cfunc_wrapper=True)
+        if 'i' in ex and function.__name__ not in entry and names & {'state','work'} and not allocates:
+            options.update(inline='always')
+        compiled = numba.njit(**options, _nrt=allocates)(function)
+    finally:
+        numba.config.CACHE_DIR = previous
+    return cast(_Function, compiled)
+
+
+def is_warm() -> bool:
+    """Whether the kernels need no compiling: they were compiled before on this machine, or run as plain Python."""
+    return not JIT or (FOLDER is not None and (FOLDER / _MARK).exists())
+
+
+def mark_warm() -> None:
+    """Remember that the kernels have been compiled and cached."""
+    if JIT and FOLDER is not None:
+        try:
+            (FOLDER / _MARK).touch()
+        except OSError:  # a full disk must not stop a stream: the next start merely announces a compile again
+            return

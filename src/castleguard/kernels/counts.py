@@ -1,0 +1,88 @@
+"""Counting hash tables: how many rows of a cluster belong to a person, or carry a value.
+
+One open-addressing table counts for many owners at once: an entry is (owner, key) -> count, so the number of distinct
+persons of a cluster changes by one exactly when a count leaves or reaches zero. Nothing is ever recounted. Keys are
+compared in full: two persons share an entry only if their 64-bit hashes are equal.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from castleguard.kernels.compile import kernel
+
+Table = NDArray[np.uint64]  # (capacity, 2): key, then owner in the upper and count in the lower half; count 0 = free
+
+
+def new_table(entries: int) -> Table:
+    """A table that takes `entries` entries at a load of at most one half."""
+    return np.zeros((1 << max(4, (2 * entries - 1).bit_length()), 2), dtype=np.uint64)
+
+
+@kernel
+def _home(table: Table, owner: int, key: np.uint64) -> int:
+    """Where an entry would like to stand."""
+    mixed = (key ^ (np.uint64(owner) * np.uint64(0x9E3779B97F4A7C15))) * np.uint64(0xFF51AFD7ED558CCD)
+    mixed = mixed ^ (mixed >> np.uint64(32))
+    return np.int64(mixed & np.uint64(table.shape[0] - 1))
+
+
+@kernel
+def count_in(table: Table, owner: int, key: np.uint64) -> int:
+    """Add one; the new count (1 = the key is new to this owner)."""
+    mask = table.shape[0] - 1
+    at = _home(table, owner, key)
+    while True:
+        entry = table[at, 1]
+        count = np.int64(entry & np.uint64(0xFFFFFFFF))
+        if count == 0:
+            table[at, 0] = key
+            table[at, 1] = (np.uint64(owner) << np.uint64(32)) | np.uint64(1)
+            return 1
+        if table[at, 0] == key and np.int64(entry >> np.uint64(32)) == owner:
+            table[at, 1] = entry + np.uint64(1)
+            return count + 1
+        at = (at + 1) & mask
+
+
+@kernel
+def count_of(table: Table, owner: int, key: np.uint64) -> int:
+    """The count, 0 if the owner does not know the key."""
+    mask = table.shape[0] - 1
+    at = _home(table, owner, key)
+    while True:
+        entry = table[at, 1]
+        count = np.int64(entry & np.uint64(0xFFFFFFFF))
+        if count == 0:
+            return 0
+        if table[at, 0] == key and np.int64(entry >> np.uint64(32)) == owner:
+            return count
+        at = (at + 1) & mask
+
+
+@kernel
+def count_out(table: Table, owner: int, key: np.uint64) -> int:
+    """Take one away; the new count (0 = the owner no longer has the key). The entry must exist."""
+    mask = table.shape[0] - 1
+    at = _home(table, owner, key)
+    while table[at, 0] != key or np.int64(table[at, 1] >> np.uint64(32)) != owner:
+        at = (at + 1) & mask
+    left = np.int64(table[at, 1] & np.uint64(0xFFFFFFFF)) - 1
+    if left > 0:
+        table[at, 1] = table[at, 1] - np.uint64(1)
+        return left
+    # Close the gap, so that no entry is hidden behind a hole: move back whatever may stand here.
+    hole = at
+    probe = at
+    while True:
+        probe = (probe + 1) & mask
+        entry = table[probe, 1]
+        if np.int64(entry & np.uint64(0xFFFFFFFF)) == 0:
+            break
+        home = _home(table, np.int64(entry >> np.uint64(32)), table[probe, 0])
+        if ((probe - home) & mask) >= ((probe - hole) & mask):
+            table[hole, 0] = table[probe, 0]
+            table[hole, 1] = entry
+            hole = probe
+    table[hole, 0] = np.uint64(0)
+    table[hole, 1] = np.uint64(0)
+    return 0

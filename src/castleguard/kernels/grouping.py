@@ -1,0 +1,154 @@
+"""Numbering keys in order of first appearance, chaining rows into buckets, choosing the nearest: what splits are built on."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from castleguard.kernels.compile import kernel
+from castleguard.kernels.counts import Table, count_in
+from castleguard.kernels.state import Buckets, Ints, Nearest, Sieve
+
+
+@kernel
+def number_keys(sieve: Sieve, keys: NDArray[np.uint64], count: int, numbers: Ints) -> int:
+    """Give equal keys equal numbers, 0, 1, ... in order of first appearance; how many numbers there are."""
+    capacity = 16
+    while capacity < 2 * count:
+        capacity *= 2
+    mask = capacity - 1
+    for at in range(capacity):
+        sieve.number[at] = -1
+    found = 0
+    for row in range(count):
+        key = keys[row]
+        mixed = (key ^ (key >> np.uint64(29))) * np.uint64(0xFF51AFD7ED558CCD)
+        at = np.int64((mixed >> np.uint64(32)) & np.uint64(mask))
+        while sieve.number[at] >= 0 and sieve.known[at] != key:
+            at = (at + 1) & mask
+        if sieve.number[at] < 0:
+            sieve.known[at] = key
+            sieve.number[at] = found
+            found += 1
+        numbers[row] = sieve.number[at]
+    return found
+
+
+@kernel
+def chain_buckets(buckets: Buckets, numbers: Ints, count: int, found: int) -> None:
+    """Chain the first `count` rows by their bucket numbers; all `found` buckets are live."""
+    for bucket in range(found):
+        buckets.head[bucket] = -1
+        buckets.size[bucket] = 0
+        buckets.live[bucket] = bucket
+    for row in range(count - 1, -1, -1):
+        bucket = numbers[row]
+        buckets.chain[row] = buckets.head[bucket]
+        buckets.head[bucket] = row
+        buckets.size[bucket] += 1
+
+
+@kernel
+def row_in_bucket(buckets: Buckets, bucket: int, number: int) -> int:
+    """The number-th row of a bucket."""
+    row = buckets.head[bucket]
+    for _ in range(number):
+        row = buckets.chain[row]
+    return row
+
+
+@kernel
+def take_out(buckets: Buckets, bucket: int, row: int) -> None:
+    """Take a row out of its bucket."""
+    if buckets.head[bucket] == row:
+        buckets.head[bucket] = buckets.chain[row]
+    else:
+        at = buckets.head[bucket]
+        while buckets.chain[at] != row:
+            at = buckets.chain[at]
+        buckets.chain[at] = buckets.chain[row]
+    buckets.size[bucket] -= 1
+
+
+@kernel
+def drop_empty(buckets: Buckets, count: int) -> int:
+    """Forget empty buckets, keeping the order of the others; how many are left."""
+    left = 0
+    for at in range(count):
+        if buckets.size[buckets.live[at]] > 0:
+            buckets.live[left] = buckets.live[at]
+            left += 1
+    return left
+
+
+@kernel
+def _is_worse(nearest: Nearest, one: int, other: int) -> bool:
+    """Farther away; of equals the later one."""
+    far = nearest.far
+    return far[one] > far[other] or (far[one] == far[other] and one > other)
+
+
+@kernel
+def offer(nearest: Nearest, filled: int, limit: int, candidate: int) -> int:
+    """Consider a candidate, in order; how many of at most `limit` are held now. Earlier ones win over equals."""
+    heap = nearest.heap
+    if filled < limit:
+        at = filled
+        heap[at] = candidate
+        while at > 0:
+            above = (at - 1) // 2
+            if not _is_worse(nearest, heap[at], heap[above]):
+                break
+            heap[at], heap[above] = heap[above], heap[at]
+            at = above
+        return filled + 1
+    if limit == 0 or nearest.far[candidate] >= nearest.far[heap[0]]:
+        return filled
+    heap[0] = candidate
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= filled:
+            return filled
+        if child + 1 < filled and _is_worse(nearest, heap[child + 1], heap[child]):
+            child += 1
+        if not _is_worse(nearest, heap[child], heap[at]):
+            return filled
+        heap[at], heap[child] = heap[child], heap[at]
+        at = child
+
+
+@kernel
+def sort_by_part(part: Ints, count: int, parts: int, start: Ints, sorted_rows: Ints) -> None:
+    """Rows by part, in order within each; part p is sorted_rows[start[p]:start[p + 1]]."""
+    for number in range(parts + 1):
+        start[number] = 0
+    for row in range(count):
+        start[part[row] + 1] += 1
+    for number in range(parts):
+        start[number + 1] += start[number]
+    for row in range(count):
+        number = part[row]
+        sorted_rows[start[number]] = row
+        start[number] += 1
+    for number in range(parts, 0, -1):
+        start[number] = start[number - 1]
+    start[0] = 0
+
+
+@kernel
+def fewest_per_part(table: Table, part: Ints, keys: Ints, count: int, parts: int, tally: Ints) -> int:
+    """The least number of different keys that any part holds."""
+    capacity = 16
+    while capacity < 2 * count:
+        capacity *= 2
+    used = table[:capacity]
+    for at in range(capacity):
+        used[at, 1] = np.uint64(0)
+    for number in range(parts):
+        tally[number] = 0
+    for row in range(count):
+        if count_in(used, part[row], np.uint64(keys[row])) == 1:
+            tally[part[row]] += 1
+    fewest = tally[0]
+    for number in range(1, parts):
+        fewest = min(fewest, tally[number])
+    return fewest

@@ -1,0 +1,88 @@
+"""l-diversity counted per person: no person stands for two of the l values.
+
+Where one person has several rows, that person alone could supply all l values, and everybody who knows that the group
+is about this person would learn them. A maximum matching of persons to distinct values rules that out.
+"""
+
+import numpy as np
+
+from castleguard.kernels.compile import allocating_kernel
+from castleguard.kernels.grouping import number_keys
+from castleguard.kernels.state import Ints, Rows, Sieve
+
+
+@allocating_kernel
+def enough_matched(persons: Ints, values: Ints, value_count: int, wanted: int) -> bool:
+    """Whether `wanted` persons can each be given a value of their own rows, all values different.
+
+    Augmenting paths, breadth first from one value at a time.
+    """
+    person_count = 0
+    for row in range(persons.size):
+        person_count = max(person_count, persons[row] + 1)
+    start = np.zeros(value_count + 1, dtype=np.int64)
+    for row in range(values.size):
+        start[values[row] + 1] += 1
+    for value in range(value_count):
+        start[value + 1] += start[value]
+    fill = start.copy()
+    edge = np.empty(values.size, dtype=np.int64)
+    for row in range(values.size):
+        edge[fill[values[row]]] = persons[row]
+        fill[values[row]] += 1
+    holder = np.full(person_count, -1, dtype=np.int64)  # the value that a person stands for
+    seen = np.full(person_count, -1, dtype=np.int64)  # the search that reached the person
+    via = np.empty(person_count, dtype=np.int64)  # the value from which it was reached
+    taken = np.full(value_count, -1, dtype=np.int64)  # the person that stands for a value
+    queue = np.empty(value_count, dtype=np.int64)
+    matched = 0
+    for first in range(value_count):
+        if matched >= wanted:
+            break
+        queue[0] = first
+        head = 0
+        tail = 1
+        free = -1
+        while head < tail and free < 0:
+            value = queue[head]
+            head += 1
+            for at in range(start[value], start[value + 1]):
+                person = edge[at]
+                if seen[person] == first:
+                    continue
+                seen[person] = first
+                via[person] = value
+                if holder[person] < 0:
+                    free = person
+                    break
+                queue[tail] = holder[person]
+                tail += 1
+        while free >= 0:
+            value = via[free]
+            previous = taken[value]
+            taken[value] = free
+            holder[free] = value
+            free = previous
+            if value == first:
+                matched += 1
+                break
+    return matched >= wanted
+
+
+@allocating_kernel
+def persons_stand_apart(sieve: Sieve, rows: Rows, slots: Ints, wanted: int) -> bool:
+    """Whether in every sensitive column `wanted` different persons can stand for `wanted` different values."""
+    count = slots.size
+    keys = np.empty(count, dtype=np.uint64)
+    persons = np.empty(count, dtype=np.int64)
+    values = np.empty(count, dtype=np.int64)
+    for at in range(count):
+        keys[at] = rows.person[slots[at]]
+    number_keys(sieve, keys, count, persons)
+    for column in range(rows.sensitive.shape[1]):
+        for at in range(count):
+            keys[at] = np.uint64(rows.sensitive[slots[at], column])
+        found = number_keys(sieve, keys, count, values)
+        if not enough_matched(persons, values, found, wanted):
+            return False
+    return True

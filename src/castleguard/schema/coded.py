@@ -1,0 +1,80 @@
+"""Coded rows: the values that travel between the stages of the stream.
+
+After decoding, no stage sees a raw quasi-identifier or a raw person again: a number is a float64, a category is its
+leaf number, a person is a 64-bit keyed hash. Plain tuples of arrays, so that kernels take them without conversion.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Quasi = NDArray[np.float64]  # (rows, columns), C-contiguous; a category is its leaf number
+Persons = NDArray[np.uint64]  # (rows,) keyed hash of the person
+SensitiveCodes = NDArray[np.int64]  # (rows, sensitive columns) bin number or keyed hash
+
+REASONS: tuple[str, ...] = ("null", "invalid", "outside", "unknown")
+"""Why a value was refused: missing, not readable as a number, outside the domain, not a leaf of the hierarchy."""
+
+
+class CodedRows(NamedTuple):
+    """Rows as the randomiser, the engine and the gate see them. All four arrays have the same length."""
+
+    quasi: Quasi
+    person: Persons
+    sensitive: SensitiveCodes
+    to_root: NDArray[np.bool_]
+    """(rows,) the row may only be published at the root; its quasi values mean nothing (they are 0)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rejects:
+    """The rows of a batch that were refused, each with the first column that refused it. Never a value."""
+
+    index: NDArray[np.int64]
+    """Row number in the batch, ascending."""
+    reason: NDArray[np.int8]
+    """Index into `REASONS`."""
+    column: NDArray[np.int16]
+    """Index into the schema's quasi-identifiers."""
+    counts: dict[str, int]
+    """Rejects per column and reason, keyed "age: outside"; only what occurred, in schema order."""
+
+
+class Decoded(NamedTuple):
+    """One batch after decoding: every input row is in `rows` or in `rejected`, never in both."""
+
+    rows: CodedRows
+    """The accepted rows, in input order."""
+    payload: pa.Table
+    """The accepted rows' sensitive, then public columns: raw values, original types."""
+    rejected: Rejects
+
+
+class Decisions(NamedTuple):
+    """What an engine has decided, in order of release. Nothing here is published before the gate has seen it."""
+
+    position: NDArray[np.int64]
+    """(rows,) the arrival number of each row that leaves."""
+    group: NDArray[np.int32]
+    """(rows,) its group, an index into the arrays below."""
+    lower: NDArray[np.float64]
+    """(groups, columns) the published box: numbers, or the first leaf of the published node."""
+    upper: NDArray[np.float64]
+    """(groups, columns) the same for the upper bound, or the last leaf."""
+    loss: NDArray[np.float64]
+    """(groups,) information loss of the box."""
+    kind: NDArray[np.int8]
+    """(groups,) NEW, REUSED or ROOT."""
+    kept: NDArray[np.bool_]
+    """(groups,) the engine may use the box again later."""
+    event: NDArray[np.int64]
+    """(groups,) the row whose turn it was: groups of one event leave together."""
+    dropped: NDArray[np.int64]
+    """(drops,) the arrival numbers of rows that leave without being published."""
+
+
+NEW, REUSED, ROOT = 0, 1, 2
+"""Kinds of groups: a cluster published for the first time, a published box used again, the box of everything."""

@@ -1,0 +1,189 @@
+"""From a batch of any origin to coded rows: the first stage of the stream.
+
+A bad value is answered as its column's role says: the row is refused and counted, or it may only be published at the
+root. It never stops the stream and never disappears silently. Nothing here runs once per row in Python.
+"""
+
+from difflib import get_close_matches
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from castleguard.errors import SchemaError
+from castleguard.schema.categories import read_leaves
+from castleguard.schema.coded import REASONS, CodedRows, Decoded, Rejects, SensitiveCodes
+from castleguard.schema.column import FINE, Column, Distinct, distinct, null_mask
+from castleguard.schema.identities import hash_identities
+from castleguard.schema.numbers import check_domain, read_numbers
+from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema, Sensitive
+
+MISSING_BIN = -1  # the code of a value that is missing or no number, in a sensitive column with bins
+
+
+class Decoder:
+    """Decodes one stream. The same rows give the same codes however they are batched and typed.
+
+    `key` keys the hashes of persons and sensitive values; codes of different keys must not be mixed.
+    `strict` refuses a numeric quasi-identifier without a domain.
+    `needs_bins` says that diversity is promised: a sensitive column of floats is then refused if it has no bins.
+    """
+
+    counter: int
+    """Where `person=None` has got to: the number that the next accepted row gets as its person."""
+
+    def __init__(
+        self, schema: Schema, *, key: NDArray[np.uint64], strict: bool = True, needs_bins: bool = False
+    ) -> None:
+        self._schema = schema
+        self._key = np.array(key, dtype=np.uint64)
+        self._needs_bins = strict and needs_bins
+        self._leaves = {
+            role.name: pa.array(role.hierarchy.leaves, pa.large_string())
+            for role in schema.quasi_identifiers
+            if isinstance(role, Categorical)
+        }
+        self.counter = 0
+        for role in schema.quasi_identifiers:
+            if strict and isinstance(role, Numeric) and role.domain is None:
+                raise SchemaError(
+                    f"column {role.name!r} needs lower and upper (or a hierarchy, if it holds categories): "
+                    'a domain that is observed would publish the extreme rows; only mode="paper" accepts that'
+                )
+
+    def decode(self, table: pa.Table) -> Decoded:
+        """Code the rows that can be used, name the ones that cannot. Columns that are not declared are ignored."""
+        _check_columns(self._schema.columns, table.column_names)
+        quasi, verdict = self._read_quasi(table)
+        rows = CodedRows(quasi, self._read_person(table), self._read_sensitive(table), verdict.to_root)
+        payload = table.select([*(role.name for role in self._schema.sensitive), *self._schema.public])
+        accepted = np.flatnonzero(verdict.column < 0)
+        if len(accepted) < table.num_rows:
+            rows = CodedRows(quasi[accepted], rows.person[accepted], rows.sensitive[accepted], rows.to_root[accepted])
+            # A table without columns still has a length, but take would lose it.
+            payload = payload.take(pa.array(accepted)) if payload.num_columns else payload.slice(0, len(accepted))
+        if self._schema.person is None:
+            # Counted last: a batch that fails on the way uses up no numbers.
+            first, self.counter = self.counter, self.counter + len(accepted)
+            rows = rows._replace(person=np.arange(first, self.counter, dtype=np.uint64))
+        rows.quasi[rows.to_root] = 0.0
+        return Decoded(rows, payload, verdict.rejects(self._schema))
+
+    def _read_quasi(self, table: pa.Table) -> "tuple[NDArray[np.float64], _Verdict]":
+        roles = self._schema.quasi_identifiers
+        quasi = np.empty((table.num_rows, len(roles)), dtype=np.float64)
+        verdict = _Verdict(table.num_rows)
+        for at, role in enumerate(roles):
+            column = self._read_role(_values(table, role.name), role)
+            quasi[:, at] = column.values
+            verdict.add(at, role, column.problem)
+        return quasi, verdict
+
+    def _read_role(self, found: Distinct, role: QuasiIdentifier) -> Column:
+        if isinstance(role, Categorical):
+            column = read_leaves(found.values, self._leaves[role.name])
+        else:
+            column = read_numbers(found.values, role.kind)
+            if role.domain is not None:
+                column = check_domain(column, role.domain, clamp=role.outside == "clamp")
+        return Column(found.spread(column.values), found.spread(column.problem))
+
+    def _read_person(self, table: pa.Table) -> NDArray[np.uint64]:
+        if self._schema.person is None:
+            return np.zeros(table.num_rows, dtype=np.uint64)
+        return self._hash(_values(table, self._schema.person), self._schema.person)
+
+    def _read_sensitive(self, table: pa.Table) -> SensitiveCodes:
+        roles = self._schema.sensitive
+        codes = np.empty((table.num_rows, len(roles)), dtype=np.int64)
+        for at, role in enumerate(roles):
+            found = _values(table, role.name)
+            if self._needs_bins and role.bins is None:
+                _check_countable(role, found.values)
+            codes[:, at] = self._hash(found, role.name).view(np.int64) if role.bins is None else _bin(found, role)
+        return codes
+
+    def _hash(self, found: Distinct, name: str) -> NDArray[np.uint64]:
+        try:
+            hashes = hash_identities(found.values, self._key)
+        except SchemaError as exc:
+            raise SchemaError(f"column {name!r}: {exc}") from exc
+        return found.spread(hashes)
+
+
+class _Verdict:
+    """What becomes of each row, column by column: a reject by any column wins over the root."""
+
+    def __init__(self, rows: int) -> None:
+        self.to_root = np.zeros(rows, dtype=np.bool_)
+        self.column = np.full(rows, -1, dtype=np.int16)  # the first column that refused the row
+        self.reason = np.full(rows, FINE, dtype=np.int8)
+
+    def add(self, at: int, role: QuasiIdentifier, problem: NDArray[np.int8]) -> None:
+        if not np.any(problem != FINE):
+            return
+        answers = _answers(role)
+        # FINE is -1, so it reads the last entry: no answer.
+        refused = np.array([*(answers.get(reason) == "reject" for reason in REASONS), False])[problem]
+        rooted = np.array([*(answers.get(reason) == "root" for reason in REASONS), False])[problem]
+        self.to_root |= rooted
+        first = refused & (self.column < 0)
+        self.column[first] = at
+        self.reason[first] = problem[first]
+
+    def rejects(self, schema: Schema) -> Rejects:
+        index = np.flatnonzero(self.column >= 0)
+        column, reason = self.column[index], self.reason[index]
+        cases = column.astype(np.int64) * len(REASONS) + reason
+        counts = {
+            f"{schema.quasi_identifiers[case // len(REASONS)].name}: {REASONS[case % len(REASONS)]}": int(count)
+            for case, count in zip(*np.unique(cases, return_counts=True), strict=True)
+        }
+        return Rejects(index, reason, column, counts)
+
+
+def _answers(role: QuasiIdentifier) -> dict[str, str]:
+    """What the role answers to each reason."""
+    if isinstance(role, Categorical):
+        return {"null": role.null, "unknown": role.unknown}
+    return {"null": role.null, "invalid": role.invalid, "outside": role.outside}
+
+
+def _values(table: pa.Table, name: str) -> Distinct:
+    try:
+        return distinct(table.column(name))
+    except SchemaError as exc:
+        raise SchemaError(f"column {name!r}: {exc}") from exc
+
+
+def _bin(found: Distinct, role: Sensitive) -> NDArray[np.int64]:
+    """The number of edges at or below each value."""
+    column = read_numbers(found.values, role.kind)
+    bins = np.searchsorted(role.edges, column.values, side="right") if role.edges is not None else column.values
+    return found.spread(np.where(column.problem == FINE, bins, MISSING_BIN).astype(np.int64))
+
+
+def _check_countable(role: Sensitive, values: pa.Array) -> None:
+    """Refuse fractions as values to be counted: 10.00 and 10.01 are two values that say the same (privacy.md, C18)."""
+    fractional = pa.types.is_floating(values.type) or (pa.types.is_decimal(values.type) and values.type.scale > 0)
+    if not fractional:
+        return
+    numbers = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+    missing = null_mask(values) | np.isnan(numbers)
+    if missing.any() and np.all((numbers == np.rint(numbers)) | missing):
+        return  # integers with gaps: many readers deliver them as floats
+    raise SchemaError(
+        f"column {role.name!r} holds {values.type} values, and distinct fractions say nothing about diversity: "
+        f"give bins, as in Sensitive({role.name!r}, bins=[...]), or round the column to integers"
+    )
+
+
+def _check_columns(declared: tuple[str, ...], present: list[str]) -> None:
+    for name in declared:
+        if present.count(name) > 1:
+            raise SchemaError(f"column {name!r} is in the data {present.count(name)} times")
+        if name not in present:
+            by_case = {other.casefold(): other for other in present}
+            close = get_close_matches(name.casefold(), by_case, n=1)
+            hint = f"; did you mean {by_case[close[0]]!r}?" if close else f" (it has {', '.join(present) or 'none'})"
+            raise SchemaError(f"column {name!r} is declared but not in the data{hint}")

@@ -1,0 +1,151 @@
+"""The public grid of a numeric column: from bounds and a step to the edges that published bounds snap to.
+
+A tight range would publish somebody's own value (privacy.md, C23), so bounds are rounded outward to a grid that
+depends on the schema alone. Dates are coded as days, timestamps as microseconds since 1970 (UTC). The arithmetic is
+exact: with a step of 0.1 the third edge is 0.3, not 0.30000000000000004.
+"""
+
+import datetime as dt
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, isfinite, lcm
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from castleguard.errors import SchemaError
+
+Bound = int | float | dt.date | dt.datetime
+Step = int | float | dt.timedelta
+Kind = Literal["number", "date", "timestamp"]
+Edges = NDArray[np.float64]
+
+MAX_EDGES = 2**22
+EXACT = 2**53  # whole numbers up to here are exact as float64
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+MICROSECOND = dt.timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A public domain and its spacing, in coded units. The last cell may be shorter than the others."""
+
+    kind: Kind
+    lower: Fraction
+    upper: Fraction
+    step: Fraction
+
+    @property
+    def cells(self) -> int:
+        """How many cells lie between `lower` and `upper`."""
+        return ceil((self.upper - self.lower) / self.step)
+
+    def edges(self) -> Edges:
+        """The sorted edges from `lower` to `upper`, both included; read-only."""
+        edges = np.append(self._edges_below_upper(), float(self.upper))
+        if np.any(np.diff(edges) <= 0):
+            raise SchemaError("step is too small for bounds of this size: a float64 cannot tell its edges apart")
+        edges.flags.writeable = False
+        return edges
+
+    def _edges_below_upper(self) -> Edges:
+        """lower + i * step for all i that stay below `upper`, each rounded once."""
+        scale = lcm(self.lower.denominator, self.step.denominator)
+        first, stride = int(self.lower * scale), int(self.step * scale)
+        if max(scale, abs(first), abs(first + self.cells * stride)) <= EXACT:
+            # Both sides of the division are exact, so its one rounding gives the nearest float64.
+            whole = first + stride * np.arange(self.cells, dtype=np.int64)
+            return whole / np.float64(scale)
+        return np.array([float(self.lower + i * self.step) for i in range(self.cells)], dtype=np.float64)
+
+
+def make_grid(lower: Bound, upper: Bound, step: Step | None) -> Grid:
+    """The grid of a declared domain; raises SchemaError with the reason, for the caller to put the column before."""
+    kind = kind_of(lower)
+    if kind_of(upper) != kind:
+        raise SchemaError(f"lower is a {kind} and upper is a {kind_of(upper)}: give two of the same kind")
+    low, high = coded(lower), coded(upper)
+    if low > high:
+        raise SchemaError(f"lower must not be above upper, got {lower} and {upper}")
+    if step is None:
+        spacing = _default_step(kind, high - low, whole=isinstance(lower, int) and isinstance(upper, int))
+    else:
+        spacing = _coded_step(kind, step)
+    grid = Grid(kind, low, high, spacing)
+    if grid.cells >= MAX_EDGES:
+        raise SchemaError(
+            f"step {step} makes {grid.cells + 1} published bounds, at most {MAX_EDGES}: use a larger step"
+        )
+    return grid
+
+
+def kind_of(bound: Bound) -> Kind:
+    """Whether a bound is a number, a date or a timestamp (a datetime is a date to Python, but not to us)."""
+    if isinstance(bound, dt.datetime):
+        return "timestamp"
+    if isinstance(bound, dt.date):
+        return "date"
+    if isinstance(bound, int | float) and not isinstance(bound, bool):
+        return "number"
+    raise SchemaError(f"a bound must be a number, a date or a datetime, got {type(bound).__name__}")
+
+
+def coded(bound: Bound) -> Fraction:
+    """A bound in coded units, exactly: the number as it prints, days or microseconds since 1970 (naive = UTC)."""
+    if isinstance(bound, dt.datetime):
+        aware = bound if bound.tzinfo is not None else bound.replace(tzinfo=dt.UTC)
+        return Fraction((aware - EPOCH) // MICROSECOND)
+    if isinstance(bound, dt.date):
+        return Fraction((bound - EPOCH.date()).days)
+    if not isfinite(bound):
+        raise SchemaError(f"a bound must be finite, got {bound}")
+    if isinstance(bound, int) and int(float(bound)) != bound:
+        raise SchemaError(f"{bound} cannot be held exactly as a float64: declare the column in a larger unit")
+    return Fraction(repr(bound))
+
+
+def resolution(values: NDArray[np.float64]) -> float | None:
+    """The widest spacing whose multiples (shifted) hit all values: 1 for whole numbers, 0.05 for 1.10, 1.15, 1.25.
+
+    0.0 if they lie on no decimal spacing of up to nine digits, None if there are fewer than two distinct values.
+    """
+    distinct = np.unique(values[np.isfinite(values)])
+    if distinct.size < 2:
+        return None
+    for digits in range(10):
+        scaled = distinct * 10.0**digits
+        whole = np.rint(scaled)
+        if np.abs(whole[[0, -1]]).max() > EXACT:
+            return 0.0
+        if np.all(np.abs(scaled - whole) <= 1e-9 * np.maximum(1.0, np.abs(scaled))):
+            return float(np.gcd.reduce(np.diff(whole.astype(np.int64)))) / 10.0**digits
+    return 0.0
+
+
+def _default_step(kind: Kind, width: Fraction, whole: bool) -> Fraction:
+    """A hundredth of the domain, rounded up to a whole number, day or second where the domain is made of those."""
+    hundredth = width / 100
+    unit = 1_000_000 if kind == "timestamp" else 1
+    if kind != "number" or whole:
+        return Fraction(max(ceil(hundredth / unit), 1) * unit)
+    return hundredth or Fraction(1)
+
+
+def _coded_step(kind: Kind, step: Step) -> Fraction:
+    """A declared step in coded units: a number of days for dates, of seconds for timestamps."""
+    if isinstance(step, dt.timedelta):
+        if kind == "number":
+            raise SchemaError("step is a timedelta, but the bounds are numbers")
+        size = Fraction(step // MICROSECOND, 86_400_000_000 if kind == "date" else 1)
+    elif isinstance(step, int | float) and not isinstance(step, bool):
+        if not isfinite(step):
+            raise SchemaError(f"step must be finite, got {step}")
+        size = Fraction(repr(step)) * (1_000_000 if kind == "timestamp" else 1)
+    else:
+        raise SchemaError(f"step must be a number or a timedelta, got {type(step).__name__}")
+    if size <= 0:
+        raise SchemaError(f"step must be above 0, got {step}")
+    if kind != "number" and size.denominator != 1:
+        raise SchemaError(f"step must be a whole number of {'days' if kind == 'date' else 'microseconds'}, got {step}")
+    return size

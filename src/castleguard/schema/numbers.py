@@ -1,0 +1,80 @@
+"""Numeric quasi-identifiers: any column as float64, checked against its public domain.
+
+Text is parsed, because a CSV file has nothing else. A value that cannot be read is a problem of its row, never of the
+batch: a parser that gives up on the whole column is asked again without the rows that cannot work.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from castleguard.schema.column import FINE, INVALID, NULL, OUTSIDE, Column, null_mask
+from castleguard.schema.grid import Kind
+from castleguard.schema.text import Strings, is_text, strip, view_strings
+from castleguard.schema.times import read_times
+
+NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+FOREIGN = np.ones(256, dtype=np.bool_)  # bytes that occur in no number
+FOREIGN[list(b"0123456789+-.eE")] = False
+
+
+def read_numbers(array: pa.Array, kind: Kind) -> Column:
+    """A column in coded units; NaN, infinities, booleans and what is no number (or time) at all are invalid."""
+    if kind != "number":
+        return read_times(array, days=kind == "date")
+    if is_text(array.type):
+        array = strip(array)
+        floats = _parse(array)
+    elif pa.types.is_integer(array.type) or pa.types.is_floating(array.type):
+        floats = array.cast(pa.float64(), safe=False)
+    elif pa.types.is_decimal(array.type):
+        # By way of text, which is rounded to the nearest float; Arrow's own conversion can be off in the last digit.
+        floats = _parse(array.cast(pa.large_string()))
+    else:
+        floats = pa.nulls(len(array), pa.float64())
+    values = (floats.fill_null(np.nan) if floats.null_count else floats).to_numpy(zero_copy_only=False)
+    problem = np.full(len(array), FINE, dtype=np.int8)
+    finite = np.isfinite(values)
+    if not finite.all():
+        problem[~finite] = INVALID
+        problem[null_mask(array)] = NULL
+        values = np.where(finite, values, 0.0)
+    return Column(values, problem)
+
+
+def check_domain(column: Column, domain: tuple[float, float], *, clamp: bool) -> Column:
+    """Move values outside the domain to its nearest bound, or mark them as outside."""
+    lower, upper = domain
+    values, problem = column
+    outside = (values < lower) | (values > upper)
+    outside &= problem == FINE
+    if not outside.any():
+        return column
+    if clamp:
+        return Column(np.where(outside, np.clip(values, lower, upper), values), problem)
+    return Column(np.where(outside, 0.0, values), np.where(outside, np.int8(OUTSIDE), problem))
+
+
+def _parse(text: pa.Array) -> pa.Array:
+    """Stripped text as float64; null where it is missing or no number."""
+    try:
+        return text.cast(pa.float64())
+    except pa.ArrowInvalid:
+        text = _without(text, _rows_with_foreign_bytes(view_strings(text)))
+    try:
+        return text.cast(pa.float64())
+    except pa.ArrowInvalid:
+        malformed = pc.invert(pc.match_substring_regex(text, NUMBER)).fill_null(True)
+    return _without(text, malformed).cast(pa.float64())
+
+
+def _rows_with_foreign_bytes(strings: Strings) -> pa.Array:
+    """Which rows hold a byte that no number has: nearly all unreadable text, found without looking at each row."""
+    positions = np.flatnonzero(FOREIGN[strings.data])
+    found = np.zeros(strings.valid.size, dtype=np.bool_)
+    found[np.searchsorted(strings.offsets, positions, side="right") - 1] = True
+    return pa.array(found)
+
+
+def _without(text: pa.Array, rows: pa.Array) -> pa.Array:
+    return pc.if_else(rows, pa.scalar(None, text.type), text)

@@ -1,0 +1,113 @@
+"""What may be pushed: pyarrow, pandas, polars, or a list of dicts; everything becomes an Arrow table.
+
+One odd value must become a reject, not an exception, and what becomes of a row must not depend on the rows that
+happen to arrive with it. So values are never coerced towards their neighbours (True is not 1.0 because a float stands
+beside it): a column of mixed types becomes text, which the decoder reads value by value.
+"""
+
+import datetime as dt
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from castleguard.errors import SchemaError
+from castleguard.schema.grid import EXACT
+from castleguard.schema.hierarchy import label_text
+
+# Types that Arrow holds as they are. Others (UUIDs, enums, ...) become text.
+PLAIN = {bool, int, float, str, bytes, Decimal, dt.date, dt.datetime}
+# What Arrow raises when it meets a value that does not fit. Its messages quote the value: never hand them on.
+MISFITS = (pa.ArrowException, OverflowError, TypeError, ValueError)
+
+
+def to_table(data: object, columns: Sequence[str] | None = None) -> pa.Table:
+    """A table with the rows of `data`; Arrow data is not copied.
+
+    A list of dicts gives the `columns` that will be read: a key that a dict lacks is null there, even if all lack it.
+    Without `columns` it gives all keys that occur.
+    """
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if _is_frame_of("pandas", data):
+        return _from_pandas(data)
+    if isinstance(data, list | tuple):
+        return _from_dicts(data, columns)
+    if hasattr(data, "__arrow_c_stream__"):  # polars, and whatever else speaks Arrow's own protocol
+        return pa.table(data)
+    raise SchemaError(
+        f"cannot read rows from {type(data).__name__}: give a pyarrow Table or RecordBatch, "
+        "a pandas or polars DataFrame, or a list of dicts"
+    )
+
+
+def _is_frame_of(library: str, data: object) -> bool:
+    """Whether `data` is a DataFrame of a library, which is then imported already."""
+    module = sys.modules.get(library)
+    return module is not None and isinstance(data, module.DataFrame)
+
+
+def _from_pandas(frame: Any) -> pa.Table:
+    """Column by column, so that a mixed one does not spoil the others. The index is dropped, NaN becomes null."""
+    arrays = [_from_series(frame.iloc[:, at]) for at in range(frame.shape[1])]
+    return pa.Table.from_arrays(arrays, names=[str(name) for name in frame.columns])
+
+
+def _from_series(series: Any) -> pa.Array:
+    if series.dtype != object:
+        with suppress(*MISFITS):
+            return pa.array(series, from_pandas=True)
+    return _from_values([None if gone else value for value, gone in zip(series, series.isna(), strict=True)])
+
+
+def _from_dicts(rows: Sequence[object], columns: Sequence[str] | None) -> pa.Table:
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise SchemaError(
+                f"row {number} of the list is a {type(row).__name__}, not a dict of column names and values"
+            )
+    mappings: Sequence[Mapping[str, object]] = rows  # type: ignore[assignment]
+    names = columns if columns is not None else list(dict.fromkeys(key for row in mappings for key in row))
+    return pa.table({name: _from_values([row.get(name) for row in mappings]) for name in names})
+
+
+def _from_values(values: list[Any]) -> pa.Array:
+    """One array of Python values: of their type if they have one in common, else of text."""
+    kinds = {type(value) for value in values} - {type(None)}
+    if any(issubclass(kind, np.generic) for kind in kinds):
+        return _from_values([value.item() if isinstance(value, np.generic) else value for value in values])
+    if (len(kinds) <= 1 and kinds <= PLAIN) or (kinds == {int, float} and _fit_floats(values)):
+        with suppress(*MISFITS):
+            return pa.array(values)
+    return pa.array(_texts(values), pa.large_string())
+
+
+def _fit_floats(numbers: list[Any]) -> bool:
+    """Whether the integers among these numbers stay what they are beside floats."""
+    return not any(type(number) is int and abs(number) >= EXACT for number in numbers)
+
+
+def _texts(values: Iterable[object]) -> list[str | None]:
+    """Each value as the text that the decoder would make of it in a column of its own type."""
+    return [None if value is None else _text(value) for value in values]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, dt.datetime):
+        aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
+        plain = str(aware.astimezone(dt.UTC).replace(tzinfo=None))
+        return plain.rstrip("0") if "." in plain else plain
+    if isinstance(value, Decimal):
+        plain = format(value, "f")
+        return plain.rstrip("0").rstrip(".") if "." in plain else plain
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, bool | int) or (isinstance(value, float) and abs(value) < EXACT):
+        return label_text(value)
+    return str(value).encode("utf-8", "replace").decode()

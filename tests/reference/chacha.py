@@ -1,0 +1,103 @@
+"""Random choices by address: a ChaCha20 stream (RFC 8439) that is asked for one draw at a time.
+
+A draw belongs to (purpose, row position, index), never to a running generator, so two programs that reach the same
+event make the same choice whatever they did before. The transcription asks through `choose`; a test may hand in any
+object with a `pick`, for instance one that replays a script.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Protocol
+
+PURPOSES = {
+    "tie": 1,
+    "merge_tie": 2,
+    "reuse": 3,
+    "seed_bucket": 4,
+    "row_in_bucket": 5,
+    "person_row": 6,
+    "shuffle": 7,
+    "ratchet": 8,
+}
+
+CONSTANTS = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)  # "expand 32-byte k", little endian
+WORD = 0xFFFFFFFF
+
+
+class Choices(Protocol):
+    """Where the algorithm's "randomly select" comes from."""
+
+    def pick(self, purpose: str, position: int, n: int) -> int:
+        """A number in [0, n); asked only with n >= 2."""
+
+
+def choose(choices: Choices, purpose: str, position: int, n: int) -> int:
+    """One of n: without a draw if there is nothing to choose."""
+    return 0 if n == 1 else choices.pick(purpose, position, n)
+
+
+def _rotate(word: int, bits: int) -> int:
+    return ((word << bits) & WORD) | (word >> (32 - bits))
+
+
+def _quarter_round(state: list[int], a: int, b: int, c: int, d: int) -> None:
+    state[a] = (state[a] + state[b]) & WORD
+    state[d] = _rotate(state[d] ^ state[a], 16)
+    state[c] = (state[c] + state[d]) & WORD
+    state[b] = _rotate(state[b] ^ state[c], 12)
+    state[a] = (state[a] + state[b]) & WORD
+    state[d] = _rotate(state[d] ^ state[a], 8)
+    state[c] = (state[c] + state[d]) & WORD
+    state[b] = _rotate(state[b] ^ state[c], 7)
+
+
+@lru_cache(maxsize=256)
+def block(key: tuple[int, ...], counter: int, nonce: tuple[int, int, int]) -> tuple[int, ...]:
+    """The ChaCha20 block function of RFC 8439, section 2.3: 16 words of 32 bits."""
+    start = [*CONSTANTS, *key, counter, *nonce]
+    state = list(start)
+    for _ in range(10):
+        _quarter_round(state, 0, 4, 8, 12)
+        _quarter_round(state, 1, 5, 9, 13)
+        _quarter_round(state, 2, 6, 10, 14)
+        _quarter_round(state, 3, 7, 11, 15)
+        _quarter_round(state, 0, 5, 10, 15)
+        _quarter_round(state, 1, 6, 11, 12)
+        _quarter_round(state, 2, 7, 8, 13)
+        _quarter_round(state, 3, 4, 9, 14)
+    return tuple((after + before) & WORD for after, before in zip(state, start, strict=True))
+
+
+class Draws:
+    """The choices of one keyed stream. The key is 8 words of 32 bits."""
+
+    def __init__(self, key: Sequence[int], ratchet_every: int = 2**20) -> None:
+        if len(key) != 8:
+            raise ValueError(f"a ChaCha20 key is 8 words of 32 bits, got {len(key)} words")
+        self._key = tuple(key)
+        self._ratchet_every = ratchet_every
+        self._ratcheted_at = 0
+        self._made: dict[tuple[str, int], int] = {}
+
+    def pick(self, purpose: str, position: int, n: int) -> int:
+        """The next draw of this purpose at this position, in [0, n)."""
+        index = self._made.get((purpose, position), 0)
+        self._made[purpose, position] = index + 1
+        out = block(self._key, index // 8, _nonce(purpose, position))
+        i = index % 8
+        word = out[2 * i] | out[2 * i + 1] << 32
+        return (word * n) >> 64
+
+    def ratchet(self, arrivals: int) -> None:
+        """To be called before the row at position `arrivals` is processed; calling it twice changes nothing.
+
+        At every multiple of `ratchet_every` the key is replaced by a one-way image of itself.
+        """
+        if arrivals % self._ratchet_every != 0 or arrivals <= self._ratcheted_at:
+            return
+        self._key = block(self._key, 0, _nonce("ratchet", arrivals))[:8]
+        self._ratcheted_at = arrivals
+
+
+def _nonce(purpose: str, position: int) -> tuple[int, int, int]:
+    return PURPOSES[purpose], position & WORD, position >> 32

@@ -1,0 +1,248 @@
+"""What CASTLE measures: rows, boxes, information loss, enlargement, size and diversity (sections 2.2, 3.1 and 4.2).
+
+Sums run from left to right in a plain loop: the built-in `sum` compensates rounding errors since Python 3.12, and a
+compiled engine would then differ in the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+EPS = 1e-12  # two losses that differ by no more count as equal
+
+Box = tuple[tuple[float, float], ...]  # (low, high) per quasi-identifier; leaf numbers for a category
+
+
+@dataclass(frozen=True)
+class Row:
+    """A tuple of the stream: t.p, t.pid, its quasi-identifiers and its sensitive values."""
+
+    position: int
+    person: Hashable
+    quasi: tuple[float, ...]
+    sensitive: tuple[Hashable, ...] = ()
+    to_root: bool = False  # may only be published at the root: in no cluster, its quasi values mean nothing
+
+    @property
+    def box(self) -> Box:
+        return tuple((value, value) for value in self.quasi)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A domain generalisation hierarchy: nodes in depth-first preorder, root 0, leaves numbered in the same order."""
+
+    parents: tuple[int, ...]  # the root's is -1
+    first_leaf: tuple[int, ...]  # per node: the leaves under it are first_leaf..last_leaf
+    last_leaf: tuple[int, ...]
+    leaf_nodes: tuple[int, ...]  # per leaf number: its node
+    losses: tuple[float, ...]  # per node, VInfoLoss: (leaves under it - 1) / (leaves - 1), and 0 if there is one leaf
+
+    @classmethod
+    def from_arrays(cls, parents: Iterable[int], first_leaf: Iterable[int], last_leaf: Iterable[int]) -> Tree:
+        parent_of, first, last = (tuple(int(n) for n in numbers) for numbers in (parents, first_leaf, last_leaf))
+        leaf_nodes = tuple(node for node in range(len(parent_of)) if node not in set(parent_of))
+        others = len(leaf_nodes) - 1
+        losses = tuple((high - low) / others if others else 0.0 for low, high in zip(first, last, strict=True))
+        return cls(parent_of, first, last, leaf_nodes, losses)
+
+    @classmethod
+    def from_mapping(cls, nested: Mapping[str, object]) -> Tree:
+        """From one root label to its children: a mapping goes on, a sequence of labels ends in leaves."""
+        parents: list[int] = []
+        first_leaf: list[int] = []
+        last_leaf: list[int] = []
+
+        def visit(children: object, parent: int, leaves_before: int) -> int:
+            """Number this node, then everything under it; returns the number of leaves seen so far."""
+            node = len(parents)
+            parents.append(parent)
+            first_leaf.append(leaves_before)
+            last_leaf.append(leaves_before)
+            below = list(children.values()) if isinstance(children, Mapping) else [()] * len(_labels(children))
+            leaves = leaves_before
+            for child in below:
+                leaves = visit(child, node, leaves)
+            if not below:
+                leaves += 1
+            last_leaf[node] = leaves - 1
+            return leaves
+
+        if len(nested) != 1:
+            raise ValueError(f"a hierarchy has one root, got {len(nested)}")
+        visit(next(iter(nested.values())), -1, 0)
+        return cls.from_arrays(parents, first_leaf, last_leaf)
+
+    def common_ancestor(self, low: float, high: float) -> int:
+        """The lowest node that covers both leaves (low <= high)."""
+        node = self.leaf_nodes[int(low)]
+        while self.last_leaf[node] < high:
+            node = self.parents[node]
+        return node
+
+
+def _labels(children: object) -> Sequence[object]:
+    if not isinstance(children, Sequence) or isinstance(children, str):
+        raise TypeError("the children of a node are a mapping or a sequence of labels")
+    return children
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """A continuous quasi-identifier over [lower, upper], or over what has been seen so far if both are None."""
+
+    lower: float | None = None
+    upper: float | None = None
+    edges: Sequence[float] | None = None  # sorted public grid that published bounds move out to; None: exact bounds
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """A categorical quasi-identifier; its values are leaf numbers."""
+
+    tree: Tree
+
+
+Attribute = Numeric | Categorical
+
+
+def union(one: Box, other: Box) -> Box:
+    """The smallest box around both."""
+    return tuple(
+        (min(low, other_low), max(high, other_high))
+        for (low, high), (other_low, other_high) in zip(one, other, strict=True)
+    )
+
+
+def contains(box: Box, row: Row) -> bool:
+    return all(low <= value <= high for (low, high), value in zip(box, row.quasi, strict=True))
+
+
+@dataclass
+class Domain:
+    """The space of the quasi-identifiers, in which losses and distances are measured."""
+
+    attributes: Sequence[Attribute]
+    _seen: list[tuple[float, float]] = field(init=False)  # per attribute: smallest and largest value so far
+
+    def __post_init__(self) -> None:
+        self._seen = [(inf, -inf) for _ in self.attributes]
+
+    def observe(self, row: Row) -> None:
+        """Every arrival that has quasi-identifiers, before it is assigned: the observed domain grows with it."""
+        self._seen = [
+            (min(low, value), max(high, value)) for (low, high), value in zip(self._seen, row.quasi, strict=True)
+        ]
+
+    def loss(self, box: Box) -> float:
+        """InfoLoss of the box's generalisation: the mean of VInfoLoss over the attributes."""
+        total = 0.0
+        for i, (low, high) in enumerate(box):
+            total += self._value_loss(i, low, high)
+        return total / len(self.attributes)
+
+    def _value_loss(self, i: int, low: float, high: float) -> float:
+        attribute = self.attributes[i]
+        if isinstance(attribute, Categorical):
+            return attribute.tree.losses[attribute.tree.common_ancestor(low, high)]
+        lower, upper = self._seen[i]
+        if attribute.lower is not None and attribute.upper is not None:
+            lower, upper = attribute.lower, attribute.upper
+        return 0.0 if upper == lower else (high - low) / (upper - lower)
+
+    def enlargement(self, box: Box, other: Box) -> float:
+        """What it costs the cluster at `box` to take in `other`, a row's box or a cluster's."""
+        return self.loss(union(box, other)) - self.loss(box)
+
+    def distance(self, one: Row, other: Row) -> float:
+        """The loss of generalising just these two: for a cluster of one row this is its enlargement (footnote 4)."""
+        return self.loss(union(one.box, other.box))
+
+    def published(self, box: Box) -> Box:
+        """The generalisation of Definition 3.2, numeric bounds moved out to the public grid if there is one."""
+        return tuple(
+            _publish(attribute, low, high) for attribute, (low, high) in zip(self.attributes, box, strict=True)
+        )
+
+    def root(self) -> Box:
+        """The most general value. Of an observed domain nothing is told, not even its bounds."""
+        return tuple(_whole(attribute) for attribute in self.attributes)
+
+
+def _publish(attribute: Attribute, low: float, high: float) -> tuple[float, float]:
+    if isinstance(attribute, Categorical):
+        node = attribute.tree.common_ancestor(low, high)
+        return attribute.tree.first_leaf[node], attribute.tree.last_leaf[node]
+    if attribute.edges is None:
+        return low, high
+    return max(edge for edge in attribute.edges if edge <= low), min(edge for edge in attribute.edges if edge >= high)
+
+
+def _whole(attribute: Attribute) -> tuple[float, float]:
+    if isinstance(attribute, Categorical):
+        return attribute.tree.first_leaf[0], attribute.tree.last_leaf[0]
+    if attribute.lower is None or attribute.upper is None:
+        return -inf, inf
+    return attribute.lower, attribute.upper
+
+
+@dataclass(eq=False)
+class Cluster:
+    """Rows and the smallest box around them (Definition 3.1). Two clusters are the same only if they are one object."""
+
+    rows: list[Row]
+    box: Box = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.box = _around(self.rows)
+
+    def add(self, row: Row) -> None:
+        self.rows.append(row)
+        self.box = union(self.box, row.box)
+
+    def remove(self, positions: set[int]) -> None:
+        """Let the rows at these positions go, if they are here. The box must not tell the value of one that is gone."""
+        stay = [row for row in self.rows if row.position not in positions]
+        if len(stay) < len(self.rows):
+            self.rows = stay
+            self.box = _around(stay)
+
+    @property
+    def size(self) -> int:
+        return persons(self.rows)
+
+
+def _around(rows: Sequence[Row]) -> Box:
+    """The smallest box around the rows; no sides if there are none."""
+    return tuple((min(column), max(column)) for column in zip(*(row.quasi for row in rows), strict=True))
+
+
+def persons(rows: Iterable[Row]) -> int:
+    """C.size: the number of distinct persons."""
+    return len({row.person for row in rows})
+
+
+def values(rows: Iterable[Row], sensitive: int) -> set[Hashable]:
+    """The distinct values of one sensitive attribute; their number is C.diversity."""
+    return {row.sensitive[sensitive] for row in rows}
+
+
+def matching(rows: Iterable[Row], sensitive: int) -> int:
+    """How many distinct values can be told by as many different persons: a maximum matching, by augmenting paths."""
+    persons_of: dict[Hashable, list[Hashable]] = {}
+    for row in rows:
+        persons_of.setdefault(row.sensitive[sensitive], []).append(row.person)
+    value_of: dict[Hashable, Hashable] = {}  # person -> the value this person stands for
+
+    def place(value: Hashable, tried: set[Hashable]) -> bool:
+        for person in persons_of[value]:
+            if person not in tried:
+                tried.add(person)
+                if person not in value_of or place(value_of[person], tried):
+                    value_of[person] = value
+                    return True
+        return False
+
+    return len([value for value in persons_of if place(value, set())])

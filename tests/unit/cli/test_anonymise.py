@@ -1,0 +1,211 @@
+"""`castleguard anonymise`: what it writes and says, and how it fails."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from castleguard.connectors.files import open_source
+from castleguard.evaluate.structure import verify
+from castleguard.testing.streams import visits_schema
+from tests.unit.cli.conftest import Run
+
+COLUMNS = [
+    *("age_min", "age_max", "arrived_min", "arrived_max", "distance_km_min", "distance_km_max"),
+    *("minutes_min", "minutes_max", "district", "occupation", "diagnosis", "clinic", "record"),
+]
+
+
+def published(path: Path) -> pa.Table:
+    source = open_source(path, COLUMNS)
+    try:
+        return pa.Table.from_batches(list(source))
+    finally:
+        source.close()
+
+
+def left_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()} - {"visits.csv", "schema.yaml"}
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".jsonl", ".parquet", ".arrow"])
+def test_the_promise_is_kept_in_every_format(anonymise: Run, folder: Path, ending: str) -> None:
+    assert anonymise(output=f"out{ending}").code == 0
+    lines = (folder / "visits.csv").read_text(encoding="utf-8").splitlines()[:-1]
+    (folder / "good.csv").write_text("\n".join(lines), encoding="utf-8")
+    original = pyarrow.csv.read_csv(folder / "good.csv")
+    found = verify(published(folder / f"out{ending}"), original, visits_schema(), k=5, l=2, link="record")
+    assert found.ok, found.sentence
+    assert found.rows > 2500
+
+
+def test_every_format_can_be_read(anonymise: Run, folder: Path) -> None:
+    """The same rows as CSV, JSON lines, Parquet and Arrow give the same output."""
+    outputs = set()
+    columns = list(visits_schema().columns)
+    table = pa.Table.from_batches(list(open_source_closed(folder / "visits.csv", columns)))
+    from castleguard.connectors.files import open_sink
+
+    for ending in (".csv", ".jsonl", ".parquet", ".arrow"):
+        sink = open_sink(folder / f"in{ending}")
+        sink.write(table)
+        sink.close()
+        assert anonymise("--seed", "1", "--overwrite", input=f"in{ending}").code == 0
+        outputs.add((folder / "out.csv").read_bytes())
+    assert len(outputs) == 1
+
+
+def open_source_closed(path: Path, columns: list[str]) -> list[pa.RecordBatch]:
+    source = open_source(path, columns)
+    try:
+        return list(source)
+    finally:
+        source.close()
+
+
+def test_the_summary_accounts_for_every_row_and_states_the_promise(anonymise: Run) -> None:
+    shown = anonymise()
+    lines = {line[:18].strip(): line[18:].split() for line in shown.out.splitlines() if line[:18].strip()}
+    count = {name: int(words[0].replace(",", "")) for name, words in lines.items() if words and words[0][0].isdigit()}
+    assert count["rows in"] == 3001
+    assert count["rows in"] == count["published"] + count["suppressed"] + count["rejected"]
+    assert "malformed line 1" in shown.out
+    assert "age: null" in shown.out
+    assert "district: unknown" in shown.out
+    assert {"groups", "information loss", "oldest wait"} <= set(lines)
+    assert "5" in shown.out.splitlines()[-1] or "5" in shown.out.split("\n\n")[-1]
+
+
+def test_nothing_is_shown_on_the_way_if_nobody_watches(anonymise: Run) -> None:
+    anonymise()
+    assert anonymise("--overwrite").err == ""
+
+
+def test_quiet_says_nothing(anonymise: Run) -> None:
+    assert anonymise("--quiet").out == ""
+
+
+def test_a_seed_gives_the_same_bytes(anonymise: Run, folder: Path) -> None:
+    anonymise("--seed", "7", output="one.csv")
+    anonymise("--seed", "7", output="two.csv")
+    assert (folder / "one.csv").read_bytes() == (folder / "two.csv").read_bytes()
+
+
+def test_ranges_can_be_written_as_intervals(anonymise: Run, folder: Path) -> None:
+    assert anonymise("--numbers", "interval").code == 0
+    assert (folder / "out.csv").read_text(encoding="utf-8").startswith("age,arrived,distance_km,minutes,district")
+
+
+def test_every_option_of_the_policy_is_taken(anonymise: Run) -> None:
+    options = "--max-clusters 20 --loss-window 10 --mode paper --reuse off --suppression drop --order input"
+    assert anonymise(*options.split()).code == 0
+
+
+def fails(shown: object, folder: Path, *words: str) -> None:
+    """One line, exit code 1, nothing left behind."""
+    code, out, err = shown  # type: ignore[misc]
+    assert code == 1
+    assert out == ""
+    lines = err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("castleguard: ")
+    for word in words:
+        assert word in lines[0]
+    assert left_in(folder) == set()
+
+
+def test_a_missing_input_is_one_line(anonymise: Run, folder: Path) -> None:
+    fails(anonymise(input="missing.csv"), folder, "missing.csv", "no such file")
+
+
+def test_an_unknown_format_is_one_line(anonymise: Run, folder: Path) -> None:
+    fails(anonymise(output="out.xlsx"), folder, "out.xlsx", "known are .csv")
+
+
+def test_a_missing_schema_is_one_line(anonymise: Run, folder: Path) -> None:
+    fails(anonymise("--schema", folder / "other.yaml"), folder, "other.yaml")
+
+
+def test_a_bad_schema_is_one_line_with_file_and_line(anonymise: Run, folder: Path) -> None:
+    text = (folder / "schema.yaml").read_text(encoding="utf-8")
+    (folder / "schema.yaml").write_text(text.replace("name: age, lower: 0", "name: age, lowr: 0"), encoding="utf-8")
+    fails(anonymise(), folder, "schema.yaml:", "lowr")
+
+
+def test_a_missing_column_is_one_line(anonymise: Run, folder: Path) -> None:
+    text = (folder / "schema.yaml").read_text(encoding="utf-8")
+    (folder / "schema.yaml").write_text(text.replace("person: patient", "person: patients"), encoding="utf-8")
+    fails(anonymise(), folder, "'patients'", "did you mean 'patient'")
+
+
+@pytest.mark.parametrize("option", [("--k", "1"), ("--l", "9"), ("--delay", "0"), ("--max-clusters", "0")])
+def test_a_promise_that_cannot_be_given_is_one_line(anonymise: Run, folder: Path, option: tuple[str, str]) -> None:
+    fails(anonymise(*option), folder, option[0][2:].replace("-", "_"), option[1])
+
+
+def test_an_output_without_a_folder_is_one_line(anonymise: Run, folder: Path) -> None:
+    fails(anonymise(output="missing/out.csv"), folder, "there is no folder")
+
+
+def test_an_existing_output_is_replaced_on_request_only(anonymise: Run, folder: Path) -> None:
+    (folder / "out.csv").write_text("older")
+    shown = anonymise()
+    assert shown.code == 1
+    assert "exists already" in shown.err
+    assert (folder / "out.csv").read_text() == "older"
+    assert anonymise("--overwrite").code == 0
+    assert (folder / "out.csv").read_text() != "older"
+
+
+def test_the_input_is_never_overwritten(anonymise: Run, folder: Path) -> None:
+    before = (folder / "visits.csv").read_bytes()
+    (folder / "alias.csv").symlink_to(folder / "visits.csv")
+    for output in ("visits.csv", "alias.csv"):
+        shown = anonymise("--overwrite", output=output)
+        assert shown.code == 1
+        assert "is the input" in shown.err
+    assert (folder / "visits.csv").read_bytes() == before
+
+
+def test_a_failure_on_the_way_leaves_no_file(anonymise: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("the value of a row")
+
+    monkeypatch.setattr("castleguard.stream.Anonymiser.flush", fail)
+    fails(anonymise(), folder, "unexpected ValueError")
+
+
+def test_an_unexpected_message_is_not_shown_because_it_may_quote_a_row(
+    anonymise: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("the value of a row")
+
+    monkeypatch.setattr("castleguard.stream.Anonymiser.push", fail)
+    assert "the value of a row" not in anonymise().err
+    monkeypatch.setenv("CASTLEGUARD_DEBUG", "1")
+    assert "the value of a row" in anonymise().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_is_one_line_and_leaves_no_file(folder: Path, number: signal.Signals) -> None:
+    os.mkfifo(folder / "slow.csv")
+    command = [sys.executable, "-m", "castleguard", "anonymise", "slow.csv", "-o", "out.csv", "--schema", "schema.yaml"]
+    process = subprocess.Popen([*command, "--k", "5", "--delay", "200"], cwd=folder, stderr=subprocess.PIPE, text=True)
+    with process, open(folder / "slow.csv", "wb", buffering=0) as writer:
+        content = (folder / "visits.csv").read_bytes()
+        # More than a block, so that rows are on their way; then silence.
+        writer.write(content[: content.index(b"\n") + 1])
+        for _ in range(8):
+            writer.write(content[content.index(b"\n") + 1 :])
+        process.send_signal(number)
+        _, err = process.communicate(timeout=300)
+    assert process.returncode == 128 + number
+    assert err.splitlines()[-1].startswith("castleguard: interrupted")
+    assert "Traceback" not in err
+    assert left_in(folder) == {"slow.csv"}

@@ -1,0 +1,45 @@
+"""The command line as a whole: help, usage errors, and nothing heavy before it is needed."""
+
+import subprocess
+import sys
+
+import pytest
+
+import castleguard
+from tests.unit.cli.conftest import Run
+
+
+def test_help_lists_the_commands(run: Run) -> None:
+    shown = run("--help")
+    assert shown.code == 0
+    assert "anonymise" in shown.out
+    assert "demo" in shown.out
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["anonymise", "--help"], ["demo", "--help"], ["--version"]])
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    script = (
+        "import sys\n"
+        "from castleguard.cli import main\n"
+        f"try: main({arguments!r})\n"
+        "except SystemExit as ended: assert not ended.code\n"
+        "print(sorted({'numba', 'pyarrow', 'numpy', 'rich', 'matplotlib', 'pydantic'} & set(sys.modules)))\n"
+    )
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert shown.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_version_is_the_packages(run: Run) -> None:
+    assert run("--version").out == f"castleguard {castleguard.__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [["nothing"], ["anonymise"], ["anonymise", "--nothing"], ["demo", "--rows", "x"]])
+def test_wrong_usage_exits_with_two(run: Run, arguments: list[str]) -> None:
+    shown = run(*arguments)
+    assert shown.code == 2
+    assert "Error:" in shown.err
+
+
+def test_it_runs_as_a_module() -> None:
+    shown = subprocess.run([sys.executable, "-m", "castleguard", "-h"], capture_output=True, text=True, check=True)
+    assert shown.stdout.startswith("Usage: castleguard")

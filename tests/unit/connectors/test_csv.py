@@ -1,0 +1,248 @@
+"""CSV files: what is read, what is malformed, what is written."""
+
+import csv
+import gzip
+import io
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from unittest import mock
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from castleguard.connectors import lines, text
+from castleguard.connectors.base import Source
+from castleguard.connectors.files import open_sink, open_source
+from castleguard.errors import InputError, SchemaError
+
+
+def read(source: Source) -> list[dict[str, str | None]]:
+    """All rows of a source, which is then closed."""
+    with closing(source):
+        return [row for batch in source for row in batch.to_pylist()]
+
+
+def source_of(folder: Path, content: str | bytes, columns: str = "a b") -> Source:
+    path = folder / "in.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return open_source(path, columns.split(), batch_rows=4)
+
+
+def test_every_column_is_text_and_an_empty_value_is_null(tmp_path: Path) -> None:
+    with closing(source_of(tmp_path, 'b,a,c\n1.50,007,x\n,"",y\nxyz,2026-01-01,z\n')) as source:
+        batches = list(source)
+    assert batches[0].schema == pa.schema([("a", pa.string()), ("b", pa.string())])
+    assert batches[0].to_pylist() == [
+        {"a": "007", "b": "1.50"},
+        {"a": None, "b": None},
+        {"a": "2026-01-01", "b": "xyz"},
+    ]
+
+
+def test_undeclared_columns_are_not_read(tmp_path: Path) -> None:
+    assert read(source_of(tmp_path, "secret,a,secret\n1,2,3\n", "a")) == [{"a": "2"}]
+
+
+def test_a_batch_has_at_most_batch_rows(tmp_path: Path) -> None:
+    with closing(source_of(tmp_path, "a,b\n" + "1,2\n" * 10)) as source:
+        assert [batch.num_rows for batch in source] == [4, 4, 2]
+
+
+@pytest.mark.parametrize("block_bytes", [64, 100, 1000, 1 << 20])
+def test_block_borders_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int) -> None:
+    monkeypatch.setattr(lines.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": block_bytes})
+    rows = [f'{i},"x, ""{i}""\nsecond line"' if i % 3 else f"{i},{i}" for i in range(50)]
+    source = source_of(tmp_path, "a,b\n" + "\n".join(rows))
+    found = read(source)
+    assert [row["a"] for row in found] == [str(i) for i in range(50)]
+    assert found[1]["b"] == 'x, "1"\nsecond line'
+    assert source.malformed == 0
+
+
+def test_windows_line_ends_and_a_byte_order_mark_are_understood(tmp_path: Path) -> None:
+    assert read(source_of(tmp_path, b"\xef\xbb\xbfa,b\r\n1,2\r\n3,4\r\n")) == [
+        {"a": "1", "b": "2"},
+        {"a": "3", "b": "4"},
+    ]
+
+
+def test_a_line_with_a_wrong_number_of_values_is_skipped_and_counted(tmp_path: Path) -> None:
+    source = source_of(tmp_path, "a,b\n1,2\n3\n4,5,6\n7,8\n")
+    assert read(source) == [{"a": "1", "b": "2"}, {"a": "7", "b": "8"}]
+    assert source.malformed == 2
+
+
+def test_a_blank_line_is_no_row(tmp_path: Path) -> None:
+    source = source_of(tmp_path, "a,b\n1,2\n\n3,4\n\n")
+    assert len(read(source)) == 2
+    assert source.malformed == 0
+
+
+@pytest.mark.parametrize("block_bytes", [200, 1 << 20])
+def test_an_unclosed_quote_costs_its_own_line_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int
+) -> None:
+    monkeypatch.setattr(lines.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": block_bytes})
+    good = [f"{i},x,y" for i in range(1000)]
+    source = source_of(tmp_path, "a,b,c\n" + "\n".join([*good[:400], '400,"x,y', *good[401:]]) + "\n")
+    assert [row["a"] for row in read(source)] == [str(i) for i in range(1000) if i != 400]
+    assert source.malformed == 1
+
+
+def test_an_unclosed_quote_in_the_last_value_costs_nothing(tmp_path: Path) -> None:
+    source = source_of(tmp_path, "a,b\n" + "".join(f"{i},{chr(34) if i == 40 else ''}x\n" for i in range(100)))
+    assert read(source) == [{"a": str(i), "b": "x"} for i in range(100)]
+    assert source.malformed == 0
+
+
+def test_a_quote_inside_a_plain_value_is_a_quote(tmp_path: Path) -> None:
+    source = source_of(tmp_path, 'a,b\n1,5" pipe\n2,x\n')
+    assert read(source) == [{"a": "1", "b": '5" pipe'}, {"a": "2", "b": "x"}]
+    assert source.malformed == 0
+
+
+def test_a_declared_value_that_is_not_utf8_costs_its_row(tmp_path: Path) -> None:
+    source = source_of(tmp_path, b"a,b,c\n1,x,\xff\n2,\xff,x\n3,\xc3\xa9,x\n\xff\n")
+    assert read(source) == [{"a": "1", "b": "x"}, {"a": "3", "b": "é"}]
+    assert source.malformed == 2
+
+
+def test_a_line_longer_than_any_row_is_skipped_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "LONGEST_LINE", 100)
+    monkeypatch.setattr(lines.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": 50})
+    source = source_of(tmp_path, "a,b\n1,2\n3," + "x" * 1000 + "\n5,6\n")
+    assert read(source) == [{"a": "1", "b": "2"}, {"a": "5", "b": "6"}]
+    assert source.malformed == 1
+
+
+def test_a_missing_column_is_named_with_the_nearest_one(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match=r"in\.csv has no column 'age', did you mean 'ages'\?"):
+        source_of(tmp_path, "ages,b\n1,2\n", "age")
+
+
+def test_another_separator_is_recognised_in_the_message(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="separated by ';', only commas are read"):
+        source_of(tmp_path, "a;b\n1;2\n")
+
+
+def test_a_declared_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="two columns named 'a'"):
+        source_of(tmp_path, "a,a,b\n1,2,3\n")
+
+
+@pytest.mark.parametrize("content", ["", "\n", "\r\n\r\n"])
+def test_a_file_without_a_header_is_refused(tmp_path: Path, content: str) -> None:
+    with pytest.raises(InputError, match="is empty: the first line must name the columns"):
+        source_of(tmp_path, content)
+
+
+@pytest.mark.parametrize("content", ["a,b", "a,b\n"])
+def test_a_header_alone_has_no_rows(tmp_path: Path, content: str) -> None:
+    assert read(source_of(tmp_path, content)) == []
+
+
+def test_utf16_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is UTF-16: save it as UTF-8"):
+        source_of(tmp_path, "a,b\n1,2\n".encode("utf-16"))
+
+
+def test_a_damaged_archive_is_an_input_error(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv.gz"
+    path.write_bytes(gzip.compress(b"a,b\n" + bytes(range(48, 58)) * 100)[:-20])
+    with pytest.raises(InputError, match="compression is damaged"):
+        read(open_source(path, ["a", "b"]))
+
+
+def test_the_fraction_read_ends_at_one(tmp_path: Path) -> None:
+    with closing(source_of(tmp_path, "a,b\n1,2\n")) as source:
+        list(source)
+        assert source.fraction() == 1.0
+
+
+TABLE = pa.table(
+    {
+        "low": pa.array([20, None, -5], pa.int64()),
+        "wide": pa.array([1, 2**40, 3], pa.int64()),
+        "share": [0.3, 0.25, None],
+        "day": pa.array([0, 1, 1], pa.date32()),
+        "at": pa.array([0, 1_500_000, 0], pa.timestamp("us")),
+        "place": pa.array(["North", "South", None]).dictionary_encode(),
+        "ok": [True, False, None],
+    }
+)
+
+
+def test_written_values_are_plain_and_null_is_empty(tmp_path: Path) -> None:
+    sink = open_sink(tmp_path / "out.csv")
+    sink.write(TABLE)
+    sink.close()
+    assert (tmp_path / "out.csv").read_text().splitlines() == [
+        "low,wide,share,day,at,place,ok",
+        "20,1,0.3,1970-01-01,1970-01-01 00:00:00,North,true",
+        ",1099511627776,0.25,1970-01-02,1970-01-01 00:00:01.500000,South,false",
+        "-5,3,,1970-01-02,1970-01-01 00:00:00,,",
+    ]
+
+
+def test_texts_with_separators_survive(tmp_path: Path) -> None:
+    table = pa.table({"a, b": ["x, y", 'say "hi"', "two\nlines", "plain"], "n": [1, 2, 3, 4]})
+    sink = open_sink(tmp_path / "out.csv")
+    sink.write(table)
+    sink.close()
+    read_back = pacsv.read_csv(tmp_path / "out.csv", parse_options=pacsv.ParseOptions(newlines_in_values=True))
+    assert read_back.equals(table)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
+def test_the_same_rows_give_the_same_bytes_however_they_are_handed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    monkeypatch.setattr(text, "CHUNK_ROWS", 7)
+    table = pa.table({"a": list(range(100)), "b": [str(i) if i != 50 else "5,0" for i in range(100)]})
+    written = []
+    for size in (1, 3, 7, 100):
+        sink = open_sink(tmp_path / f"out{ending}")
+        for start in range(0, 100, size):
+            sink.write(table.slice(start, size))
+        sink.close()
+        written.append((tmp_path / f"out{ending}").read_bytes())
+    assert len(set(written)) == 1
+    assert pacsv.read_csv(tmp_path / f"out{ending}")["a"].to_pylist() == list(range(100))
+
+
+def test_an_empty_table_gives_a_header(tmp_path: Path) -> None:
+    sink = open_sink(tmp_path / "out.csv")
+    sink.write(TABLE.slice(0, 0))
+    sink.close()
+    assert (tmp_path / "out.csv").read_text() == "low,wide,share,day,at,place,ok\n"
+
+
+CELLS = st.text(st.sampled_from('ab,"\n\r é'), max_size=6)
+
+
+@given(rows=st.lists(st.tuples(CELLS, CELLS, CELLS), max_size=30), block_bytes=st.integers(40, 400))
+def test_whatever_a_csv_writer_writes_is_read_back(rows: list[tuple[str, str, str]], block_bytes: int) -> None:
+    content = io.StringIO()
+    csv.writer(content, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows([("a", "b", "c"), *rows])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "in.csv")
+        path.write_bytes(content.getvalue().encode())
+        with mock.patch.dict(lines.LineBlocks.__init__.__kwdefaults__, {"block_bytes": block_bytes}):
+            source = open_source(path, ["c", "a"])
+            assert read(source) == [{"c": c or None, "a": a or None} for a, _, c in rows]
+    assert source.malformed == 0
+
+
+@given(content=st.text(st.sampled_from('ab,"\n\r'), max_size=400).map(str.encode) | st.binary(max_size=400))
+def test_no_content_stops_the_stream(content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "in.csv")
+        path.write_bytes(b"a,b\n" + content)
+        with mock.patch.dict(lines.LineBlocks.__init__.__kwdefaults__, {"block_bytes": 50}):
+            source = open_source(path, ["b"])
+            found = len(read(source)) + source.malformed
+    assert found <= len(content) + 1

@@ -1,0 +1,216 @@
+"""Persons: the same one has the same hash whatever type a batch delivers. k rests on this."""
+
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from castleguard.errors import SchemaError
+from castleguard.kernels.siphash import hash_strings
+from castleguard.schema.column import distinct
+from castleguard.schema.identities import Hashes, hash_identities
+from castleguard.schema.table import to_table
+
+KEY = np.array([0x0706050403020100, 0x0F0E0D0C0B0A0908], dtype=np.uint64)
+
+
+def hashes(array: pa.Array | pa.ChunkedArray) -> list[int]:
+    column = array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
+    found = distinct(column)
+    spread: Hashes = found.spread(hash_identities(found.values, KEY))
+    assert spread.dtype == np.uint64
+    return [int(value) for value in spread]
+
+
+def reference(text: str | None) -> int:
+    data = np.frombuffer((text or "").encode(), np.uint8).copy()
+    valid = np.array([text is not None])
+    return int(hash_strings(data, np.array([0, data.size]), valid, KEY)[0])
+
+
+NUMBERS = [12, 0, 7, -3, 2**40, 12]
+EXPECTED = [reference(str(number)) for number in NUMBERS]
+AS_TEXT = pa.array([str(number) for number in NUMBERS])
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array(NUMBERS),
+        pa.array([float(number) for number in NUMBERS]),
+        pa.array([Decimal(number) for number in NUMBERS]),
+        pa.array([Decimal(number).quantize(Decimal("0.01")) for number in NUMBERS]),
+        AS_TEXT,
+        AS_TEXT.cast(pa.large_string()),
+        AS_TEXT.cast(pa.string_view()),
+        AS_TEXT.cast(pa.binary()),
+        AS_TEXT.cast(pa.large_binary()),
+        AS_TEXT.dictionary_encode(),
+        pa.array(NUMBERS).dictionary_encode(),
+        pa.array([float(number) for number in NUMBERS]).dictionary_encode(),
+        pa.array([f" {number}\t" for number in NUMBERS]),
+        pa.array([f"{number}.0" for number in NUMBERS]),
+        pa.array([f"{number}." for number in NUMBERS]),
+        pa.array([f"{number:+05d}" for number in NUMBERS]),
+        pa.array([f"{number:e}" if abs(number) < 1000 else str(number) for number in NUMBERS]),
+        pa.chunked_array([pa.array(NUMBERS[:2]), pa.array(NUMBERS[2:])]),
+        pa.chunked_array([AS_TEXT[:2].dictionary_encode(), AS_TEXT[2:].dictionary_encode()]),
+        pa.chunked_array([AS_TEXT[:0], AS_TEXT[:5], AS_TEXT[5:]]),
+    ],
+    ids=lambda array: str(array.type),
+)
+def test_the_same_person_has_the_same_hash_in_every_type(array: pa.Array) -> None:
+    assert hashes(array) == EXPECTED
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()])
+def test_the_width_of_an_integer_does_not_matter(kind: pa.DataType) -> None:
+    assert hashes(pa.array([12, 0, None], kind)) == [reference("12"), reference("0"), reference(None)]
+
+
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()])
+def test_the_width_of_a_float_does_not_matter(kind: pa.DataType) -> None:
+    found = hashes(pa.array([12.0, 0.5, -0.0, None, float("nan")], kind))
+    assert found == [reference("12"), reference("0.5"), reference("0"), reference(None), reference(None)]
+
+
+def test_pandas_polars_and_dicts_agree() -> None:
+    persons: list[float | None] = [12, 7, 12, None]
+    expected = [reference("12"), reference("7"), reference("12"), reference(None)]
+    batches: list[object] = [
+        pd.DataFrame({"p": persons}),  # NaN turns the column into floats
+        pd.DataFrame({"p": pd.array(persons, dtype="Int64")}),
+        pd.DataFrame({"p": ["12", "7", "12", None]}),
+        pd.DataFrame({"p": ["12", 7, 12.0, None]}),
+        pd.DataFrame({"p": pd.Categorical(["12", "7", "12", None])}),
+        pl.DataFrame({"p": persons}),
+        pl.DataFrame({"p": [12.0, 7.0, 12.0, float("nan")]}),
+        pl.DataFrame({"p": ["12", "7", "12", ""]}),
+        pl.DataFrame({"p": pl.Series(["12", "7", "12", None], dtype=pl.Categorical)}),
+        [{"p": person} for person in persons],
+        [{"p": 12}, {"p": "7"}, {"p": 12.0}, {}],
+        [{"p": 12.0}, {"p": "7"}, {"p": b"12"}, {"p": float("nan")}],
+        [{"p": np.int64(12)}, {"p": 7}, {"p": "012"}, {"p": " "}],
+    ]
+    for batch in batches:
+        assert hashes(to_table(batch).column("p")) == expected
+
+
+def test_missing_empty_blank_and_nan_persons_are_one_person() -> None:
+    missing = reference(None)
+    assert hashes(pa.array([None, "", "  ", "nan", "NaN"])) == [missing] * 5
+    assert hashes(pa.array([None, float("nan")])) == [missing] * 2
+    assert hashes(pa.array([None, None])) == [missing] * 2
+    assert hashes(pa.array(["a", None, "a"]).dictionary_encode())[1] == missing
+    assert hashes(pa.array(["", None, "a"]).dictionary_encode())[:2] == [missing] * 2
+    assert missing not in hashes(pa.array(["a", "0", "null", "None"]))
+
+
+def test_a_null_inside_a_dictionary_is_the_missing_person() -> None:
+    values = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 1, 0]), pa.array([None, "a"]))
+    assert hashes(values) == [reference(None), reference("a"), reference(None), reference("a"), reference(None)]
+
+
+def test_a_float_that_cannot_tell_neighbours_apart_is_the_missing_person() -> None:
+    large = 2.0**53
+    assert hashes(pa.array([large, large - 1, 1e300, float("inf")])) == [
+        reference(None), reference(str(2**53 - 1)), reference(None), reference(None),
+    ]  # fmt: skip
+    assert hashes(pa.array([f"{large:.1f}", "1e300", "inf", "-Infinity"])) == [reference(None)] * 4
+
+
+def test_long_numbers_as_text_or_integers_keep_every_digit() -> None:
+    long = [2**63 - 1, 2**63 - 2, 2**53 + 1]
+    expected = [reference(str(number)) for number in long]
+    assert hashes(pa.array(long)) == hashes(pa.array(long, pa.uint64())) == expected
+    assert hashes(pa.array([f"000{number}" for number in long])) == expected
+    assert hashes(pa.array([2**64 - 1], pa.uint64())) == [reference(str(2**64 - 1))]
+    assert hashes(pa.array(["+" + "9" * 40, "-" + "0" * 30 + "9" * 40])) == [
+        reference("9" * 40),
+        reference("-" + "9" * 40),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a", "person-12", "12a", "a12", "1-2", "1.2.3", "12e", "0x12", "+", "-", ".", "e", "nanny", "café", "x y", "--1"],
+)
+def test_what_is_no_number_is_hashed_as_it_is(text: str) -> None:
+    assert hashes(pa.array([text, "0.5"])) == [reference(text), reference("0.5")]
+
+
+def test_fractions_agree_between_text_and_floats() -> None:
+    texts = ["0.10", "00.1", "1e-1", ".1", "0.1"]
+    assert hashes(pa.array(texts)) == [reference("0.1")] * 5
+    assert hashes(pa.array([0.1])) == hashes(pa.array([0.1], pa.float32())) == [reference("0.1")]
+    assert hashes(pa.array([Decimal("0.10")])) == [reference("0.1")]
+
+
+def test_the_unit_and_zone_of_a_timestamp_do_not_matter() -> None:
+    moment = dt.datetime(2020, 1, 2, 3, 0, 0)
+    for kind in (pa.timestamp("s"), pa.timestamp("ms"), pa.timestamp("us"), pa.timestamp("ns")):
+        assert hashes(pa.array([moment], kind)) == [reference("2020-01-02 03:00:00")]
+    aware = moment.replace(tzinfo=dt.UTC)
+    assert hashes(pa.array([aware], pa.timestamp("us", "Asia/Tokyo"))) == [reference("2020-01-02 03:00:00")]
+    assert hashes(to_table([{"p": aware}, {"p": "x"}]).column("p"))[0] == reference("2020-01-02 03:00:00")
+    half = moment.replace(microsecond=500000)
+    mixed = to_table([{"p": half}, {"p": "x"}]).column("p")
+    assert hashes(mixed)[0] == hashes(pa.array([half]))[0] == reference("2020-01-02 03:00:00.5")
+
+
+def test_bytes_that_are_not_utf8_have_a_hash() -> None:
+    found = hashes(pa.array([b"\xff", b"a", None]))
+    assert found[1:] == [reference("a"), reference(None)]
+
+
+def test_a_slice_hashes_like_a_copy() -> None:
+    array = pa.array(["x", "12", None, "", "y", "012"])
+    assert hashes(array[1:5]) == [reference("12"), reference(None), reference(None), reference("y")]
+
+
+@pytest.mark.parametrize("array", [pa.array([["secret"]]), pa.array([{"a": "secret"}])])
+def test_a_type_without_text_is_refused_by_its_type(array: pa.Array) -> None:
+    with pytest.raises(SchemaError, match="cannot be compared") as caught:
+        hashes(array)
+    assert "secret" not in str(caught.value)
+
+
+def test_another_key_gives_other_hashes() -> None:
+    array = pa.array(["a"])
+    assert int(hash_identities(array, KEY + np.uint64(1))[0]) != hashes(array)[0]
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)), max_size=6))
+def test_integers_hash_alike_in_any_spelling(numbers: list[int | None]) -> None:
+    as_integers = hashes(pa.array(numbers, pa.int64()))
+    as_text = [None if number is None else str(number) for number in numbers]
+    assert as_integers == hashes(pa.array(as_text, pa.string()))
+    assert as_integers == hashes(pa.array(as_text, pa.string()).dictionary_encode())
+    assert as_integers == [reference(text) for text in as_text]
+
+
+@given(st.lists(st.floats(width=64), max_size=6))
+def test_floats_hash_like_their_text(numbers: list[float]) -> None:
+    assert hashes(pa.array(numbers, pa.float64())) == hashes(
+        pa.array([repr(number) for number in numbers], pa.string())
+    )
+
+
+PERSONS = st.one_of(
+    st.none(), st.text(max_size=8), st.integers(), st.floats(), st.booleans(), st.binary(max_size=4), st.decimals(),
+    st.decimals(-1000, 1000, places=2), st.datetimes(), st.dates(), st.times(), st.uuids(),
+    st.integers(-99, 99).map(float),
+)  # fmt: skip
+
+
+@given(st.lists(PERSONS, max_size=5))
+def test_a_person_hashes_alike_alone_and_among_others(persons: list[object]) -> None:
+    together = hashes(to_table([{"p": person} for person in persons], columns=("p",)).column("p"))
+    alone = [hashes(to_table([{"p": person}]).column("p"))[0] for person in persons]
+    assert together == alone

@@ -1,0 +1,43 @@
+"""What the import contract in pyproject.toml cannot say: lists of what MAY be imported, and what importing loads."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "src" / "castleguard"
+KERNELS = sorted((PACKAGE / "kernels").rglob("*.py"))
+ALLOWED_IN_KERNELS = {"llvmlite", "numba", "numpy"}
+OPTIONAL = ["matplotlib", "pandas", "polars", "scipy"]
+
+
+def imported_modules(source: Path) -> Iterator[str]:
+    """Every module that a source file imports, at its top or inside a function, by its full name."""
+    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            yield node.module or ""
+
+
+@pytest.mark.parametrize("source", KERNELS, ids=lambda source: source.stem)
+def test_kernel_imports_numpy_and_numba_only(source: Path) -> None:
+    foreign = {
+        module
+        for module in imported_modules(source)
+        if not f"{module}.".startswith("castleguard.kernels.")
+        and module.split(".")[0] not in ALLOWED_IN_KERNELS | sys.stdlib_module_names
+    }
+    assert foreign == set()
+
+
+@pytest.mark.parametrize("module", ["castleguard", "castleguard.cli"])
+def test_import_loads_no_optional_library(module: str) -> None:
+    """They may be missing, and loading them would slow down every start."""
+    program = f"import sys, {module}; print(*sorted(set({OPTIONAL}) & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -1,0 +1,58 @@
+"""The loop: everything arrives, in order, and nothing appears unless all of it does."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from castleguard.engine.policy import Castle
+from castleguard.pipeline import run
+from castleguard.schema.roles import Numeric, Schema
+from castleguard.stream import Anonymiser
+from castleguard.testing.memory import MemorySink, MemorySource
+
+SCHEMA = Schema(person="pid", quasi_identifiers=[Numeric("age", lower=0, upper=100)], public=["row"])
+POLICY = Castle(k=2, delay=10)
+
+
+def rows(count: int) -> pa.Table:
+    return pa.table({"row": list(range(count)), "pid": list(range(count)), "age": [i % 100 for i in range(count)]})
+
+
+def test_every_row_is_published_and_both_ends_are_closed() -> None:
+    source, sink = MemorySource([rows(100)]), MemorySink()
+    run(source, Anonymiser(SCHEMA, POLICY, seed=1), sink)
+    assert sorted(sink.table()["row"].to_pylist()) == list(range(100))
+    assert source.closed
+    assert sink.closed
+    assert not sink.aborted
+
+
+def test_progress_is_told_the_rows_of_every_batch() -> None:
+    told: list[int] = []
+    table = rows(50)
+    source = MemorySource([table.slice(0, 20), table.slice(20, 30)])
+    run(source, Anonymiser(SCHEMA, POLICY, seed=1), MemorySink(), progress=told.append)
+    assert told == [20, 30]
+
+
+def test_an_empty_source_still_writes_a_table_with_its_columns() -> None:
+    sink = MemorySink()
+    run(MemorySource([]), Anonymiser(SCHEMA, POLICY, seed=1), sink)
+    assert sink.closed
+    assert sink.table().column_names == ["age_min", "age_max", "row"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_whatever_goes_wrong_the_sink_is_aborted_and_the_source_closed(error: type[BaseException]) -> None:
+    def failing() -> Iterator[pa.Table]:
+        yield rows(50)
+        raise error
+
+    source, sink = MemorySource(failing()), MemorySink()
+    with pytest.raises(error):
+        run(source, Anonymiser(SCHEMA, POLICY, seed=1), sink)
+    assert sink.aborted
+    assert not sink.closed
+    assert sink.tables == []
+    assert source.closed
