@@ -11,24 +11,10 @@ from castleguard.engine.policy import Castle
 from castleguard.errors import PolicyError, SchemaError, SnapshotError
 from castleguard.kernels import castle as kernels
 from castleguard.kernels import state as names
-from castleguard.kernels.chacha import new_draws
+from castleguard.kernels.chacha import PURPOSES, new_words
 from castleguard.kernels.counts import new_table
-from castleguard.kernels.state import (
-    Batch,
-    Buckets,
-    Cluster,
-    Clusters,
-    Nearest,
-    Output,
-    Parts,
-    Reusables,
-    Rows,
-    Settings,
-    Sieve,
-    State,
-    Tallies,
-    Work,
-)
+from castleguard.kernels.state import Batch, Output, Settings, State, Work
+from castleguard.kernels.views import SCRATCH
 from castleguard.schema.coded import CodedRows, Decisions
 from castleguard.schema.roles import Numeric, Schema
 
@@ -43,25 +29,24 @@ class CastleEngine:
         self._settings = make_settings(policy)
         self._state = make_state(schema, policy, key)
         self._work = make_work(schema, policy)
+        self._nothing = Batch(
+            quasi=np.empty((0, len(schema.quasi_identifiers))),
+            person=np.empty(0, dtype=np.uint64),
+            sensitive=np.empty((0, len(schema.sensitive)), dtype=np.int64),
+            to_root=np.empty(0, dtype=np.bool_),
+        )
 
     def push(self, rows: CodedRows, now: float) -> Decisions:
         """Take in rows, and decide whatever that makes due."""
-        output = self._output(rows.person.size)
-        kernels.walk(self._state, self._settings, self._work, output, Batch(*rows), float(now))
-        return _decisions(output)
+        return self._run(Batch(*rows), now, last=False)
 
     def tick(self, now: float) -> Decisions:
         """Decide the rows that have waited `max_wait` seconds."""
-        output = self._output(0)
-        if self._settings.max_wait != np.inf:
-            kernels.expire_waiting(self._state, self._settings, self._work, output, float(now))
-        return _decisions(output)
+        return self._run(self._nothing, now, last=False)
 
     def flush(self) -> Decisions:
         """Decide every pending row."""
-        output = self._output(0)
-        kernels.flush(self._state, self._settings, self._work, output)
-        return _decisions(output)
+        return self._run(self._nothing, -np.inf, last=True)
 
     @property
     def arrivals(self) -> int:
@@ -76,8 +61,7 @@ class CastleEngine:
     @property
     def oldest(self) -> int:
         """The position of the oldest pending row."""
-        kernels.skip_gone(self._state)
-        return int(self._state.counters[names.OLDEST])
+        return int(kernels.oldest_pending(self._state))
 
     @property
     def open_clusters(self) -> int:
@@ -87,7 +71,7 @@ class CastleEngine:
     @property
     def threshold(self) -> float:
         """CASTLE's tau."""
-        return float(self._state.threshold[0])
+        return float(self._state.levels[0])
 
     @property
     def longest_wait(self) -> int:
@@ -106,20 +90,21 @@ class CastleEngine:
                 raise SnapshotError(f"the snapshot does not fit this engine: {name} is missing or of another shape")
             mine[...] = theirs
 
+    def _run(self, batch: Batch, now: float, *, last: bool) -> Decisions:
+        output = self._output(batch.person.size)
+        kernels.run(self._state, self._settings, self._work, output, batch, float(now), last)
+        return _decisions(output)
+
     def _output(self, arriving: int) -> Output:
         """Room for every decision that one call can take."""
         rows = self.pending + arriving
-        columns = self._state.rows.quasi.shape[1]
+        columns = self._state.quasi.shape[1]
         return Output(
             used=np.zeros(3, dtype=np.int64),
-            position=np.empty(rows, dtype=np.int64),
-            group=np.empty(rows, dtype=np.int32),
-            lower=np.empty((rows, columns)),
-            upper=np.empty((rows, columns)),
+            rows=np.empty((2, rows), dtype=np.int64),
+            bounds=np.empty((2, rows, columns)),
             loss=np.empty(rows),
-            kind=np.empty(rows, dtype=np.int8),
-            kept=np.empty(rows, dtype=np.bool_),
-            event=np.empty(rows, dtype=np.int64),
+            marks=np.empty((3, rows), dtype=np.int64),
             dropped=np.empty(rows, dtype=np.int64),
         )
 
@@ -149,47 +134,31 @@ def make_state(schema: Schema, policy: Castle, key: NDArray[np.uint32]) -> State
     """An engine that has seen nothing."""
     columns, sensitive = len(schema.quasi_identifiers), len(schema.sensitive)
     capacity, slots, entries = policy.delay + 1, policy.max_clusters, policy.max_reusable
+    levels = np.zeros(1 + policy.loss_window)
+    levels[0] = policy.chosen_reading.first_threshold
+    link = np.full((4, capacity), -1, dtype=np.int64)
+    link[1] = names.GONE
+    book = np.zeros((5 + sensitive, slots + 1), dtype=np.int64)
+    book[0] = -1
     return State(
-        counters=np.zeros(names.COUNTERS, dtype=np.int64),
-        threshold=np.full(1, policy.chosen_reading.first_threshold),
-        losses=np.zeros(policy.loss_window),
+        counters=_ints(names.COUNTERS),
+        levels=levels,
         domain=make_domain(schema, snap=policy.strict),
-        rows=Rows(
-            quasi=np.zeros((capacity, columns)),
-            person=np.zeros(capacity, dtype=np.uint64),
-            sensitive=np.zeros((capacity, sensitive), dtype=np.int64),
-            position=np.full(capacity, -1, dtype=np.int64),
-            arrived=np.zeros(capacity),
-            cluster=np.full(capacity, names.GONE, dtype=np.int32),
-            next=np.full(capacity, -1, dtype=np.int32),
-            previous=np.full(capacity, -1, dtype=np.int32),
-        ),
-        clusters=Clusters(
-            lower=np.zeros((columns, slots)),
-            upper=np.zeros((columns, slots)),
-            born=np.full(slots, -1, dtype=np.int64),
-            rows=np.zeros(slots, dtype=np.int64),
-            persons=np.zeros(slots, dtype=np.int64),
-            values=np.zeros((sensitive, slots), dtype=np.int64),
-            first=np.full(slots, -1, dtype=np.int32),
-            last=np.full(slots, -1, dtype=np.int32),
-        ),
+        quasi=np.zeros((capacity, columns)),
+        person=np.zeros(capacity, dtype=np.uint64),
+        sensitive=np.zeros((capacity, sensitive), dtype=np.int64),
+        arrived=np.zeros(capacity),
+        link=link,
+        bounds=np.zeros((2, columns, slots)),
+        book=book,
         # Every pending row is counted twice: for its cluster, and for all clusters together.
-        tallies=Tallies(
-            persons=new_table(2 * capacity),
-            values=new_table(2 * capacity * sensitive),
-            distinct=np.zeros(sensitive, dtype=np.int64),
-        ),
-        reusables=Reusables(
-            lower=np.zeros((columns, entries)),
-            upper=np.zeros((columns, entries)),
-            box_lower=np.zeros((columns, entries)),
-            box_upper=np.zeros((columns, entries)),
-            loss=np.zeros(entries),
-            used=np.zeros(entries, dtype=np.int64),
-            born=np.zeros(entries, dtype=np.int64),
-        ),
-        draws=new_draws(key),
+        person_table=new_table(2 * capacity),
+        value_table=new_table(2 * capacity * sensitive),
+        kept_bounds=np.zeros((4, columns, entries)),
+        kept_loss=np.zeros(entries),
+        kept_stamp=np.zeros((2, entries), dtype=np.int64),
+        words=new_words(key),
+        drawn=np.full((3, PURPOSES), -1, dtype=np.int64),
     )
 
 
@@ -197,34 +166,18 @@ def make_work(schema: Schema, policy: Castle) -> Work:
     """Scratch space for the kernels, large enough for a cluster of all pending rows."""
     columns, capacity = len(schema.quasi_identifiers), policy.delay + 1
     parts = capacity // policy.k + 2
-    table = new_table(capacity)
     return Work(
         gain=np.zeros(policy.max_clusters),
         inside=np.zeros(policy.max_reusable, dtype=np.bool_),
-        low=np.zeros(columns),
-        high=np.zeros(columns),
-        box_low=np.zeros(columns),
-        box_high=np.zeros(columns),
-        cluster=Cluster(
-            slot=_ints(capacity),
-            point=np.zeros((capacity, columns)),
-            person=np.zeros(capacity, dtype=np.uint64),
-            value=np.zeros(capacity, dtype=np.uint64),
-            part=_ints(capacity),
-            sorted=_ints(capacity),
-            start=_ints(parts + 1),
-        ),
-        parts=Parts(lower=np.zeros((parts, columns)), upper=np.zeros((parts, columns)), loss=np.zeros(parts)),
-        persons=Buckets(*(_ints(capacity) for _ in Buckets._fields)),
-        values=Buckets(*(_ints(capacity) for _ in Buckets._fields)),
-        nearest=Nearest(far=np.zeros(capacity), row=_ints(capacity), heap=_ints(capacity)),
-        sieve=Sieve(known=np.zeros(table.shape[0], dtype=np.uint64), number=_ints(table.shape[0])),
-        table=table,
-        person_number=_ints(capacity),
-        value_number=_ints(capacity),
-        chosen=_ints(capacity),
-        count=_ints(capacity),
-        share=_ints(capacity),
+        box=np.zeros((4, columns)),
+        point=np.zeros((capacity, columns)),
+        lines=np.zeros((columns, capacity)),
+        keys=np.zeros((2, capacity), dtype=np.uint64),
+        ints=np.zeros((SCRATCH, capacity + 1), dtype=np.int64),
+        far=np.zeros(capacity),
+        parts=np.zeros((2, parts, columns)),
+        part_loss=np.zeros(parts),
+        table=new_table(capacity),
     )
 
 
@@ -246,12 +199,8 @@ def _check(schema: Schema, policy: Castle) -> None:
 
 def _changing(state: State) -> Arrays:
     """Every array that the kernels write, by name. Of the domain only what is observed changes."""
-    arrays: Arrays = {"counters": state.counters, "threshold": state.threshold, "losses": state.losses}
-    arrays["domain.lower"] = state.domain.lower
-    arrays["domain.upper"] = state.domain.upper
-    for part in ("rows", "clusters", "tallies", "reusables", "draws"):
-        for name, array in getattr(state, part)._asdict().items():
-            arrays[f"{part}.{name}"] = array
+    arrays: Arrays = {name: array for name, array in state._asdict().items() if name != "domain"}
+    arrays["domain_bounds"] = state.domain.bounds
     return arrays
 
 
@@ -259,13 +208,13 @@ def _decisions(output: Output) -> Decisions:
     """The part of the output that was written."""
     rows, groups, drops = (int(count) for count in output.used)
     return Decisions(
-        position=output.position[:rows],
-        group=output.group[:rows],
-        lower=output.lower[:groups],
-        upper=output.upper[:groups],
+        position=output.rows[0, :rows],
+        group=output.rows[1, :rows],
+        lower=output.bounds[0, :groups],
+        upper=output.bounds[1, :groups],
         loss=output.loss[:groups],
-        kind=output.kind[:groups],
-        kept=output.kept[:groups],
-        event=output.event[:groups],
+        kind=output.marks[0, :groups],
+        kept=output.marks[1, :groups] == 1,
+        event=output.marks[2, :groups],
         dropped=output.dropped[:drops],
     )

@@ -1,7 +1,9 @@
 """From the schema to the arrays that kernels read: domains, grids and hierarchies of all quasi-identifiers."""
 
 import numpy as np
+from numpy.typing import NDArray
 
+from castleguard.kernels import loss
 from castleguard.kernels.loss import Domain
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
@@ -9,7 +11,7 @@ from castleguard.schema.roles import Categorical, Numeric, Schema
 _TABLE_LEAVES = 1024  # up to here every pair of leaves has an entry of its own; above, hierarchies are climbed
 
 
-def common_nodes(hierarchy: Hierarchy) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:
+def common_nodes(hierarchy: Hierarchy) -> NDArray[np.int32]:
     """The lowest common ancestor of every pair (low, high) of leaves; (high, low) is filled as well."""
     count = len(hierarchy.leaves)
     table = np.zeros((count, count), dtype=np.int32)
@@ -25,58 +27,47 @@ def common_nodes(hierarchy: Hierarchy) -> np.ndarray[tuple[int, int], np.dtype[n
 def make_domain(schema: Schema, *, snap: bool) -> Domain:
     """The kernels' view of the schema; `snap` rounds published numbers outward to their grid."""
     columns = len(schema.quasi_identifiers)
-    numeric = np.zeros(columns, dtype=np.bool_)
-    observed = np.zeros(columns, dtype=np.bool_)
-    lower, upper = np.zeros(columns), np.zeros(columns)
-    leaves = np.zeros(columns, dtype=np.int64)
-    node_start, leaf_start = np.zeros(columns, dtype=np.int64), np.zeros(columns, dtype=np.int64)
-    table_start = np.full(columns, -1, dtype=np.int64)
-    edge_start = np.zeros(columns + 1, dtype=np.int64)
-    edges: list[np.ndarray] = []  # type: ignore[type-arg]
-    trees: list[Hierarchy] = []
-    tables: list[tuple[np.ndarray, np.ndarray]] = []  # type: ignore[type-arg]
-    nodes_so_far = leaves_so_far = table_so_far = 0
+    pool = _Pool()
+    layout = np.zeros((columns, loss.LAYOUT), dtype=np.int64)
+    bounds = np.zeros((2, columns))
     for column, role in enumerate(schema.quasi_identifiers):
-        edge_start[column + 1] = edge_start[column]
+        row = layout[column]
         if isinstance(role, Numeric):
-            numeric[column] = True
-            observed[column] = role.domain is None
-            lower[column], upper[column] = role.domain or (np.inf, -np.inf)
+            row[loss.NUMERIC] = 1
+            row[loss.OBSERVED] = role.domain is None
+            bounds[:, column] = role.domain or (np.inf, -np.inf)
             if snap:
-                edges.append(role.edges)
-                edge_start[column + 1] += role.edges.size
+                row[loss.EDGES], row[loss.EDGE_COUNT] = pool.add(role.edges), role.edges.size
         elif isinstance(role, Categorical):
             tree = role.hierarchy
-            trees.append(tree)
-            leaves[column] = len(tree.leaves)
-            node_start[column], leaf_start[column] = nodes_so_far, leaves_so_far
-            nodes_so_far += len(tree.labels)
-            leaves_so_far += len(tree.leaves)
+            row[loss.LEAVES] = len(tree.leaves)
+            row[loss.PARENTS] = pool.add(tree.parents)
+            row[loss.FIRST_LEAVES] = pool.add(tree.first_leaf)
+            row[loss.LAST_LEAVES] = pool.add(tree.last_leaf)
+            row[loss.LOSSES] = pool.add(tree.losses)
+            row[loss.LEAF_NODES] = pool.add(tree.leaf_nodes)
+            row[loss.PAIR_NODES] = row[loss.PAIR_LOSSES] = -1
             if len(tree.leaves) <= _TABLE_LEAVES:
-                table = common_nodes(tree).ravel()
-                tables.append((table, tree.losses[table]))
-                table_start[column] = table_so_far
-                table_so_far += table.size
-    return Domain(
-        numeric=numeric,
-        observed=observed,
-        lower=lower,
-        upper=upper,
-        edge_start=edge_start,
-        edges=np.concatenate([np.empty(0), *edges]),
-        leaves=leaves,
-        node_start=node_start,
-        parent=_join([tree.parents for tree in trees]),
-        first_leaf=_join([tree.first_leaf for tree in trees]),
-        last_leaf=_join([tree.last_leaf for tree in trees]),
-        node_loss=np.concatenate([np.empty(0), *(tree.losses for tree in trees)]),
-        leaf_start=leaf_start,
-        leaf_node=_join([tree.leaf_nodes for tree in trees]),
-        table_start=table_start,
-        table_node=_join([nodes for nodes, _ in tables]),
-        table_loss=np.concatenate([np.empty(0), *(losses for _, losses in tables)]),
-    )
+                nodes = common_nodes(tree).ravel()
+                row[loss.PAIR_NODES] = pool.add(nodes)
+                row[loss.PAIR_LOSSES] = pool.add(tree.losses[nodes])
+    return Domain(layout=layout, bounds=bounds, pool=pool.join())
 
 
-def _join(arrays: list[np.ndarray]) -> np.ndarray:  # type: ignore[type-arg]
-    return np.concatenate([np.empty(0, dtype=np.int32), *arrays])
+class _Pool:
+    """Arrays laid end to end; all of them are exact as float64."""
+
+    def __init__(self) -> None:
+        self._arrays: list[NDArray[np.float64]] = []
+        self._size = 0
+
+    def add(self, array: NDArray[np.floating] | NDArray[np.integer]) -> int:
+        """Append an array; its place."""
+        place = self._size
+        self._arrays.append(array.astype(np.float64))
+        self._size += array.size
+        return place
+
+    def join(self) -> NDArray[np.float64]:
+        """The whole pool."""
+        return np.concatenate([np.empty(0), *self._arrays])

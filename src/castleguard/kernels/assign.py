@@ -5,8 +5,9 @@ from numpy.typing import NDArray
 
 from castleguard.kernels.chacha import TIE, Draws, pick
 from castleguard.kernels.compile import kernel
-from castleguard.kernels.loss import Domain, value_loss
-from castleguard.kernels.state import EPS, Clusters
+from castleguard.kernels.loss import NUMERIC, Domain, value_loss
+from castleguard.kernels.state import EPS
+from castleguard.kernels.views import Clusters
 
 Floats = NDArray[np.float64]
 
@@ -24,8 +25,8 @@ def enlargements(clusters: Clusters, domain: Domain, point: Floats, gain: Floats
         value = point[column]
         lower = clusters.lower[column]
         upper = clusters.upper[column]
-        if domain.numeric[column]:
-            width = domain.upper[column] - domain.lower[column]
+        if domain.layout[column, NUMERIC] == 1:
+            width = domain.bounds[1, column] - domain.bounds[0, column]
             scale = 1.0 / width if width > 0.0 else 0.0
             for slot in range(slots):
                 below = lower[slot] - value

@@ -9,7 +9,7 @@ import numpy as np
 from castleguard.kernels.assign import best_selection, choose
 from castleguard.kernels.chacha import begin_event, ratchet
 from castleguard.kernels.clusters import absorb_cluster, insert_row, new_cluster, remove_row
-from castleguard.kernels.compile import kernel
+from castleguard.kernels.compile import entry_kernel, inlined_kernel, kernel
 from castleguard.kernels.expire import expire, output_cluster
 from castleguard.kernels.loss import observe
 from castleguard.kernels.merge import can_be_ready, is_ready
@@ -29,12 +29,15 @@ from castleguard.kernels.state import (
     Work,
 )
 from castleguard.kernels.suppress import is_pending, suppress
+from castleguard.kernels.views import clusters_of, draws_of, rows_of, tallies_of
 
 
 @kernel
 def arrive(state: State, settings: Settings, work: Work, at: int, to_root: bool) -> None:
     """Find a place for the row that has just been written to ring slot `at`."""
-    rows = state.rows
+    rows = rows_of(state)
+    clusters = clusters_of(state)
+    draws = draws_of(state)
     position = rows.position[at]
     state.counters[PENDING] += 1
     if to_root:
@@ -43,44 +46,21 @@ def arrive(state: State, settings: Settings, work: Work, at: int, to_root: bool)
         return
     point = rows.quasi[at]
     observe(state.domain, point)
-    full = state.counters[OPEN] >= state.clusters.born.size
-    found = best_selection(state.clusters, state.domain, point, state.threshold[0], full, work.gain)
+    full = state.counters[OPEN] >= clusters.born.size
+    found = best_selection(clusters, state.domain, point, state.levels[0], full, work.gain)
     if found == 0:
-        slot = new_cluster(state.counters, state.clusters)
+        slot = new_cluster(state.counters, clusters)
     else:
         if found > 1 and settings.random_ties:
-            begin_event(state.draws)
-        slot = choose(state.clusters, state.draws, position, found, settings.random_ties, work.gain)
-    insert_row(state.counters, state.clusters, rows, state.tallies, at, slot)
-
-
-@kernel
-def walk(state: State, settings: Settings, work: Work, output: Output, batch: Batch, now: float) -> None:
-    """Take in a batch of rows that arrive at time `now`."""
-    rows = state.rows
-    capacity = rows.position.size
-    for row in range(batch.person.size):
-        position = state.counters[ARRIVALS]
-        ratchet(state.draws, position)
-        state.counters[ARRIVALS] = position + 1
-        at = position % capacity
-        for column in range(batch.quasi.shape[1]):
-            rows.quasi[at, column] = batch.quasi[row, column]
-        rows.person[at] = batch.person[row]
-        for column in range(batch.sensitive.shape[1]):
-            rows.sensitive[at, column] = batch.sensitive[row, column]
-        rows.position[at] = position
-        rows.arrived[at] = now
-        arrive(state, settings, work, at, batch.to_root[row])
-        expiring = position - settings.delay
-        if expiring >= 0 and is_pending(rows, expiring):
-            expire(state, settings, work, output, expiring % capacity)
+            begin_event(draws)
+        slot = choose(clusters, draws, position, found, settings.random_ties, work.gain)
+    insert_row(clusters, rows, tallies_of(state), at, slot)
 
 
 @kernel
 def skip_gone(state: State) -> None:
     """Move OLDEST to the first pending row, or to the end."""
-    rows = state.rows
+    rows = rows_of(state)
     arrivals = state.counters[ARRIVALS]
     position = max(state.counters[OLDEST], arrivals - rows.position.size)
     while position < arrivals and not is_pending(rows, position):
@@ -88,26 +68,21 @@ def skip_gone(state: State) -> None:
     state.counters[OLDEST] = position
 
 
-@kernel
-def expire_waiting(state: State, settings: Settings, work: Work, output: Output, now: float) -> None:
-    """Let every row leave that has waited `max_wait` seconds."""
-    rows = state.rows
+@entry_kernel
+def oldest_pending(state: State) -> int:
+    """The position of the oldest pending row; the next position if none is pending."""
     skip_gone(state)
-    while state.counters[OLDEST] < state.counters[ARRIVALS]:
-        at = state.counters[OLDEST] % rows.position.size
-        if rows.arrived[at] + settings.max_wait > now:
-            return
-        expire(state, settings, work, output, at)
-        skip_gone(state)
+    return state.counters[OLDEST]
 
 
 @kernel
 def oldest_ready(state: State, settings: Settings, work: Work) -> int:
     """The ready cluster that was created first, -1 if none is ready."""
+    clusters = clusters_of(state)
     best = -1
-    for slot in range(state.clusters.born.size):
-        born = state.clusters.born[slot]
-        if born >= 0 and (best < 0 or born < state.clusters.born[best]) and is_ready(state, settings, work, slot):
+    for slot in range(clusters.born.size):
+        born = clusters.born[slot]
+        if born >= 0 and (best < 0 or born < clusters.born[best]) and is_ready(state, settings, work, slot):
             best = slot
     return best
 
@@ -115,45 +90,47 @@ def oldest_ready(state: State, settings: Settings, work: Work) -> int:
 @kernel
 def first_position(state: State, slot: int) -> int:
     """The position of the oldest row in a cluster."""
-    at = np.int64(state.clusters.first[slot])
-    lowest = state.rows.position[at]
+    rows = rows_of(state)
+    at = clusters_of(state).first[slot]
+    lowest = rows.position[at]
     while at >= 0:
-        lowest = min(lowest, state.rows.position[at])
-        at = np.int64(state.rows.next[at])
+        lowest = min(lowest, rows.position[at])
+        at = rows.next[at]
     return lowest
 
 
-@kernel
+@inlined_kernel
 def release_whole(state: State, settings: Settings, work: Work, output: Output, slot: int) -> None:
     """One event of the flush: a whole cluster leaves."""
     event = first_position(state, slot)
     start = output.used[0]
-    begin_event(state.draws)
+    begin_event(draws_of(state))
     output_cluster(state, settings, work, output, slot, event)
-    order_rows(state.draws, output, start, event, settings.order)
+    order_rows(draws_of(state), output, start, event, settings.order)
 
 
 @kernel
 def merge_all(state: State) -> int:
     """Make one cluster of all open ones; its slot."""
+    born = clusters_of(state).born
     into = -1
-    for slot in range(state.clusters.born.size):
-        if state.clusters.born[slot] >= 0 and (into < 0 or state.clusters.born[slot] < state.clusters.born[into]):
+    for slot in range(born.size):
+        if born[slot] >= 0 and (into < 0 or born[slot] < born[into]):
             into = slot
-    for slot in range(state.clusters.born.size):
-        if state.clusters.born[slot] >= 0 and slot != into:
+    for slot in range(born.size):
+        if born[slot] >= 0 and slot != into:
             absorb_cluster(state, into, slot)
     return into
 
 
-@kernel
+@inlined_kernel
 def flush(state: State, settings: Settings, work: Work, output: Output) -> None:
     """The end of a stream: publish what can be published, and let the rest go.
 
     (1) Clusters that are ready. (2) Rows that a published generalisation contains. (3) All that remains as one
     cluster, if that is ready. (4) Otherwise row by row: the root, or nothing.
     """
-    rows = state.rows
+    rows = rows_of(state)
     capacity = rows.position.size
     # (1)
     slot = oldest_ready(state, settings, work)
@@ -165,7 +142,7 @@ def flush(state: State, settings: Settings, work: Work, output: Output) -> None:
     for position in range(state.counters[OLDEST], state.counters[ARRIVALS]):
         at = position % capacity
         if is_pending(rows, position) and rows.cluster[at] != AT_ROOT:
-            begin_event(state.draws)
+            begin_event(draws_of(state))
             if try_reuse(state, settings, work, output, at, position):
                 remove_row(state, at)
     # (3)
@@ -176,7 +153,63 @@ def flush(state: State, settings: Settings, work: Work, output: Output) -> None:
     while state.counters[OLDEST] < state.counters[ARRIVALS]:
         position = state.counters[OLDEST]
         start = output.used[0]
-        begin_event(state.draws)
+        begin_event(draws_of(state))
         suppress(state, settings, work, output, position % capacity, position)
-        order_rows(state.draws, output, start, position, settings.order)
+        order_rows(draws_of(state), output, start, position, settings.order)
         skip_gone(state)
+
+
+@kernel
+def take_in(state: State, batch: Batch, row: int, now: float) -> int:
+    """Write one row of the batch into the ring; its position."""
+    rows = rows_of(state)
+    position = state.counters[ARRIVALS]
+    state.counters[ARRIVALS] = position + 1
+    at = position % rows.position.size
+    for column in range(batch.quasi.shape[1]):
+        rows.quasi[at, column] = batch.quasi[row, column]
+    rows.person[at] = batch.person[row]
+    for column in range(batch.sensitive.shape[1]):
+        rows.sensitive[at, column] = batch.sensitive[row, column]
+    rows.position[at] = position
+    rows.arrived[at] = now
+    return position
+
+
+@kernel
+def next_waiting(state: State, max_wait: float, now: float) -> int:
+    """The position of the oldest pending row if it has waited `max_wait` seconds, or -1."""
+    skip_gone(state)
+    position = state.counters[OLDEST]
+    if position == state.counters[ARRIVALS]:
+        return -1
+    rows = rows_of(state)
+    return position if rows.arrived[position % rows.position.size] + max_wait <= now else -1
+
+
+@entry_kernel
+def run(
+    state: State, settings: Settings, work: Work, output: Output, batch: Batch, now: float, last: bool
+) -> None:
+    """Let rows leave that have waited too long, take in a batch that arrives `now`, and flush if it is the last.
+
+    One entry for all three: the compiler builds the machinery below it once.
+    """
+    rows = rows_of(state)
+    capacity = rows.position.size
+    arriving = 0
+    while True:
+        # A turn is an expiry by time while there are any, then an arrival with the expiry that it brings about.
+        due = next_waiting(state, settings.max_wait, now) if arriving == 0 and settings.max_wait < np.inf else -1
+        if due < 0:
+            if arriving == batch.person.size:
+                break
+            ratchet(draws_of(state), state.counters[ARRIVALS])
+            position = take_in(state, batch, arriving, now)
+            arrive(state, settings, work, position % capacity, batch.to_root[arriving])
+            arriving += 1
+            due = position - settings.delay
+        if due >= 0 and is_pending(rows, due):
+            expire(state, settings, work, output, due % capacity)
+    if last:
+        flush(state, settings, work, output)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from castleguard.kernels.compile import kernel
 
+# Purposes; 0 is not one of them, its place holds the key.
 TIE = 1  # which of several equally good clusters takes the arriving row
 MERGE_TIE = 2  # which of several equally near clusters is merged
 REUSE = 3  # which of the published generalisations that contain the row
@@ -28,22 +29,19 @@ _MASK = 0xFFFFFFFF
 
 
 class Draws(NamedTuple):
-    """The generator's state. `block` caches the last block of each purpose, under the address in `at`."""
+    """The generator's state: for every purpose its last block, and the address that this block has."""
 
-    key: NDArray[np.uint32]  # (8,)
+    words: NDArray[np.uint32]  # (PURPOSES, 16) row 0: the key in the first eight words
+    position: NDArray[np.int64]  # (PURPOSES,) of the cached block, -1 = none
+    number: NDArray[np.int64]  # (PURPOSES,) of the cached block within its position
     index: NDArray[np.int64]  # (PURPOSES,) draws already made in this event
-    block: NDArray[np.uint32]  # (PURPOSES, 16)
-    at: NDArray[np.int64]  # (PURPOSES, 2) position and block number, -1 = empty
 
 
-def new_draws(key: NDArray[np.uint32]) -> Draws:
-    """A generator at its beginning."""
-    return Draws(
-        key=np.ascontiguousarray(key, dtype=np.uint32).copy(),
-        index=np.zeros(PURPOSES, dtype=np.int64),
-        block=np.zeros((PURPOSES, _WORDS), dtype=np.uint32),
-        at=np.full((PURPOSES, 2), -1, dtype=np.int64),
-    )
+def new_words(key: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Blocks of a generator at its beginning."""
+    words = np.zeros((PURPOSES, _WORDS), dtype=np.uint32)
+    words[0, :8] = key
+    return words
 
 
 @kernel
@@ -124,17 +122,17 @@ def begin_event(draws: Draws) -> None:
 
 @kernel
 def pick(draws: Draws, purpose: int, position: int, choices: int) -> int:
-    """One of `choices` (below 2^31) alternatives, each with probability 1/choices up to 2^-33; one alone draws nothing."""
+    """One of `choices` (below 2^31) alternatives, 1/choices each up to 2^-33; one alone draws nothing."""
     if choices < 2:
         return 0
     index = draws.index[purpose]
     draws.index[purpose] = index + 1
     number = index // 8
-    block = draws.block[purpose]
-    if draws.at[purpose, 0] != position or draws.at[purpose, 1] != number:
-        chacha_block(draws.key, number, purpose, position, position >> 32, block)
-        draws.at[purpose, 0] = position
-        draws.at[purpose, 1] = number
+    block = draws.words[purpose]
+    if draws.position[purpose] != position or draws.number[purpose] != number:
+        chacha_block(draws.words[0], number, purpose, position, position >> 32, block)
+        draws.position[purpose] = position
+        draws.number[purpose] = number
     low = np.uint64(block[2 * (index % 8)])
     high = np.uint64(block[2 * (index % 8) + 1])
     # The upper half of the 96-bit product word * choices: a fair choice without division.
@@ -147,12 +145,11 @@ def ratchet(draws: Draws, arrivals: int) -> None:
     """Replace the key when `arrivals` reaches a multiple of RATCHET; cached blocks of the old key are wiped."""
     if arrivals == 0 or arrivals % RATCHET != 0:
         return
-    block = draws.block[RATCHET_KEY]
-    chacha_block(draws.key, 0, RATCHET_KEY, arrivals, arrivals >> 32, block)
+    key = draws.words[0]
+    chacha_block(key, 0, RATCHET_KEY, arrivals, arrivals >> 32, draws.words[RATCHET_KEY])
     for word in range(8):
-        draws.key[word] = block[word]
-    for purpose in range(PURPOSES):
-        draws.at[purpose, 0] = -1
-        draws.at[purpose, 1] = -1
+        key[word] = draws.words[RATCHET_KEY, word]
+    for purpose in range(1, PURPOSES):
+        draws.position[purpose] = -1
         for word in range(_WORDS):
-            draws.block[purpose, word] = np.uint32(0)
+            draws.words[purpose, word] = np.uint32(0)

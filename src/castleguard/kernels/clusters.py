@@ -7,7 +7,8 @@ import numpy as np
 
 from castleguard.kernels.compile import kernel
 from castleguard.kernels.counts import count_in, count_out
-from castleguard.kernels.state import CREATED, GONE, OPEN, PENDING, PERSONS, WAITING, Clusters, Ints, Rows, State, Tallies
+from castleguard.kernels.state import CREATED, GONE, OPEN, PENDING, WAITING, Ints, State
+from castleguard.kernels.views import Clusters, Rows, Tallies, clusters_of, rows_of, tallies_of
 
 
 @kernel
@@ -40,7 +41,7 @@ def free_cluster(counters: Ints, clusters: Clusters, slot: int) -> None:
 
 @kernel
 def tally_in(tallies: Tallies, clusters: Clusters, rows: Rows, at: int, slot: int) -> None:
-    """Count the row's person and values for its cluster."""
+    """Count the row's person and values for a cluster, or (slot = slots) for all clusters together."""
     if count_in(tallies.persons, slot, rows.person[at]) == 1:
         clusters.persons[slot] += 1
     for column in range(rows.sensitive.shape[1]):
@@ -58,30 +59,6 @@ def tally_out(tallies: Tallies, clusters: Clusters, rows: Rows, at: int, slot: i
         owner = slot * rows.sensitive.shape[1] + column
         if count_out(tallies.values, owner, np.uint64(rows.sensitive[at, column])) == 0:
             clusters.values[column, slot] -= 1
-
-
-@kernel
-def tally_all_in(counters: Ints, tallies: Tallies, clusters: Clusters, rows: Rows, at: int) -> None:
-    """Count a row that enters any cluster at all."""
-    slots = clusters.born.size
-    if count_in(tallies.persons, slots, rows.person[at]) == 1:
-        counters[PERSONS] += 1
-    for column in range(rows.sensitive.shape[1]):
-        owner = slots * rows.sensitive.shape[1] + column
-        if count_in(tallies.values, owner, np.uint64(rows.sensitive[at, column])) == 1:
-            tallies.distinct[column] += 1
-
-
-@kernel
-def tally_all_out(counters: Ints, tallies: Tallies, clusters: Clusters, rows: Rows, at: int) -> None:
-    """Uncount a row that leaves the clusters altogether."""
-    slots = clusters.born.size
-    if count_out(tallies.persons, slots, rows.person[at]) == 0:
-        counters[PERSONS] -= 1
-    for column in range(rows.sensitive.shape[1]):
-        owner = slots * rows.sensitive.shape[1] + column
-        if count_out(tallies.values, owner, np.uint64(rows.sensitive[at, column])) == 0:
-            tallies.distinct[column] -= 1
 
 
 @kernel
@@ -106,13 +83,11 @@ def append_row(clusters: Clusters, rows: Rows, at: int, slot: int) -> None:
 
 
 @kernel
-def insert_row(
-    counters: Ints, clusters: Clusters, rows: Rows, tallies: Tallies, at: int, slot: int
-) -> None:
+def insert_row(clusters: Clusters, rows: Rows, tallies: Tallies, at: int, slot: int) -> None:
     """Push an arriving row into a cluster."""
     append_row(clusters, rows, at, slot)
     tally_in(tallies, clusters, rows, at, slot)
-    tally_all_in(counters, tallies, clusters, rows, at)
+    tally_in(tallies, clusters, rows, at, clusters.born.size)
 
 
 @kernel
@@ -135,9 +110,10 @@ def _shrink(clusters: Clusters, rows: Rows, slot: int, column: int) -> None:
 @kernel
 def remove_row(state: State, at: int) -> None:
     """Take one pending row out of its cluster, which shrinks, or vanishes with its last row."""
-    rows = state.rows
-    clusters = state.clusters
-    slot = np.int64(rows.cluster[at])
+    rows = rows_of(state)
+    clusters = clusters_of(state)
+    tallies = tallies_of(state)
+    slot = rows.cluster[at]
     rows.cluster[at] = GONE
     state.counters[PENDING] -= 1
     if slot < 0:
@@ -154,8 +130,8 @@ def remove_row(state: State, at: int) -> None:
     else:
         clusters.last[slot] = before
     clusters.rows[slot] -= 1
-    tally_out(state.tallies, clusters, rows, at, slot)
-    tally_all_out(state.counters, state.tallies, clusters, rows, at)
+    tally_out(tallies, clusters, rows, at, slot)
+    tally_out(tallies, clusters, rows, at, clusters.born.size)
     if clusters.rows[slot] == 0:
         free_cluster(state.counters, clusters, slot)
         return
@@ -168,14 +144,15 @@ def remove_row(state: State, at: int) -> None:
 @kernel
 def absorb_cluster(state: State, into: int, other: int) -> None:
     """Move all rows of `other` into `into`; `other` vanishes."""
-    rows = state.rows
-    clusters = state.clusters
-    at = np.int64(clusters.first[other])
+    rows = rows_of(state)
+    clusters = clusters_of(state)
+    tallies = tallies_of(state)
+    at = clusters.first[other]
     while at >= 0:
-        after = np.int64(rows.next[at])
-        tally_out(state.tallies, clusters, rows, at, other)
+        after = rows.next[at]
+        tally_out(tallies, clusters, rows, at, other)
         append_row(clusters, rows, at, into)
-        tally_in(state.tallies, clusters, rows, at, into)
+        tally_in(tallies, clusters, rows, at, into)
         at = after
     free_cluster(state.counters, clusters, other)
 
@@ -183,14 +160,15 @@ def absorb_cluster(state: State, into: int, other: int) -> None:
 @kernel
 def empty_cluster(state: State, slot: int) -> None:
     """Forget a cluster whose rows have all been released."""
-    rows = state.rows
-    clusters = state.clusters
-    at = np.int64(clusters.first[slot])
+    rows = rows_of(state)
+    clusters = clusters_of(state)
+    tallies = tallies_of(state)
+    at = clusters.first[slot]
     while at >= 0:
-        after = np.int64(rows.next[at])
+        after = rows.next[at]
         rows.cluster[at] = GONE
-        tally_out(state.tallies, clusters, rows, at, slot)
-        tally_all_out(state.counters, state.tallies, clusters, rows, at)
+        tally_out(tallies, clusters, rows, at, slot)
+        tally_out(tallies, clusters, rows, at, clusters.born.size)
         at = after
     state.counters[PENDING] -= clusters.rows[slot]
     free_cluster(state.counters, clusters, slot)

@@ -55,19 +55,36 @@ FOLDER = _find_folder() if JIT else None
 
 
 def kernel(function: _Function) -> _Function:
-    """Compile `function` on its first call, and keep the result for the next process.
+    """Compile `function` on its first call, for use by other kernels, and keep the result for the next process.
 
-    It must not allocate: without numba's reference counts a call that passes the whole state costs a tenth.
+    It must not allocate: without numba's reference counts a call that passes the whole state costs a tenth. Python
+    can call only an `entry_kernel`: leaving out the wrappers halves the time to compile.
     """
-    return _compile(function, allocates=False)
+    return _compile(function, allocates=False, entry=False)
+
+
+def inlined_kernel(function: _Function) -> _Function:
+    """The same for a function that becomes part of its caller.
+
+    For thin layers above large ones: the compiler works through everything below a function once for each layer.
+    """
+    return _compile(function, allocates=False, entry=False, inline="always")
 
 
 def allocating_kernel(function: _Function) -> _Function:
-    """The same for a function that makes arrays. A `kernel` may call it as long as it returns none of them."""
-    return _compile(function, allocates=True)
+    """The same for a function that makes arrays.
+
+    It must return none of them, and take none from a `kernel`: one side counts references, the other does not.
+    """
+    return _compile(function, allocates=True, entry=False)
 
 
-def _compile(function: _Function, *, allocates: bool) -> _Function:
+def entry_kernel(function: _Function) -> _Function:
+    """A `kernel` that Python calls. It does not allocate either: its caller brings the arrays."""
+    return _compile(function, allocates=False, entry=True)
+
+
+def _compile(function: _Function, *, allocates: bool, entry: bool, inline: str = "never") -> _Function:
     if not JIT:
         # Hashes and ciphers wrap around on purpose; compiled code does so silently, numpy scalars would warn.
         return cast(_Function, np.errstate(over="ignore")(function))
@@ -76,16 +93,16 @@ def _compile(function: _Function, *, allocates: bool) -> _Function:
     try:
         if FOLDER is not None:
             numba.config.CACHE_DIR = str(FOLDER)
-        options = {"cache": FOLDER is not None, "nogil": True, "fastmath": False, "error_model": "numpy"}
-        import os as _o, inspect as _i
-        names=set(_i.signature(function).parameters)
-        ex=_o.environ.get('CG_EXP','')
-        entry={'walk','flush','expire_waiting','skip_gone','hash_strings','hash_integers'}
-        if 'w' in ex and function.__name__ not in entry:
-            options.update(no_cpython_wrapper=True,no_cfunc_wrapper=True)
-        if 'i' in ex and function.__name__ not in entry and names & {'state','work'} and not allocates:
-            options.update(inline='always')
-        compiled = numba.njit(**options, _nrt=allocates)(function)
+        compiled = numba.njit(
+            cache=FOLDER is not None,
+            nogil=True,
+            fastmath=False,
+            error_model="numpy",
+            inline=inline,
+            no_cpython_wrapper=not entry,
+            no_cfunc_wrapper=True,
+            _nrt=allocates,
+        )(function)
     finally:
         numba.config.CACHE_DIR = previous
     return cast(_Function, compiled)

@@ -13,37 +13,46 @@ from castleguard.kernels.compile import kernel
 from castleguard.kernels.grouping import chain_buckets, drop_empty, number_keys, offer, row_in_bucket, take_out
 from castleguard.kernels.loss import Domain, box_loss, stretch, stretched_loss
 from castleguard.kernels.split import add_leftover, start_part
-from castleguard.kernels.state import Work
+from castleguard.kernels.state import Ints, Work
+from castleguard.kernels.views import (
+    Buckets,
+    Numbers,
+    cluster_of,
+    nearest_of,
+    numbers_of,
+    parts_of,
+    person_buckets,
+    value_buckets,
+)
 
 
 @kernel
-def choose_any(draws: Draws, work: Work, event: int, persons: int) -> None:
+def choose_any(draws: Draws, buckets: Buckets, numbers: Numbers, event: int, persons: int) -> None:
     """Let any row stand for its person."""
-    buckets = work.persons
     for person in range(persons):
-        number = pick(draws, PERSON_ROW, event, buckets.size[person])
-        work.chosen[person] = row_in_bucket(buckets, person, number)
+        row = pick(draws, PERSON_ROW, event, buckets.size[person])
+        numbers.chosen[person] = row_in_bucket(buckets, person, row)
 
 
 @kernel
-def choose_rarest(work: Work, persons: int, values: int) -> None:
+def choose_rarest(buckets: Buckets, numbers: Numbers, persons: int, values: int) -> None:
     """Let the row with the rarest value so far stand for its person, persons with the fewest values first."""
-    buckets = work.persons
-    width = work.share  # free until the shares are worked out
+    given = numbers.count
+    width = numbers.share  # free until the shares are worked out
     for value in range(values):
-        work.count[value] = -1
+        given[value] = -1
     widest = np.int64(0)
     for person in range(persons):
         width[person] = 0
         row = buckets.head[person]
         while row >= 0:
-            if work.count[work.value_number[row]] != person:
-                work.count[work.value_number[row]] = person
+            if given[numbers.value[row]] != person:
+                given[numbers.value[row]] = person
                 width[person] += 1
             row = buckets.chain[row]
         widest = max(widest, width[person])
     for value in range(values):
-        work.count[value] = 0
+        given[value] = 0
     for wide in range(1, widest + 1):
         for person in range(persons):
             if width[person] != wide:
@@ -51,38 +60,36 @@ def choose_rarest(work: Work, persons: int, values: int) -> None:
             best = buckets.head[person]
             row = buckets.chain[best]
             while row >= 0:
-                if work.count[work.value_number[row]] < work.count[work.value_number[best]]:
+                if given[numbers.value[row]] < given[numbers.value[best]]:
                     best = row
                 row = buckets.chain[row]
-            work.chosen[person] = best
-            work.count[work.value_number[best]] += 1
+            numbers.chosen[person] = best
+            given[numbers.value[best]] += 1
 
 
 @kernel
-def bucket_chosen(work: Work, persons: int, count: int) -> int:
+def bucket_chosen(buckets: Buckets, numbers: Numbers, is_chosen: Ints, persons: int, count: int) -> int:
     """Put the chosen rows into buckets by value; a bucket's place is that of its first row. How many buckets.
 
     Only chosen rows are chained: the others join their person's sub-cluster at the end.
     """
-    cluster = work.cluster
-    buckets = work.values
+    bucket_of = numbers.count
     for row in range(count):
-        cluster.sorted[row] = 0
+        is_chosen[row] = 0
+        bucket_of[row] = -1
     for person in range(persons):
-        cluster.sorted[work.chosen[person]] = 1
-    for value in range(count):
-        work.count[value] = -1
+        is_chosen[numbers.chosen[person]] = 1
     found = 0
     for row in range(count):
-        if cluster.sorted[row] == 1 and work.count[work.value_number[row]] < 0:
-            work.count[work.value_number[row]] = found
+        if is_chosen[row] == 1 and bucket_of[numbers.value[row]] < 0:
+            bucket_of[numbers.value[row]] = found
             buckets.head[found] = -1
             buckets.size[found] = 0
             buckets.live[found] = found
             found += 1
     for row in range(count - 1, -1, -1):
-        if cluster.sorted[row] == 1:
-            bucket = work.count[work.value_number[row]]
+        if is_chosen[row] == 1:
+            bucket = bucket_of[numbers.value[row]]
             buckets.chain[row] = buckets.head[bucket]
             buckets.head[bucket] = row
             buckets.size[bucket] += 1
@@ -92,16 +99,18 @@ def bucket_chosen(work: Work, persons: int, count: int) -> int:
 @kernel
 def take_share(domain: Domain, work: Work, bucket: int, share: int, number: int) -> None:
     """Move the rows of a bucket that enlarge the sub-cluster least, as it stands now; of equals the earliest."""
-    buckets = work.values
-    nearest = work.nearest
-    lower = work.parts.lower[number]
-    upper = work.parts.upper[number]
+    buckets = value_buckets(work)
+    nearest = nearest_of(work)
+    part = cluster_of(work).part
+    parts = parts_of(work)
+    lower = parts.lower[number]
+    upper = parts.upper[number]
     base = box_loss(domain, lower, upper)
     filled = 0
     candidate = 0
     row = buckets.head[bucket]
     while row >= 0:
-        nearest.far[candidate] = stretched_loss(domain, lower, upper, work.cluster.point[row]) - base
+        nearest.far[candidate] = stretched_loss(domain, lower, upper, work.point[row]) - base
         nearest.row[candidate] = row
         filled = offer(nearest, filled, share, candidate)
         candidate += 1
@@ -109,8 +118,24 @@ def take_share(domain: Domain, work: Work, bucket: int, share: int, number: int)
     for at in range(filled):
         row = nearest.row[nearest.heap[at]]
         take_out(buckets, bucket, row)
-        work.cluster.part[row] = number
-        stretch(lower, upper, work.cluster.point[row])
+        part[row] = number
+        stretch(lower, upper, work.point[row])
+
+
+@kernel
+def choose_rows(draws: Draws, work: Work, event: int, random: bool, count: int) -> tuple[int, int]:
+    """Choose the row that stands for each person, and put these rows into buckets; how many persons and buckets."""
+    cluster = cluster_of(work)
+    numbers = numbers_of(work)
+    buckets = person_buckets(work)
+    persons = number_keys(work.table, cluster.person, count, numbers.person)
+    chain_buckets(buckets, numbers.person, count, persons)
+    values = number_keys(work.table, cluster.value, count, numbers.value)
+    if random:
+        choose_any(draws, buckets, numbers, event, persons)
+    else:
+        choose_rarest(buckets, numbers, persons, values)
+    return persons, bucket_chosen(value_buckets(work), numbers, cluster.sorted, persons, count)
 
 
 @kernel
@@ -118,34 +143,29 @@ def split_diverse(
     domain: Domain, draws: Draws, work: Work, event: int, goal: tuple[int, int, bool], count: int
 ) -> int:
     """Number every row's sub-cluster; how many there are, 0 = it cannot be split. goal = (k, l, random)."""
-    k, l, random = goal  # noqa: E741
-    cluster = work.cluster
-    buckets = work.values
-    persons = number_keys(work.sieve, cluster.person, count, work.person_number)
-    chain_buckets(work.persons, work.person_number, count, persons)
-    values = number_keys(work.sieve, cluster.value, count, work.value_number)
-    if random:
-        choose_any(draws, work, event, persons)
-    else:
-        choose_rarest(work, persons, values)
-    live = bucket_chosen(work, persons, count)
-    left = persons
+    k, l, random = goal
+    cluster = cluster_of(work)
+    numbers = numbers_of(work)
+    buckets = value_buckets(work)
+    parts = parts_of(work)
+    share = numbers.share
+    left, live = choose_rows(draws, work, event, random, count)
     found = 0
     while live >= l and left >= k:
         for at in range(live):
-            work.share[at] = (k * buckets.size[buckets.live[at]] + left - 1) // left
+            share[at] = (k * buckets.size[buckets.live[at]] + left - 1) // left
         origin = pick(draws, SEED_BUCKET, event, live)
         bucket = buckets.live[origin]
         seed = row_in_bucket(buckets, bucket, pick(draws, ROW_IN_BUCKET, event, buckets.size[bucket]))
         take_out(buckets, bucket, seed)
         cluster.part[seed] = found
-        start_part(work.parts, found, cluster.point[seed])
-        work.share[origin] -= 1
+        start_part(parts, found, cluster.point[seed])
+        share[origin] -= 1
         left -= 1
         for at in range(live):
-            take_share(domain, work, buckets.live[at], work.share[at], found)
-            left -= work.share[at]
-        work.parts.loss[found] = box_loss(domain, work.parts.lower[found], work.parts.upper[found])
+            take_share(domain, work, buckets.live[at], share[at], found)
+            left -= share[at]
+        parts.loss[found] = box_loss(domain, parts.lower[found], parts.upper[found])
         found += 1
         live = drop_empty(buckets, live)
     if found == 0:
@@ -153,8 +173,8 @@ def split_diverse(
     for at in range(live):
         row = buckets.head[buckets.live[at]]
         while row >= 0:
-            cluster.part[row] = add_leftover(domain, work.parts, found, cluster.point[row])
+            cluster.part[row] = add_leftover(domain, parts, found, cluster.point[row])
             row = buckets.chain[row]
     for row in range(count):
-        cluster.part[row] = cluster.part[work.chosen[work.person_number[row]]]
+        cluster.part[row] = cluster.part[numbers.chosen[numbers.person[row]]]
     return found

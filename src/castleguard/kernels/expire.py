@@ -4,7 +4,7 @@ import numpy as np
 
 from castleguard.kernels.chacha import begin_event
 from castleguard.kernels.clusters import empty_cluster, remove_row
-from castleguard.kernels.compile import kernel
+from castleguard.kernels.compile import inlined_kernel, kernel
 from castleguard.kernels.diversity import split_diverse
 from castleguard.kernels.grouping import fewest_per_part, number_keys, sort_by_part
 from castleguard.kernels.loss import box_loss, publish_box, stretch
@@ -13,30 +13,32 @@ from castleguard.kernels.merge import can_be_ready, is_ready, list_members, merg
 from castleguard.kernels.publish import add_group, add_row, order_rows
 from castleguard.kernels.reuse import remember, try_reuse
 from castleguard.kernels.split import split
-from castleguard.kernels.state import EPS, LOSSES, NEW, OPEN, Output, Rows, Settings, State, Work
+from castleguard.kernels.state import EPS, GONE, LOSSES, NEW, OPEN, Output, Settings, State, Work
 from castleguard.kernels.suppress import suppress
+from castleguard.kernels.views import Rows, box_of, cluster_of, clusters_of, draws_of, numbers_of, rows_of
 
 
 @kernel
 def parts_are_ready(rows: Rows, settings: Settings, work: Work, count: int, parts: int) -> bool:
     """Whether every sub-cluster has k persons and l values of every sensitive column."""
-    cluster = work.cluster
-    number_keys(work.sieve, cluster.person, count, work.person_number)
-    if fewest_per_part(work.table, cluster.part, work.person_number, count, parts, work.count) < settings.k:
+    cluster = cluster_of(work)
+    numbers = numbers_of(work)
+    number_keys(work.table, cluster.person, count, numbers.person)
+    if fewest_per_part(work.table, cluster.part, numbers.person, count, parts, numbers.count) < settings.k:
         return False
     for column in range(rows.sensitive.shape[1]):
         for at in range(count):
             cluster.value[at] = np.uint64(rows.sensitive[cluster.slot[at], column])
-        number_keys(work.sieve, cluster.value, count, work.value_number)
-        if fewest_per_part(work.table, cluster.part, work.value_number, count, parts, work.count) < settings.l:
+        number_keys(work.table, cluster.value, count, numbers.value)
+        if fewest_per_part(work.table, cluster.part, numbers.value, count, parts, numbers.count) < settings.l:
             return False
     if settings.per_person:
         sort_by_part(cluster.part, count, parts, cluster.start, cluster.sorted)
         for number in range(parts):
             size = cluster.start[number + 1] - cluster.start[number]
             for at in range(size):
-                work.chosen[at] = cluster.slot[cluster.sorted[cluster.start[number] + at]]
-            if not persons_stand_apart(work.sieve, rows, work.chosen[:size], settings.l):
+                numbers.chosen[at] = cluster.slot[cluster.sorted[cluster.start[number] + at]]
+            if not persons_stand_apart(work.table, rows, numbers.chosen[:size], settings.l):
                 return False
     return True
 
@@ -44,7 +46,7 @@ def parts_are_ready(rows: Rows, settings: Settings, work: Work, count: int, part
 @kernel
 def lay_out(rows: Rows, work: Work, count: int) -> None:
     """Gather the listed members for splitting."""
-    cluster = work.cluster
+    cluster = cluster_of(work)
     for row in range(count):
         at = cluster.slot[row]
         for column in range(rows.quasi.shape[1]):
@@ -53,35 +55,38 @@ def lay_out(rows: Rows, work: Work, count: int) -> None:
         cluster.part[row] = -1
 
 
-@kernel
+@inlined_kernel
 def split_by_value(state: State, settings: Settings, work: Work, slot: int, event: int, count: int) -> int:
     """split^l on the sensitive column with the fewest values; 0 where a part would miss k or l in any column."""
-    rows = state.rows
+    rows = rows_of(state)
+    values = clusters_of(state).values
+    cluster = cluster_of(work)
     column = 0
     for other in range(1, rows.sensitive.shape[1]):
-        if state.clusters.values[other, slot] < state.clusters.values[column, slot]:
+        if values[other, slot] < values[column, slot]:
             column = other
     for row in range(count):
-        work.cluster.value[row] = np.uint64(rows.sensitive[work.cluster.slot[row], column])
+        cluster.value[row] = np.uint64(rows.sensitive[cluster.slot[row], column])
     goal = (settings.k, settings.l, settings.random_buckets)
-    parts = split_diverse(state.domain, state.draws, work, event, goal, count)
+    parts = split_diverse(state.domain, draws_of(state), work, event, goal, count)
     return parts if parts > 0 and parts_are_ready(rows, settings, work, count, parts) else 0
 
 
-@kernel
+@inlined_kernel
 def split_cluster(state: State, settings: Settings, work: Work, slot: int, event: int, count: int) -> int:
     """Number the sub-cluster of every listed member; 1 where the cluster stays whole."""
     parts = 0
-    if state.clusters.persons[slot] >= 2 * settings.k:
-        lay_out(state.rows, work, count)
-        if settings.l > 1 and state.rows.sensitive.shape[1] > 0:
+    if clusters_of(state).persons[slot] >= 2 * settings.k:
+        lay_out(rows_of(state), work, count)
+        if settings.l > 1 and state.sensitive.shape[1] > 0:
             parts = split_by_value(state, settings, work, slot, event, count)
         else:
             # Each sub-cluster takes k buckets, so k persons, by construction: only split^l needs a second look.
-            parts = split(state.domain, state.draws, work, event, settings.k, count)
+            parts = split(state.domain, draws_of(state), work, event, settings.k, count)
     if parts == 0:
+        part = cluster_of(work).part
         for row in range(count):
-            work.cluster.part[row] = 0
+            part[row] = 0
         parts = 1
     return parts
 
@@ -89,15 +94,16 @@ def split_cluster(state: State, settings: Settings, work: Work, slot: int, event
 @kernel
 def learn_loss(state: State, loss: float) -> None:
     """Append a published loss to the window; the threshold is the window's mean."""
-    window = state.losses.size
-    state.losses[state.counters[LOSSES] % window] = loss
+    losses = state.levels[1:]
+    window = losses.size
+    losses[state.counters[LOSSES] % window] = loss
     state.counters[LOSSES] += 1
     count = min(state.counters[LOSSES], window)
     oldest = state.counters[LOSSES] - count
     total = 0.0
     for number in range(oldest, oldest + count):
-        total += state.losses[number % window]
-    state.threshold[0] = total / count
+        total += losses[number % window]
+    state.levels[0] = total / count
 
 
 @kernel
@@ -105,30 +111,31 @@ def release_part(
     state: State, settings: Settings, work: Work, output: Output, number: int, event: int
 ) -> None:
     """Publish one sub-cluster, adapt the threshold, and keep its generalisation if it loses little."""
-    rows = state.rows
-    cluster = work.cluster
+    rows = rows_of(state)
+    cluster = cluster_of(work)
+    box = box_of(work)
     members = cluster.sorted[cluster.start[number] : cluster.start[number + 1]]
-    for column in range(work.low.size):
-        work.low[column] = rows.quasi[cluster.slot[members[0]], column]
-        work.high[column] = work.low[column]
+    for column in range(box.low.size):
+        box.low[column] = rows.quasi[cluster.slot[members[0]], column]
+        box.high[column] = box.low[column]
     for at in range(1, members.size):
-        stretch(work.low, work.high, rows.quasi[cluster.slot[members[at]]])
-    publish_box(state.domain, work.low, work.high, work.box_low, work.box_high)
-    loss = box_loss(state.domain, work.box_low, work.box_high)
-    group = add_group(output, NEW, work.box_low, work.box_high, loss, event)
+        stretch(box.low, box.high, rows.quasi[cluster.slot[members[at]]])
+    publish_box(state.domain, box.low, box.high, box.published_low, box.published_high)
+    loss = box_loss(state.domain, box.published_low, box.published_high)
+    group = add_group(output, NEW, box.published_low, box.published_high, loss, event)
     for at in range(members.size):
         add_row(state.counters, output, rows.position[cluster.slot[members[at]]], group)
     learn_loss(state, loss)
-    admitted = loss <= state.threshold[0] + EPS if settings.admit_equal else loss < state.threshold[0] - EPS
+    admitted = loss <= state.levels[0] + EPS if settings.admit_equal else loss < state.levels[0] - EPS
     if settings.reuse and admitted:
-        remember(state, settings, work, loss)
-        output.kept[group] = True
+        remember(state, settings, box, loss)
+        output.marks[1, group] = 1
 
 
 @kernel
 def output_cluster(state: State, settings: Settings, work: Work, output: Output, slot: int, event: int) -> None:
     """Publish all rows of a cluster, split where it can be."""
-    cluster = work.cluster
+    cluster = cluster_of(work)
     count = list_members(state, work, slot)
     parts = split_cluster(state, settings, work, slot, event, count)
     sort_by_part(cluster.part, count, parts, cluster.start, cluster.sorted)
@@ -140,35 +147,37 @@ def output_cluster(state: State, settings: Settings, work: Work, output: Output,
 @kernel
 def is_outlier(state: State, slot: int) -> bool:
     """Whether most open clusters have more persons."""
+    clusters = clusters_of(state)
     larger = 0
-    for other in range(state.clusters.born.size):
-        if state.clusters.born[other] >= 0 and state.clusters.persons[other] > state.clusters.persons[slot]:
+    for other in range(clusters.born.size):
+        if clusters.born[other] >= 0 and clusters.persons[other] > clusters.persons[slot]:
             larger += 1
     return 2 * larger > state.counters[OPEN]
 
 
-@kernel
+@inlined_kernel
 def delay_constraint(state: State, settings: Settings, work: Work, output: Output, at: int, event: int) -> None:
     """Let the expiring row leave, one way or another."""
-    slot = np.int64(state.rows.cluster[at])
+    slot = rows_of(state).cluster[at]
+    if slot >= 0 and not is_ready(state, settings, work, slot):
+        if try_reuse(state, settings, work, output, at, event):
+            remove_row(state, at)
+            return
+        if is_outlier(state, slot) or not can_be_ready(state, settings, work):
+            slot = GONE
+        else:
+            merge_clusters(state, settings, work, slot, event)
     if slot < 0:
         suppress(state, settings, work, output, at, event)
-    elif is_ready(state, settings, work, slot):
-        output_cluster(state, settings, work, output, slot, event)
-    elif try_reuse(state, settings, work, output, at, event):
-        remove_row(state, at)
-    elif is_outlier(state, slot) or not can_be_ready(state, settings, work):
-        suppress(state, settings, work, output, at, event)
     else:
-        merge_clusters(state, settings, work, slot, event)
         output_cluster(state, settings, work, output, slot, event)
 
 
-@kernel
+@inlined_kernel
 def expire(state: State, settings: Settings, work: Work, output: Output, at: int) -> None:
     """One event: the row at ring slot `at` has to leave now."""
-    event = state.rows.position[at]
+    event = rows_of(state).position[at]
     start = output.used[0]
-    begin_event(state.draws)
+    begin_event(draws_of(state))
     delay_constraint(state, settings, work, output, at, event)
-    order_rows(state.draws, output, start, event, settings.order)
+    order_rows(draws_of(state), output, start, event, settings.order)

@@ -5,30 +5,34 @@ from numpy.typing import NDArray
 
 from castleguard.kernels.compile import kernel
 from castleguard.kernels.counts import Table, count_in
-from castleguard.kernels.state import Buckets, Ints, Nearest, Sieve
+from castleguard.kernels.state import Ints
+from castleguard.kernels.views import Buckets, Nearest
 
 
 @kernel
-def number_keys(sieve: Sieve, keys: NDArray[np.uint64], count: int, numbers: Ints) -> int:
-    """Give equal keys equal numbers, 0, 1, ... in order of first appearance; how many numbers there are."""
+def number_keys(table: Table, keys: NDArray[np.uint64], count: int, numbers: Ints) -> int:
+    """Give equal keys equal numbers, 0, 1, ... in order of first appearance; how many numbers there are.
+
+    `table` is scratch space: key, then number + 1.
+    """
     capacity = 16
     while capacity < 2 * count:
         capacity *= 2
     mask = capacity - 1
     for at in range(capacity):
-        sieve.number[at] = -1
+        table[at, 1] = np.uint64(0)
     found = 0
     for row in range(count):
         key = keys[row]
         mixed = (key ^ (key >> np.uint64(29))) * np.uint64(0xFF51AFD7ED558CCD)
         at = np.int64((mixed >> np.uint64(32)) & np.uint64(mask))
-        while sieve.number[at] >= 0 and sieve.known[at] != key:
+        while table[at, 1] != np.uint64(0) and table[at, 0] != key:
             at = (at + 1) & mask
-        if sieve.number[at] < 0:
-            sieve.known[at] = key
-            sieve.number[at] = found
+        if table[at, 1] == np.uint64(0):
             found += 1
-        numbers[row] = sieve.number[at]
+            table[at, 0] = key
+            table[at, 1] = np.uint64(found)
+        numbers[row] = np.int64(table[at, 1]) - 1
     return found
 
 

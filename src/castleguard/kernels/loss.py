@@ -14,58 +14,57 @@ from castleguard.kernels.compile import kernel
 Point = NDArray[np.float64]  # (columns,)
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Nodes = NDArray[np.int32]
+
+
+# What a row of `Domain.layout` says about its attribute. Places are indices into `Domain.pool`.
+NUMERIC = 0  # 1 for a number, 0 for a category
+OBSERVED = 1  # 1 where a number's domain is what has arrived so far
+EDGES = 2  # place of the published grid
+EDGE_COUNT = 3  # 0 = published as it is
+LEAVES = 4  # number of leaves of a category
+PARENTS = 5  # place of the nodes' parents
+FIRST_LEAVES = 6  # place of the nodes' first leaves
+LAST_LEAVES = 7  # place of the nodes' last leaves
+LOSSES = 8  # place of the nodes' losses
+LEAF_NODES = 9  # place of the leaves' own nodes
+PAIR_NODES = 10  # place of the lowest common ancestor of every pair of leaves, -1 = climb to it
+PAIR_LOSSES = 11  # place of its loss
+LAYOUT = 12
 
 
 class Domain(NamedTuple):
-    """What is public about the quasi-identifiers. Attribute a is numeric, or a category with nodes and leaves.
+    """What is public about the quasi-identifiers, in three arrays: fewer arguments compile faster.
 
     A small hierarchy has a table of the lowest common ancestor of every pair of leaves; a large one is climbed.
     """
 
-    numeric: NDArray[np.bool_]  # (columns,)
-    observed: NDArray[np.bool_]  # (columns,) the number's domain is what has arrived so far
-    lower: Floats  # (columns,) of a number's domain
-    upper: Floats  # (columns,)
-    edge_start: Ints  # (columns + 1,) attribute a's published grid is edges[edge_start[a]:edge_start[a + 1]]
-    edges: Floats
-    leaves: Ints  # (columns,) number of leaves of a category
-    node_start: Ints  # (columns,) where attribute a's nodes begin
-    parent: Nodes  # per node, counted from the attribute's own root 0
-    first_leaf: Nodes
-    last_leaf: Nodes
-    node_loss: Floats
-    leaf_start: Ints  # (columns,) where attribute a's leaves begin in leaf_node
-    leaf_node: Nodes
-    table_start: Ints  # (columns,) where attribute a's table begins, -1 = climb
-    table_node: Nodes  # (leaves x leaves, flat) lowest common ancestor
-    table_loss: Floats  # its loss
+    layout: Ints  # (columns, LAYOUT)
+    bounds: Floats  # (2, columns) the domain of a number; changes where it is observed
+    pool: Floats  # grids, nodes and tables
 
 
 @kernel
 def common_node(domain: Domain, column: int, low: int, high: int) -> int:
     """The lowest node above both leaves."""
-    start = domain.table_start[column]
-    if start >= 0:
-        return np.int64(domain.table_node[start + low * domain.leaves[column] + high])
-    first = domain.node_start[column]
-    node = np.int64(domain.leaf_node[domain.leaf_start[column] + low])
-    while domain.last_leaf[first + node] < high:
-        node = np.int64(domain.parent[first + node])
+    layout = domain.layout[column]
+    if layout[PAIR_NODES] >= 0:
+        return np.int64(domain.pool[layout[PAIR_NODES] + low * layout[LEAVES] + high])
+    node = np.int64(domain.pool[layout[LEAF_NODES] + low])
+    while domain.pool[layout[LAST_LEAVES] + node] < high:
+        node = np.int64(domain.pool[layout[PARENTS] + node])
     return node
 
 
 @kernel
 def value_loss(domain: Domain, column: int, low: float, high: float) -> float:
     """VInfoLoss of one interval: 0 for a point, 1 for the whole domain; 0 where the domain is a single point."""
-    if domain.numeric[column]:
-        width = domain.upper[column] - domain.lower[column]
+    layout = domain.layout[column]
+    if layout[NUMERIC] == 1:
+        width = domain.bounds[1, column] - domain.bounds[0, column]
         return (high - low) / width if width > 0.0 else 0.0
-    start = domain.table_start[column]
-    if start >= 0:
-        return domain.table_loss[start + np.int64(low) * domain.leaves[column] + np.int64(high)]
-    node = common_node(domain, column, np.int64(low), np.int64(high))
-    return domain.node_loss[domain.node_start[column] + node]
+    if layout[PAIR_LOSSES] >= 0:
+        return domain.pool[layout[PAIR_LOSSES] + np.int64(low) * layout[LEAVES] + np.int64(high)]
+    return domain.pool[layout[LOSSES] + common_node(domain, column, np.int64(low), np.int64(high))]
 
 
 @kernel
@@ -102,40 +101,39 @@ def stretch(lower: Point, upper: Point, point: Point) -> None:
 def publish_box(domain: Domain, lower: Point, upper: Point, low_out: Point, high_out: Point) -> None:
     """The box as others see it: numbers rounded outward to the public grid, categories as all leaves of one node."""
     for column in range(lower.size):
-        if domain.numeric[column]:
-            start = domain.edge_start[column]
-            stop = domain.edge_start[column + 1]
-            if start == stop:
-                low_out[column] = lower[column]
-                high_out[column] = upper[column]
-            else:
-                edges = domain.edges[start:stop]
-                low_out[column] = edges[np.searchsorted(edges, lower[column], side="right") - 1]
-                high_out[column] = edges[np.searchsorted(edges, upper[column], side="left")]
-        else:
+        layout = domain.layout[column]
+        if layout[NUMERIC] == 0:
             node = common_node(domain, column, np.int64(lower[column]), np.int64(upper[column]))
-            low_out[column] = domain.first_leaf[domain.node_start[column] + node]
-            high_out[column] = domain.last_leaf[domain.node_start[column] + node]
+            low_out[column] = domain.pool[layout[FIRST_LEAVES] + node]
+            high_out[column] = domain.pool[layout[LAST_LEAVES] + node]
+        elif layout[EDGE_COUNT] == 0:
+            low_out[column] = lower[column]
+            high_out[column] = upper[column]
+        else:
+            edges = domain.pool[layout[EDGES] : layout[EDGES] + layout[EDGE_COUNT]]
+            low_out[column] = edges[np.searchsorted(edges, lower[column], side="right") - 1]
+            high_out[column] = edges[np.searchsorted(edges, upper[column], side="left")]
 
 
 @kernel
 def root_box(domain: Domain, low_out: Point, high_out: Point) -> None:
     """The box of everything; an observed domain is not public, so its numbers have no bounds at all."""
     for column in range(low_out.size):
-        if domain.numeric[column]:
-            low_out[column] = -np.inf if domain.observed[column] else domain.lower[column]
-            high_out[column] = np.inf if domain.observed[column] else domain.upper[column]
-        else:
+        layout = domain.layout[column]
+        if layout[NUMERIC] == 0:
             low_out[column] = 0.0
-            high_out[column] = domain.leaves[column] - 1
+            high_out[column] = layout[LEAVES] - 1
+        else:
+            low_out[column] = -np.inf if layout[OBSERVED] == 1 else domain.bounds[0, column]
+            high_out[column] = np.inf if layout[OBSERVED] == 1 else domain.bounds[1, column]
 
 
 @kernel
 def observe(domain: Domain, point: Point) -> None:
     """Widen the observed domains by one arrival."""
     for column in range(point.size):
-        if domain.observed[column]:
-            if point[column] < domain.lower[column]:
-                domain.lower[column] = point[column]
-            if point[column] > domain.upper[column]:
-                domain.upper[column] = point[column]
+        if domain.layout[column, OBSERVED] == 1:
+            if point[column] < domain.bounds[0, column]:
+                domain.bounds[0, column] = point[column]
+            if point[column] > domain.bounds[1, column]:
+                domain.bounds[1, column] = point[column]

@@ -7,8 +7,10 @@ is about this person would learn them. A maximum matching of persons to distinct
 import numpy as np
 
 from castleguard.kernels.compile import allocating_kernel
+from castleguard.kernels.counts import Table
 from castleguard.kernels.grouping import number_keys
-from castleguard.kernels.state import Ints, Rows, Sieve
+from castleguard.kernels.state import Ints
+from castleguard.kernels.views import Rows
 
 
 @allocating_kernel
@@ -70,7 +72,7 @@ def enough_matched(persons: Ints, values: Ints, value_count: int, wanted: int) -
 
 
 @allocating_kernel
-def persons_stand_apart(sieve: Sieve, rows: Rows, slots: Ints, wanted: int) -> bool:
+def persons_stand_apart(table: Table, rows: Rows, slots: Ints, wanted: int) -> bool:
     """Whether in every sensitive column `wanted` different persons can stand for `wanted` different values."""
     count = slots.size
     keys = np.empty(count, dtype=np.uint64)
@@ -78,11 +80,11 @@ def persons_stand_apart(sieve: Sieve, rows: Rows, slots: Ints, wanted: int) -> b
     values = np.empty(count, dtype=np.int64)
     for at in range(count):
         keys[at] = rows.person[slots[at]]
-    number_keys(sieve, keys, count, persons)
+    number_keys(table, keys, count, persons)
     for column in range(rows.sensitive.shape[1]):
         for at in range(count):
             keys[at] = np.uint64(rows.sensitive[slots[at], column])
-        found = number_keys(sieve, keys, count, values)
+        found = number_keys(table, keys, count, values)
         if not enough_matched(persons, values, found, wanted):
             return False
     return True

@@ -4,19 +4,9 @@ import numpy as np
 
 from castleguard.kernels.chacha import SHUFFLE, Draws, pick
 from castleguard.kernels.compile import allocating_kernel, kernel
-from castleguard.kernels.loss import Point, root_box
-from castleguard.kernels.state import (
-    ARRIVALS,
-    LONGEST_WAIT,
-    REUSED,
-    ROOT,
-    SHUFFLED,
-    Ints,
-    Output,
-    Slots,
-    State,
-    Work,
-)
+from castleguard.kernels.loss import Domain, Point, root_box
+from castleguard.kernels.state import ARRIVALS, LONGEST_WAIT, REUSED, ROOT, SHUFFLED, Ints, Output
+from castleguard.kernels.views import Box
 
 
 @kernel
@@ -25,12 +15,12 @@ def add_group(output: Output, kind: int, low: Point, high: Point, loss: float, e
     group = output.used[1]
     output.used[1] = group + 1
     for column in range(low.size):
-        output.lower[group, column] = low[column]
-        output.upper[group, column] = high[column]
+        output.bounds[0, group, column] = low[column]
+        output.bounds[1, group, column] = high[column]
     output.loss[group] = loss
-    output.kind[group] = kind
-    output.kept[group] = kind == REUSED
-    output.event[group] = event
+    output.marks[0, group] = kind
+    output.marks[1, group] = 1 if kind == REUSED else 0
+    output.marks[2, group] = event
     return group
 
 
@@ -39,18 +29,18 @@ def add_row(counters: Ints, output: Output, position: int, group: int) -> None:
     """Publish a row in a group."""
     at = output.used[0]
     output.used[0] = at + 1
-    output.position[at] = position
-    output.group[at] = group
+    output.rows[0, at] = position
+    output.rows[1, at] = group
     wait = counters[ARRIVALS] - 1 - position
     if wait > counters[LONGEST_WAIT]:
         counters[LONGEST_WAIT] = wait
 
 
 @kernel
-def add_root(state: State, work: Work, output: Output, event: int) -> int:
+def add_root(domain: Domain, box: Box, output: Output, event: int) -> int:
     """Open a group at the root, where nothing is said about the row."""
-    root_box(state.domain, work.box_low, work.box_high)
-    return add_group(output, ROOT, work.box_low, work.box_high, 1.0, event)
+    root_box(domain, box.published_low, box.published_high)
+    return add_group(output, ROOT, box.published_low, box.published_high, 1.0, event)
 
 
 @kernel
@@ -61,7 +51,7 @@ def add_drop(output: Output, position: int) -> None:
 
 
 @allocating_kernel
-def _sort_rows(position: Ints, group: Slots) -> None:
+def _sort_rows(position: Ints, group: Ints) -> None:
     """Sort rows by arrival, together with their groups."""
     ranks = np.argsort(position)
     position[:] = position[ranks]
@@ -71,14 +61,14 @@ def _sort_rows(position: Ints, group: Slots) -> None:
 @kernel
 def order_rows(draws: Draws, output: Output, start: int, event: int, order: int) -> None:
     """Put the rows of one release, all from `start` on, into their order of output."""
-    count = output.used[0] - start
-    if count < 2:
+    position = output.rows[0, start : output.used[0]]
+    group = output.rows[1, start : output.used[0]]
+    if position.size < 2:
         return
     if order == SHUFFLED:
-        for last in range(count - 1, 0, -1):
-            other = start + pick(draws, SHUFFLE, event, last + 1)
-            at = start + last
-            output.position[at], output.position[other] = output.position[other], output.position[at]
-            output.group[at], output.group[other] = output.group[other], output.group[at]
+        for last in range(position.size - 1, 0, -1):
+            other = pick(draws, SHUFFLE, event, last + 1)
+            position[last], position[other] = position[other], position[last]
+            group[last], group[other] = group[other], group[last]
     else:
-        _sort_rows(output.position[start : start + count], output.group[start : start + count])
+        _sort_rows(position, group)

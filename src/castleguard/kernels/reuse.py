@@ -5,25 +5,27 @@ entry costs information, never privacy.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from castleguard.kernels.chacha import REUSE, pick
 from castleguard.kernels.compile import kernel
 from castleguard.kernels.loss import Point
 from castleguard.kernels.publish import add_group, add_row
-from castleguard.kernels.state import ARRIVALS, REUSABLE, REUSED, USES, Output, Reusables, Settings, State, Work
+from castleguard.kernels.state import ARRIVALS, REUSABLE, REUSED, USES, Output, Settings, State, Work
+from castleguard.kernels.views import Box, Reusables, box_of, draws_of, reusables_of, rows_of
 
 
 @kernel
-def _find(reusables: Reusables, entries: int, work: Work, by_interval: bool) -> int:
-    """The entry that equals the box in `work`, -1 if none does."""
+def _find(reusables: Reusables, entries: int, box: Box, by_interval: bool) -> int:
+    """The entry that equals the box, -1 if none does."""
     for entry in range(entries):
         same = True
-        for column in range(work.low.size):
+        for column in range(box.low.size):
             same = (
-                reusables.box_lower[column, entry] == work.box_low[column]
-                and reusables.box_upper[column, entry] == work.box_high[column]
-                and (not by_interval or reusables.lower[column, entry] == work.low[column])
-                and (not by_interval or reusables.upper[column, entry] == work.high[column])
+                reusables.box_lower[column, entry] == box.published_low[column]
+                and reusables.box_upper[column, entry] == box.published_high[column]
+                and (not by_interval or reusables.lower[column, entry] == box.low[column])
+                and (not by_interval or reusables.upper[column, entry] == box.high[column])
             )
             if not same:
                 break
@@ -33,22 +35,22 @@ def _find(reusables: Reusables, entries: int, work: Work, by_interval: bool) -> 
 
 
 @kernel
-def remember(state: State, settings: Settings, work: Work, loss: float) -> None:
-    """Admit the generalisation in `work` (range intervals low, high; published as box_low, box_high)."""
-    reusables = state.reusables
+def remember(state: State, settings: Settings, box: Box, loss: float) -> None:
+    """Admit a published generalisation."""
+    reusables = reusables_of(state)
     entries = state.counters[REUSABLE]
-    entry = _find(reusables, entries, work, settings.by_interval)
+    entry = _find(reusables, entries, box, settings.by_interval)
     if entry < 0:
         if entries < reusables.loss.size:
             entry = entries
             state.counters[REUSABLE] = entries + 1
         else:
             entry = np.int64(np.argmin(reusables.used))
-        for column in range(work.low.size):
-            reusables.lower[column, entry] = work.low[column] if settings.by_interval else work.box_low[column]
-            reusables.upper[column, entry] = work.high[column] if settings.by_interval else work.box_high[column]
-            reusables.box_lower[column, entry] = work.box_low[column]
-            reusables.box_upper[column, entry] = work.box_high[column]
+        for column in range(box.low.size):
+            reusables.lower[column, entry] = box.low[column] if settings.by_interval else box.published_low[column]
+            reusables.upper[column, entry] = box.high[column] if settings.by_interval else box.published_high[column]
+            reusables.box_lower[column, entry] = box.published_low[column]
+            reusables.box_upper[column, entry] = box.published_high[column]
         reusables.loss[entry] = loss
     state.counters[USES] += 1
     reusables.used[entry] = state.counters[USES]
@@ -56,13 +58,12 @@ def remember(state: State, settings: Settings, work: Work, loss: float) -> None:
 
 
 @kernel
-def mark_containing(state: State, settings: Settings, work: Work, point: Point) -> int:
-    """Mark the entries that contain the row; how many do."""
-    reusables = state.reusables
-    entries = state.counters[REUSABLE]
-    inside = work.inside
+def mark_containing(
+    reusables: Reusables, entries: int, point: Point, oldest: int, inside: NDArray[np.bool_]
+) -> int:
+    """Mark the entries, admitted at `oldest` arrivals or later, that contain the row; how many do."""
     for entry in range(entries):
-        inside[entry] = True
+        inside[entry] = reusables.born[entry] >= oldest
     for column in range(point.size):
         value = point[column]
         lower = reusables.lower[column]
@@ -71,9 +72,6 @@ def mark_containing(state: State, settings: Settings, work: Work, point: Point) 
             inside[entry] = inside[entry] & (lower[entry] <= value) & (value <= upper[entry])
     found = 0
     for entry in range(entries):
-        if settings.reusable_age >= 0:
-            age = state.counters[ARRIVALS] - reusables.born[entry]
-            inside[entry] = inside[entry] & (age <= settings.reusable_age)
         found += inside[entry]
     return found
 
@@ -83,23 +81,23 @@ def try_reuse(state: State, settings: Settings, work: Work, output: Output, at: 
     """Publish the row in any one of the generalisations that contain it; the caller removes it from its cluster."""
     if not settings.reuse:
         return False
-    found = mark_containing(state, settings, work, state.rows.quasi[at])
+    reusables = reusables_of(state)
+    oldest = state.counters[ARRIVALS] - settings.reusable_age if settings.reusable_age >= 0 else 0
+    found = mark_containing(reusables, state.counters[REUSABLE], state.quasi[at], oldest, work.inside)
     if found == 0:
         return False
-    skip = pick(state.draws, REUSE, event, found)
+    skip = pick(draws_of(state), REUSE, event, found)
     entry = 0
-    while True:
+    while skip > 0 or not work.inside[entry]:
         if work.inside[entry]:
-            if skip == 0:
-                break
             skip -= 1
         entry += 1
-    reusables = state.reusables
-    for column in range(work.low.size):
-        work.box_low[column] = reusables.box_lower[column, entry]
-        work.box_high[column] = reusables.box_upper[column, entry]
+    box = box_of(work)
+    for column in range(box.low.size):
+        box.published_low[column] = reusables.box_lower[column, entry]
+        box.published_high[column] = reusables.box_upper[column, entry]
     state.counters[USES] += 1
     reusables.used[entry] = state.counters[USES]
-    group = add_group(output, REUSED, work.box_low, work.box_high, reusables.loss[entry], event)
-    add_row(state.counters, output, state.rows.position[at], group)
+    group = add_group(output, REUSED, box.published_low, box.published_high, reusables.loss[entry], event)
+    add_row(state.counters, output, rows_of(state).position[at], group)
     return True

@@ -8,7 +8,7 @@ the same person counts once whether a batch carries 12 or "12".
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.kernels.compile import allocating_kernel, kernel
+from castleguard.kernels.compile import entry_kernel, kernel
 
 Key = NDArray[np.uint64]  # (2,)
 Hashes = NDArray[np.uint64]  # (rows,)
@@ -70,33 +70,29 @@ def siphash(data: Bytes, start: int, stop: int, key: Key) -> np.uint64:
     return v0 ^ v1 ^ v2 ^ v3
 
 
-@allocating_kernel
-def hash_strings(data: Bytes, offsets: NDArray[np.int64], valid: NDArray[np.bool_], key: Key) -> Hashes:
-    """Hash every string of an Arrow buffer; all missing ones get the same hash."""
-    missing = np.full(1, MISSING, dtype=np.uint8)
-    hashes = np.empty(valid.size, dtype=np.uint64)
+@entry_kernel
+def _hash_strings(
+    data: Bytes, offsets: NDArray[np.int64], valid: NDArray[np.bool_], key: Key, missing: Bytes, hashes: Hashes
+) -> None:
     for row in range(valid.size):
         if valid[row]:
             hashes[row] = siphash(data, offsets[row], offsets[row + 1], key)
         else:
-            hashes[row] = siphash(missing, 0, 1, key)
-    return hashes
+            hashes[row] = siphash(missing, 0, missing.size, key)
 
 
-@allocating_kernel
-def hash_integers(values: NDArray[np.int64], valid: NDArray[np.bool_], key: Key) -> Hashes:
-    """Hash the decimal digits of every integer; all missing ones get the same hash."""
-    missing = np.full(1, MISSING, dtype=np.uint8)
-    digits = np.empty(20, dtype=np.uint8)
-    hashes = np.empty(valid.size, dtype=np.uint64)
+@entry_kernel
+def _hash_integers(
+    values: NDArray[np.int64], valid: NDArray[np.bool_], key: Key, missing: Bytes, digits: Bytes, hashes: Hashes
+) -> None:
     for row in range(valid.size):
         if not valid[row]:
-            hashes[row] = siphash(missing, 0, 1, key)
+            hashes[row] = siphash(missing, 0, missing.size, key)
             continue
         value = values[row]
         # The magnitude as unsigned: the lowest int64 has no positive twin.
         rest = np.uint64(value) if value >= 0 else np.uint64(-(value + 1)) + np.uint64(1)
-        start = 20
+        start = digits.size
         while True:
             start -= 1
             digits[start] = np.uint8(48 + np.int64(rest % np.uint64(10)))
@@ -106,5 +102,19 @@ def hash_integers(values: NDArray[np.int64], valid: NDArray[np.bool_], key: Key)
         if value < 0:
             start -= 1
             digits[start] = np.uint8(45)
-        hashes[row] = siphash(digits, start, 20, key)
+        hashes[row] = siphash(digits, start, digits.size, key)
+
+
+def hash_strings(data: Bytes, offsets: NDArray[np.int64], valid: NDArray[np.bool_], key: Key) -> Hashes:
+    """Hash every string of an Arrow buffer; all missing ones get the same hash."""
+    hashes = np.empty(valid.size, dtype=np.uint64)
+    _hash_strings(data, offsets, valid, key, np.full(1, MISSING, dtype=np.uint8), hashes)
+    return hashes
+
+
+def hash_integers(values: NDArray[np.int64], valid: NDArray[np.bool_], key: Key) -> Hashes:
+    """Hash the decimal digits of every integer; all missing ones get the same hash."""
+    hashes = np.empty(valid.size, dtype=np.uint64)
+    scratch = np.empty(20, dtype=np.uint8)
+    _hash_integers(values, valid, key, np.full(1, MISSING, dtype=np.uint8), scratch, hashes)
     return hashes

@@ -10,22 +10,44 @@ import numpy as np
 
 from castleguard.kernels.chacha import ROW_IN_BUCKET, SEED_BUCKET, Draws, pick
 from castleguard.kernels.compile import kernel
-from castleguard.kernels.grouping import chain_buckets, drop_empty, number_keys, offer, row_in_bucket, take_out
-from castleguard.kernels.loss import Domain, Point, box_loss, stretch, stretched_loss, value_loss
-from castleguard.kernels.state import EPS, Parts, Work
+from castleguard.kernels.grouping import chain_buckets, drop_empty, number_keys, offer, sort_by_part
+from castleguard.kernels.loss import NUMERIC, Domain, Point, box_loss, stretch, stretched_loss, value_loss
+from castleguard.kernels.state import EPS, Floats, Ints, Work
+from castleguard.kernels.views import (
+    Line,
+    Nearest,
+    Parts,
+    cluster_of,
+    line_of,
+    nearest_of,
+    numbers_of,
+    parts_of,
+    person_buckets,
+)
 
 
 @kernel
-def distance(domain: Domain, one: Point, other: Point) -> float:
-    """The loss of the smallest box around two points."""
-    total = 0.0
-    for column in range(one.size):
-        low = one[column]
-        high = other[column]
-        if low > high:
-            low, high = high, low
-        total += value_loss(domain, column, low, high)
-    return total / one.size
+def distances(domain: Domain, lines: Floats, seed: int, count: int, far: Floats) -> None:
+    """The loss of the smallest box around the seed and each of the first `count` rows; lines are attribute-major."""
+    columns = lines.shape[0]
+    for row in range(count):
+        far[row] = 0.0
+    for column in range(columns):
+        line = lines[column]
+        origin = line[seed]
+        if domain.layout[column, NUMERIC] == 1:
+            width = domain.bounds[1, column] - domain.bounds[0, column]
+            if width > 0.0:
+                for row in range(count):
+                    away = line[row] - origin
+                    far[row] += (away if away > 0.0 else -away) / width
+        else:
+            for row in range(count):
+                low = min(line[row], origin)
+                high = max(line[row], origin)
+                far[row] += value_loss(domain, column, low, high)
+    for row in range(count):
+        far[row] = far[row] / columns
 
 
 @kernel
@@ -52,57 +74,90 @@ def add_leftover(domain: Domain, parts: Parts, count: int, point: Point) -> int:
 
 
 @kernel
-def nearest_in_bucket(domain: Domain, work: Work, bucket: int, seed: Point, candidate: int) -> None:
-    """Let the bucket's row nearest to the seed stand for it."""
-    points = work.cluster.point
-    row = work.persons.head[bucket]
-    best = row
-    least = distance(domain, seed, points[row])
-    row = work.persons.chain[row]
-    while row >= 0:
-        away = distance(domain, seed, points[row])
-        if away < least:
-            least = away
-            best = row
-        row = work.persons.chain[row]
-    work.nearest.far[candidate] = least
-    work.nearest.row[candidate] = best
+def line_up(work: Work, buckets: int, count: int) -> None:
+    """Lay the rows out attribute by attribute, bucket after bucket, in order of arrival within each."""
+    line = line_of(work)
+    number = numbers_of(work).person
+    sort_by_part(number, count, buckets, line.start, line.row)
+    for at in range(count):
+        row = line.row[at]
+        line.bucket[at] = number[row]
+        for column in range(work.lines.shape[0]):
+            work.lines[column, at] = work.point[row, column]
+
+
+@kernel
+def close_up(lines: Floats, line: Line, part: Ints, count: int) -> int:
+    """Forget the rows that have a sub-cluster, keeping the order of the others; how many are left."""
+    left = 0
+    for at in range(count):
+        if part[line.row[at]] < 0:
+            line.row[left] = line.row[at]
+            line.bucket[left] = line.bucket[at]
+            for column in range(lines.shape[0]):
+                lines[column, left] = lines[column, at]
+            left += 1
+    return left
+
+
+@kernel
+def find_in_line(line: Line, bucket: int, number: int) -> int:
+    """Where the number-th row of a bucket stands."""
+    at = 0
+    while line.bucket[at] != bucket:
+        at += 1
+    return at + number
+
+
+@kernel
+def nearest_buckets(line: Line, nearest: Nearest, seed: int, count: int, wanted: int) -> int:
+    """Offer the nearest row of every bucket but the seed's; how many of the `wanted` there are."""
+    filled = 0
+    at = 0
+    while at < count:
+        bucket = line.bucket[at]
+        best = at
+        at += 1
+        while at < count and line.bucket[at] == bucket:
+            if nearest.far[at] < nearest.far[best]:
+                best = at
+            at += 1
+        if bucket != line.bucket[seed]:
+            filled = offer(nearest, filled, wanted, best)
+    return filled
 
 
 @kernel
 def split(domain: Domain, draws: Draws, work: Work, event: int, k: int, count: int) -> int:
-    """Number the sub-cluster of every row in `work.cluster.part`; how many sub-clusters there are."""
-    cluster = work.cluster
-    buckets = work.persons
-    parts = work.parts
-    points = cluster.point
-    live = number_keys(work.sieve, cluster.person, count, work.person_number)
-    chain_buckets(buckets, work.person_number, count, live)
+    """Number the sub-cluster of every row of the cluster in hand; how many sub-clusters there are."""
+    cluster = cluster_of(work)
+    buckets = person_buckets(work)
+    nearest = nearest_of(work)
+    parts = parts_of(work)
+    line = line_of(work)
+    number = numbers_of(work).person
+    live = number_keys(work.table, cluster.person, count, number)
+    chain_buckets(buckets, number, count, live)
+    line_up(work, live, count)
+    left = count
     found = 0
     while live >= k:
-        chosen = pick(draws, SEED_BUCKET, event, live)
-        bucket = buckets.live[chosen]
-        seed = row_in_bucket(buckets, bucket, pick(draws, ROW_IN_BUCKET, event, buckets.size[bucket]))
-        take_out(buckets, bucket, seed)
-        cluster.part[seed] = found
-        start_part(parts, found, points[seed])
-        filled = 0
-        for at in range(live):
-            if at != chosen:
-                nearest_in_bucket(domain, work, buckets.live[at], points[seed], at)
-                filled = offer(work.nearest, filled, k - 1, at)
-        for number in range(filled):
-            candidate = work.nearest.heap[number]
-            row = work.nearest.row[candidate]
-            take_out(buckets, buckets.live[candidate], row)
-            cluster.part[row] = found
-            stretch(parts.lower[found], parts.upper[found], points[row])
+        bucket = buckets.live[pick(draws, SEED_BUCKET, event, live)]
+        seed = find_in_line(line, bucket, pick(draws, ROW_IN_BUCKET, event, buckets.size[bucket]))
+        start_part(parts, found, cluster.point[line.row[seed]])
+        cluster.part[line.row[seed]] = found
+        buckets.size[bucket] -= 1
+        distances(domain, work.lines, seed, left, nearest.far)
+        for at in range(nearest_buckets(line, nearest, seed, left, k - 1)):
+            taken = nearest.heap[at]
+            cluster.part[line.row[taken]] = found
+            buckets.size[line.bucket[taken]] -= 1
+            stretch(parts.lower[found], parts.upper[found], cluster.point[line.row[taken]])
         parts.loss[found] = box_loss(domain, parts.lower[found], parts.upper[found])
         found += 1
         live = drop_empty(buckets, live)
-    for at in range(live):
-        row = buckets.head[buckets.live[at]]
-        while row >= 0:
-            cluster.part[row] = add_leftover(domain, parts, found, points[row])
-            row = buckets.chain[row]
+        left = close_up(work.lines, line, cluster.part, left)
+    for at in range(left):
+        row = line.row[at]
+        cluster.part[row] = add_leftover(domain, parts, found, cluster.point[row])
     return found

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.kernels.chacha import Draws
 from castleguard.kernels.counts import Table
 from castleguard.kernels.loss import Domain
 
@@ -43,15 +42,14 @@ ARRIVALS = 0  # accepted rows so far = the position of the next one
 PENDING = 1
 OPEN = 2  # open clusters
 CREATED = 3  # clusters ever created
-PERSONS = 4  # distinct persons over all clusters
-OLDEST = 5  # no pending row stands before this position
-ROOT_OPEN = 6  # the root group has its k persons
-USES = 7  # admissions to and uses of the reusable table
-REUSABLE = 8  # entries of the reusable table
-LOSSES = 9  # losses ever appended to the window
-LONGEST_WAIT = 10  # arrivals that a published row has waited at most
-WAITING = 11  # pending rows that may only be published at the root
-COUNTERS = 12
+OLDEST = 4  # no pending row stands before this position
+ROOT_OPEN = 5  # the root group has its k persons
+USES = 6  # admissions to and uses of the reusable table
+REUSABLE = 7  # entries of the reusable table
+LOSSES = 8  # losses ever appended to the window
+LONGEST_WAIT = 9  # arrivals that a published row has waited at most
+WAITING = 10  # pending rows that may only be published at the root
+COUNTERS = 11
 
 
 class Settings(NamedTuple):
@@ -73,64 +71,26 @@ class Settings(NamedTuple):
     max_wait: float  # seconds, inf = no limit
 
 
-class Rows(NamedTuple):
-    """The ring of pending rows."""
-
-    quasi: Floats  # (capacity, columns)
-    person: NDArray[np.uint64]  # (capacity,)
-    sensitive: Ints  # (capacity, sensitive columns)
-    position: Ints  # (capacity,)
-    arrived: Floats  # (capacity,) seconds
-    cluster: Slots  # (capacity,) a cluster's slot, GONE or AT_ROOT
-    next: Slots  # (capacity,) -1 = last
-    previous: Slots  # (capacity,) -1 = first
-
-
-class Clusters(NamedTuple):
-    """The open (non-k_s-anonymised) clusters, CASTLE's Gamma. Bounds are attribute-major: selection runs along clusters."""
-
-    lower: Floats  # (columns, slots)
-    upper: Floats  # (columns, slots)
-    born: Ints  # (slots,) number of creation, -1 = free
-    rows: Ints  # (slots,)
-    persons: Ints  # (slots,) CASTLE's C.size
-    values: Ints  # (sensitive columns, slots) CASTLE's C.diversity
-    first: Slots  # (slots,) head of the member list
-    last: Slots  # (slots,)
-
-
-class Tallies(NamedTuple):
-    """Who and what is in which cluster; the owner after the last cluster slot stands for all clusters together."""
-
-    persons: Table
-    values: Table
-    distinct: Ints  # (sensitive columns,) distinct values over all clusters
-
-
-class Reusables(NamedTuple):
-    """Published generalisations that may be used again, CASTLE's Omega."""
-
-    lower: Floats  # (columns, entries) what it contains
-    upper: Floats
-    box_lower: Floats  # (columns, entries) what is published
-    box_upper: Floats
-    loss: Floats  # (entries,)
-    used: Ints  # (entries,) the use counter at its last use
-    born: Ints  # (entries,) arrivals at its admission
-
-
 class State(NamedTuple):
-    """Everything the engine knows."""
+    """Everything the engine knows, in few arrays: `views.py` gives them their names back."""
 
     counters: Ints  # (COUNTERS,)
-    threshold: Floats  # (1,) CASTLE's tau
-    losses: Floats  # (loss_window,) ring of the latest losses
+    levels: Floats  # (1 + loss_window,) the threshold (CASTLE's tau), then a ring of the latest losses
     domain: Domain
-    rows: Rows
-    clusters: Clusters
-    tallies: Tallies
-    reusables: Reusables
-    draws: Draws
+    quasi: Floats  # (capacity, columns) the ring of pending rows: slot = position % capacity
+    person: NDArray[np.uint64]  # (capacity,)
+    sensitive: Ints  # (capacity, sensitive columns)
+    arrived: Floats  # (capacity,) seconds
+    link: Ints  # (4, capacity) position, cluster, next and previous member
+    bounds: Floats  # (2, columns, slots) of the open clusters, CASTLE's Gamma
+    book: Ints  # (5 + sensitive columns, slots + 1); the last column stands for all clusters together
+    person_table: Table  # rows per (cluster, person)
+    value_table: Table  # rows per (cluster, sensitive column, value)
+    kept_bounds: Floats  # (4, columns, entries) the reusable generalisations, CASTLE's Omega
+    kept_loss: Floats  # (entries,)
+    kept_stamp: Ints  # (2, entries)
+    words: NDArray[np.uint32]  # (PURPOSES, 16) the draws' blocks; row 0 is the key
+    drawn: Ints  # (3, PURPOSES)
 
 
 class Batch(NamedTuple):
@@ -146,79 +106,24 @@ class Output(NamedTuple):
     """What a call decides: rows with their groups in order of release, and rows that are dropped."""
 
     used: Ints  # (3,) rows, groups, drops written so far
-    position: Ints  # (rows,)
-    group: Slots  # (rows,)
-    lower: Floats  # (groups, columns) as published
-    upper: Floats
+    rows: Ints  # (2, rows) position and group
+    bounds: Floats  # (2, groups, columns) as published
     loss: Floats  # (groups,)
-    kind: NDArray[np.int8]  # (groups,) NEW, REUSED or ROOT
-    kept: NDArray[np.bool_]  # (groups,) may be used again
-    event: Ints  # (groups,) the position of the row whose turn released it
+    marks: Ints  # (3, groups) kind; 1 = may be used again; the position of the row whose turn released it
     dropped: Ints  # (drops,)
 
 
-class Buckets(NamedTuple):
-    """Rows in buckets, each a chain in order of arrival, and the buckets that are not empty, in order."""
-
-    head: Ints  # per bucket: its first row, -1 = none
-    size: Ints  # per bucket
-    chain: Ints  # per row: the next row of its bucket, -1 = last
-    live: Ints
-
-
-class Nearest(NamedTuple):
-    """The best few of many candidates: a heap of candidate numbers, the worst on top."""
-
-    far: Floats  # per candidate: how bad it is
-    row: Ints  # per candidate: the row it stands for
-    heap: Ints
-
-
-class Cluster(NamedTuple):
-    """A cluster laid out for splitting: its members by arrival, and what split finds for them."""
-
-    slot: Ints  # ring slots
-    point: Floats  # (capacity, columns)
-    person: NDArray[np.uint64]
-    value: NDArray[np.uint64]  # of the sensitive column that is split by
-    part: Ints  # the sub-cluster of each member, -1 = none yet
-    sorted: Ints  # members by sub-cluster
-    start: Ints  # per sub-cluster: where it begins in `sorted`
-
-
-class Parts(NamedTuple):
-    """The boxes of sub-clusters."""
-
-    lower: Floats  # (parts, columns)
-    upper: Floats
-    loss: Floats  # (parts,)
-
-
-class Sieve(NamedTuple):
-    """A hash table that gives numbers to keys."""
-
-    known: NDArray[np.uint64]
-    number: Ints
-
-
 class Work(NamedTuple):
-    """Scratch space; holds nothing between calls."""
+    """Scratch space; holds nothing between calls. `views.py` gives the packed arrays their names."""
 
     gain: Floats  # (slots,)
     inside: NDArray[np.bool_]  # (entries,)
-    low: Floats  # (columns,) a box in the making
-    high: Floats
-    box_low: Floats  # (columns,) the same box as published
-    box_high: Floats
-    cluster: Cluster
-    parts: Parts
-    persons: Buckets
-    values: Buckets
-    nearest: Nearest
-    sieve: Sieve
+    box: Floats  # (4, columns) a box in the making, and the same as published
+    point: Floats  # (capacity, columns) the members of a cluster
+    lines: Floats  # (columns, capacity) the same attribute by attribute
+    keys: NDArray[np.uint64]  # (2, capacity) their persons, and their values of one sensitive column
+    ints: Ints  # (SCRATCH, capacity + 1)
+    far: Floats  # (capacity,)
+    parts: Floats  # (2, parts, columns) boxes of sub-clusters
+    part_loss: Floats  # (parts,)
     table: Table
-    person_number: Ints  # (capacity,)
-    value_number: Ints
-    chosen: Ints  # the row that stands for each person
-    count: Ints  # (capacity,) a tally per value or part
-    share: Ints  # what each bucket gives to the next sub-cluster

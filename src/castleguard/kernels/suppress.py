@@ -9,6 +9,7 @@ import numpy as np
 
 from castleguard.kernels.clusters import remove_row
 from castleguard.kernels.compile import allocating_kernel, kernel
+from castleguard.kernels.counts import Table
 from castleguard.kernels.grouping import number_keys
 from castleguard.kernels.matching import persons_stand_apart
 from castleguard.kernels.publish import add_drop, add_root, add_row
@@ -18,17 +19,15 @@ from castleguard.kernels.state import (
     GENERALISE,
     GONE,
     OLDEST,
-    PERSONS,
     ROOT_OPEN,
     WAITING,
     Ints,
     Output,
-    Rows,
     Settings,
-    Sieve,
     State,
     Work,
 )
+from castleguard.kernels.views import Rows, box_of, cluster_of, clusters_of, numbers_of, rows_of
 
 
 @kernel
@@ -40,10 +39,10 @@ def is_pending(rows: Rows, position: int) -> bool:
 
 @kernel
 def list_pending(state: State, work: Work, first: int) -> int:
-    """Write the ring slots of all pending rows to `work.cluster.slot`, `first` before the others; how many."""
-    rows = state.rows
+    """Write the ring slots of all pending rows to the cluster in hand, `first` before the others; how many."""
+    rows = rows_of(state)
     capacity = rows.position.size
-    slots = work.cluster.slot
+    slots = cluster_of(work).slot
     slots[0] = first
     count = 1
     for position in range(max(state.counters[OLDEST], state.counters[ARRIVALS] - capacity), state.counters[ARRIVALS]):
@@ -55,7 +54,7 @@ def list_pending(state: State, work: Work, first: int) -> int:
 
 
 @allocating_kernel
-def fill_root(sieve: Sieve, rows: Rows, settings: Settings, slots: Ints, everything: bool, taken: Ints) -> int:
+def fill_root(table: Table, rows: Rows, settings: Settings, slots: Ints, everything: bool, taken: Ints) -> int:
     """Take rows in order until they have k persons and l values; how many, 0 if all of them do not suffice.
 
     Only rows that add a person or a value still missing are taken, or `everything`.
@@ -67,11 +66,11 @@ def fill_root(sieve: Sieve, rows: Rows, settings: Settings, slots: Ints, everyth
     value = np.empty((columns, total), dtype=np.int64)
     for at in range(total):
         keys[at] = rows.person[slots[at]]
-    number_keys(sieve, keys, total, person)
+    number_keys(table, keys, total, person)
     for column in range(columns):
         for at in range(total):
             keys[at] = np.uint64(rows.sensitive[slots[at], column])
-        number_keys(sieve, keys, total, value[column])
+        number_keys(table, keys, total, value[column])
     seen_person = np.zeros(total, dtype=np.bool_)
     seen_value = np.zeros((columns, total), dtype=np.bool_)
     persons = 0
@@ -95,7 +94,7 @@ def fill_root(sieve: Sieve, rows: Rows, settings: Settings, slots: Ints, everyth
                 values[column] += 1
             enough = enough and values[column] >= settings.l
         if enough and settings.l > 1 and settings.per_person:
-            enough = persons_stand_apart(sieve, rows, taken[:count], settings.l)
+            enough = persons_stand_apart(table, rows, taken[:count], settings.l)
         if enough:
             return count
     return 0
@@ -104,10 +103,12 @@ def fill_root(sieve: Sieve, rows: Rows, settings: Settings, slots: Ints, everyth
 @kernel
 def root_is_out_of_reach(state: State, settings: Settings) -> bool:
     """Whether the pending rows surely cannot fill the root: a cheap look before they are walked."""
+    clusters = clusters_of(state)
+    everywhere = clusters.born.size
     waiting = state.counters[WAITING]
-    short = state.counters[PERSONS] + waiting < settings.k
-    for column in range(state.tallies.distinct.size):
-        short = short or state.tallies.distinct[column] + waiting < settings.l
+    short = clusters.persons[everywhere] + waiting < settings.k
+    for column in range(clusters.values.shape[0]):
+        short = short or clusters.values[column, everywhere] + waiting < settings.l
     return short
 
 
@@ -116,16 +117,17 @@ def open_root(state: State, settings: Settings, work: Work, output: Output, firs
     """Publish the first rows at the root: `first` and the rows that it takes along; False if there are too few."""
     if root_is_out_of_reach(state, settings):
         return False
-    slots = work.cluster.slot[: list_pending(state, work, first)]
-    taken = work.chosen
-    count = fill_root(work.sieve, state.rows, settings, slots, False, taken)
+    rows = rows_of(state)
+    slots = cluster_of(work).slot[: list_pending(state, work, first)]
+    taken = numbers_of(work).chosen
+    count = fill_root(work.table, rows, settings, slots, False, taken)
     if count == 0 and settings.per_person:
-        count = fill_root(work.sieve, state.rows, settings, slots, True, taken)
+        count = fill_root(work.table, rows, settings, slots, True, taken)
     if count == 0:
         return False
-    group = add_root(state, work, output, event)
+    group = add_root(state.domain, box_of(work), output, event)
     for at in range(count):
-        add_row(state.counters, output, state.rows.position[taken[at]], group)
+        add_row(state.counters, output, rows.position[taken[at]], group)
         remove_row(state, taken[at])
     state.counters[ROOT_OPEN] = 1
     return True
@@ -134,9 +136,9 @@ def open_root(state: State, settings: Settings, work: Work, output: Output, firs
 @kernel
 def suppress(state: State, settings: Settings, work: Work, output: Output, at: int, event: int) -> None:
     """Let one row go without a cluster."""
-    position = state.rows.position[at]
+    position = rows_of(state).position[at]
     if settings.suppression == GENERALISE or (settings.suppression != DROP and state.counters[ROOT_OPEN] == 1):
-        add_row(state.counters, output, position, add_root(state, work, output, event))
+        add_row(state.counters, output, position, add_root(state.domain, box_of(work), output, event))
         remove_row(state, at)
     elif settings.suppression == DROP or not open_root(state, settings, work, output, at, event):
         add_drop(output, position)

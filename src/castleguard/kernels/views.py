@@ -1,0 +1,223 @@
+"""Names for the parts of packed arrays.
+
+State and scratch space travel in few arrays, because every array is seven arguments to a compiled function. Here they
+get their names back, as named tuples of views; a view costs nothing once compiled.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from castleguard.kernels.chacha import Draws
+from castleguard.kernels.compile import kernel
+from castleguard.kernels.counts import Table
+from castleguard.kernels.state import Floats, Ints, State, Work
+
+SCRATCH = 22  # rows of Work.ints
+
+
+class Rows(NamedTuple):
+    """The ring of pending rows; members of a cluster form a doubly linked list through it."""
+
+    quasi: Floats  # (capacity, columns)
+    person: NDArray[np.uint64]  # (capacity,)
+    sensitive: Ints  # (capacity, sensitive columns)
+    arrived: Floats  # (capacity,) seconds
+    position: Ints  # (capacity,)
+    cluster: Ints  # (capacity,) a cluster's slot, GONE or AT_ROOT
+    next: Ints  # (capacity,) -1 = last
+    previous: Ints  # (capacity,) -1 = first
+
+
+class Clusters(NamedTuple):
+    """The open clusters. Bounds are attribute-major: selection runs along clusters. slots = born.size."""
+
+    lower: Floats  # (columns, slots)
+    upper: Floats  # (columns, slots)
+    born: Ints  # (slots,) number of creation, -1 = free
+    rows: Ints  # (slots,)
+    first: Ints  # (slots,) head of the member list
+    last: Ints  # (slots,)
+    persons: Ints  # (slots + 1,) CASTLE's C.size; the last element is for all clusters together
+    values: Ints  # (sensitive columns, slots + 1) CASTLE's C.diversity
+
+
+class Tallies(NamedTuple):
+    """Who and what is in which cluster; the owner after the last cluster slot stands for all clusters together."""
+
+    persons: Table
+    values: Table
+
+
+class Reusables(NamedTuple):
+    """Published generalisations that may be used again."""
+
+    lower: Floats  # (columns, entries) what it contains
+    upper: Floats
+    box_lower: Floats  # (columns, entries) what is published
+    box_upper: Floats
+    loss: Floats  # (entries,)
+    used: Ints  # (entries,) the use counter at its last use
+    born: Ints  # (entries,) arrivals at its admission
+
+
+class Box(NamedTuple):
+    """A box in the making: range intervals, and what is published."""
+
+    low: Floats  # (columns,)
+    high: Floats
+    published_low: Floats
+    published_high: Floats
+
+
+class Cluster(NamedTuple):
+    """A cluster laid out for splitting: its members by arrival, and what split finds for them."""
+
+    slot: Ints  # ring slots
+    point: Floats  # (capacity, columns)
+    person: NDArray[np.uint64]
+    value: NDArray[np.uint64]  # of the sensitive column that is split by
+    part: Ints  # the sub-cluster of each member, -1 = none yet
+    sorted: Ints  # members by sub-cluster
+    start: Ints  # per sub-cluster: where it begins in `sorted`
+
+
+class Parts(NamedTuple):
+    """The boxes of sub-clusters."""
+
+    lower: Floats  # (parts, columns)
+    upper: Floats
+    loss: Floats  # (parts,)
+
+
+class Buckets(NamedTuple):
+    """Rows in buckets, each a chain in order of arrival, and the buckets that are not empty, in order."""
+
+    head: Ints  # per bucket: its first row, -1 = none
+    size: Ints  # per bucket
+    chain: Ints  # per row: the next row of its bucket, -1 = last
+    live: Ints
+
+
+class Nearest(NamedTuple):
+    """The best few of many candidates: a heap of candidate numbers, the worst on top."""
+
+    far: Floats  # per candidate: how bad it is
+    row: Ints  # per candidate: the row it stands for
+    heap: Ints
+
+
+class Line(NamedTuple):
+    """Members bucket after bucket, as `Work.lines` has them attribute by attribute."""
+
+    row: Ints  # the member
+    bucket: Ints
+    start: Ints  # per bucket: where it began at first
+
+
+class Numbers(NamedTuple):
+    """Persons and values of a cluster's members as small numbers, and what is worked out for them."""
+
+    person: Ints  # per member
+    value: Ints  # per member
+    chosen: Ints  # per person: the row that stands for it
+    count: Ints  # per value or part: a tally
+    share: Ints  # per bucket: what it gives to the next sub-cluster
+
+
+@kernel
+def rows_of(state: State) -> Rows:
+    """The ring."""
+    link = state.link
+    return Rows(state.quasi, state.person, state.sensitive, state.arrived, link[0], link[1], link[2], link[3])
+
+
+@kernel
+def clusters_of(state: State) -> Clusters:
+    """The open clusters."""
+    book = state.book
+    slots = book.shape[1] - 1
+    return Clusters(
+        state.bounds[0],
+        state.bounds[1],
+        book[0, :slots],
+        book[1, :slots],
+        book[2, :slots],
+        book[3, :slots],
+        book[4],
+        book[5:],
+    )
+
+
+@kernel
+def tallies_of(state: State) -> Tallies:
+    """The counting tables."""
+    return Tallies(state.person_table, state.value_table)
+
+
+@kernel
+def reusables_of(state: State) -> Reusables:
+    """The reusable generalisations."""
+    bounds = state.kept_bounds
+    stamp = state.kept_stamp
+    return Reusables(bounds[0], bounds[1], bounds[2], bounds[3], state.kept_loss, stamp[0], stamp[1])
+
+
+@kernel
+def draws_of(state: State) -> Draws:
+    """The generator."""
+    return Draws(state.words, state.drawn[0], state.drawn[1], state.drawn[2])
+
+
+@kernel
+def box_of(work: Work) -> Box:
+    """The box in hand."""
+    return Box(work.box[0], work.box[1], work.box[2], work.box[3])
+
+
+@kernel
+def cluster_of(work: Work) -> Cluster:
+    """The cluster in hand."""
+    ints = work.ints
+    return Cluster(ints[0], work.point, work.keys[0], work.keys[1], ints[1], ints[2], ints[3])
+
+
+@kernel
+def parts_of(work: Work) -> Parts:
+    """The sub-clusters in the making."""
+    return Parts(work.parts[0], work.parts[1], work.part_loss)
+
+
+@kernel
+def person_buckets(work: Work) -> Buckets:
+    """Buckets by person."""
+    ints = work.ints
+    return Buckets(ints[4], ints[5], ints[6], ints[7])
+
+
+@kernel
+def value_buckets(work: Work) -> Buckets:
+    """Buckets by sensitive value."""
+    ints = work.ints
+    return Buckets(ints[8], ints[9], ints[10], ints[11])
+
+
+@kernel
+def nearest_of(work: Work) -> Nearest:
+    """The candidates in hand."""
+    return Nearest(work.far, work.ints[12], work.ints[13])
+
+
+@kernel
+def numbers_of(work: Work) -> Numbers:
+    """The numbers in hand."""
+    ints = work.ints
+    return Numbers(ints[14], ints[15], ints[16], ints[17], ints[18])
+
+
+@kernel
+def line_of(work: Work) -> Line:
+    """The line-up in hand."""
+    ints = work.ints
+    return Line(ints[19], ints[20], ints[21])
