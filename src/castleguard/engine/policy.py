@@ -1,10 +1,13 @@
 """The CASTLE policy: what is promised, within which delay, and how the paper's open points are read."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Literal
 
 from castleguard.errors import PolicyError
 from castleguard.privacy.criteria import CountedPer, Criteria
+from castleguard.privacy.guarantee import Guarantee
+from castleguard.schema.roles import Schema
 
 Mode = Literal["strict", "paper"]
 Suppression = Literal["root", "generalise", "drop"]
@@ -147,3 +150,44 @@ class Castle:
             reading=asdict(self.chosen_reading),
         )
         return described
+
+    def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:
+        """What this policy promises for a stream of this schema."""
+        persons = f"at least {self.k} distinct persons"
+        if schema.person is None:
+            persons = f"at least {self.k} rows, each taken for a person of its own"
+        values = ""
+        if self.l > 1:
+            names = " and of ".join(role.name for role in schema.sensitive)
+            apart = ", each held by a different person" if self.l_per == "person" else ""
+            values = f" and at least {self.l} distinct values of {names}{apart}"
+        when = "at every moment from its first publication"
+        if self.chosen_order == "input":
+            when = "once the last row of each of its releases is out (rows leave in input order, so they trickle out)"
+        wait = f"A row leaves no later than {self.delay} arrivals after its own"
+        wait += "." if self.max_wait is None else f", and no later than {self.max_wait:g} s by the clock that is given."
+        return Guarantee(
+            promise=f"Every published group of equal quasi-identifiers has {persons}{values}, {when}. {wait}",
+            limits=tuple(self._limits(schema, seeded)),
+            k=self.k,
+            l=self.l,
+            delay=self.delay,
+            max_wait=self.max_wait,
+        )
+
+    def _limits(self, schema: Schema, seeded: bool) -> Iterator[str]:
+        """What is not promised, a sentence each."""
+        yield "Not promised: differential privacy; protection of a person whose rows are followed over time"
+        if self.reuse != "off":
+            yield "or against someone who knows when a row arrived."
+        else:
+            yield "or against someone who also knows the order of the rows."
+        if not self.strict:
+            yield (
+                "Paper mode: published bounds are persons' own values, and rows that the paper would publish "
+                "below k are suppressed by the gate."
+            )
+        if schema.public:
+            yield f"Published as they are, outside the promise: {', '.join(schema.public)}."
+        if seeded:
+            yield "SEEDED: the choices and the order of rows can be predicted; for tests and experiments only."

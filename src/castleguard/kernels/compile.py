@@ -8,6 +8,7 @@ by a hash of all kernel sources and of the versions that compiled them: an edit 
 is compiled at import; the first call of a kernel compiles it.
 """
 
+import contextlib
 import hashlib
 import os
 import sys
@@ -108,15 +109,25 @@ def _compile(function: _Function, *, allocates: bool, entry: bool, inline: str =
     return cast(_Function, compiled)
 
 
+class _Warmth:
+    """Whether the kernels have been compiled; looked up on disk once."""
+
+    known: bool | None = None
+
+
 def is_warm() -> bool:
     """Whether the kernels need no compiling: they were compiled before on this machine, or run as plain Python."""
-    return not JIT or (FOLDER is not None and (FOLDER / _MARK).exists())
+    if _Warmth.known is None:
+        _Warmth.known = not JIT or (FOLDER is not None and (FOLDER / _MARK).exists())
+    return _Warmth.known
 
 
 def mark_warm() -> None:
     """Remember that the kernels have been compiled and cached."""
-    if JIT and FOLDER is not None:
-        try:
+    if is_warm():
+        return
+    _Warmth.known = True
+    if FOLDER is not None:
+        # A full disk must not stop a stream: the next start merely announces a compile again.
+        with contextlib.suppress(OSError):
             (FOLDER / _MARK).touch()
-        except OSError:  # a full disk must not stop a stream: the next start merely announces a compile again
-            return

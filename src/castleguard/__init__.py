@@ -1,0 +1,33 @@
+"""castleguard: publish a stream of personal records within a bounded delay, and nothing that is not covered.
+
+>>> import castleguard as cg
+>>> schema = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=5)])
+>>> rows = [{"pid": number, "age": 20 + number} for number in range(4)]
+>>> cg.anonymise(rows, schema, cg.Castle(k=2, delay=10), seed=1).to_pylist()[0]
+{'age_min': 20, 'age_max': 25}
+"""
+
+from castleguard.engine.policy import Castle
+from castleguard.errors import CastleguardError
+from castleguard.privacy.guarantee import Guarantee
+from castleguard.release.report import Report
+from castleguard.schema.hierarchy import Hierarchy
+from castleguard.schema.roles import Categorical, Numeric, Schema, Sensitive
+from castleguard.stream import Anonymiser, anonymise
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Anonymiser",
+    "Castle",
+    "CastleguardError",
+    "Categorical",
+    "Guarantee",
+    "Hierarchy",
+    "Numeric",
+    "Report",
+    "Schema",
+    "Sensitive",
+    "__version__",
+    "anonymise",
+]

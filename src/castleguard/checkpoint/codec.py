@@ -1,0 +1,92 @@
+"""Snapshots as bytes: versioned, checksummed, and without pickle, so that reading one runs no code.
+
+    magic, format version | header length | header (JSON) | arrays and blobs end to end | SHA-256 of all before it
+"""
+
+import hashlib
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from castleguard.errors import SnapshotError
+
+_MAGIC = b"CGSNAP"
+_VERSION = 1
+_PREFIX = struct.Struct(">6sHQ")
+_DIGEST = hashlib.sha256().digest_size
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a snapshot holds: facts that JSON can hold, arrays, and blobs of bytes, each by name."""
+
+    facts: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+
+
+def pack(record: Record) -> bytes:
+    """The record as bytes."""
+    arrays = {name: np.ascontiguousarray(array) for name, array in record.arrays.items()}
+    header = json.dumps(
+        {
+            "facts": record.facts,
+            "arrays": [[name, array.dtype.str, array.shape] for name, array in arrays.items()],
+            "blobs": [[name, len(blob)] for name, blob in record.blobs.items()],
+        }
+    ).encode()
+    parts = [_PREFIX.pack(_MAGIC, _VERSION, len(header)), header]
+    parts += [array.tobytes() for array in arrays.values()]
+    parts += record.blobs.values()
+    body = b"".join(parts)
+    return body + hashlib.sha256(body).digest()
+
+
+def unpack(data: bytes) -> Record:
+    """The record in `data`; SnapshotError if it is not one, of another version, or damaged."""
+    if len(data) < _PREFIX.size + _DIGEST or data[: len(_MAGIC)] != _MAGIC:
+        raise SnapshotError("this is not a castleguard snapshot")
+    _, version, length = _PREFIX.unpack_from(data)
+    if version != _VERSION:
+        raise SnapshotError(f"the snapshot has format {version}, this version of castleguard reads format {_VERSION}")
+    body, digest = data[:-_DIGEST], data[-_DIGEST:]
+    if hashlib.sha256(body).digest() != digest:
+        raise SnapshotError("the snapshot is damaged: its checksum does not match")
+    header = json.loads(body[_PREFIX.size : _PREFIX.size + length])
+    at = _PREFIX.size + length
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, kind, shape in header["arrays"]:
+        dtype = np.dtype(kind)
+        count = int(np.prod(shape, dtype=np.int64))
+        arrays[name] = np.frombuffer(body, dtype=dtype, count=count, offset=at).reshape(shape).copy()
+        at += count * dtype.itemsize
+    blobs: dict[str, bytes] = {}
+    for name, size in header["blobs"]:
+        blobs[name] = body[at : at + size]
+        at += size
+    return Record(header["facts"], arrays, blobs)
+
+
+def differences(mine: Mapping[str, Any], theirs: Mapping[str, Any], place: str = "") -> list[str]:
+    """Where two descriptions differ, as dotted places."""
+    found: list[str] = []
+    for key in sorted({*mine, *theirs}):
+        here = f"{place}.{key}" if place else str(key)
+        one, other = mine.get(key), theirs.get(key)
+        if isinstance(one, Mapping) and isinstance(other, Mapping):
+            found += differences(one, other, here)
+        elif isinstance(one, list) and isinstance(other, list) and one != other:
+            found += differences(dict(enumerate_text(one)), dict(enumerate_text(other)), here)
+        elif one != other:
+            found.append(here)
+    return found
+
+
+def enumerate_text(items: list[Any]) -> list[tuple[str, Any]]:
+    """List items under their index, or under their name where they have one."""
+    return [(item["name"] if isinstance(item, dict) and "name" in item else str(at), item) for at, item in enumerate(items)]

@@ -1,0 +1,43 @@
+"""The gate's own count of persons and values per group, and its look whether each row lies in its box.
+
+Deliberately another way than the engine's tables: rows are laid out by group, and each group is counted from nothing.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from castleguard.kernels.compile import entry_kernel
+from castleguard.kernels.state import Floats, Ints
+
+
+@entry_kernel
+def count_distinct(
+    group: Ints, keys: NDArray[np.uint64], order: Ints, seen: NDArray[np.uint64], stamp: Ints, distinct: Ints
+) -> None:
+    """How many different keys each group has. `order` lists rows group by group; seen and stamp are scratch space
+    (a power of two of at least twice the rows; stamp filled with -1).
+    """
+    mask = seen.size - 1
+    for at in range(order.size):
+        row = order[at]
+        key = keys[row]
+        mixed = (key ^ (key >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
+        place = np.int64((mixed >> np.uint64(20)) & np.uint64(mask))
+        while stamp[place] == group[row] and seen[place] != key:
+            place = (place + 1) & mask
+        if stamp[place] != group[row]:
+            stamp[place] = group[row]
+            seen[place] = key
+            distinct[group[row]] += 1
+
+
+@entry_kernel
+def mark_outside(
+    group: Ints, quasi: Floats, to_root: NDArray[np.bool_], lower: Floats, upper: Floats, outside: NDArray[np.bool_]
+) -> None:
+    """Mark the groups that have a row outside their box. A row without coordinates lies in no box but the root's."""
+    for row in range(group.size):
+        number = group[row]
+        for column in range(quasi.shape[1]):
+            if not lower[number, column] <= quasi[row, column] <= upper[number, column] and not to_root[row]:
+                outside[number] = True

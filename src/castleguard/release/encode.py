@@ -1,0 +1,125 @@
+"""From boxes to the published table: ranges for numbers, labels for categories, the payload as it came.
+
+Person and position have no way into the output: the encoder never gets them.
+"""
+
+import datetime as dt
+from typing import Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from castleguard.errors import SchemaError
+from castleguard.schema.hierarchy import Hierarchy
+from castleguard.schema.roles import Categorical, Numeric, Schema
+
+Numbers = Literal["bounds", "interval", "midpoint"]
+"""A number as two columns `age_min`, `age_max`; as one text `[20, 35]`, both ends included; or as the middle."""
+
+Boxes = NDArray[np.float64]  # (groups, columns)
+Groups = NDArray[np.int64]  # (rows,)
+
+
+class Encoder:
+    """Encodes one stream; the names and types of the quasi-identifiers' columns never change."""
+
+    def __init__(self, schema: Schema, *, numbers: Numbers = "bounds", exact: bool = False) -> None:
+        if numbers not in get_args(Numbers):
+            raise SchemaError(f"numbers must be 'bounds', 'interval' or 'midpoint', got {numbers!r}")
+        self._columns = [
+            _NumberColumn(role, numbers, exact=exact) if isinstance(role, Numeric) else _CategoryColumn(role)
+            for role in schema.quasi_identifiers
+        ]
+
+    @property
+    def fields(self) -> list[pa.Field]:
+        """The published quasi-identifier columns."""
+        return [field for column in self._columns for field in column.fields]
+
+    def encode(self, lower: Boxes, upper: Boxes, group: Groups, payload: pa.Table) -> pa.Table:
+        """One row per element of `group`: its box, then its payload."""
+        arrays: list[pa.Array | pa.ChunkedArray] = []
+        for number, column in enumerate(self._columns):
+            arrays += column.encode(lower[:, number], upper[:, number], group)
+        arrays += payload.columns
+        return pa.table(arrays, schema=pa.schema([*self.fields, *payload.schema]))
+
+
+class _NumberColumn:
+    """A numeric quasi-identifier. `exact` publishes bounds as they are, without a grid."""
+
+    def __init__(self, role: Numeric, numbers: Numbers, *, exact: bool) -> None:
+        self._role = role
+        self._numbers = numbers
+        self._whole = role.integral and not exact
+        self._type = self._arrow_type()
+        if numbers == "bounds":
+            self.fields = [pa.field(f"{role.name}_min", self._type), pa.field(f"{role.name}_max", self._type)]
+        elif numbers == "interval":
+            self.fields = [pa.field(role.name, pa.string())]
+        else:
+            self.fields = [pa.field(role.name, pa.float64() if role.kind == "number" else self._type)]
+
+    def encode(self, lower: NDArray[np.float64], upper: NDArray[np.float64], group: Groups) -> list[pa.Array]:
+        """The column's arrays; a bound that does not exist (the root of an observed domain) is null."""
+        if self._numbers == "bounds":
+            return [self._values(lower, group), self._values(upper, group)]
+        if self._numbers == "interval":
+            low, high = self._values(lower, None).to_pylist(), self._values(upper, None).to_pylist()
+            texts = ["*" if a is None else f"[{_text(a)}, {_text(b)}]" for a, b in zip(low, high, strict=True)]
+            return [pa.array(texts, pa.string()).take(pa.array(group))]
+        with np.errstate(invalid="ignore"):  # the middle of an endless range is no number, and becomes null
+            middle = lower + (upper - lower) / 2
+        if self._role.kind == "number":
+            return [pa.array(middle[group], mask=~np.isfinite(middle[group]))]
+        return [self._values(np.floor(middle), group)]
+
+    def _arrow_type(self) -> pa.DataType:
+        if self._role.kind == "date":
+            return pa.date32()
+        if self._role.kind == "timestamp":
+            aware = isinstance(self._role.lower, dt.datetime) and self._role.lower.tzinfo is not None
+            return pa.timestamp("us", tz="UTC" if aware else None)
+        return pa.int64() if self._whole else pa.float64()
+
+    def _values(self, bounds: NDArray[np.float64], group: Groups | None) -> pa.Array:
+        """Coded bounds as published values, one per row (or per group)."""
+        missing = ~np.isfinite(bounds)
+        if self._type == pa.float64():
+            coded: NDArray[np.generic] = bounds
+        else:
+            coded = np.where(missing, 0.0, bounds).astype(np.int32 if self._role.kind == "date" else np.int64)
+        if group is not None:
+            coded = coded[group]
+        mask = None if not missing.any() else (missing if group is None else missing[group])
+        return pa.array(coded, mask=mask).cast(self._type)
+
+
+class _CategoryColumn:
+    """A categorical quasi-identifier."""
+
+    def __init__(self, role: Categorical) -> None:
+        self.fields = [pa.field(role.name, pa.string())]
+        self._leaves = len(role.hierarchy.leaves)
+        self._intervals, self._labels = _labels(role.hierarchy)
+
+    def encode(self, lower: NDArray[np.float64], upper: NDArray[np.float64], group: Groups) -> list[pa.Array]:
+        """The label of the node that has these leaves."""
+        node = np.searchsorted(self._intervals, lower * self._leaves + upper)
+        return [self._labels.take(pa.array(node[group]))]
+
+
+def _labels(tree: Hierarchy) -> tuple[NDArray[np.float64], pa.Array]:
+    """Every leaf interval that a node has, as first * leaves + last, and the label of the lowest such node."""
+    interval = tree.first_leaf.astype(np.float64) * len(tree.leaves) + tree.last_leaf
+    # Nodes come in preorder, so the last node with an interval is the lowest.
+    unique, last = np.unique(interval[::-1], return_index=True)
+    return unique, pa.array([tree.labels[len(tree.labels) - 1 - at] for at in last], pa.string())
+
+
+def _text(value: object) -> str:
+    """A bound as it stands in an interval."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return value.isoformat() if isinstance(value, dt.date | dt.datetime) else str(value)

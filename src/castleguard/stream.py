@@ -1,0 +1,310 @@
+"""Anonymiser: one stream from raw rows to published ones.
+
+    decode -> engine -> gate -> encode
+
+The stream owns all state: the engine's, the gate's, and the rows that are pending between them. It can be put
+aside as bytes and continued (`snapshot`, `restore`) as if nothing had happened.
+"""
+
+import hashlib
+import math
+import os
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from castleguard.checkpoint.codec import Record, differences, pack, unpack
+from castleguard.engine.castle import CastleEngine
+from castleguard.engine.policy import Castle
+from castleguard.errors import SchemaError, SnapshotError, UsageError
+from castleguard.kernels.compile import is_warm, mark_warm
+from castleguard.privacy.guarantee import Guarantee
+from castleguard.release.encode import Encoder, Numbers
+from castleguard.release.gate import Gate
+from castleguard.release.order import InputOrder, Leaving, nothing_leaving, select
+from castleguard.release.pending import Pending
+from castleguard.release.report import Report
+from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions
+from castleguard.schema.decode import Decoder
+from castleguard.schema.roles import Numeric, Schema
+from castleguard.schema.table import to_table
+from castleguard.telemetry.logs import LOG
+
+_SLICE = 1 << 16  # rows handed to the engine at once: bounds the memory of one call
+_SAMPLE = 1000  # rows after which a grid that hides nothing is noticed
+
+
+class Anonymiser:
+    """Publishes the rows of one stream under a policy. Not for use by several threads at once.
+
+    `seed` is for tests and experiments: it makes every choice predictable, and the guarantee says so.
+    """
+
+    def __init__(
+        self, schema: Schema, policy: Castle, *, seed: int | None = None, numbers: Numbers = "bounds"
+    ) -> None:
+        self._schema = schema
+        self._policy = policy
+        self._seeded = seed is not None
+        self._numbers = numbers
+        key = _key(seed)
+        self._hash_key = np.frombuffer(key[32:48], dtype="<u8").astype(np.uint64)
+        columns = len(schema.quasi_identifiers)
+        self._engine = CastleEngine(schema, policy, key=np.frombuffer(key[:32], dtype="<u4").astype(np.uint32))
+        self._decoder = Decoder(schema, key=self._hash_key, strict=policy.strict, needs_bins=policy.l > 1)
+        self._gate = Gate(schema, policy.criteria, known=policy.max_reusable, on_grid=policy.strict)
+        self._encoder = Encoder(schema, numbers=numbers, exact=not policy.strict)
+        self._pending = Pending(columns, len(schema.sensitive))
+        self._order = InputOrder(columns) if policy.chosen_order == "input" else None
+        self._payload_schema = pa.schema([(name, pa.null()) for name in _payload_names(schema)])
+        self._counts = dict.fromkeys(_COUNTS, 0)
+        self._rejected: dict[str, int] = {}
+        self._loss = 0.0
+        self._now = -math.inf
+        self._grids_checked = False
+
+    def push(self, batch: object, now: float | None = None) -> pa.Table:
+        """Take in rows that arrive `now` (seconds; needed with `max_wait`), and return what is published by that.
+
+        Rows may come as a pyarrow Table or RecordBatch, a pandas or polars DataFrame, or a list of dicts. The result
+        has all output columns, and maybe no rows.
+        """
+        self._advance(now)
+        if not is_warm():
+            LOG.warning("compiling the kernels for this machine, once: about a minute")
+        table = to_table(batch, self._schema.columns)
+        out = [self._push_slice(table.slice(at, _SLICE)) for at in range(0, max(table.num_rows, 1), _SLICE)]
+        mark_warm()
+        return self._join(out)
+
+    def tick(self, now: float) -> pa.Table:
+        """Let time pass: publish what has waited `max_wait` seconds. `now` never goes back."""
+        self._advance(now)
+        return self._publish(self._engine.tick(self._now))
+
+    def flush(self) -> pa.Table:
+        """The end of the stream: publish whatever can be published; the rest is counted as suppressed."""
+        return self._publish(self._engine.flush())
+
+    def report(self) -> Report:
+        """The books of the stream: for its operator, never to be published."""
+        counts = self._counts
+        held = 0 if self._order is None else self._order.held.position.size
+        waiting = self._engine.arrivals - 1 - self._engine.oldest if self._engine.pending else 0
+        return Report(
+            rows_in=counts["rows_in"],
+            published=counts["published"],
+            suppressed=counts["suppressed"],
+            rejected=dict(self._rejected),
+            pending=self._engine.pending + held,
+            at_root=counts["at_root"],
+            reused=counts["reused"],
+            gate_refused=counts["gate_refused"],
+            groups=counts["groups"],
+            information_loss=self._loss / counts["published"] if counts["published"] else None,
+            oldest_wait=max(counts["longest_wait"], waiting),
+            open_clusters=self._engine.open_clusters,
+            threshold=self._engine.threshold,
+        )
+
+    def guarantee(self) -> Guarantee:
+        """The privacy statement."""
+        return self._policy.guarantee(self._schema, seeded=self._seeded)
+
+    def snapshot(self) -> bytes:
+        """The whole state, to be continued by `restore`. It holds raw personal data: keep it as you keep the input."""
+        first, rows, payload = self._pending.snapshot(self._payload_schema)
+        held = nothing_leaving(len(self._schema.quasi_identifiers)) if self._order is None else self._order.held
+        groups = {"engine": self._engine.snapshot(), "gate": self._gate.snapshot()}
+        groups |= {"rows": rows._asdict(), "held": held._asdict(), "stream": {"hash_key": self._hash_key}}
+        return pack(
+            Record(
+                facts={
+                    **self._identity(),
+                    "seeded": self._seeded,
+                    "counts": self._counts,
+                    "rejected": self._rejected,
+                    "loss": self._loss,
+                    "now": None if self._now == -math.inf else self._now,
+                    "first": first,
+                    "decoder": self._decoder.counter,
+                    "grids_checked": self._grids_checked,
+                },
+                arrays={f"{group}.{name}": array for group, arrays in groups.items() for name, array in arrays.items()},
+                blobs={"payload": _to_ipc(payload)},
+            )
+        )
+
+    @classmethod
+    def restore(
+        cls, schema: Schema, policy: Castle, blob: bytes, *, numbers: Numbers = "bounds"
+    ) -> "Anonymiser":
+        """Continue a stream from its snapshot; refused if schema, policy or `numbers` are not the snapshot's own."""
+        record = unpack(blob)
+        stream = cls(schema, policy, numbers=numbers)
+        theirs = {name: record.facts.get(name) for name in stream._identity()}
+        differing = differences(stream._identity(), theirs)
+        if differing:
+            raise SnapshotError(f"the snapshot belongs to another stream: {', '.join(differing)} differ")
+        stream._continue(record)
+        return stream
+
+    def _identity(self) -> dict[str, Any]:
+        """What a snapshot must have in common with the stream that continues it, as JSON has it."""
+        return {"schema": self._schema.fingerprint(), "policy": self._policy.fingerprint(), "numbers": self._numbers}
+
+    def _continue(self, record: Record) -> None:
+        facts, arrays = record.facts, record.arrays
+        groups: dict[str, dict[str, Any]] = {}
+        for name, array in arrays.items():
+            group, _, field = name.partition(".")
+            groups.setdefault(group, {})[field] = array
+        payload = _from_ipc(record.blobs["payload"])
+        self._hash_key = groups["stream"]["hash_key"]
+        self._seeded = facts["seeded"]
+        self._engine.restore(groups["engine"])
+        self._gate.restore(groups["gate"])
+        self._decoder = Decoder(
+            self._schema, key=self._hash_key, strict=self._policy.strict, needs_bins=self._policy.l > 1
+        )
+        self._decoder.counter = facts["decoder"]
+        self._payload_schema = payload.schema
+        self._pending.restore(facts["first"], CodedRows(**groups["rows"]), payload)
+        if self._order is not None:
+            self._order.held = Leaving(**groups["held"])
+        self._counts = facts["counts"]
+        self._rejected = facts["rejected"]
+        self._loss = facts["loss"]
+        self._now = -math.inf if facts["now"] is None else facts["now"]
+        self._grids_checked = facts["grids_checked"]
+
+    def _advance(self, now: float | None) -> None:
+        """Move the clock forward."""
+        if now is None:
+            if self._policy.max_wait is not None and self._now == -math.inf:
+                raise UsageError("the policy has max_wait: say when the rows arrive, push(batch, now=seconds)")
+            return
+        if not math.isfinite(now):
+            raise UsageError(f"now must be a finite number of seconds, got {now}")
+        if now < self._now:
+            raise UsageError(f"now must not go back: it was {self._now}, got {now}")
+        self._now = float(now)
+
+    def _push_slice(self, table: pa.Table) -> pa.Table:
+        decoded = self._decoder.decode(table)
+        self._counts["rows_in"] += table.num_rows
+        for reason, count in decoded.rejected.counts.items():
+            self._rejected[reason] = self._rejected.get(reason, 0) + count
+        self._check_grids(decoded.rows)
+        self._pending.append(decoded.rows, self._typed(decoded.payload))
+        return self._publish(self._engine.push(decoded.rows, self._now))
+
+    def _publish(self, decisions: Decisions) -> pa.Table:
+        """Gate, order and encode what the engine has decided."""
+        passed = self._gate.check(decisions, self._pending.coded(decisions.position))
+        through = np.flatnonzero(passed[decisions.group])
+        refused = decisions.position.size - through.size
+        if refused:
+            LOG.warning("the gate refused %d rows that the engine would have published", refused)
+        self._counts["gate_refused"] += refused
+        self._counts["suppressed"] += refused + decisions.dropped.size
+        self._counts["groups"] += int(np.count_nonzero(passed & (decisions.kind == NEW)))
+        decided = Leaving(
+            decisions.position, decisions.group, decisions.lower, decisions.upper, decisions.loss, decisions.kind
+        )
+        leaving = select(decided, through) if refused else decided
+        oldest = self._engine.oldest
+        if self._order is not None:
+            leaving = self._order.release(leaving, oldest)
+        self._count(leaving)
+        payload = self._pending.payload(leaving.position, self._payload_schema)
+        self._pending.forget(oldest)
+        return self._encoder.encode(leaving.lower, leaving.upper, leaving.group, payload)
+
+    def _count(self, leaving: Leaving) -> None:
+        """Enter the rows that leave now into the books."""
+        kind = leaving.kind[leaving.group]
+        self._counts["published"] += leaving.position.size
+        self._counts["at_root"] += int(np.count_nonzero(kind == ROOT))
+        self._counts["reused"] += int(np.count_nonzero(kind == REUSED))
+        self._loss += float(np.sum(leaving.loss[leaving.group]))
+        self._counts["longest_wait"] = max(self._counts["longest_wait"], self._engine.longest_wait)
+
+    def _typed(self, payload: pa.Table) -> pa.Table:
+        """The payload with the types of the batches before it; a column that was all null so far takes its first."""
+        if payload.schema.equals(self._payload_schema):
+            return payload
+        fields = []
+        for mine, theirs in zip(self._payload_schema, payload.schema, strict=True):
+            kind = theirs.type.value_type if pa.types.is_dictionary(theirs.type) else theirs.type
+            fields.append(pa.field(mine.name, kind if pa.types.is_null(mine.type) else mine.type))
+        self._payload_schema = pa.schema(fields)
+        try:
+            return payload.cast(self._payload_schema)
+        except pa.ArrowException:
+            changed = [f.name for f in fields if payload.schema.field(f.name).type != f.type]
+            # Arrow's message quotes the value: it is not handed on.
+            raise SchemaError(
+                f"column {', '.join(changed)}: the type differs from the batches before, and cannot be converted"
+            ) from None
+
+    def _check_grids(self, rows: CodedRows) -> None:
+        """Warn once where the public grid is as fine as the data: a published bound is then somebody's value."""
+        if self._grids_checked or not self._policy.strict or rows.person.size < _SAMPLE:
+            return
+        self._grids_checked = True
+        fine = [
+            role.name
+            for column, role in enumerate(self._schema.quasi_identifiers)
+            if isinstance(role, Numeric) and role.hides_nothing(rows.quasi[: 10 * _SAMPLE, column])
+        ]
+        if fine:
+            LOG.warning(
+                "%s: step is no coarser than the data, so a published bound may be somebody's value; "
+                "give a larger step to hide it",
+                ", ".join(fine),
+            )
+
+    def _join(self, tables: list[pa.Table]) -> pa.Table:
+        """One table of several; a column that was all null at first takes its later type."""
+        if len(tables) == 1:
+            return tables[0]
+        schema = pa.schema([*self._encoder.fields, *self._payload_schema])
+        return pa.concat_tables([table.cast(schema) for table in tables])
+
+
+_COUNTS = ("rows_in", "published", "suppressed", "at_root", "reused", "gate_refused", "groups", "longest_wait")
+
+
+def anonymise(
+    table: object, schema: Schema, policy: Castle, *, seed: int | None = None, numbers: Numbers = "bounds"
+) -> pa.Table:
+    """The whole of a finite table: push and flush in one."""
+    stream = Anonymiser(schema, policy, seed=seed, numbers=numbers)
+    pushed = stream.push(table, now=0.0)
+    flushed = stream.flush()
+    return pa.concat_tables([pushed.cast(flushed.schema), flushed])
+
+
+def _key(seed: int | None) -> bytes:
+    """48 bytes: a key for the draws and one for the hashes."""
+    if seed is None:
+        return os.urandom(48)
+    return hashlib.shake_256(f"castleguard seed {seed}".encode()).digest(48)
+
+
+def _payload_names(schema: Schema) -> list[str]:
+    return [*(role.name for role in schema.sensitive), *schema.public]
+
+
+def _to_ipc(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def _from_ipc(data: bytes) -> pa.Table:
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_all()

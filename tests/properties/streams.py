@@ -1,0 +1,198 @@
+"""Random schemas, policies and streams, small enough that everything happens: ties, merges, splits, evictions, the root.
+
+Values come from small pools, one byte per value: Hypothesis draws and shrinks a stream as one piece of binary data.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
+
+import numpy as np
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from castleguard.engine.policy import Castle, Mode, Reading
+from castleguard.kernels.compile import JIT
+from castleguard.schema.coded import CodedRows
+from castleguard.schema.hierarchy import Hierarchy
+from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
+
+Key = NDArray[np.uint32]  # (8,)
+
+MAX_ROWS = 120
+_ROW = 8  # bytes: whether to the root, person, four quasi-identifiers, two sensitive values
+_HASH = 0x9E3779B97F4A7C15  # spreads small numbers over 64 bits, as hashes are
+
+
+def examples(times: int) -> settings:
+    """`times` as many examples as the profile has, for tests that are quick once compiled."""
+    return settings(
+        max_examples=settings.default.max_examples * (times if JIT else 1),
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call: `rows` rows arrive at `now` seconds; with no row it is a tick."""
+
+    rows: int
+    now: float
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """All that an engine is given."""
+
+    schema: Schema
+    policy: Castle
+    key: Key
+    rows: CodedRows
+    steps: tuple[Step, ...]
+
+
+def one_by_one(steps: Sequence[Step]) -> list[Step]:
+    """The same rows at the same times, each in a call of its own."""
+    return [one for step in steps for one in [Step(min(step.rows, 1), step.now)] * max(step.rows, 1)]
+
+
+def joined(steps: Sequence[Step]) -> list[Step]:
+    """The same rows at the same times in as few calls as possible."""
+    return [Step(sum(step.rows for step in group), now) for now, group in groupby(steps, key=lambda step: step.now)]
+
+
+@st.composite
+def streams(draw: st.DrawFn, *, mode: Mode | None = None, reading: Literal["own", "any"] = "own") -> Stream:
+    """A stream for `mode` (None: either), with that mode's own reading of the paper or with any."""
+    chosen: Mode = mode or draw(st.sampled_from(("paper", "strict")))
+    schema = draw(schemas(strict=chosen == "strict"))
+    policy = draw(policies(schema, mode=chosen, reading=reading))
+    rows = draw(coded_rows(schema))
+    key = np.array(draw(st.tuples(*[st.integers(0, 2**32 - 1)] * 2)) * 4, dtype=np.uint32)
+    return Stream(schema, policy, key, rows, tuple(draw(step_lists(len(rows.person)))))
+
+
+# -- schemas -----------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def schemas(draw: st.DrawFn, *, strict: bool) -> Schema:
+    """One to four quasi-identifiers, none to two sensitive columns; observed domains unless `strict`."""
+    kinds = [domain_numbers(), categories()] if strict else [domain_numbers(), categories(), st.just(None)]
+    chosen = draw(st.lists(st.one_of(kinds), min_size=1, max_size=4))
+    roles = [
+        Categorical(f"q{i}", hierarchy=kind)
+        if isinstance(kind, Hierarchy)
+        else Numeric(f"q{i}", lower=kind and kind[0], upper=kind and kind[1], step=kind and kind[2])
+        for i, kind in enumerate(chosen)
+    ]
+    return Schema(person="p", quasi_identifiers=roles, sensitive=["s0", "s1"][: draw(st.integers(0, 2))])
+
+
+def domain_numbers() -> st.SearchStrategy[tuple[float, float, float]]:
+    """(lower, upper, step): few whole numbers to provoke ties, decimals, and numbers as large as timestamps."""
+    return st.sampled_from(
+        [(0, 1, 1), (0, 6, 1), (0, 6, 4), (-3, 9, 5), (0, 20, 4), (0.0, 1.0, 0.1), (-2.5, 2.5, 0.7), (10**12, 10**12 + 900, 60)]
+    )
+
+
+def categories() -> st.SearchStrategy[Hierarchy]:
+    """Uneven trees of up to eight leaves, with chains of only children."""
+    shapes = st.recursive(st.just([]), lambda below: st.lists(below, min_size=1, max_size=3), max_leaves=8)
+    return shapes.map(lambda shape: Hierarchy.from_mapping({"0": _labelled(shape or [[]], "0")}))
+
+
+def _labelled(shape: Sequence[list[object]], prefix: str) -> dict[str, object]:
+    """A nested mapping of unique labels; an empty list is a leaf."""
+    below = {f"{prefix}.{i}": child for i, child in enumerate(shape)}
+    return {label: _labelled(child, label) if child else None for label, child in below.items()}  # type: ignore[arg-type]
+
+
+# -- policies ----------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def policies(draw: st.DrawFn, schema: Schema, *, mode: Mode, reading: Literal["own", "any"]) -> Castle:
+    """Small parameters: everything is scarce."""
+    k = draw(st.sampled_from((2, 2, 3, 3, 4, 5, 6)))
+    return Castle(
+        k=k,
+        l=draw(st.integers(1, min(k, 3))) if schema.sensitive else 1,
+        delay=draw(st.integers(k - 1, 40)),
+        max_wait=draw(st.none() | st.none() | st.integers(1, 30)),
+        max_clusters=draw(st.integers(1, 6)),
+        loss_window=draw(st.integers(1, 5)),
+        max_reusable=draw(st.integers(1, 4)),
+        reusable_age=draw(st.none() | st.none() | st.integers(0, 40)),
+        mode=mode,
+        reuse=draw(st.sampled_from(("paper", "paper", "paper", "off"))),
+        suppression=draw(st.sampled_from((None, "root", "drop") + (("generalise",) if mode == "paper" else ()))),
+        order=draw(st.sampled_from((None, "arrival", "shuffled"))),
+        l_per=draw(st.sampled_from(("row", "person"))),
+        reading=None if reading == "own" else draw(readings()),
+    )
+
+
+def readings() -> st.SearchStrategy[Reading]:
+    """Any combination of readings."""
+    return st.builds(
+        Reading,
+        tie_break=st.sampled_from(("oldest", "random")),
+        containment=st.sampled_from(("generalisation", "interval")),
+        admission=st.sampled_from(("le", "lt")),
+        representatives=st.sampled_from(("balanced", "random")),
+        merge=st.sampled_from(("diversity_aware", "paper")),
+        first_threshold=st.sampled_from((0.0, 0.1, 0.3, float("inf"))),
+    )
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def coded_rows(draw: st.DrawFn, schema: Schema) -> CodedRows:
+    """Up to MAX_ROWS rows inside their domains; persons come back, some rows may only be published at the root."""
+    count = draw(st.integers(0, MAX_ROWS))
+    persons = draw(st.sampled_from((1, 3, 6, 10, 15, 40, 256)))
+    spread = draw(st.lists(st.integers(1, 4), min_size=len(schema.sensitive), max_size=len(schema.sensitive)))
+    rooted = draw(st.sampled_from((0, 0, 10, 40, 256)))
+    drawn = draw(st.binary(min_size=_ROW * count, max_size=_ROW * count))
+    data = iter(np.frombuffer(drawn, dtype=np.uint8).astype(np.int64).reshape(count, _ROW).T)
+    to_root = next(data) >= 256 - rooted
+    person = next(data) % persons
+    quasi = np.zeros((count, len(schema.quasi_identifiers)))
+    for column, role in enumerate(schema.quasi_identifiers):
+        pool = values_of(role)
+        quasi[:, column] = np.where(to_root, 0.0, pool[next(data) % pool.size])
+    sensitive = np.zeros((count, len(schema.sensitive)), dtype=np.int64)
+    for column, values in enumerate(spread):
+        sensitive[:, column] = next(data) % values - 1  # -1 is the code of a missing value in bins
+    return CodedRows(quasi, person.astype(np.uint64) * np.uint64(_HASH), sensitive, to_root)
+
+
+def values_of(role: QuasiIdentifier) -> NDArray[np.float64]:
+    """Coded values to choose from, no closer to each other than a billionth of the domain: rounding must not decide."""
+    if isinstance(role, Categorical):
+        return np.arange(len(role.hierarchy.leaves), dtype=np.float64)
+    lower, upper = role.domain or (-4.0, 12.0)
+    if upper - lower <= 20 and lower.is_integer() and role.domain:
+        return np.arange(lower, upper + 1)
+    return np.concatenate([np.linspace(lower, upper, 17), lower + (upper - lower) * np.array([0.1, 0.3, 1 / 3, 0.7])])
+
+
+@st.composite
+def step_lists(draw: st.DrawFn, rows: int) -> list[Step]:
+    """Calls that bring `rows` rows: at once, one by one, or as it comes, with waits and ticks between."""
+    feeding = draw(st.sampled_from(("at once", "one by one", "mixed", "mixed")))
+    if feeding == "at once":
+        return [Step(rows, 0.0)]
+    steps: list[Step] = []
+    now = 0.0
+    longest = 1 if feeding == "one by one" else 12
+    for byte in draw(st.binary(max_size=2 * rows)):
+        now += byte // 64  # 0 to 3 seconds
+        taken = min(byte % 64 % (longest + 1), rows - sum(step.rows for step in steps))
+        steps.append(Step(taken, now))
+    return [*steps, Step(rows - sum(step.rows for step in steps), now)]
