@@ -44,7 +44,7 @@ test-nojit: setup ## run the test suite with the kernels as plain Python
 	@NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=nojit $(PYTEST) -m "not compiled" $(ARGS)
 
 bench: setup ## measure throughput and information loss
-	@$(BIN)/python benchmarks/run.py $(ARGS)
+	@$(BIN)/python -m benchmarks.run $(ARGS)
 
 lint: setup ## check style and layout with ruff
 	@$(BIN)/ruff check .

@@ -41,9 +41,7 @@ class Anonymiser:
     `seed` is for tests and experiments: it makes every choice predictable, and the guarantee says so.
     """
 
-    def __init__(
-        self, schema: Schema, policy: Castle, *, seed: int | None = None, numbers: Numbers = "bounds"
-    ) -> None:
+    def __init__(self, schema: Schema, policy: Castle, *, seed: int | None = None, numbers: Numbers = "bounds") -> None:
         self._schema = schema
         self._policy = policy
         self._seeded = seed is not None
@@ -137,9 +135,7 @@ class Anonymiser:
         )
 
     @classmethod
-    def restore(
-        cls, schema: Schema, policy: Castle, blob: bytes, *, numbers: Numbers = "bounds"
-    ) -> "Anonymiser":
+    def restore(cls, schema: Schema, policy: Castle, blob: bytes, *, numbers: Numbers = "bounds") -> "Anonymiser":
         """Continue a stream from its snapshot; refused if schema, policy or `numbers` are not the snapshot's own."""
         record = unpack(blob)
         stream = cls(schema, policy, numbers=numbers)

@@ -22,6 +22,7 @@ from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Sche
 Key = NDArray[np.uint32]  # (8,)
 
 MAX_ROWS = 120
+_SENSITIVE = ((), ("s0",), ("s0", "s1"), ("s0", "s1"))
 _ROW = 8  # bytes: whether to the root, person, four quasi-identifiers, two sensitive values
 _HASH = 0x9E3779B97F4A7C15  # spreads small numbers over 64 bits, as hashes are
 
@@ -64,12 +65,18 @@ def joined(steps: Sequence[Step]) -> list[Step]:
 
 
 @st.composite
-def streams(draw: st.DrawFn, *, mode: Mode | None = None, reading: Literal["own", "any"] = "own") -> Stream:
-    """A stream for `mode` (None: either), with that mode's own reading of the paper or with any."""
+def streams(
+    draw: st.DrawFn, *, mode: Mode | None = None, reading: Literal["own", "any"] = "own", diverse: bool = False
+) -> Stream:
+    """A stream for `mode` (None: either), with that mode's own reading of the paper or with any.
+
+    If `diverse`, l is at least 2 and clusters grow large enough to be split.
+    """
     chosen: Mode = mode or draw(st.sampled_from(("paper", "strict")))
-    schema = draw(schemas(strict=chosen == "strict"))
-    policy = draw(policies(schema, mode=chosen, reading=reading))
-    rows = draw(coded_rows(schema))
+    schema = draw(schemas(strict=chosen == "strict", diverse=diverse))
+    policy = draw(policies(schema, mode=chosen, reading=reading, diverse=diverse))
+    lopsided = policy.l_per == "person" and draw(st.booleans())
+    rows = draw(coded_rows(schema, lopsided=lopsided, diverse=diverse))
     key = np.array(draw(st.tuples(*[st.integers(0, 2**32 - 1)] * 2)) * 4, dtype=np.uint32)
     return Stream(schema, policy, key, rows, tuple(draw(step_lists(len(rows.person)))))
 
@@ -78,7 +85,7 @@ def streams(draw: st.DrawFn, *, mode: Mode | None = None, reading: Literal["own"
 
 
 @st.composite
-def schemas(draw: st.DrawFn, *, strict: bool) -> Schema:
+def schemas(draw: st.DrawFn, *, strict: bool, diverse: bool = False) -> Schema:
     """One to four quasi-identifiers, none to two sensitive columns; observed domains unless `strict`."""
     kinds = [domain_numbers(), categories()] if strict else [domain_numbers(), categories(), st.just(None)]
     chosen = draw(st.lists(st.one_of(kinds), min_size=1, max_size=4))
@@ -88,7 +95,7 @@ def schemas(draw: st.DrawFn, *, strict: bool) -> Schema:
         else Numeric(f"q{i}", lower=kind and kind[0], upper=kind and kind[1], step=kind and kind[2])
         for i, kind in enumerate(chosen)
     ]
-    return Schema(person="p", quasi_identifiers=roles, sensitive=["s0", "s1"][: draw(st.integers(0, 2))])
+    return Schema(person="p", quasi_identifiers=roles, sensitive=draw(st.sampled_from(_SENSITIVE[diverse:])))
 
 
 def domain_numbers() -> st.SearchStrategy[tuple[float, float, float]]:
@@ -114,15 +121,17 @@ def _labelled(shape: Sequence[list[object]], prefix: str) -> dict[str, object]:
 
 
 @st.composite
-def policies(draw: st.DrawFn, schema: Schema, *, mode: Mode, reading: Literal["own", "any"]) -> Castle:
+def policies(
+    draw: st.DrawFn, schema: Schema, *, mode: Mode, reading: Literal["own", "any"] = "own", diverse: bool = False
+) -> Castle:
     """Small parameters: everything is scarce."""
-    k = draw(st.sampled_from((2, 2, 3, 3, 4, 5, 6)))
+    k = draw(st.integers(2, 4 if diverse else 6))
     return Castle(
         k=k,
-        l=draw(st.integers(1, min(k, 3))) if schema.sensitive else 1,
-        delay=draw(st.integers(k - 1, 40)),
+        l=min(k, draw(st.integers(1 + diverse, 3))) if schema.sensitive else 1,
+        delay=draw(st.integers(6 * k if diverse else k - 1, 40)),
         max_wait=draw(st.none() | st.none() | st.integers(1, 30)),
-        max_clusters=draw(st.integers(1, 6)),
+        max_clusters=draw(st.integers(1, 3 if diverse else 6)),
         loss_window=draw(st.integers(1, 5)),
         max_reusable=draw(st.integers(1, 4)),
         reusable_age=draw(st.none() | st.none() | st.integers(0, 40)),
@@ -152,23 +161,27 @@ def readings() -> st.SearchStrategy[Reading]:
 
 
 @st.composite
-def coded_rows(draw: st.DrawFn, schema: Schema) -> CodedRows:
-    """Up to MAX_ROWS rows inside their domains; persons come back, some rows may only be published at the root."""
-    count = draw(st.integers(0, MAX_ROWS))
-    persons = draw(st.sampled_from((1, 3, 6, 10, 15, 40, 256)))
-    spread = draw(st.lists(st.integers(1, 4), min_size=len(schema.sensitive), max_size=len(schema.sensitive)))
-    rooted = draw(st.sampled_from((0, 0, 10, 40, 256)))
+def coded_rows(draw: st.DrawFn, schema: Schema, *, lopsided: bool = False, diverse: bool = False) -> CodedRows:
+    """Up to MAX_ROWS rows inside their domains; persons come back, some rows may only be published at the root.
+
+    If `lopsided`, one person has many rows, and all sensitive values but one: where l counts persons, that matters.
+    """
+    count = draw(st.integers(draw(st.sampled_from((0, 40, 80))), MAX_ROWS))
+    persons = draw(st.sampled_from((6, 10, 15, 40, 256) if diverse else (1, 3, 6, 10, 15, 40, 256)))
+    spread = [draw(st.integers(1 + diverse, 4)) for _ in schema.sensitive]
+    rooted = draw(st.sampled_from((0, 0, 10) if diverse else (0, 0, 10, 40, 256)))
     drawn = draw(st.binary(min_size=_ROW * count, max_size=_ROW * count))
     data = iter(np.frombuffer(drawn, dtype=np.uint8).astype(np.int64).reshape(count, _ROW).T)
     to_root = next(data) >= 256 - rooted
-    person = next(data) % persons
+    person = np.maximum(next(data) - (100 if lopsided else 0), 0) % persons
     quasi = np.zeros((count, len(schema.quasi_identifiers)))
     for column, role in enumerate(schema.quasi_identifiers):
         pool = values_of(role)
         quasi[:, column] = np.where(to_root, 0.0, pool[next(data) % pool.size])
     sensitive = np.zeros((count, len(schema.sensitive)), dtype=np.int64)
     for column, values in enumerate(spread):
-        sensitive[:, column] = next(data) % values - 1  # -1 is the code of a missing value in bins
+        codes = next(data) % values - 1  # -1 is the code of a missing value in bins
+        sensitive[:, column] = np.where(person > 0, -1, codes) if lopsided else codes
     return CodedRows(quasi, person.astype(np.uint64) * np.uint64(_HASH), sensitive, to_root)
 
 

@@ -366,8 +366,11 @@ class Castle:
         return smallest[choose(self.choices, purpose, event, len(smallest))]
 
     def _more_diverse(self, merged: Cluster, clusters: Sequence[Cluster]) -> list[Cluster]:
-        """Those that bring a new value of an attribute that is not diverse yet."""
-        lacking = [i for i in self._sensitive(merged.rows) if not self._is_diverse(merged.rows, i)]
+        """Those that bring a new value of an attribute that has fewer than l.
+
+        Values are counted here even where l counts persons: a new value is what a neighbour can bring.
+        """
+        lacking = [i for i in self._sensitive(merged.rows) if len(values(merged.rows, i)) < self.settings.l]
         return [c for c in clusters if any(values(c.rows, i) - values(merged.rows, i) for i in lacking)]
 
     @staticmethod

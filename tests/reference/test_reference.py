@@ -207,7 +207,7 @@ def test_drop_publishes_nothing_at_the_root(case: Case) -> None:
 @unhurried
 @given(cases())
 def test_the_same_key_gives_the_same_decisions(case: Case) -> None:
-    assert run(case) == run(case)
+    assert repr(run(case)) == repr(run(case))  # as text: the loss of a drop is nan, which equals nothing
 
 
 @unhurried

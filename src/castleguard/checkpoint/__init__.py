@@ -1,0 +1,1 @@
+"""State as bytes that survive the process."""

@@ -1,6 +1,6 @@
 """Snapshots as bytes: versioned, checksummed, and without pickle, so that reading one runs no code.
 
-    magic, format version | header length | header (JSON) | arrays and blobs end to end | SHA-256 of all before it
+magic, format version | header length | header (JSON) | arrays and blobs end to end | SHA-256 of all before it
 """
 
 import hashlib
@@ -89,4 +89,6 @@ def differences(mine: Mapping[str, Any], theirs: Mapping[str, Any], place: str =
 
 def enumerate_text(items: list[Any]) -> list[tuple[str, Any]]:
     """List items under their index, or under their name where they have one."""
-    return [(item["name"] if isinstance(item, dict) and "name" in item else str(at), item) for at, item in enumerate(items)]
+    return [
+        (item["name"] if isinstance(item, dict) and "name" in item else str(at), item) for at, item in enumerate(items)
+    ]

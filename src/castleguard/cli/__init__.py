@@ -6,6 +6,7 @@ One module per command. A command imports what it needs when it runs, so that `-
 """
 
 import importlib
+import logging
 import os
 import signal
 import sys
@@ -15,6 +16,7 @@ from types import FrameType
 
 import click
 
+from castleguard import __version__
 from castleguard.errors import CastleguardError
 
 COMMANDS = ("anonymise", "demo")
@@ -26,6 +28,14 @@ class Interrupted(BaseException):
     def __init__(self, number: int) -> None:
         super().__init__()
         self.number = number
+
+
+class _Warnings(logging.Handler):
+    """Shows the warnings of the package as lines of the command."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one line."""
+        _say(record.getMessage())
 
 
 class _LazyGroup(click.Group):
@@ -43,7 +53,7 @@ class _LazyGroup(click.Group):
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="castleguard", message="castleguard %(version)s")
+@click.version_option(__version__, message="castleguard %(version)s")
 def commands() -> None:
     """Anonymise streams of personal records within a bounded delay."""
 
@@ -51,7 +61,9 @@ def commands() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit. `arguments` are those of the process if they are not given."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # whoever started us in the background decided that
+            signal.signal(number, _interrupt)
+    logging.getLogger("castleguard").handlers = [_Warnings()]
     try:
         code = commands.main(args=arguments, prog_name="castleguard", standalone_mode=False)
     except click.ClickException as exc:
@@ -72,8 +84,12 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise Interrupted(number)
 
 
-def _fail(message: str, code: int) -> int:
+def _say(message: str) -> None:
     click.echo(f"castleguard: {message}", err=True)
+
+
+def _fail(message: str, code: int) -> int:
+    _say(message)
     return code
 
 

@@ -23,11 +23,31 @@ FILE = click.Path(path_type=Path)
 @click.option("--delay", type=int, required=True, help="Rows that may arrive before a row has to leave.")
 @click.option("--max-clusters", type=int, help="Open clusters, CASTLE's beta.  [default: 50]")
 @click.option("--loss-window", type=int, help="Clusters whose mean loss is the threshold, CASTLE's mu.  [default: 100]")
-@click.option("--mode", type=click.Choice(["strict", "paper"]), help="Keep the promise, or do what is printed.")
-@click.option("--reuse", type=click.Choice(["paper", "off"]), help="Publish a late row in an earlier group, or merge.")
-@click.option("--suppression", type=click.Choice(["root", "generalise", "drop"]), help="What happens to outliers.")
-@click.option("--order", type=click.Choice(["shuffled", "arrival", "input"]), help="Order of the published rows.")
-@click.option("--numbers", type=click.Choice(["bounds", "interval", "midpoint"]), help="How a range is written.")
+@click.option(
+    "--mode",
+    type=click.Choice(["strict", "paper"]),
+    help="Keep the promise where the paper loses it, or do what the paper prints.  [default: strict]",
+)
+@click.option(
+    "--reuse",
+    type=click.Choice(["paper", "off"]),
+    help="Whether a late row may join a group that was published before, or is merged.  [default: paper]",
+)
+@click.option(
+    "--suppression",
+    type=click.Choice(["root", "generalise", "drop"]),
+    help="Publish a row that fits nowhere at the root, or drop it.  [default: root; generalise in paper mode]",
+)
+@click.option(
+    "--order",
+    type=click.Choice(["shuffled", "arrival", "input"]),
+    help="Order of the published rows.  [default: shuffled; arrival in paper mode]",
+)
+@click.option(
+    "--numbers",
+    type=click.Choice(["bounds", "interval", "midpoint"]),
+    help="A range as two columns, as one text, or as its middle.  [default: bounds]",
+)
 @click.option("--seed", type=int, help="Make the run repeatable: for tests and experiments only.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
@@ -48,7 +68,7 @@ def anonymise(
     """
     _check_output(input, output, overwrite)
 
-    from castleguard.cli.progress import announce_compiling, progress_bar
+    from castleguard.cli.progress import progress_bar
     from castleguard.cli.summary import summary
     from castleguard.config.schema_file import load_schema
     from castleguard.connectors.files import open_sink, open_source
@@ -60,10 +80,8 @@ def anonymise(
     castle = Castle(**_given(policy))
     stream = Anonymiser(schema, castle, **_given({"seed": seed, "numbers": numbers}))
     with closing(open_source(input, schema.columns)) as source:
-        sink = open_sink(output)
-        announce_compiling()
         with progress_bar(source, quiet=quiet) as progress:
-            run(source, stream, sink, progress=progress)
+            run(source, stream, open_sink(output), progress=progress)
         if not quiet:
             click.echo(summary(stream.report(), stream.guarantee(), malformed=source.malformed))
 

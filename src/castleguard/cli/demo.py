@@ -27,7 +27,7 @@ LINK = "record"
 @click.option(
     "--delay", type=int, default=2000, show_default=True, help="Rows that may arrive before one has to leave."
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Another seed makes up another stream.")
+@click.option("--seed", type=int, help="Repeat a run exactly: makes up another stream, and fixes all choices.")
 @click.option(
     "--output",
     "folder",
@@ -37,27 +37,24 @@ LINK = "record"
     metavar="FOLDER",
     help="Where to put the stream, what was published of it, and a picture.",
 )
-def demo(rows: int, k: int, l: int, delay: int, seed: int, folder: Path) -> None:
+def demo(rows: int, k: int, l: int, delay: int, seed: int | None, folder: Path) -> None:
     """Make up a year of hospital visits, anonymise it live, write it, and verify what was written."""
     import pyarrow as pa
 
-    from castleguard.cli.progress import announce_compiling
     from castleguard.engine.policy import Castle
     from castleguard.testing.streams import visits, visits_schema
 
     schema, castle = visits_schema(), Castle(k=k, l=l, delay=delay)
     _make_folder(folder)
-    tables = list(visits(rows, seed=seed, batch_rows=BATCH_ROWS, flaws=FLAWS))
+    tables = list(visits(rows, seed=1 if seed is None else seed, batch_rows=BATCH_ROWS, flaws=FLAWS))
     original = pa.concat_tables(tables)
     _write_original(folder, original)
     persons = len(original["patient"].unique())
     click.echo(
         f"{rows:,} visits of {persons:,} patients in one year, as they would arrive; k={k}, l={l}, delay={delay}"
     )
-    announce_compiling()
     history = _anonymise(tables, schema, castle, seed, folder / "published.csv")
-    verdict = _verify(folder / "published.csv", original, schema, castle)
-    _draw(folder, original, schema, history, verdict)
+    verdict = _judge(folder, original, schema, castle, history)
     click.secho(str(verdict), fg="green" if verdict.ok else "red", bold=True)
     click.echo(
         f"\nLook at {folder}/published.csv and picture.png, or try it yourself:\n"
@@ -91,7 +88,7 @@ def _write_original(folder: Path, original: "pa.Table") -> None:
         sink.abort()
 
 
-def _anonymise(tables: "list[pa.Table]", schema: "Schema", castle: "Castle", seed: int, path: Path) -> "History":
+def _anonymise(tables: "list[pa.Table]", schema: "Schema", castle: "Castle", seed: int | None, path: Path) -> "History":
     """Push the stream through, show it, print the summary."""
     from castleguard.cli.live import History, live_view
     from castleguard.cli.summary import summary
@@ -101,7 +98,7 @@ def _anonymise(tables: "list[pa.Table]", schema: "Schema", castle: "Castle", see
     from castleguard.testing.memory import MemorySource
 
     # A few rows first: loading the compiled kernels is not part of the speed that is shown.
-    warm = Anonymiser(schema, castle, seed=seed)
+    warm = Anonymiser(schema, castle)
     warm.push(tables[0].slice(0, 100))
     warm.flush()
     stream = Anonymiser(schema, castle, seed=seed)
@@ -112,26 +109,21 @@ def _anonymise(tables: "list[pa.Table]", schema: "Schema", castle: "Castle", see
     return history
 
 
-def _verify(path: Path, original: "pa.Table", schema: "Schema", castle: "Castle") -> "Verification":
-    """Read the file that was written, and count in it."""
-    import pyarrow.csv
-
-    from castleguard.evaluate.structure import verify
-
-    published = pyarrow.csv.read_csv(path)
-    return verify(published, original, schema, k=castle.k, l=castle.l, link=LINK)
-
-
-def _draw(folder: Path, original: "pa.Table", schema: "Schema", history: "History", verdict: "Verification") -> None:
-    """The picture, if there is something to draw with."""
+def _judge(
+    folder: Path, original: "pa.Table", schema: "Schema", castle: "Castle", history: "History"
+) -> "Verification":
+    """Read the file that was written, count in it, and draw it if there is something to draw with."""
     import pyarrow.csv
 
     from castleguard.cli.picture import draw
+    from castleguard.evaluate.structure import verify
 
     published = pyarrow.csv.read_csv(folder / "published.csv")
+    verdict = verify(published, original, schema, k=castle.k, l=castle.l, link=LINK)
     try:
-        draw(folder / "picture.png", original, published, schema, history.moments, verdict)
+        draw(folder / "picture.png", original, published, history.moments, verdict)
     except ModuleNotFoundError as exc:
         if exc.name is None or not exc.name.startswith("matplotlib"):
             raise
         click.echo("no picture: it needs matplotlib, pip install 'castleguard[plot]'")
+    return verdict

@@ -45,7 +45,7 @@ class History:
     def add(self, batch_rows: int) -> None:
         """Note the moment after a batch."""
         report = self._stream.report()
-        lost = report.information_loss * report.published if report.published else 0.0
+        lost = (report.information_loss or 0.0) * report.published
         fresh = report.published - self._published
         loss = (lost - self._lost) / fresh if fresh else float("nan")
         self._lost, self._published = lost, report.published

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from castleguard.cli.live import Moment
-from castleguard.evaluate.structure import Verification, persons_per_group
-from castleguard.schema.roles import Schema
+from castleguard.evaluate.structure import Verification
 
 INK, BLUE, ORANGE, GREY = "#22303c", "#2f6f9f", "#d9822b", "#9aa5b1"
 COLOURS = ("#2f6f9f", "#d9822b", "#4f9d69", "#b5495b", "#7a5ea8", "#8a7a3b")
+LAYOUT = "AAA\nBCD"
 LINK = "record"
 
 
@@ -21,7 +21,6 @@ def draw(
     path: Path,
     original: pa.Table,
     published: pa.Table,
-    schema: Schema,
     moments: Sequence[Moment],
     verdict: Verification,
 ) -> None:
@@ -30,8 +29,9 @@ def draw(
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    style = {
+    style: Any = {
         "font.size": 10,
         "axes.edgecolor": GREY,
         "axes.labelcolor": INK,
@@ -45,12 +45,10 @@ def draw(
         "ytick.color": INK,
     }
     with mpl.rc_context(style):
-        figure = plt.figure(figsize=(13, 8), layout="constrained")
-        figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)
-        top, bottom = figure.subfigures(2, 1, height_ratios=(1, 1.25))
-        left, middle, right = bottom.subplots(1, 3, width_ratios=(1, 1, 1))
-        _draw_loss(top.subplots(), moments)
-        _draw_groups(left, persons_per_group(published, original, schema, link=LINK), verdict)
+        figure = plt.figure(figsize=(13, 8), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
+        top, left, middle, right = (axes for _, axes in sorted(figure.subplot_mosaic(LAYOUT).items()))
+        _draw_loss(top, moments)
+        _draw_groups(left, verdict)
         _draw_before_and_after(middle, right, original, published)
         figure.savefig(path, dpi=130, facecolor="white")
         plt.close(figure)
@@ -76,12 +74,15 @@ def _draw_loss(axes: Any, moments: Sequence[Moment]) -> None:
 
 def _smooth(values: Any, window: int = 15) -> Any:
     """A running mean that is not drawn towards zero at its ends."""
-    kernel = np.ones(min(window, max(values.size, 1)))
+    if not values.size:
+        return values
+    kernel = np.ones(min(window, values.size))
     return np.convolve(values, kernel, "same") / np.convolve(np.ones_like(values), kernel, "same")
 
 
-def _draw_groups(axes: Any, persons: Any, verdict: Verification) -> None:
+def _draw_groups(axes: Any, verdict: Verification) -> None:
     """How many persons share a published combination."""
+    persons = np.array(verdict.persons_per_group)
     if persons.size:
         upper = max(int(np.percentile(persons, 98)), verdict.k + 1)
         axes.hist(np.minimum(persons, upper), bins=np.arange(-0.5, upper + 1.5), color=BLUE)
@@ -120,7 +121,8 @@ def _some_groups(original: pa.Table, published: pa.Table) -> tuple[list[tuple[An
         (row for row in groups.to_pylist() if row["distance_km_max"] < 60),
         key=lambda row: abs(row[f"{LINK}_list"][0] - middle),
     )
-    members, boxes = [], []
+    members: list[tuple[Any, Any]] = []
+    boxes: list[tuple[float, ...]] = []
     for row in near:
         box = tuple(float(row[name]) for name in names)
         if len(boxes) == len(COLOURS) or any(_overlap(box, other) for other in boxes):

@@ -4,17 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import click
-
 from castleguard.connectors.base import Source
-
-
-def announce_compiling() -> None:
-    """Say why the first start on a machine takes long."""
-    from castleguard.kernels.compile import is_warm
-
-    if not is_warm():
-        click.echo("compiling the kernels for this machine, once: about a minute", err=True)
 
 
 @contextmanager

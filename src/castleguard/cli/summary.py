@@ -1,9 +1,9 @@
 """The closing summary of a run: every row is accounted for, and the promise is stated."""
 
-import math
 import textwrap
 
-from castleguard.release.report import Guarantee, Report
+from castleguard.privacy.guarantee import Guarantee
+from castleguard.release.report import Report
 
 WIDTH = 100
 
@@ -22,7 +22,7 @@ def summary(report: Report, guarantee: Guarantee, *, malformed: int = 0) -> str:
         lines.append(("pending", _count(report.pending), ""))
     lines += [
         ("groups", _count(report.groups), ""),
-        ("information loss", "-" if math.isnan(report.information_loss) else f"{report.information_loss:.4f}", ""),
+        ("information loss", "-" if report.information_loss is None else f"{report.information_loss:.4f}", ""),
         ("oldest wait", _count(report.oldest_wait), "arrivals"),
     ]
     width = max(len(value) for _, value, _ in lines)

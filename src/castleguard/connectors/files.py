@@ -27,12 +27,11 @@ def open_source(path: str | Path, columns: Sequence[str], *, batch_rows: int = 6
     Raises InputError if it cannot be read, SchemaError if a column is missing.
     """
     path = Path(path)
-    kind = _class_of(path, "Source", InputError)
     if not path.exists():
         raise InputError(f"{path} cannot be read: there is no such file")
     if path.is_dir():
         raise InputError(f"{path} cannot be read: it is a folder")
-    return cast(Source, kind(path, columns, batch_rows))
+    return cast(Source, _class_of(path, "Source", InputError)(path, columns, batch_rows))
 
 
 def open_sink(path: str | Path) -> Sink:
@@ -53,4 +52,4 @@ def _class_of(path: Path, direction: str, error: type[CastleguardError]) -> type
             module, prefix = _FORMATS[ending]
             found = getattr(importlib.import_module(f"castleguard.connectors.{module}"), prefix + direction)
             return cast(type, found)
-    raise error(f"{path}: the format of {path.name!r} is not known by its ending; known are {', '.join(_FORMATS)}")
+    raise error(f"{path} has no ending that says its format; known are {', '.join(_FORMATS)}")

@@ -23,11 +23,11 @@ class PartFile:
         self.path = path
         if path.is_dir():
             raise OutputError(f"{path} cannot be written: it is a folder")
+        if not path.parent.is_dir():
+            raise OutputError(f"{path} cannot be written: there is no folder {path.parent}")
         self._part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
         try:
             self._raw: IO[bytes] = open(self._part, "xb")  # noqa: SIM115 (closed by commit and discard)
-        except FileNotFoundError as exc:
-            raise OutputError(f"{path} cannot be written: there is no folder {path.parent}") from exc
         except OSError as exc:
             raise OutputError(f"{path} cannot be written: {exc.strerror}") from exc
         compressed = path.suffix.lower() == ".gz"

@@ -1,0 +1,1 @@
+"""Engines hold the pending rows and decide what leaves, and in which group."""

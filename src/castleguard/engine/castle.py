@@ -155,7 +155,6 @@ def make_state(schema: Schema, policy: Castle, key: NDArray[np.uint32]) -> State
         person_table=new_table(2 * capacity),
         value_table=new_table(2 * capacity * sensitive),
         kept_bounds=np.zeros((4, columns, entries)),
-        kept_loss=np.zeros(entries),
         kept_stamp=np.zeros((2, entries), dtype=np.int64),
         words=new_words(key),
         drawn=np.full((3, PURPOSES), -1, dtype=np.int64),

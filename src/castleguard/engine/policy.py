@@ -53,7 +53,7 @@ PAPER = Reading(
 
 @dataclass(frozen=True, kw_only=True)
 class Castle:
-    """CASTLE (Cao, Carminati, Ferrari, Tan: IEEE TDSC 8(3), 2011), `mode="strict"` repaired or `mode="paper"` as printed.
+    """CASTLE (Cao, Carminati, Ferrari, Tan: IEEE TDSC 8(3), 2011), strict (repaired) or as the paper prints it.
 
     Strict keeps the promise where the paper loses it, and is the default. Paper is for science: the engine decides
     as the paper prints, and the gate still refuses to publish what is not covered.
@@ -63,7 +63,7 @@ class Castle:
     """Distinct persons per published group. No default: it is the promise."""
     delay: int
     """A row leaves no later than when `delay` further rows have arrived: CASTLE's delta."""
-    l: int = 1  # noqa: E741  # the papers' own name
+    l: int = 1  # the papers' own name
     """Distinct values of every sensitive column per published group."""
     max_wait: float | None = None
     """A row leaves no later than `max_wait` seconds after its arrival, as the clock given to push and tick has it."""
@@ -98,7 +98,9 @@ class Castle:
                 f"k persons could never be held at once"
             )
         if self.delay > _MAX_DELAY:
-            raise PolicyError(f"delay must be at most {_MAX_DELAY}, got {self.delay}: every pending row is kept in memory")
+            raise PolicyError(
+                f"delay must be at most {_MAX_DELAY}, got {self.delay}: every pending row is kept in memory"
+            )
         if self.max_wait is not None and not 0 < self.max_wait < float("inf"):
             raise PolicyError(f"max_wait must be a number of seconds above 0, got {self.max_wait}")
         if self.reusable_age is not None and self.reusable_age < 0:

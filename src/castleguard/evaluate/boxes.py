@@ -22,7 +22,7 @@ class Side:
     low: Numbers
     high: Numbers
     node: Codes
-    """The node number of a category; 0 for a number."""
+    """The node number of a category; for a number 1 at a root without bounds, else 0."""
     domain: tuple[float, float]
     """The widest possible side."""
 
@@ -61,13 +61,17 @@ def _side(published: pa.Table, role: QuasiIdentifier) -> Side:
     if isinstance(role, Categorical):
         return _category_side(published, role)
     low, high = _bounds(published, role)
-    if np.isnan(low).any() or np.isnan(high).any():
-        raise InputError(f"published column {role.name!r} has bounds that are missing or unreadable")
+    node = np.zeros(low.size, dtype=np.int64)
+    unknown = np.isnan(low) | np.isnan(high)
     domain = role.domain
-    if domain is None:
-        # Observed as the stream went: what was published is all that can be known about it.
-        domain = (float(low.min(initial=np.inf)), float(high.max(initial=-np.inf)))
-    return Side(low, high, np.zeros(low.size, dtype=np.int64), domain)
+    if domain is not None:
+        if unknown.any():
+            raise InputError(f"published column {role.name!r} has bounds that are missing or unreadable")
+        return Side(low, high, node, domain)
+    # Observed as the stream went: what was published is all that can be known about it. Its root has no bounds.
+    known_low, known_high = low[~unknown], high[~unknown]
+    domain = (float(known_low.min(initial=np.inf)), float(known_high.max(initial=-np.inf)))
+    return Side(np.where(unknown, domain[0], low), np.where(unknown, domain[1], high), unknown.astype(np.int64), domain)
 
 
 def _category_side(published: pa.Table, role: Categorical) -> Side:
@@ -91,9 +95,9 @@ def _bounds(published: pa.Table, role: Numeric) -> tuple[Numbers, Numbers]:
         high, _ = numbers_of(_column(published, upper), role.kind)
         return low, high
     texts, codes = texts_of(_column(published, role.name))
-    if not all(text is not None and text.startswith("[") and text.endswith("]") for text in texts):
+    if not all(text == "*" or (text is not None and text.startswith("[") and text.endswith("]")) for text in texts):
         raise UsageError(f'published column {role.name!r} holds no ranges: publish with numbers="bounds" or "interval"')
-    pairs = [str(text)[1:-1].partition(", ") for text in texts]
+    pairs = [str(text).strip("[]").partition(", ") for text in texts]
     low, _ = numbers_of(pa.chunked_array([[pair[0] for pair in pairs]], pa.string()), role.kind)
     high, _ = numbers_of(pa.chunked_array([[pair[2] for pair in pairs]], pa.string()), role.kind)
     return low[codes], high[codes]

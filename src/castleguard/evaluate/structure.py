@@ -5,10 +5,11 @@ can repeat it. The result holds counts and never a value.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from castleguard.errors import InputError
@@ -33,6 +34,8 @@ class Verification:
     information_loss: float
     violations: dict[str, int]
     """What was found wrong, and how often. Empty if nothing was."""
+    persons_per_group: tuple[int, ...] = field(repr=False)
+    """Distinct persons of every group."""
 
     @property
     def ok(self) -> bool:
@@ -88,7 +91,7 @@ def verify(
         f"groups with fewer than {l} values of a sensitive attribute": int(np.count_nonzero(values < l)),
         "values outside what was published for them": _outside(sides, row, originals),
         "bounds outside the domain": _beyond(sides),
-        "sensitive or public values that changed": _changed(whole, original, row, schema),
+        "sensitive or public values that changed": _changed(whole, original, row, schema, link),
     }
     if every_moment:
         early = _first_part(groups, np.repeat(np.arange(len(tables)), [table.num_rows for table in tables]))
@@ -104,18 +107,13 @@ def verify(
         fewest_values=int(values.min()) if persons.size and schema.sensitive else None,
         information_loss=_mean_loss(sides),
         violations={what: count for what, count in wrong.items() if count},
+        persons_per_group=tuple(persons.tolist()),
     )
 
 
 def information_loss(published: pa.Table, schema: Schema) -> float:
     """The mean over rows of the mean over attributes of the share of the domain that was published; NaN if empty."""
     return _mean_loss(read_boxes(published, schema))
-
-
-def persons_per_group(published: pa.Table, original: pa.Table, schema: Schema, *, link: str) -> Codes:
-    """Distinct persons of every group of equal published quasi-identifiers."""
-    groups = group_numbers(read_boxes(published, schema))
-    return _counts(groups, _original_rows(published, original, link), read_originals(original, schema))[0]
 
 
 def _mean_loss(sides: tuple[Side, ...]) -> float:
@@ -128,13 +126,15 @@ def _original_rows(published: pa.Table, original: pa.Table, link: str) -> Codes:
     for table, which in ((published, "published"), (original, "original")):
         if link not in table.column_names:
             raise InputError(f"the {which} table has no column {link!r} to link its rows by")
-    texts, codes = texts_of(original.column(link))
-    if len(texts) < original.num_rows or None in texts:
+    names = _as_text(original.column(link))
+    if len(names.unique()) < original.num_rows or names.null_count:
         raise InputError(f"column {link!r} does not number the original rows: it has a value twice, or none")
-    row_of = dict(zip(texts, np.argsort(codes), strict=True))
-    labels, published_codes = texts_of(published.column(link))
-    rows = np.array([row_of.get(label, -1) for label in labels], dtype=np.int64)
-    return rows[published_codes] if rows.size else np.zeros(0, dtype=np.int64)
+    rows: Codes = pc.index_in(_as_text(published.column(link)), names).fill_null(-1).to_numpy().astype(np.int64)
+    return rows
+
+
+def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
 
 
 def _counts(groups: Codes, row: Codes, originals: Originals) -> tuple[Codes, Codes]:
@@ -183,12 +183,12 @@ def _beyond(sides: tuple[Side, ...]) -> int:
     )
 
 
-def _changed(published: pa.Table, original: pa.Table, row: Codes, schema: Schema) -> int:
+def _changed(published: pa.Table, original: pa.Table, row: Codes, schema: Schema, link: str) -> int:
     """Sensitive and public values that are not those of the original row."""
     found = row >= 0
-    names = [*(role.name for role in schema.sensitive), *schema.public]
+    names = {*(role.name for role in schema.sensitive), *schema.public} - {link}
     changed = 0
-    for name in names:
+    for name in sorted(names):
         if name not in published.column_names:
             raise InputError(f"the published table has no column {name!r}")
         before = original.column(name).take(pa.array(row[found]))

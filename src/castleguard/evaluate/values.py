@@ -1,4 +1,4 @@
-"""Raw columns as plain numbers, read the slow and obvious way: each distinct value once, by Python.
+"""Raw columns as plain numbers, read the slow and obvious way: what is no number yet is read by Python.
 
 The decoder of the stream does the same work on whole columns with other means. That these two agree is part of what
 verification shows, so this module shares nothing with it.
@@ -25,6 +25,9 @@ def numbers_of(column: pa.ChunkedArray, kind: str) -> tuple[Numbers, NDArray[np.
 
     NaN where a value is missing or cannot be read.
     """
+    if kind == "number" and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        plain: Numbers = pc.cast(column, pa.float64(), safe=False).to_numpy()
+        return np.where(np.isfinite(plain), plain, np.nan), pc.is_null(column).to_numpy()
     values, codes = _distinct(column)
     readers: dict[str, Callable[[Any], float]] = {"number": _number, "date": _days, "timestamp": _microseconds}
     known = np.array([readers[kind](value) for value in values], dtype=np.float64)

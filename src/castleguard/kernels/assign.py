@@ -3,11 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.kernels.chacha import TIE, Draws, pick
-from castleguard.kernels.compile import kernel
-from castleguard.kernels.loss import NUMERIC, Domain, value_loss
-from castleguard.kernels.state import EPS
-from castleguard.kernels.views import Clusters
+from castleguard.kernels.chacha import TIE, begin_event, pick
+from castleguard.kernels.compile import Int, kernel
+from castleguard.kernels.loss import LEAVES, NUMERIC, PAIR_LOSSES, Domain, value_loss
+from castleguard.kernels.state import EPS, OPEN, Settings, State
+from castleguard.kernels.views import Clusters, clusters_of, draws_of
 
 Floats = NDArray[np.float64]
 
@@ -25,7 +25,8 @@ def enlargements(clusters: Clusters, domain: Domain, point: Floats, gain: Floats
         value = point[column]
         lower = clusters.lower[column]
         upper = clusters.upper[column]
-        if domain.layout[column, NUMERIC] == 1:
+        layout = domain.layout[column]
+        if layout[NUMERIC] == 1:
             width = domain.bounds[1, column] - domain.bounds[0, column]
             scale = 1.0 / width if width > 0.0 else 0.0
             for slot in range(slots):
@@ -33,6 +34,15 @@ def enlargements(clusters: Clusters, domain: Domain, point: Floats, gain: Floats
                 above = value - upper[slot]
                 beyond = below if below > above else above
                 gain[slot] += (beyond if beyond > 0.0 else 0.0) * scale
+        elif layout[PAIR_LOSSES] >= 0:
+            leaves = layout[LEAVES]
+            table = domain.pool[layout[PAIR_LOSSES] : layout[PAIR_LOSSES] + leaves * leaves]
+            for slot in range(slots):
+                low = lower[slot]
+                high = upper[slot]
+                if value < low or value > high:
+                    wide = table[np.int64(min(value, low)) * leaves + np.int64(max(value, high))]
+                    gain[slot] += wide - table[np.int64(low) * leaves + np.int64(high)]
         else:
             for slot in range(slots):
                 low = lower[slot]
@@ -43,7 +53,7 @@ def enlargements(clusters: Clusters, domain: Domain, point: Floats, gain: Floats
 
 
 @kernel
-def loss_with(clusters: Clusters, domain: Domain, slot: int, point: Floats) -> float:
+def loss_with(clusters: Clusters, domain: Domain, slot: Int, point: Floats) -> float:
     """InfoLoss of the cluster after `point` has been pushed into it."""
     total = 0.0
     for column in range(point.size):
@@ -54,7 +64,7 @@ def loss_with(clusters: Clusters, domain: Domain, slot: int, point: Floats) -> f
 
 
 @kernel
-def nth_oldest(clusters: Clusters, gain: Floats, number: int) -> int:
+def nth_oldest(clusters: Clusters, gain: Floats, number: Int) -> Int:
     """The candidate (gain 0 marks one) with the number-th smallest creation number."""
     floor = np.int64(-1)
     best = -1
@@ -69,7 +79,7 @@ def nth_oldest(clusters: Clusters, gain: Floats, number: int) -> int:
 
 
 @kernel
-def smallest_of(clusters: Clusters, gain: Floats) -> int:
+def smallest_of(clusters: Clusters, gain: Floats) -> Int:
     """Keep only the candidates with the fewest persons; how many are left."""
     fewest = np.int64(-1)
     for slot in range(gain.size):
@@ -86,7 +96,7 @@ def smallest_of(clusters: Clusters, gain: Floats) -> int:
 
 
 @kernel
-def keep_least(clusters: Clusters, gain: Floats, slack: float) -> int:
+def keep_least(clusters: Clusters, gain: Floats, slack: float) -> Int:
     """Turn gains into marks: 0 for every open cluster within `slack` of the least gain, 1 for the rest; how many 0."""
     least = np.inf
     for slot in range(gain.size):
@@ -103,32 +113,48 @@ def keep_least(clusters: Clusters, gain: Floats, slack: float) -> int:
 
 
 @kernel
-def best_selection(
-    clusters: Clusters, domain: Domain, point: Floats, threshold: float, full: bool, gain: Floats
-) -> int:
-    """Mark the clusters that may take the row (gain 0); how many, 0 = open a new cluster."""
-    enlargements(clusters, domain, point, gain)
+def mark_fitting(clusters: Clusters, domain: Domain, point: Floats, threshold: float, full: bool, gain: Floats) -> Int:
+    """Mark (gain 0) the clusters that may take the row, of those that it enlarges least; how many there are."""
     found = keep_least(clusters, gain, EPS * point.size)
-    fitting = 0
+    fitting: Int = 0
     for slot in range(gain.size):
         if gain[slot] == 0.0:
             if loss_with(clusters, domain, slot, point) <= threshold + EPS:
                 fitting += 1
             else:
                 gain[slot] = 2.0
-    if fitting == 0:
-        if not full:
-            return 0
+    if fitting == 0 and full:
         for slot in range(gain.size):
             if gain[slot] == 2.0:
                 gain[slot] = 0.0
         fitting = found
-    if fitting > 1:
-        fitting = smallest_of(clusters, gain)
-    return fitting
+    return smallest_of(clusters, gain) if fitting > 1 else fitting
 
 
 @kernel
-def choose(clusters: Clusters, draws: Draws, position: int, found: int, random: bool, gain: Floats) -> int:
-    """One of the marked clusters: the oldest, or any."""
-    return nth_oldest(clusters, gain, pick(draws, TIE, position, found) if random else 0)
+def best_selection(state: State, settings: Settings, point: Floats, position: Int, gain: Floats) -> Int:
+    """The cluster that takes the row; -1 = a new one."""
+    clusters = clusters_of(state)
+    threshold = state.levels[0]
+    full = state.counters[OPEN] >= clusters.born.size
+    enlargements(clusters, state.domain, point, gain)
+    least = np.inf
+    nearest: Int = -1
+    for slot in range(gain.size):
+        if clusters.born[slot] >= 0 and gain[slot] < least:
+            least = gain[slot]
+            nearest = slot
+    if nearest < 0:
+        return -1
+    ties = 0
+    for slot in range(gain.size):
+        ties += clusters.born[slot] >= 0 and gain[slot] <= least + EPS * point.size
+    if ties == 1:
+        fits = full or loss_with(clusters, state.domain, nearest, point) <= threshold + EPS
+        return nearest if fits else -1
+    found = mark_fitting(clusters, state.domain, point, threshold, full, gain)
+    if found == 0:
+        return -1
+    draws = draws_of(state)
+    begin_event(draws)
+    return nth_oldest(clusters, gain, pick(draws, TIE, position, found) if settings.random_ties else 0)

@@ -6,10 +6,10 @@ pending plus those that arrive.
 
 import numpy as np
 
-from castleguard.kernels.assign import best_selection, choose
+from castleguard.kernels.assign import best_selection
 from castleguard.kernels.chacha import begin_event, ratchet
 from castleguard.kernels.clusters import absorb_cluster, insert_row, new_cluster, remove_row
-from castleguard.kernels.compile import entry_kernel, inlined_kernel, kernel
+from castleguard.kernels.compile import Int, entry_kernel, inlined_kernel, kernel
 from castleguard.kernels.expire import expire, output_cluster
 from castleguard.kernels.loss import observe
 from castleguard.kernels.merge import can_be_ready, is_ready
@@ -33,12 +33,10 @@ from castleguard.kernels.views import clusters_of, draws_of, rows_of, tallies_of
 
 
 @kernel
-def arrive(state: State, settings: Settings, work: Work, at: int, to_root: bool) -> None:
+def arrive(state: State, settings: Settings, work: Work, at: Int, to_root: bool) -> None:
     """Find a place for the row that has just been written to ring slot `at`."""
     rows = rows_of(state)
     clusters = clusters_of(state)
-    draws = draws_of(state)
-    position = rows.position[at]
     state.counters[PENDING] += 1
     if to_root:
         rows.cluster[at] = AT_ROOT
@@ -46,14 +44,9 @@ def arrive(state: State, settings: Settings, work: Work, at: int, to_root: bool)
         return
     point = rows.quasi[at]
     observe(state.domain, point)
-    full = state.counters[OPEN] >= clusters.born.size
-    found = best_selection(clusters, state.domain, point, state.levels[0], full, work.gain)
-    if found == 0:
+    slot = best_selection(state, settings, point, rows.position[at], work.gain)
+    if slot < 0:
         slot = new_cluster(state.counters, clusters)
-    else:
-        if found > 1 and settings.random_ties:
-            begin_event(draws)
-        slot = choose(clusters, draws, position, found, settings.random_ties, work.gain)
     insert_row(clusters, rows, tallies_of(state), at, slot)
 
 
@@ -69,14 +62,14 @@ def skip_gone(state: State) -> None:
 
 
 @entry_kernel
-def oldest_pending(state: State) -> int:
+def oldest_pending(state: State) -> Int:
     """The position of the oldest pending row; the next position if none is pending."""
     skip_gone(state)
     return state.counters[OLDEST]
 
 
 @kernel
-def oldest_ready(state: State, settings: Settings, work: Work) -> int:
+def oldest_ready(state: State, settings: Settings, work: Work) -> Int:
     """The ready cluster that was created first, -1 if none is ready."""
     clusters = clusters_of(state)
     best = -1
@@ -88,7 +81,7 @@ def oldest_ready(state: State, settings: Settings, work: Work) -> int:
 
 
 @kernel
-def first_position(state: State, slot: int) -> int:
+def first_position(state: State, slot: Int) -> Int:
     """The position of the oldest row in a cluster."""
     rows = rows_of(state)
     at = clusters_of(state).first[slot]
@@ -100,7 +93,7 @@ def first_position(state: State, slot: int) -> int:
 
 
 @inlined_kernel
-def release_whole(state: State, settings: Settings, work: Work, output: Output, slot: int) -> None:
+def release_whole(state: State, settings: Settings, work: Work, output: Output, slot: Int) -> None:
     """One event of the flush: a whole cluster leaves."""
     event = first_position(state, slot)
     start = output.used[0]
@@ -110,7 +103,7 @@ def release_whole(state: State, settings: Settings, work: Work, output: Output, 
 
 
 @kernel
-def merge_all(state: State) -> int:
+def merge_all(state: State) -> Int:
     """Make one cluster of all open ones; its slot."""
     born = clusters_of(state).born
     into = -1
@@ -160,7 +153,7 @@ def flush(state: State, settings: Settings, work: Work, output: Output) -> None:
 
 
 @kernel
-def take_in(state: State, batch: Batch, row: int, now: float) -> int:
+def take_in(state: State, batch: Batch, row: Int, now: float) -> Int:
     """Write one row of the batch into the ring; its position."""
     rows = rows_of(state)
     position = state.counters[ARRIVALS]
@@ -177,7 +170,7 @@ def take_in(state: State, batch: Batch, row: int, now: float) -> int:
 
 
 @kernel
-def next_waiting(state: State, max_wait: float, now: float) -> int:
+def next_waiting(state: State, max_wait: float, now: float) -> Int:
     """The position of the oldest pending row if it has waited `max_wait` seconds, or -1."""
     skip_gone(state)
     position = state.counters[OLDEST]
@@ -188,9 +181,7 @@ def next_waiting(state: State, max_wait: float, now: float) -> int:
 
 
 @entry_kernel
-def run(
-    state: State, settings: Settings, work: Work, output: Output, batch: Batch, now: float, last: bool
-) -> None:
+def run(state: State, settings: Settings, work: Work, output: Output, batch: Batch, now: float, last: bool) -> None:
     """Let rows leave that have waited too long, take in a batch that arrives `now`, and flush if it is the last.
 
     One entry for all three: the compiler builds the machinery below it once.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.kernels.compile import kernel
+from castleguard.kernels.compile import Int, kernel
 
 # Purposes; 0 is not one of them, its place holds the key.
 TIE = 1  # which of several equally good clusters takes the arriving row
@@ -34,7 +34,7 @@ class Draws(NamedTuple):
     words: NDArray[np.uint32]  # (PURPOSES, 16) row 0: the key in the first eight words
     position: NDArray[np.int64]  # (PURPOSES,) of the cached block, -1 = none
     number: NDArray[np.int64]  # (PURPOSES,) of the cached block within its position
-    index: NDArray[np.int64]  # (PURPOSES,) draws already made in this event
+    drawn: NDArray[np.int64]  # (PURPOSES,) draws already made in this event
 
 
 def new_words(key: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -44,89 +44,79 @@ def new_words(key: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return words
 
 
-@kernel
-def _quarter(state: NDArray[np.uint32], a: int, b: int, c: int, d: int) -> None:
-    """One quarter round; additions are masked so that plain Python agrees with compiled code."""
-    mask = np.uint64(_MASK)
-    va = np.uint64(state[a])
-    vb = np.uint64(state[b])
-    vc = np.uint64(state[c])
-    vd = np.uint64(state[d])
-    va = (va + vb) & mask
-    vd = vd ^ va
-    vd = ((vd << np.uint64(16)) | (vd >> np.uint64(16))) & mask
-    vc = (vc + vd) & mask
-    vb = vb ^ vc
-    vb = ((vb << np.uint64(12)) | (vb >> np.uint64(20))) & mask
-    va = (va + vb) & mask
-    vd = vd ^ va
-    vd = ((vd << np.uint64(8)) | (vd >> np.uint64(24))) & mask
-    vc = (vc + vd) & mask
-    vb = vb ^ vc
-    vb = ((vb << np.uint64(7)) | (vb >> np.uint64(25))) & mask
-    state[a] = np.uint32(va)
-    state[b] = np.uint32(vb)
-    state[c] = np.uint32(vc)
-    state[d] = np.uint32(vd)
+_Quad = tuple[np.uint32, np.uint32, np.uint32, np.uint32]
 
 
 @kernel
-def _add(out: NDArray[np.uint32], word: int, value: int) -> None:
-    """Add modulo 2^32."""
-    out[word] = np.uint32((np.int64(out[word]) + (value & _MASK)) & _MASK)
+def _rotate(word: np.uint32, left: Int) -> np.uint32:
+    return np.uint32(word << np.uint32(left)) | np.uint32(word >> np.uint32(32 - left))
 
 
 @kernel
-def _add_start(
-    key: NDArray[np.uint32], counter: int, nonce0: int, nonce1: int, nonce2: int, out: NDArray[np.uint32]
-) -> None:
-    """Add the block as it is before the rounds: constants, key, counter, nonce."""
-    _add(out, 0, 0x61707865)
-    _add(out, 1, 0x3320646E)
-    _add(out, 2, 0x79622D32)
-    _add(out, 3, 0x6B206574)
-    for word in range(8):
-        _add(out, 4 + word, np.int64(key[word]))
-    _add(out, 12, counter)
-    _add(out, 13, nonce0)
-    _add(out, 14, nonce1)
-    _add(out, 15, nonce2)
+def _quarter(a: np.uint32, b: np.uint32, c: np.uint32, d: np.uint32) -> _Quad:
+    """One quarter round. Every result is cut to 32 bits: numba would widen it."""
+    a = np.uint32(a + b)
+    d = _rotate(np.uint32(d ^ a), 16)
+    c = np.uint32(c + d)
+    b = _rotate(np.uint32(b ^ c), 12)
+    a = np.uint32(a + b)
+    d = _rotate(np.uint32(d ^ a), 8)
+    c = np.uint32(c + d)
+    b = _rotate(np.uint32(b ^ c), 7)
+    return a, b, c, d
 
 
 @kernel
 def chacha_block(
-    key: NDArray[np.uint32], counter: int, nonce0: int, nonce1: int, nonce2: int, out: NDArray[np.uint32]
+    key: NDArray[np.uint32], counter: Int, nonce0: Int, nonce1: Int, nonce2: Int, out: NDArray[np.uint32]
 ) -> None:
     """Write one block of 16 words; `counter` and the nonces are taken modulo 2^32."""
-    for word in range(_WORDS):
-        out[word] = np.uint32(0)
-    _add_start(key, counter, nonce0, nonce1, nonce2, out)
+    x0, x1, x2, x3 = np.uint32(0x61707865), np.uint32(0x3320646E), np.uint32(0x79622D32), np.uint32(0x6B206574)
+    x4, x5, x6, x7 = key[0], key[1], key[2], key[3]
+    x8, x9, x10, x11 = key[4], key[5], key[6], key[7]
+    x12, x13 = np.uint32(counter & _MASK), np.uint32(nonce0 & _MASK)
+    x14, x15 = np.uint32(nonce1 & _MASK), np.uint32(nonce2 & _MASK)
     for _ in range(10):
-        _quarter(out, 0, 4, 8, 12)
-        _quarter(out, 1, 5, 9, 13)
-        _quarter(out, 2, 6, 10, 14)
-        _quarter(out, 3, 7, 11, 15)
-        _quarter(out, 0, 5, 10, 15)
-        _quarter(out, 1, 6, 11, 12)
-        _quarter(out, 2, 7, 8, 13)
-        _quarter(out, 3, 4, 9, 14)
-    _add_start(key, counter, nonce0, nonce1, nonce2, out)
+        x0, x4, x8, x12 = _quarter(x0, x4, x8, x12)
+        x1, x5, x9, x13 = _quarter(x1, x5, x9, x13)
+        x2, x6, x10, x14 = _quarter(x2, x6, x10, x14)
+        x3, x7, x11, x15 = _quarter(x3, x7, x11, x15)
+        x0, x5, x10, x15 = _quarter(x0, x5, x10, x15)
+        x1, x6, x11, x12 = _quarter(x1, x6, x11, x12)
+        x2, x7, x8, x13 = _quarter(x2, x7, x8, x13)
+        x3, x4, x9, x14 = _quarter(x3, x4, x9, x14)
+    out[0] = np.uint32(x0 + np.uint32(0x61707865))
+    out[1] = np.uint32(x1 + np.uint32(0x3320646E))
+    out[2] = np.uint32(x2 + np.uint32(0x79622D32))
+    out[3] = np.uint32(x3 + np.uint32(0x6B206574))
+    out[4] = np.uint32(x4 + key[0])
+    out[5] = np.uint32(x5 + key[1])
+    out[6] = np.uint32(x6 + key[2])
+    out[7] = np.uint32(x7 + key[3])
+    out[8] = np.uint32(x8 + key[4])
+    out[9] = np.uint32(x9 + key[5])
+    out[10] = np.uint32(x10 + key[6])
+    out[11] = np.uint32(x11 + key[7])
+    out[12] = np.uint32(x12 + np.uint32(counter & _MASK))
+    out[13] = np.uint32(x13 + np.uint32(nonce0 & _MASK))
+    out[14] = np.uint32(x14 + np.uint32(nonce1 & _MASK))
+    out[15] = np.uint32(x15 + np.uint32(nonce2 & _MASK))
 
 
 @kernel
 def begin_event(draws: Draws) -> None:
     """Start counting draws anew: the next draw of each purpose has index 0."""
     for purpose in range(PURPOSES):
-        draws.index[purpose] = 0
+        draws.drawn[purpose] = 0
 
 
 @kernel
-def pick(draws: Draws, purpose: int, position: int, choices: int) -> int:
+def pick(draws: Draws, purpose: Int, position: Int, choices: Int) -> Int:
     """One of `choices` (below 2^31) alternatives, 1/choices each up to 2^-33; one alone draws nothing."""
     if choices < 2:
         return 0
-    index = draws.index[purpose]
-    draws.index[purpose] = index + 1
+    index = draws.drawn[purpose]
+    draws.drawn[purpose] = index + 1
     number = index // 8
     block = draws.words[purpose]
     if draws.position[purpose] != position or draws.number[purpose] != number:
@@ -141,7 +131,7 @@ def pick(draws: Draws, purpose: int, position: int, choices: int) -> int:
 
 
 @kernel
-def ratchet(draws: Draws, arrivals: int) -> None:
+def ratchet(draws: Draws, arrivals: Int) -> None:
     """Replace the key when `arrivals` reaches a multiple of RATCHET; cached blocks of the old key are wiped."""
     if arrivals == 0 or arrivals % RATCHET != 0:
         return

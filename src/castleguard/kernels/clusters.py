@@ -5,14 +5,14 @@ Bounds shrink when a row leaves: a bound that belonged to a row which is no long
 
 import numpy as np
 
-from castleguard.kernels.compile import kernel
+from castleguard.kernels.compile import Int, kernel
 from castleguard.kernels.counts import count_in, count_out
 from castleguard.kernels.state import CREATED, GONE, OPEN, PENDING, WAITING, Ints, State
 from castleguard.kernels.views import Clusters, Rows, Tallies, clusters_of, rows_of, tallies_of
 
 
 @kernel
-def new_cluster(counters: Ints, clusters: Clusters) -> int:
+def new_cluster(counters: Ints, clusters: Clusters) -> Int:
     """Take a free slot; the caller has made sure there is one."""
     slot = 0
     while clusters.born[slot] >= 0:
@@ -30,7 +30,7 @@ def new_cluster(counters: Ints, clusters: Clusters) -> int:
 
 
 @kernel
-def free_cluster(counters: Ints, clusters: Clusters, slot: int) -> None:
+def free_cluster(counters: Ints, clusters: Clusters, slot: Int) -> None:
     """Forget an empty cluster."""
     clusters.born[slot] = -1
     counters[OPEN] -= 1
@@ -40,7 +40,7 @@ def free_cluster(counters: Ints, clusters: Clusters, slot: int) -> None:
 
 
 @kernel
-def tally_in(tallies: Tallies, clusters: Clusters, rows: Rows, at: int, slot: int) -> None:
+def tally_in(tallies: Tallies, clusters: Clusters, rows: Rows, at: Int, slot: Int) -> None:
     """Count the row's person and values for a cluster, or (slot = slots) for all clusters together."""
     if count_in(tallies.persons, slot, rows.person[at]) == 1:
         clusters.persons[slot] += 1
@@ -51,7 +51,7 @@ def tally_in(tallies: Tallies, clusters: Clusters, rows: Rows, at: int, slot: in
 
 
 @kernel
-def tally_out(tallies: Tallies, clusters: Clusters, rows: Rows, at: int, slot: int) -> None:
+def tally_out(tallies: Tallies, clusters: Clusters, rows: Rows, at: Int, slot: Int) -> None:
     """Uncount the row's person and values."""
     if count_out(tallies.persons, slot, rows.person[at]) == 0:
         clusters.persons[slot] -= 1
@@ -62,7 +62,7 @@ def tally_out(tallies: Tallies, clusters: Clusters, rows: Rows, at: int, slot: i
 
 
 @kernel
-def append_row(clusters: Clusters, rows: Rows, at: int, slot: int) -> None:
+def append_row(clusters: Clusters, rows: Rows, at: Int, slot: Int) -> None:
     """Link a row behind the last member and widen the bounds to hold it."""
     rows.cluster[at] = slot
     rows.next[at] = -1
@@ -83,7 +83,7 @@ def append_row(clusters: Clusters, rows: Rows, at: int, slot: int) -> None:
 
 
 @kernel
-def insert_row(clusters: Clusters, rows: Rows, tallies: Tallies, at: int, slot: int) -> None:
+def insert_row(clusters: Clusters, rows: Rows, tallies: Tallies, at: Int, slot: Int) -> None:
     """Push an arriving row into a cluster."""
     append_row(clusters, rows, at, slot)
     tally_in(tallies, clusters, rows, at, slot)
@@ -91,7 +91,7 @@ def insert_row(clusters: Clusters, rows: Rows, tallies: Tallies, at: int, slot: 
 
 
 @kernel
-def _shrink(clusters: Clusters, rows: Rows, slot: int, column: int) -> None:
+def _shrink(clusters: Clusters, rows: Rows, slot: Int, column: Int) -> None:
     """Make one range interval minimal again."""
     at = clusters.first[slot]
     low = rows.quasi[at, column]
@@ -108,7 +108,7 @@ def _shrink(clusters: Clusters, rows: Rows, slot: int, column: int) -> None:
 
 
 @kernel
-def remove_row(state: State, at: int) -> None:
+def remove_row(state: State, at: Int) -> None:
     """Take one pending row out of its cluster, which shrinks, or vanishes with its last row."""
     rows = rows_of(state)
     clusters = clusters_of(state)
@@ -142,7 +142,7 @@ def remove_row(state: State, at: int) -> None:
 
 
 @kernel
-def absorb_cluster(state: State, into: int, other: int) -> None:
+def absorb_cluster(state: State, into: Int, other: Int) -> None:
     """Move all rows of `other` into `into`; `other` vanishes."""
     rows = rows_of(state)
     clusters = clusters_of(state)
@@ -158,7 +158,7 @@ def absorb_cluster(state: State, into: int, other: int) -> None:
 
 
 @kernel
-def empty_cluster(state: State, slot: int) -> None:
+def empty_cluster(state: State, slot: Int) -> None:
     """Forget a cluster whose rows have all been released."""
     rows = rows_of(state)
     clusters = clusters_of(state)

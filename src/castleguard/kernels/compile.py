@@ -16,9 +16,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import llvmlite
+import llvmlite  # type: ignore[import-untyped]
 import numba
 import numpy as np
+
+# Scalars inside a kernel: numpy's own where they come out of an array.
+Int = int | np.int64
+Bool = bool | np.bool_
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -51,7 +55,8 @@ def _find_folder() -> Path | None:
     return folder if os.access(folder, os.W_OK) else None
 
 
-JIT = not numba.config.DISABLE_JIT
+_CONFIG: Any = numba.config  # its settings are made at run time, so no stub knows them
+JIT = not _CONFIG.DISABLE_JIT
 FOLDER = _find_folder() if JIT else None
 
 
@@ -88,13 +93,14 @@ def entry_kernel(function: _Function) -> _Function:
 def _compile(function: _Function, *, allocates: bool, entry: bool, inline: str = "never") -> _Function:
     if not JIT:
         # Hashes and ciphers wrap around on purpose; compiled code does so silently, numpy scalars would warn.
-        return cast(_Function, np.errstate(over="ignore")(function))
+        return np.errstate(over="ignore")(function)
     # The folder is set for this decoration only: other users of numba in this process keep their own.
-    previous = numba.config.CACHE_DIR
+    previous = _CONFIG.CACHE_DIR
     try:
         if FOLDER is not None:
-            numba.config.CACHE_DIR = str(FOLDER)
-        compiled = numba.njit(
+            _CONFIG.CACHE_DIR = str(FOLDER)
+        njit: Any = numba.njit
+        compiled = njit(
             cache=FOLDER is not None,
             nogil=True,
             fastmath=False,
@@ -105,7 +111,7 @@ def _compile(function: _Function, *, allocates: bool, entry: bool, inline: str =
             _nrt=allocates,
         )(function)
     finally:
-        numba.config.CACHE_DIR = previous
+        _CONFIG.CACHE_DIR = previous
     return cast(_Function, compiled)
 
 

@@ -8,7 +8,7 @@ compared in full: two persons share an entry only if their 64-bit hashes are equ
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.kernels.compile import kernel
+from castleguard.kernels.compile import Int, kernel
 
 Table = NDArray[np.uint64]  # (capacity, 2): key, then owner in the upper and count in the lower half; count 0 = free
 
@@ -19,7 +19,7 @@ def new_table(entries: int) -> Table:
 
 
 @kernel
-def _home(table: Table, owner: int, key: np.uint64) -> int:
+def _home(table: Table, owner: Int, key: np.uint64) -> Int:
     """Where an entry would like to stand."""
     mixed = (key ^ (np.uint64(owner) * np.uint64(0x9E3779B97F4A7C15))) * np.uint64(0xFF51AFD7ED558CCD)
     mixed = mixed ^ (mixed >> np.uint64(32))
@@ -27,7 +27,7 @@ def _home(table: Table, owner: int, key: np.uint64) -> int:
 
 
 @kernel
-def count_in(table: Table, owner: int, key: np.uint64) -> int:
+def count_in(table: Table, owner: Int, key: np.uint64) -> Int:
     """Add one; the new count (1 = the key is new to this owner)."""
     mask = table.shape[0] - 1
     at = _home(table, owner, key)
@@ -45,7 +45,7 @@ def count_in(table: Table, owner: int, key: np.uint64) -> int:
 
 
 @kernel
-def count_of(table: Table, owner: int, key: np.uint64) -> int:
+def count_of(table: Table, owner: Int, key: np.uint64) -> Int:
     """The count, 0 if the owner does not know the key."""
     mask = table.shape[0] - 1
     at = _home(table, owner, key)
@@ -60,7 +60,7 @@ def count_of(table: Table, owner: int, key: np.uint64) -> int:
 
 
 @kernel
-def count_out(table: Table, owner: int, key: np.uint64) -> int:
+def count_out(table: Table, owner: Int, key: np.uint64) -> Int:
     """Take one away; the new count (0 = the owner no longer has the key). The entry must exist."""
     mask = table.shape[0] - 1
     at = _home(table, owner, key)

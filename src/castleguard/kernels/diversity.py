@@ -9,7 +9,7 @@ give nothing, and the sub-cluster misses l.)
 import numpy as np
 
 from castleguard.kernels.chacha import PERSON_ROW, ROW_IN_BUCKET, SEED_BUCKET, Draws, pick
-from castleguard.kernels.compile import kernel
+from castleguard.kernels.compile import Int, kernel
 from castleguard.kernels.grouping import chain_buckets, drop_empty, number_keys, offer, row_in_bucket, take_out
 from castleguard.kernels.loss import Domain, box_loss, stretch, stretched_loss
 from castleguard.kernels.split import add_leftover, start_part
@@ -27,7 +27,7 @@ from castleguard.kernels.views import (
 
 
 @kernel
-def choose_any(draws: Draws, buckets: Buckets, numbers: Numbers, event: int, persons: int) -> None:
+def choose_any(draws: Draws, buckets: Buckets, numbers: Numbers, event: Int, persons: Int) -> None:
     """Let any row stand for its person."""
     for person in range(persons):
         row = pick(draws, PERSON_ROW, event, buckets.size[person])
@@ -35,9 +35,9 @@ def choose_any(draws: Draws, buckets: Buckets, numbers: Numbers, event: int, per
 
 
 @kernel
-def choose_rarest(buckets: Buckets, numbers: Numbers, persons: int, values: int) -> None:
+def choose_rarest(buckets: Buckets, numbers: Numbers, persons: Int, values: Int) -> None:
     """Let the row with the rarest value so far stand for its person, persons with the fewest values first."""
-    given = numbers.count
+    given = numbers.tally
     width = numbers.share  # free until the shares are worked out
     for value in range(values):
         given[value] = -1
@@ -68,12 +68,12 @@ def choose_rarest(buckets: Buckets, numbers: Numbers, persons: int, values: int)
 
 
 @kernel
-def bucket_chosen(buckets: Buckets, numbers: Numbers, is_chosen: Ints, persons: int, count: int) -> int:
+def bucket_chosen(buckets: Buckets, numbers: Numbers, is_chosen: Ints, persons: Int, count: Int) -> Int:
     """Put the chosen rows into buckets by value; a bucket's place is that of its first row. How many buckets.
 
     Only chosen rows are chained: the others join their person's sub-cluster at the end.
     """
-    bucket_of = numbers.count
+    bucket_of = numbers.tally
     for row in range(count):
         is_chosen[row] = 0
         bucket_of[row] = -1
@@ -97,7 +97,7 @@ def bucket_chosen(buckets: Buckets, numbers: Numbers, is_chosen: Ints, persons: 
 
 
 @kernel
-def take_share(domain: Domain, work: Work, bucket: int, share: int, number: int) -> None:
+def take_share(domain: Domain, work: Work, bucket: Int, share: Int, number: Int) -> None:
     """Move the rows of a bucket that enlarge the sub-cluster least, as it stands now; of equals the earliest."""
     buckets = value_buckets(work)
     nearest = nearest_of(work)
@@ -106,7 +106,7 @@ def take_share(domain: Domain, work: Work, bucket: int, share: int, number: int)
     lower = parts.lower[number]
     upper = parts.upper[number]
     base = box_loss(domain, lower, upper)
-    filled = 0
+    filled: Int = 0
     candidate = 0
     row = buckets.head[bucket]
     while row >= 0:
@@ -123,7 +123,7 @@ def take_share(domain: Domain, work: Work, bucket: int, share: int, number: int)
 
 
 @kernel
-def choose_rows(draws: Draws, work: Work, event: int, random: bool, count: int) -> tuple[int, int]:
+def choose_rows(draws: Draws, work: Work, event: Int, random: bool, count: Int) -> tuple[Int, Int]:
     """Choose the row that stands for each person, and put these rows into buckets; how many persons and buckets."""
     cluster = cluster_of(work)
     numbers = numbers_of(work)
@@ -139,9 +139,7 @@ def choose_rows(draws: Draws, work: Work, event: int, random: bool, count: int) 
 
 
 @kernel
-def split_diverse(
-    domain: Domain, draws: Draws, work: Work, event: int, goal: tuple[int, int, bool], count: int
-) -> int:
+def split_diverse(domain: Domain, draws: Draws, work: Work, event: Int, goal: tuple[Int, Int, bool], count: Int) -> Int:
     """Number every row's sub-cluster; how many there are, 0 = it cannot be split. goal = (k, l, random)."""
     k, l, random = goal
     cluster = cluster_of(work)

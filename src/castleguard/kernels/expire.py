@@ -4,7 +4,7 @@ import numpy as np
 
 from castleguard.kernels.chacha import begin_event
 from castleguard.kernels.clusters import empty_cluster, remove_row
-from castleguard.kernels.compile import inlined_kernel, kernel
+from castleguard.kernels.compile import Bool, Int, inlined_kernel, kernel
 from castleguard.kernels.diversity import split_diverse
 from castleguard.kernels.grouping import fewest_per_part, number_keys, sort_by_part
 from castleguard.kernels.loss import box_loss, publish_box, stretch
@@ -19,18 +19,18 @@ from castleguard.kernels.views import Rows, box_of, cluster_of, clusters_of, dra
 
 
 @kernel
-def parts_are_ready(rows: Rows, settings: Settings, work: Work, count: int, parts: int) -> bool:
+def parts_are_ready(rows: Rows, settings: Settings, work: Work, count: Int, parts: Int) -> Bool:
     """Whether every sub-cluster has k persons and l values of every sensitive column."""
     cluster = cluster_of(work)
     numbers = numbers_of(work)
     number_keys(work.table, cluster.person, count, numbers.person)
-    if fewest_per_part(work.table, cluster.part, numbers.person, count, parts, numbers.count) < settings.k:
+    if fewest_per_part(work.table, cluster.part, numbers.person, count, parts, numbers.tally) < settings.k:
         return False
     for column in range(rows.sensitive.shape[1]):
         for at in range(count):
             cluster.value[at] = np.uint64(rows.sensitive[cluster.slot[at], column])
         number_keys(work.table, cluster.value, count, numbers.value)
-        if fewest_per_part(work.table, cluster.part, numbers.value, count, parts, numbers.count) < settings.l:
+        if fewest_per_part(work.table, cluster.part, numbers.value, count, parts, numbers.tally) < settings.l:
             return False
     if settings.per_person:
         sort_by_part(cluster.part, count, parts, cluster.start, cluster.sorted)
@@ -44,7 +44,7 @@ def parts_are_ready(rows: Rows, settings: Settings, work: Work, count: int, part
 
 
 @kernel
-def lay_out(rows: Rows, work: Work, count: int) -> None:
+def lay_out(rows: Rows, work: Work, count: Int) -> None:
     """Gather the listed members for splitting."""
     cluster = cluster_of(work)
     for row in range(count):
@@ -56,7 +56,7 @@ def lay_out(rows: Rows, work: Work, count: int) -> None:
 
 
 @inlined_kernel
-def split_by_value(state: State, settings: Settings, work: Work, slot: int, event: int, count: int) -> int:
+def split_by_value(state: State, settings: Settings, work: Work, slot: Int, event: Int, count: Int) -> Int:
     """split^l on the sensitive column with the fewest values; 0 where a part would miss k or l in any column."""
     rows = rows_of(state)
     values = clusters_of(state).values
@@ -73,9 +73,9 @@ def split_by_value(state: State, settings: Settings, work: Work, slot: int, even
 
 
 @inlined_kernel
-def split_cluster(state: State, settings: Settings, work: Work, slot: int, event: int, count: int) -> int:
+def split_cluster(state: State, settings: Settings, work: Work, slot: Int, event: Int, count: Int) -> Int:
     """Number the sub-cluster of every listed member; 1 where the cluster stays whole."""
-    parts = 0
+    parts: Int = 0
     if clusters_of(state).persons[slot] >= 2 * settings.k:
         lay_out(rows_of(state), work, count)
         if settings.l > 1 and state.sensitive.shape[1] > 0:
@@ -107,9 +107,7 @@ def learn_loss(state: State, loss: float) -> None:
 
 
 @kernel
-def release_part(
-    state: State, settings: Settings, work: Work, output: Output, number: int, event: int
-) -> None:
+def release_part(state: State, settings: Settings, work: Work, output: Output, number: Int, event: Int) -> None:
     """Publish one sub-cluster, adapt the threshold, and keep its generalisation if it loses little."""
     rows = rows_of(state)
     cluster = cluster_of(work)
@@ -128,12 +126,12 @@ def release_part(
     learn_loss(state, loss)
     admitted = loss <= state.levels[0] + EPS if settings.admit_equal else loss < state.levels[0] - EPS
     if settings.reuse and admitted:
-        remember(state, settings, box, loss)
+        remember(state, settings, box)
         output.marks[1, group] = 1
 
 
 @kernel
-def output_cluster(state: State, settings: Settings, work: Work, output: Output, slot: int, event: int) -> None:
+def output_cluster(state: State, settings: Settings, work: Work, output: Output, slot: Int, event: Int) -> None:
     """Publish all rows of a cluster, split where it can be."""
     cluster = cluster_of(work)
     count = list_members(state, work, slot)
@@ -145,7 +143,7 @@ def output_cluster(state: State, settings: Settings, work: Work, output: Output,
 
 
 @kernel
-def is_outlier(state: State, slot: int) -> bool:
+def is_outlier(state: State, slot: Int) -> Bool:
     """Whether most open clusters have more persons."""
     clusters = clusters_of(state)
     larger = 0
@@ -156,7 +154,7 @@ def is_outlier(state: State, slot: int) -> bool:
 
 
 @inlined_kernel
-def delay_constraint(state: State, settings: Settings, work: Work, output: Output, at: int, event: int) -> None:
+def delay_constraint(state: State, settings: Settings, work: Work, output: Output, at: Int, event: Int) -> None:
     """Let the expiring row leave, one way or another."""
     slot = rows_of(state).cluster[at]
     if slot >= 0 and not is_ready(state, settings, work, slot):
@@ -174,7 +172,7 @@ def delay_constraint(state: State, settings: Settings, work: Work, output: Outpu
 
 
 @inlined_kernel
-def expire(state: State, settings: Settings, work: Work, output: Output, at: int) -> None:
+def expire(state: State, settings: Settings, work: Work, output: Output, at: Int) -> None:
     """One event: the row at ring slot `at` has to leave now."""
     event = rows_of(state).position[at]
     start = output.used[0]

@@ -1,16 +1,16 @@
-"""Numbering keys in order of first appearance, chaining rows into buckets, choosing the nearest: what splits are built on."""
+"""Numbering keys by first appearance, chaining rows into buckets, choosing the nearest: what splits are built on."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.kernels.compile import kernel
+from castleguard.kernels.compile import Bool, Int, kernel
 from castleguard.kernels.counts import Table, count_in
 from castleguard.kernels.state import Ints
 from castleguard.kernels.views import Buckets, Nearest
 
 
 @kernel
-def number_keys(table: Table, keys: NDArray[np.uint64], count: int, numbers: Ints) -> int:
+def number_keys(table: Table, keys: NDArray[np.uint64], count: Int, numbers: Ints) -> Int:
     """Give equal keys equal numbers, 0, 1, ... in order of first appearance; how many numbers there are.
 
     `table` is scratch space: key, then number + 1.
@@ -25,19 +25,19 @@ def number_keys(table: Table, keys: NDArray[np.uint64], count: int, numbers: Int
     for row in range(count):
         key = keys[row]
         mixed = (key ^ (key >> np.uint64(29))) * np.uint64(0xFF51AFD7ED558CCD)
-        at = np.int64((mixed >> np.uint64(32)) & np.uint64(mask))
-        while table[at, 1] != np.uint64(0) and table[at, 0] != key:
-            at = (at + 1) & mask
-        if table[at, 1] == np.uint64(0):
+        place = np.int64((mixed >> np.uint64(32)) & np.uint64(mask))
+        while table[place, 1] != np.uint64(0) and table[place, 0] != key:
+            place = (place + 1) & mask
+        if table[place, 1] == np.uint64(0):
             found += 1
-            table[at, 0] = key
-            table[at, 1] = np.uint64(found)
-        numbers[row] = np.int64(table[at, 1]) - 1
+            table[place, 0] = key
+            table[place, 1] = np.uint64(found)
+        numbers[row] = np.int64(table[place, 1]) - 1
     return found
 
 
 @kernel
-def chain_buckets(buckets: Buckets, numbers: Ints, count: int, found: int) -> None:
+def chain_buckets(buckets: Buckets, numbers: Ints, count: Int, found: Int) -> None:
     """Chain the first `count` rows by their bucket numbers; all `found` buckets are live."""
     for bucket in range(found):
         buckets.head[bucket] = -1
@@ -51,7 +51,7 @@ def chain_buckets(buckets: Buckets, numbers: Ints, count: int, found: int) -> No
 
 
 @kernel
-def row_in_bucket(buckets: Buckets, bucket: int, number: int) -> int:
+def row_in_bucket(buckets: Buckets, bucket: Int, number: Int) -> Int:
     """The number-th row of a bucket."""
     row = buckets.head[bucket]
     for _ in range(number):
@@ -60,7 +60,7 @@ def row_in_bucket(buckets: Buckets, bucket: int, number: int) -> int:
 
 
 @kernel
-def take_out(buckets: Buckets, bucket: int, row: int) -> None:
+def take_out(buckets: Buckets, bucket: Int, row: Int) -> None:
     """Take a row out of its bucket."""
     if buckets.head[bucket] == row:
         buckets.head[bucket] = buckets.chain[row]
@@ -73,7 +73,7 @@ def take_out(buckets: Buckets, bucket: int, row: int) -> None:
 
 
 @kernel
-def drop_empty(buckets: Buckets, count: int) -> int:
+def drop_empty(buckets: Buckets, count: Int) -> Int:
     """Forget empty buckets, keeping the order of the others; how many are left."""
     left = 0
     for at in range(count):
@@ -84,14 +84,14 @@ def drop_empty(buckets: Buckets, count: int) -> int:
 
 
 @kernel
-def _is_worse(nearest: Nearest, one: int, other: int) -> bool:
+def _is_worse(nearest: Nearest, one: Int, other: Int) -> Bool:
     """Farther away; of equals the later one."""
     far = nearest.far
     return far[one] > far[other] or (far[one] == far[other] and one > other)
 
 
 @kernel
-def offer(nearest: Nearest, filled: int, limit: int, candidate: int) -> int:
+def offer(nearest: Nearest, filled: Int, limit: Int, candidate: Int) -> Int:
     """Consider a candidate, in order; how many of at most `limit` are held now. Earlier ones win over equals."""
     heap = nearest.heap
     if filled < limit:
@@ -121,7 +121,7 @@ def offer(nearest: Nearest, filled: int, limit: int, candidate: int) -> int:
 
 
 @kernel
-def sort_by_part(part: Ints, count: int, parts: int, start: Ints, sorted_rows: Ints) -> None:
+def sort_by_part(part: Ints, count: Int, parts: Int, start: Ints, sorted_rows: Ints) -> None:
     """Rows by part, in order within each; part p is sorted_rows[start[p]:start[p + 1]]."""
     for number in range(parts + 1):
         start[number] = 0
@@ -139,7 +139,7 @@ def sort_by_part(part: Ints, count: int, parts: int, start: Ints, sorted_rows: I
 
 
 @kernel
-def fewest_per_part(table: Table, part: Ints, keys: Ints, count: int, parts: int, tally: Ints) -> int:
+def fewest_per_part(table: Table, part: Ints, keys: Ints, count: Int, parts: Int, tally: Ints) -> Int:
     """The least number of different keys that any part holds."""
     capacity = 16
     while capacity < 2 * count:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.kernels.compile import kernel
+from castleguard.kernels.compile import Int, kernel
 
 Point = NDArray[np.float64]  # (columns,)
 Floats = NDArray[np.float64]
@@ -44,7 +44,7 @@ class Domain(NamedTuple):
 
 
 @kernel
-def common_node(domain: Domain, column: int, low: int, high: int) -> int:
+def common_node(domain: Domain, column: Int, low: Int, high: Int) -> Int:
     """The lowest node above both leaves."""
     layout = domain.layout[column]
     if layout[PAIR_NODES] >= 0:
@@ -56,7 +56,7 @@ def common_node(domain: Domain, column: int, low: int, high: int) -> int:
 
 
 @kernel
-def value_loss(domain: Domain, column: int, low: float, high: float) -> float:
+def value_loss(domain: Domain, column: Int, low: float, high: float) -> float:
     """VInfoLoss of one interval: 0 for a point, 1 for the whole domain; 0 where the domain is a single point."""
     layout = domain.layout[column]
     if layout[NUMERIC] == 1:

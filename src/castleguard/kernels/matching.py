@@ -6,7 +6,7 @@ is about this person would learn them. A maximum matching of persons to distinct
 
 import numpy as np
 
-from castleguard.kernels.compile import allocating_kernel
+from castleguard.kernels.compile import Bool, Int, allocating_kernel
 from castleguard.kernels.counts import Table
 from castleguard.kernels.grouping import number_keys
 from castleguard.kernels.state import Ints
@@ -14,7 +14,7 @@ from castleguard.kernels.views import Rows
 
 
 @allocating_kernel
-def enough_matched(persons: Ints, values: Ints, value_count: int, wanted: int) -> bool:
+def enough_matched(persons: Ints, values: Ints, value_count: Int, wanted: Int) -> Bool:
     """Whether `wanted` persons can each be given a value of their own rows, all values different.
 
     Augmenting paths, breadth first from one value at a time.
@@ -72,7 +72,7 @@ def enough_matched(persons: Ints, values: Ints, value_count: int, wanted: int) -
 
 
 @allocating_kernel
-def persons_stand_apart(table: Table, rows: Rows, slots: Ints, wanted: int) -> bool:
+def persons_stand_apart(table: Table, rows: Rows, slots: Ints, wanted: Int) -> Bool:
     """Whether in every sensitive column `wanted` different persons can stand for `wanted` different values."""
     count = slots.size
     keys = np.empty(count, dtype=np.uint64)

@@ -5,7 +5,7 @@ import numpy as np
 from castleguard.kernels.assign import keep_least, nth_oldest, smallest_of
 from castleguard.kernels.chacha import MERGE_TIE, pick
 from castleguard.kernels.clusters import absorb_cluster
-from castleguard.kernels.compile import allocating_kernel, kernel
+from castleguard.kernels.compile import Bool, Int, allocating_kernel, kernel
 from castleguard.kernels.counts import count_of
 from castleguard.kernels.loss import value_loss
 from castleguard.kernels.matching import persons_stand_apart
@@ -14,12 +14,12 @@ from castleguard.kernels.views import Clusters, cluster_of, clusters_of, draws_o
 
 
 @allocating_kernel
-def _sort(slots: Ints, count: int) -> None:
+def _sort(slots: Ints, count: Int) -> None:
     slots[:count].sort()
 
 
 @kernel
-def list_members(state: State, work: Work, slot: int) -> int:
+def list_members(state: State, work: Work, slot: Int) -> Int:
     """Write the ring slots of a cluster's rows to the cluster in hand, in order of arrival; how many there are."""
     rows = rows_of(state)
     slots = cluster_of(work).slot
@@ -40,7 +40,7 @@ def list_members(state: State, work: Work, slot: int) -> int:
 
 
 @kernel
-def list_all_members(state: State, work: Work) -> int:
+def list_all_members(state: State, work: Work) -> Int:
     """The same for the rows of all clusters, in no order."""
     rows = rows_of(state)
     clusters = clusters_of(state)
@@ -57,7 +57,7 @@ def list_all_members(state: State, work: Work) -> int:
 
 
 @kernel
-def has_enough(clusters: Clusters, settings: Settings, slot: int) -> bool:
+def has_enough(clusters: Clusters, settings: Settings, slot: Int) -> Bool:
     """Whether a cluster, or (slot = slots) all of them together, has k persons and l values of every column."""
     enough = clusters.persons[slot] >= settings.k
     if settings.l > 1:
@@ -67,7 +67,7 @@ def has_enough(clusters: Clusters, settings: Settings, slot: int) -> bool:
 
 
 @kernel
-def is_ready(state: State, settings: Settings, work: Work, slot: int) -> bool:
+def is_ready(state: State, settings: Settings, work: Work, slot: Int) -> Bool:
     """Whether a cluster keeps the promise."""
     if not has_enough(clusters_of(state), settings, slot):
         return False
@@ -78,7 +78,7 @@ def is_ready(state: State, settings: Settings, work: Work, slot: int) -> bool:
 
 
 @kernel
-def can_be_ready(state: State, settings: Settings, work: Work) -> bool:
+def can_be_ready(state: State, settings: Settings, work: Work) -> Bool:
     """Whether all open clusters together keep the promise."""
     clusters = clusters_of(state)
     if not has_enough(clusters, settings, clusters.born.size):
@@ -90,7 +90,7 @@ def can_be_ready(state: State, settings: Settings, work: Work) -> bool:
 
 
 @kernel
-def adds_value(state: State, settings: Settings, slot: int, other: int) -> bool:
+def adds_value(state: State, settings: Settings, slot: Int, other: Int) -> Bool:
     """Whether `other` has a value that `slot` still needs for l."""
     rows = rows_of(state)
     clusters = clusters_of(state)
@@ -108,7 +108,7 @@ def adds_value(state: State, settings: Settings, slot: int, other: int) -> bool:
 
 
 @kernel
-def prefer_new_values(state: State, settings: Settings, slot: int, gain: Floats) -> int:
+def prefer_new_values(state: State, settings: Settings, slot: Int, gain: Floats) -> Int:
     """Of the marked clusters keep those that add a missing value, if there are any; how many are left."""
     marked = 0
     adding = 0
@@ -126,7 +126,7 @@ def prefer_new_values(state: State, settings: Settings, slot: int, gain: Floats)
 
 
 @kernel
-def nearest_cluster(state: State, settings: Settings, gain: Floats, slot: int, event: int) -> int:
+def nearest_cluster(state: State, settings: Settings, gain: Floats, slot: Int, event: Int) -> Int:
     """The open cluster whose union with `slot` loses least."""
     clusters = clusters_of(state)
     columns = clusters.lower.shape[0]
@@ -152,7 +152,7 @@ def nearest_cluster(state: State, settings: Settings, gain: Floats, slot: int, e
 
 
 @kernel
-def merge_clusters(state: State, settings: Settings, work: Work, slot: int, event: int) -> None:
+def merge_clusters(state: State, settings: Settings, work: Work, slot: Int, event: Int) -> None:
     """Absorb neighbours until the cluster is ready. The caller has made sure that all clusters together would be."""
     while not is_ready(state, settings, work, slot):
         absorb_cluster(state, slot, nearest_cluster(state, settings, work.gain, slot, event))

@@ -3,14 +3,14 @@
 import numpy as np
 
 from castleguard.kernels.chacha import SHUFFLE, Draws, pick
-from castleguard.kernels.compile import allocating_kernel, kernel
+from castleguard.kernels.compile import Int, allocating_kernel, kernel
 from castleguard.kernels.loss import Domain, Point, root_box
 from castleguard.kernels.state import ARRIVALS, LONGEST_WAIT, REUSED, ROOT, SHUFFLED, Ints, Output
 from castleguard.kernels.views import Box
 
 
 @kernel
-def add_group(output: Output, kind: int, low: Point, high: Point, loss: float, event: int) -> int:
+def add_group(output: Output, kind: Int, low: Point, high: Point, loss: float, event: Int) -> Int:
     """Open a published group; its number."""
     group = output.used[1]
     output.used[1] = group + 1
@@ -25,7 +25,7 @@ def add_group(output: Output, kind: int, low: Point, high: Point, loss: float, e
 
 
 @kernel
-def add_row(counters: Ints, output: Output, position: int, group: int) -> None:
+def add_row(counters: Ints, output: Output, position: Int, group: Int) -> None:
     """Publish a row in a group."""
     at = output.used[0]
     output.used[0] = at + 1
@@ -37,14 +37,14 @@ def add_row(counters: Ints, output: Output, position: int, group: int) -> None:
 
 
 @kernel
-def add_root(domain: Domain, box: Box, output: Output, event: int) -> int:
+def add_root(domain: Domain, box: Box, output: Output, event: Int) -> Int:
     """Open a group at the root, where nothing is said about the row."""
     root_box(domain, box.published_low, box.published_high)
     return add_group(output, ROOT, box.published_low, box.published_high, 1.0, event)
 
 
 @kernel
-def add_drop(output: Output, position: int) -> None:
+def add_drop(output: Output, position: Int) -> None:
     """Note a row that is not published at all."""
     output.dropped[output.used[2]] = position
     output.used[2] += 1
@@ -59,7 +59,7 @@ def _sort_rows(position: Ints, group: Ints) -> None:
 
 
 @kernel
-def order_rows(draws: Draws, output: Output, start: int, event: int, order: int) -> None:
+def order_rows(draws: Draws, output: Output, start: Int, event: Int, order: Int) -> None:
     """Put the rows of one release, all from `start` on, into their order of output."""
     position = output.rows[0, start : output.used[0]]
     group = output.rows[1, start : output.used[0]]

@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.kernels.chacha import REUSE, pick
-from castleguard.kernels.compile import kernel
-from castleguard.kernels.loss import Point
+from castleguard.kernels.compile import Bool, Int, kernel
+from castleguard.kernels.loss import Point, box_loss
 from castleguard.kernels.publish import add_group, add_row
 from castleguard.kernels.state import ARRIVALS, REUSABLE, REUSED, USES, Output, Settings, State, Work
 from castleguard.kernels.views import Box, Reusables, box_of, draws_of, reusables_of, rows_of
 
 
 @kernel
-def _find(reusables: Reusables, entries: int, box: Box, by_interval: bool) -> int:
+def _find(reusables: Reusables, entries: Int, box: Box, by_interval: bool) -> Int:
     """The entry that equals the box, -1 if none does."""
     for entry in range(entries):
         same = True
@@ -35,13 +35,13 @@ def _find(reusables: Reusables, entries: int, box: Box, by_interval: bool) -> in
 
 
 @kernel
-def remember(state: State, settings: Settings, box: Box, loss: float) -> None:
+def remember(state: State, settings: Settings, box: Box) -> None:
     """Admit a published generalisation."""
     reusables = reusables_of(state)
     entries = state.counters[REUSABLE]
     entry = _find(reusables, entries, box, settings.by_interval)
     if entry < 0:
-        if entries < reusables.loss.size:
+        if entries < reusables.born.size:
             entry = entries
             state.counters[REUSABLE] = entries + 1
         else:
@@ -51,16 +51,13 @@ def remember(state: State, settings: Settings, box: Box, loss: float) -> None:
             reusables.upper[column, entry] = box.high[column] if settings.by_interval else box.published_high[column]
             reusables.box_lower[column, entry] = box.published_low[column]
             reusables.box_upper[column, entry] = box.published_high[column]
-        reusables.loss[entry] = loss
     state.counters[USES] += 1
     reusables.used[entry] = state.counters[USES]
     reusables.born[entry] = state.counters[ARRIVALS]
 
 
 @kernel
-def mark_containing(
-    reusables: Reusables, entries: int, point: Point, oldest: int, inside: NDArray[np.bool_]
-) -> int:
+def mark_containing(reusables: Reusables, entries: Int, point: Point, oldest: Int, inside: NDArray[np.bool_]) -> Int:
     """Mark the entries, admitted at `oldest` arrivals or later, that contain the row; how many do."""
     for entry in range(entries):
         inside[entry] = reusables.born[entry] >= oldest
@@ -77,7 +74,7 @@ def mark_containing(
 
 
 @kernel
-def try_reuse(state: State, settings: Settings, work: Work, output: Output, at: int, event: int) -> bool:
+def try_reuse(state: State, settings: Settings, work: Work, output: Output, at: Int, event: Int) -> Bool:
     """Publish the row in any one of the generalisations that contain it; the caller removes it from its cluster."""
     if not settings.reuse:
         return False
@@ -98,6 +95,8 @@ def try_reuse(state: State, settings: Settings, work: Work, output: Output, at: 
         box.published_high[column] = reusables.box_upper[column, entry]
     state.counters[USES] += 1
     reusables.used[entry] = state.counters[USES]
-    group = add_group(output, REUSED, box.published_low, box.published_high, reusables.loss[entry], event)
+    # Measured now, as everything is: an observed domain may have grown since the box was first published.
+    loss = box_loss(state.domain, box.published_low, box.published_high)
+    group = add_group(output, REUSED, box.published_low, box.published_high, loss, event)
     add_row(state.counters, output, rows_of(state).position[at], group)
     return True

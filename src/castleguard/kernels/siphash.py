@@ -8,7 +8,7 @@ the same person counts once whether a batch carries 12 or "12".
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.kernels.compile import entry_kernel, kernel
+from castleguard.kernels.compile import Int, entry_kernel, kernel
 
 Key = NDArray[np.uint64]  # (2,)
 Hashes = NDArray[np.uint64]  # (rows,)
@@ -41,7 +41,7 @@ def _round(v0: _Word, v1: _Word, v2: _Word, v3: _Word) -> _State:
 
 
 @kernel
-def siphash(data: Bytes, start: int, stop: int, key: Key) -> np.uint64:
+def siphash(data: Bytes, start: Int, stop: Int, key: Key) -> np.uint64:
     """The hash of data[start:stop]."""
     v0 = key[0] ^ np.uint64(0x736F6D6570736575)
     v1 = key[1] ^ np.uint64(0x646F72616E646F6D)

@@ -9,11 +9,22 @@ sub-cluster starts with exactly k persons.
 import numpy as np
 
 from castleguard.kernels.chacha import ROW_IN_BUCKET, SEED_BUCKET, Draws, pick
-from castleguard.kernels.compile import kernel
+from castleguard.kernels.compile import Int, kernel
 from castleguard.kernels.grouping import chain_buckets, drop_empty, number_keys, offer, sort_by_part
-from castleguard.kernels.loss import NUMERIC, Domain, Point, box_loss, stretch, stretched_loss, value_loss
+from castleguard.kernels.loss import (
+    LEAVES,
+    NUMERIC,
+    PAIR_LOSSES,
+    Domain,
+    Point,
+    box_loss,
+    stretch,
+    stretched_loss,
+    value_loss,
+)
 from castleguard.kernels.state import EPS, Floats, Ints, Work
 from castleguard.kernels.views import (
+    Buckets,
     Line,
     Nearest,
     Parts,
@@ -25,9 +36,11 @@ from castleguard.kernels.views import (
     person_buckets,
 )
 
+TAKEN = -1  # in place of a bucket: the row has a sub-cluster
+
 
 @kernel
-def distances(domain: Domain, lines: Floats, seed: int, count: int, far: Floats) -> None:
+def distances(domain: Domain, lines: Floats, seed: Int, count: Int, far: Floats) -> None:
     """The loss of the smallest box around the seed and each of the first `count` rows; lines are attribute-major."""
     columns = lines.shape[0]
     for row in range(count):
@@ -35,23 +48,27 @@ def distances(domain: Domain, lines: Floats, seed: int, count: int, far: Floats)
     for column in range(columns):
         line = lines[column]
         origin = line[seed]
-        if domain.layout[column, NUMERIC] == 1:
+        layout = domain.layout[column]
+        if layout[NUMERIC] == 1:
             width = domain.bounds[1, column] - domain.bounds[0, column]
             if width > 0.0:
                 for row in range(count):
                     away = line[row] - origin
                     far[row] += (away if away > 0.0 else -away) / width
+        elif layout[PAIR_LOSSES] >= 0:
+            # The table holds every pair both ways round, so one of its lines has all that is needed.
+            start = layout[PAIR_LOSSES] + np.int64(origin) * layout[LEAVES]
+            for row in range(count):
+                far[row] += domain.pool[start + np.int64(line[row])]
         else:
             for row in range(count):
-                low = min(line[row], origin)
-                high = max(line[row], origin)
-                far[row] += value_loss(domain, column, low, high)
+                far[row] += value_loss(domain, column, min(line[row], origin), max(line[row], origin))
     for row in range(count):
         far[row] = far[row] / columns
 
 
 @kernel
-def start_part(parts: Parts, number: int, point: Point) -> None:
+def start_part(parts: Parts, number: Int, point: Point) -> None:
     """A sub-cluster over one row."""
     for column in range(point.size):
         parts.lower[number, column] = point[column]
@@ -59,7 +76,7 @@ def start_part(parts: Parts, number: int, point: Point) -> None:
 
 
 @kernel
-def add_leftover(domain: Domain, parts: Parts, count: int, point: Point) -> int:
+def add_leftover(domain: Domain, parts: Parts, count: Int, point: Point) -> Int:
     """Push a row into the sub-cluster that it enlarges least; which one."""
     best = 0
     least = np.inf
@@ -74,7 +91,7 @@ def add_leftover(domain: Domain, parts: Parts, count: int, point: Point) -> int:
 
 
 @kernel
-def line_up(work: Work, buckets: int, count: int) -> None:
+def line_up(work: Work, buckets: Int, count: Int) -> None:
     """Lay the rows out attribute by attribute, bucket after bucket, in order of arrival within each."""
     line = line_of(work)
     number = numbers_of(work).person
@@ -87,48 +104,67 @@ def line_up(work: Work, buckets: int, count: int) -> None:
 
 
 @kernel
-def close_up(lines: Floats, line: Line, part: Ints, count: int) -> int:
-    """Forget the rows that have a sub-cluster, keeping the order of the others; how many are left."""
+def close_up(lines: Floats, line: Line, count: Int) -> Int:
+    """Forget the rows that have been taken, keeping the order of the others; how many are left."""
     left = 0
     for at in range(count):
-        if part[line.row[at]] < 0:
-            line.row[left] = line.row[at]
-            line.bucket[left] = line.bucket[at]
-            for column in range(lines.shape[0]):
-                lines[column, left] = lines[column, at]
-            left += 1
+        bucket = line.bucket[at]
+        if bucket == TAKEN:
+            continue
+        if left == 0 or line.bucket[left - 1] != bucket:
+            line.start[bucket] = left
+        line.row[left] = line.row[at]
+        line.bucket[left] = bucket
+        for column in range(lines.shape[0]):
+            lines[column, left] = lines[column, at]
+        left += 1
     return left
 
 
 @kernel
-def find_in_line(line: Line, bucket: int, number: int) -> int:
+def find_in_line(line: Line, bucket: Int, number: Int) -> Int:
     """Where the number-th row of a bucket stands."""
-    at = 0
-    while line.bucket[at] != bucket:
+    at = line.start[bucket]
+    while line.bucket[at] != bucket or number > 0:
+        if line.bucket[at] == bucket:
+            number -= 1
         at += 1
-    return at + number
+    return at
 
 
 @kernel
-def nearest_buckets(line: Line, nearest: Nearest, seed: int, count: int, wanted: int) -> int:
-    """Offer the nearest row of every bucket but the seed's; how many of the `wanted` there are."""
-    filled = 0
+def nearest_buckets(line: Line, nearest: Nearest, chosen: Int, count: Int, wanted: Int) -> Int:
+    """Offer the nearest row of every bucket but the chosen one; how many of the `wanted` there are."""
+    far = nearest.far
+    filled: Int = 0
     at = 0
     while at < count:
         bucket = line.bucket[at]
         best = at
         at += 1
-        while at < count and line.bucket[at] == bucket:
-            if nearest.far[at] < nearest.far[best]:
+        if bucket == TAKEN:
+            continue
+        while at < count and (line.bucket[at] == bucket or line.bucket[at] == TAKEN):
+            if line.bucket[at] == bucket and far[at] < far[best]:
                 best = at
             at += 1
-        if bucket != line.bucket[seed]:
+        if bucket != chosen and (filled < wanted or far[best] < far[nearest.heap[0]]):
             filled = offer(nearest, filled, wanted, best)
     return filled
 
 
 @kernel
-def split(domain: Domain, draws: Draws, work: Work, event: int, k: int, count: int) -> int:
+def take(line: Line, buckets: Buckets, part: Ints, at: Int, number: Int) -> Int:
+    """Move a row from the line to a sub-cluster; which row."""
+    row = line.row[at]
+    part[row] = number
+    buckets.size[line.bucket[at]] -= 1
+    line.bucket[at] = TAKEN
+    return row
+
+
+@kernel
+def split(domain: Domain, draws: Draws, work: Work, event: Int, k: Int, count: Int) -> Int:
     """Number the sub-cluster of every row of the cluster in hand; how many sub-clusters there are."""
     cluster = cluster_of(work)
     buckets = person_buckets(work)
@@ -139,25 +175,26 @@ def split(domain: Domain, draws: Draws, work: Work, event: int, k: int, count: i
     live = number_keys(work.table, cluster.person, count, number)
     chain_buckets(buckets, number, count, live)
     line_up(work, live, count)
+    length = count
     left = count
     found = 0
     while live >= k:
         bucket = buckets.live[pick(draws, SEED_BUCKET, event, live)]
         seed = find_in_line(line, bucket, pick(draws, ROW_IN_BUCKET, event, buckets.size[bucket]))
-        start_part(parts, found, cluster.point[line.row[seed]])
-        cluster.part[line.row[seed]] = found
-        buckets.size[bucket] -= 1
-        distances(domain, work.lines, seed, left, nearest.far)
-        for at in range(nearest_buckets(line, nearest, seed, left, k - 1)):
-            taken = nearest.heap[at]
-            cluster.part[line.row[taken]] = found
-            buckets.size[line.bucket[taken]] -= 1
-            stretch(parts.lower[found], parts.upper[found], cluster.point[line.row[taken]])
+        start_part(parts, found, cluster.point[take(line, buckets, cluster.part, seed, found)])
+        distances(domain, work.lines, seed, length, nearest.far)
+        filled = nearest_buckets(line, nearest, bucket, length, k - 1)
+        for at in range(filled):
+            row = take(line, buckets, cluster.part, nearest.heap[at], found)
+            stretch(parts.lower[found], parts.upper[found], cluster.point[row])
         parts.loss[found] = box_loss(domain, parts.lower[found], parts.upper[found])
         found += 1
+        left -= 1 + filled
         live = drop_empty(buckets, live)
-        left = close_up(work.lines, line, cluster.part, left)
-    for at in range(left):
-        row = line.row[at]
-        cluster.part[row] = add_leftover(domain, parts, found, cluster.point[row])
+        if 4 * left < 3 * length:
+            length = close_up(work.lines, line, length)
+    for at in range(length):
+        if line.bucket[at] != TAKEN:
+            row = line.row[at]
+            cluster.part[row] = add_leftover(domain, parts, found, cluster.point[row])
     return found

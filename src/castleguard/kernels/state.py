@@ -56,7 +56,7 @@ class Settings(NamedTuple):
     """The policy as numbers."""
 
     k: int
-    l: int  # noqa: E741  # the papers' own name
+    l: int  # the papers' own name
     delay: int
     reuse: bool
     by_interval: bool  # a reusable cluster contains what its range intervals contain, not its generalisation
@@ -87,7 +87,6 @@ class State(NamedTuple):
     person_table: Table  # rows per (cluster, person)
     value_table: Table  # rows per (cluster, sensitive column, value)
     kept_bounds: Floats  # (4, columns, entries) the reusable generalisations, CASTLE's Omega
-    kept_loss: Floats  # (entries,)
     kept_stamp: Ints  # (2, entries)
     words: NDArray[np.uint32]  # (PURPOSES, 16) the draws' blocks; row 0 is the key
     drawn: Ints  # (3, PURPOSES)

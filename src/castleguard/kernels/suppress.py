@@ -8,7 +8,7 @@ from then on the root stands open.
 import numpy as np
 
 from castleguard.kernels.clusters import remove_row
-from castleguard.kernels.compile import allocating_kernel, kernel
+from castleguard.kernels.compile import Bool, Int, allocating_kernel, kernel
 from castleguard.kernels.counts import Table
 from castleguard.kernels.grouping import number_keys
 from castleguard.kernels.matching import persons_stand_apart
@@ -31,14 +31,14 @@ from castleguard.kernels.views import Rows, box_of, cluster_of, clusters_of, num
 
 
 @kernel
-def is_pending(rows: Rows, position: int) -> bool:
+def is_pending(rows: Rows, position: Int) -> Bool:
     """Whether the row with this position has not left yet."""
     at = position % rows.position.size
     return rows.position[at] == position and rows.cluster[at] != GONE
 
 
 @kernel
-def list_pending(state: State, work: Work, first: int) -> int:
+def list_pending(state: State, work: Work, first: Int) -> Int:
     """Write the ring slots of all pending rows to the cluster in hand, `first` before the others; how many."""
     rows = rows_of(state)
     capacity = rows.position.size
@@ -54,7 +54,7 @@ def list_pending(state: State, work: Work, first: int) -> int:
 
 
 @allocating_kernel
-def fill_root(table: Table, rows: Rows, settings: Settings, slots: Ints, everything: bool, taken: Ints) -> int:
+def fill_root(table: Table, rows: Rows, settings: Settings, slots: Ints, everything: bool, taken: Ints) -> Int:
     """Take rows in order until they have k persons and l values; how many, 0 if all of them do not suffice.
 
     Only rows that add a person or a value still missing are taken, or `everything`.
@@ -87,7 +87,7 @@ def fill_root(table: Table, rows: Rows, settings: Settings, slots: Ints, everyth
         if not seen_person[person[at]]:
             seen_person[person[at]] = True
             persons += 1
-        enough = persons >= settings.k
+        enough: Bool = persons >= settings.k
         for column in range(columns):
             if not seen_value[column, value[column, at]]:
                 seen_value[column, value[column, at]] = True
@@ -101,7 +101,7 @@ def fill_root(table: Table, rows: Rows, settings: Settings, slots: Ints, everyth
 
 
 @kernel
-def root_is_out_of_reach(state: State, settings: Settings) -> bool:
+def root_is_out_of_reach(state: State, settings: Settings) -> Bool:
     """Whether the pending rows surely cannot fill the root: a cheap look before they are walked."""
     clusters = clusters_of(state)
     everywhere = clusters.born.size
@@ -113,7 +113,7 @@ def root_is_out_of_reach(state: State, settings: Settings) -> bool:
 
 
 @kernel
-def open_root(state: State, settings: Settings, work: Work, output: Output, first: int, event: int) -> bool:
+def open_root(state: State, settings: Settings, work: Work, output: Output, first: Int, event: Int) -> Bool:
     """Publish the first rows at the root: `first` and the rows that it takes along; False if there are too few."""
     if root_is_out_of_reach(state, settings):
         return False
@@ -134,7 +134,7 @@ def open_root(state: State, settings: Settings, work: Work, output: Output, firs
 
 
 @kernel
-def suppress(state: State, settings: Settings, work: Work, output: Output, at: int, event: int) -> None:
+def suppress(state: State, settings: Settings, work: Work, output: Output, at: Int, event: Int) -> None:
     """Let one row go without a cluster."""
     position = rows_of(state).position[at]
     if settings.suppression == GENERALISE or (settings.suppression != DROP and state.counters[ROOT_OPEN] == 1):

@@ -57,7 +57,6 @@ class Reusables(NamedTuple):
     upper: Floats
     box_lower: Floats  # (columns, entries) what is published
     box_upper: Floats
-    loss: Floats  # (entries,)
     used: Ints  # (entries,) the use counter at its last use
     born: Ints  # (entries,) arrivals at its admission
 
@@ -113,7 +112,7 @@ class Line(NamedTuple):
 
     row: Ints  # the member
     bucket: Ints
-    start: Ints  # per bucket: where it began at first
+    start: Ints  # per bucket: no row of it stands before here
 
 
 class Numbers(NamedTuple):
@@ -122,7 +121,7 @@ class Numbers(NamedTuple):
     person: Ints  # per member
     value: Ints  # per member
     chosen: Ints  # per person: the row that stands for it
-    count: Ints  # per value or part: a tally
+    tally: Ints  # per value or part
     share: Ints  # per bucket: what it gives to the next sub-cluster
 
 
@@ -161,7 +160,7 @@ def reusables_of(state: State) -> Reusables:
     """The reusable generalisations."""
     bounds = state.kept_bounds
     stamp = state.kept_stamp
-    return Reusables(bounds[0], bounds[1], bounds[2], bounds[3], state.kept_loss, stamp[0], stamp[1])
+    return Reusables(bounds[0], bounds[1], bounds[2], bounds[3], stamp[0], stamp[1])
 
 
 @kernel

@@ -1,0 +1,1 @@
+"""The guarantees themselves, independent of any stream: criteria, matching, the statement."""

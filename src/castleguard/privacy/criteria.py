@@ -16,7 +16,7 @@ class Criteria:
 
     k: int
     """Distinct persons per group."""
-    l: int = 1  # noqa: E741  # the papers' own name
+    l: int = 1  # the papers' own name
     """Distinct values of every sensitive column per group; 1 asks for nothing."""
     l_per: CountedPer = "row"
     """"row": the values of all rows count. "person": l different persons must each stand for a value of their own."""

@@ -1,0 +1,1 @@
+"""What leaves: the gate that re-checks every group, the order, the encoder, and the books."""

@@ -6,8 +6,8 @@ its claim that a box was published before. A group that is not proven is refused
 * A new group must have k persons and l values of every sensitive column by itself.
 * A reused box must be one that passed here before: it is known by its bounds, in a table as bounded as the engine's.
 * The root is a group like any other: its first release must pass, later rows join it.
-* A box must lie in the public domain, its numbers on the public grid, its categories must be one node's leaves, and every
-  row must lie in its own box.
+* A box must lie in the public domain, its numbers on the public grid, its categories must be one node's leaves, and
+  every row must lie in its own box.
 """
 
 from collections import OrderedDict
@@ -105,7 +105,7 @@ class Gate:
 
     def _boxes_are_public(self, decisions: Decisions) -> Flags:
         """Whether each box says nothing beyond the schema: inside the domain, on the grid, or one node's leaves."""
-        sound = np.all(decisions.lower <= decisions.upper, axis=1)
+        sound: Flags = np.all(decisions.lower <= decisions.upper, axis=1)
         whole = np.all((decisions.lower == self._root[0]) & (decisions.upper == self._root[1]), axis=1)
         sound &= whole | (decisions.kind != ROOT)
         for column, role in enumerate(self._schema.quasi_identifiers):
@@ -133,7 +133,8 @@ def _distinct(
 def _are_in(values: NDArray[np.float64], allowed: NDArray[np.float64]) -> Flags:
     """Whether each value is one of the sorted allowed ones."""
     at = np.searchsorted(allowed, values)
-    return allowed[np.minimum(at, allowed.size - 1)] == values
+    found: Flags = allowed[np.minimum(at, allowed.size - 1)] == values
+    return found
 
 
 def _root_interval(role: QuasiIdentifier) -> tuple[float, float]:

@@ -22,7 +22,7 @@ class Pending:
         self._first = 0  # position of the first row held
         self._start = 0  # where it stands in the arrays
         self._stop = 0
-        self._rows = _room(CodedRows, 0, columns, sensitive)
+        self._rows = _room(0, columns, sensitive)
         self._payload: list[pa.Table] = []
         self._starts: list[int] = []  # position of the first row of each payload chunk
 
@@ -47,7 +47,8 @@ class Pending:
     def coded(self, positions: NDArray[np.int64]) -> CodedRows:
         """The decoded rows at these positions, in this order."""
         at = positions - self._first + self._start
-        return CodedRows(*(array[at] for array in self._rows))
+        rows = self._rows
+        return CodedRows(rows.quasi[at], rows.person[at], rows.sensitive[at], rows.to_root[at])
 
     def payload(self, positions: NDArray[np.int64], schema: pa.Schema) -> pa.Table:
         """The payload of these positions, in this order, with these types."""
@@ -94,15 +95,15 @@ class Pending:
         """Move what is held to the front, into larger arrays if it would not fit twice: moving stays rare."""
         held = self._stop - self._start
         size = max(self._rows.person.size, 2 * (held + count))
-        fresh = _room(CodedRows, size, self._rows.quasi.shape[1], self._rows.sensitive.shape[1])
+        fresh = _room(size, self._rows.quasi.shape[1], self._rows.sensitive.shape[1])
         for old, new in zip(self._rows, fresh, strict=True):
             new[:held] = old[self._start : self._stop]
         self._rows = fresh
         self._start, self._stop = 0, held
 
 
-def _room(kind: type[CodedRows], size: int, columns: int, sensitive: int) -> CodedRows:
-    return kind(
+def _room(size: int, columns: int, sensitive: int) -> CodedRows:
+    return CodedRows(
         quasi=np.empty((size, columns)),
         person=np.empty(size, dtype=np.uint64),
         sensitive=np.empty((size, sensitive), dtype=np.int64),

@@ -58,7 +58,7 @@ class Decisions(NamedTuple):
 
     position: NDArray[np.int64]
     """(rows,) the arrival number of each row that leaves."""
-    group: NDArray[np.int32]
+    group: NDArray[np.int64]
     """(rows,) its group, an index into the arrays below."""
     lower: NDArray[np.float64]
     """(groups, columns) the published box: numbers, or the first leaf of the published node."""
@@ -66,7 +66,7 @@ class Decisions(NamedTuple):
     """(groups, columns) the same for the upper bound, or the last leaf."""
     loss: NDArray[np.float64]
     """(groups,) information loss of the box."""
-    kind: NDArray[np.int8]
+    kind: NDArray[np.int64]
     """(groups,) NEW, REUSED or ROOT."""
     kept: NDArray[np.bool_]
     """(groups,) the engine may use the box again later."""

@@ -164,7 +164,7 @@ def _bin(found: Distinct, role: Sensitive) -> NDArray[np.int64]:
 
 
 def _check_countable(role: Sensitive, values: pa.Array) -> None:
-    """Refuse fractions as values to be counted: 10.00 and 10.01 are two values that say the same (privacy.md, C18)."""
+    """Refuse fractions as values to be counted: 10.00 and 10.01 say the same (docs/concepts/castle.md, C18)."""
     fractional = pa.types.is_floating(values.type) or (pa.types.is_decimal(values.type) and values.type.scale > 0)
     if not fractional:
         return

@@ -1,8 +1,8 @@
 """The public grid of a numeric column: from bounds and a step to the edges that published bounds snap to.
 
-A tight range would publish somebody's own value (privacy.md, C23), so bounds are rounded outward to a grid that
-depends on the schema alone. Dates are coded as days, timestamps as microseconds since 1970 (UTC). The arithmetic is
-exact: with a step of 0.1 the third edge is 0.3, not 0.30000000000000004.
+A tight range would publish somebody's own value (docs/concepts/castle.md, C23), so bounds are rounded outward to a
+grid that depends on the schema alone. Dates are coded as days, timestamps as microseconds since 1970 (UTC). The
+arithmetic is exact: with a step of 0.1 the third edge is 0.3, not 0.30000000000000004.
 """
 
 import datetime as dt

@@ -1,0 +1,1 @@
+"""What the operator sees while a stream runs; never a row's value."""

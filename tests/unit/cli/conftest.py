@@ -42,8 +42,8 @@ def run(capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """visits.csv with 3000 rows, one of them malformed, and schema.yaml."""
-    table = pa.concat_tables(visits(3000, seed=3, flaws=0.01))
+    """visits.csv with 800 rows and a malformed line, and schema.yaml."""
+    table = pa.concat_tables(visits(800, seed=3, flaws=0.05))
     pyarrow.csv.write_csv(table, tmp_path / "visits.csv")
     with open(tmp_path / "visits.csv", "a", encoding="utf-8") as file:
         file.write("one,bad,line\n")
@@ -56,7 +56,7 @@ def anonymise(run: Run, folder: Path) -> Run:
     """Run `castleguard anonymise` on the small stream, with more arguments or other ones."""
 
     def anonymise(*more: str | Path, input: str = "visits.csv", output: str = "out.csv") -> Outcome:
-        options = ["--schema", folder / "schema.yaml", "--k", "5", "--l", "2", "--delay", "200", *more]
+        options = ["--schema", folder / "schema.yaml", "--k", "5", "--l", "2", "--delay", "100", *more]
         return run("anonymise", folder / input, "-o", folder / output, *options)
 
     return anonymise

@@ -4,16 +4,18 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from castleguard.connectors.files import open_source
+from castleguard.connectors.files import open_sink, open_source
 from castleguard.evaluate.structure import verify
 from castleguard.testing.streams import visits_schema
-from tests.unit.cli.conftest import Run
+from tests.unit.cli.conftest import Outcome, Run
 
 COLUMNS = [
     *("age_min", "age_max", "arrived_min", "arrived_max", "distance_km_min", "distance_km_max"),
@@ -21,12 +23,9 @@ COLUMNS = [
 ]
 
 
-def published(path: Path) -> pa.Table:
-    source = open_source(path, COLUMNS)
-    try:
+def read(path: Path, columns: list[str]) -> pa.Table:
+    with closing(open_source(path, columns)) as source:
         return pa.Table.from_batches(list(source))
-    finally:
-        source.close()
 
 
 def left_in(folder: Path) -> set[str]:
@@ -39,18 +38,16 @@ def test_the_promise_is_kept_in_every_format(anonymise: Run, folder: Path, endin
     lines = (folder / "visits.csv").read_text(encoding="utf-8").splitlines()[:-1]
     (folder / "good.csv").write_text("\n".join(lines), encoding="utf-8")
     original = pyarrow.csv.read_csv(folder / "good.csv")
-    found = verify(published(folder / f"out{ending}"), original, visits_schema(), k=5, l=2, link="record")
+    found = verify(read(folder / f"out{ending}", COLUMNS), original, visits_schema(), k=5, l=2, link="record")
     assert found.ok, found.sentence
-    assert found.rows > 2500
+    assert found.rows > 700
 
 
 def test_every_format_can_be_read(anonymise: Run, folder: Path) -> None:
     """The same rows as CSV, JSON lines, Parquet and Arrow give the same output."""
     outputs = set()
     columns = list(visits_schema().columns)
-    table = pa.Table.from_batches(list(open_source_closed(folder / "visits.csv", columns)))
-    from castleguard.connectors.files import open_sink
-
+    table = read(folder / "visits.csv", columns)
     for ending in (".csv", ".jsonl", ".parquet", ".arrow"):
         sink = open_sink(folder / f"in{ending}")
         sink.write(table)
@@ -60,25 +57,18 @@ def test_every_format_can_be_read(anonymise: Run, folder: Path) -> None:
     assert len(outputs) == 1
 
 
-def open_source_closed(path: Path, columns: list[str]) -> list[pa.RecordBatch]:
-    source = open_source(path, columns)
-    try:
-        return list(source)
-    finally:
-        source.close()
-
-
 def test_the_summary_accounts_for_every_row_and_states_the_promise(anonymise: Run) -> None:
     shown = anonymise()
-    lines = {line[:18].strip(): line[18:].split() for line in shown.out.splitlines() if line[:18].strip()}
-    count = {name: int(words[0].replace(",", "")) for name, words in lines.items() if words and words[0][0].isdigit()}
-    assert count["rows in"] == 3001
+    table, _, statement = shown.out.partition("\n\n")
+    words = {line[:18].strip(): line[18:].split() for line in table.splitlines()}
+    count = {name: int(words[name][0].replace(",", "")) for name in ("rows in", "published", "suppressed", "rejected")}
+    assert count["rows in"] == 801
     assert count["rows in"] == count["published"] + count["suppressed"] + count["rejected"]
     assert "malformed line 1" in shown.out
     assert "age: null" in shown.out
     assert "district: unknown" in shown.out
-    assert {"groups", "information loss", "oldest wait"} <= set(lines)
-    assert "5" in shown.out.splitlines()[-1] or "5" in shown.out.split("\n\n")[-1]
+    assert {"groups", "information loss", "oldest wait"} <= set(words)
+    assert "at least 5 " in " ".join(statement.split())
 
 
 def test_nothing_is_shown_on_the_way_if_nobody_watches(anonymise: Run) -> None:
@@ -106,12 +96,11 @@ def test_every_option_of_the_policy_is_taken(anonymise: Run) -> None:
     assert anonymise(*options.split()).code == 0
 
 
-def fails(shown: object, folder: Path, *words: str) -> None:
+def fails(shown: Outcome, folder: Path, *words: str) -> None:
     """One line, exit code 1, nothing left behind."""
-    code, out, err = shown  # type: ignore[misc]
-    assert code == 1
-    assert out == ""
-    lines = err.splitlines()
+    assert shown.code == 1
+    assert shown.out == ""
+    lines = shown.err.splitlines()
     assert len(lines) == 1
     assert lines[0].startswith("castleguard: ")
     for word in words:
@@ -195,16 +184,19 @@ def test_an_unexpected_message_is_not_shown_because_it_may_quote_a_row(
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_is_one_line_and_leaves_no_file(folder: Path, number: signal.Signals) -> None:
     os.mkfifo(folder / "slow.csv")
+    # Open for both directions, so that neither end waits for the other; less than a pipe holds is written.
+    pipe = os.open(folder / "slow.csv", os.O_RDWR)
+    os.write(pipe, (folder / "visits.csv").read_bytes()[:30_000])
     command = [sys.executable, "-m", "castleguard", "anonymise", "slow.csv", "-o", "out.csv", "--schema", "schema.yaml"]
-    process = subprocess.Popen([*command, "--k", "5", "--delay", "200"], cwd=folder, stderr=subprocess.PIPE, text=True)
-    with process, open(folder / "slow.csv", "wb", buffering=0) as writer:
-        content = (folder / "visits.csv").read_bytes()
-        # More than a block, so that rows are on their way; then silence.
-        writer.write(content[: content.index(b"\n") + 1])
-        for _ in range(8):
-            writer.write(content[content.index(b"\n") + 1 :])
+    with subprocess.Popen(
+        [*command, "--k", "5", "--delay", "200"], cwd=folder, stderr=subprocess.PIPE, text=True
+    ) as process:
+        deadline = time.monotonic() + 300
+        while not list(folder.glob(".out.csv.*.part")) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
         process.send_signal(number)
         _, err = process.communicate(timeout=300)
+    os.close(pipe)
     assert process.returncode == 128 + number
     assert err.splitlines()[-1].startswith("castleguard: interrupted")
     assert "Traceback" not in err

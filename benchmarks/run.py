@@ -1,0 +1,248 @@
+"""Everything that is measured, in one run: engine, end to end, long streams, scaling, start-up.
+
+Rates are medians of five runs in process CPU time on one core, because a shared machine is noisy; ratios compare two
+things measured in the same run. `--quick` does one run of each on fewer rows, to see that the benchmark works.
+"""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv
+from rich.console import Console
+from rich.table import Table
+
+import castleguard as cg
+from benchmarks import adult
+from castleguard.connectors.files import open_sink, open_source
+from castleguard.engine.castle import CastleEngine
+from castleguard.pipeline import run as run_pipeline
+from castleguard.schema.coded import CodedRows
+from castleguard.schema.decode import Decoder
+
+BATCH = 16_384
+PAPER_SETTINGS = ((10, 1_000), (10, 10_000), (100, 1_000), (100, 10_000))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured number."""
+
+    group: str
+    name: str
+    value: float
+    unit: str
+    target: float | None = None
+
+
+class Bench:
+    """Collects figures; knows how often to repeat and how many rows to take."""
+
+    def __init__(self, *, quick: bool) -> None:
+        self.repeats = 1 if quick else 5
+        self.rows = 30_162 if quick else 301_620
+        self.long = 100_000 if quick else 1_000_000
+        self.figures: list[Figure] = []
+
+    def add(self, group: str, name: str, value: float, unit: str, target: float | None = None) -> None:
+        """Keep a figure and say it."""
+        self.figures.append(Figure(group, name, value, unit, target))
+        print(f"  {group}: {name}: {value:,.4g} {unit}", file=sys.stderr)
+
+    def rate(self, rows: int, work: Callable[[], object]) -> float:
+        """Rows per second of process CPU time, the median of the repeats."""
+        times = []
+        for _ in range(self.repeats):
+            start = time.process_time()
+            work()
+            times.append(time.process_time() - start)
+        return rows / statistics.median(times)
+
+
+def coded(table: pa.Table, schema: cg.Schema) -> CodedRows:
+    """Rows as the engine takes them."""
+    return Decoder(schema, key=np.arange(2, dtype=np.uint64)).decode(table).rows
+
+
+def run_engine(schema: cg.Schema, policy: cg.Castle, rows: CodedRows) -> float:
+    """The engine alone, before the gate, to the end of the rows; the information loss of what it decides to publish."""
+    engine = CastleEngine(schema, policy, key=np.arange(8, dtype=np.uint32))
+    total, count = 0.0, 0
+    parts = [CodedRows(*(array[at : at + BATCH] for array in rows)) for at in range(0, rows.person.size, BATCH)]
+    for part in [*parts, None]:
+        decisions = engine.flush() if part is None else engine.push(part, 0.0)
+        total += float(np.sum(decisions.loss[decisions.group]))
+        count += decisions.position.size
+    return total / count
+
+
+def bench_engine(bench: Bench) -> None:
+    """The four settings of the papers' data with 6 quasi-identifiers, and all 10."""
+    once = adult.load()
+    many = adult.load(bench.rows)
+    for categories in (False, True):
+        schema = adult.schema(once, categories=categories)
+        rows, name = coded(many, schema), f"{len(schema.quasi_identifiers)} quasi-identifiers"
+        for k, delay in PAPER_SETTINGS:
+            paper = cg.Castle(k=k, delay=delay, mode="paper")
+            strict = cg.Castle(k=k, delay=delay)
+            loss = run_engine(schema, paper, coded(once, schema))
+            bench.add("information loss, paper mode, 30,162 rows", f"{name}, k={k}, delay={delay}", loss, "")
+            loss = run_engine(schema, strict, coded(once, schema))
+            bench.add("information loss, strict mode, 30,162 rows", f"{name}, k={k}, delay={delay}", loss, "")
+            target = None
+            if delay == 10_000:
+                target = 250_000.0 if categories else {10: 300_000.0, 100: 500_000.0}[k]
+            for policy in (strict, paper):
+                rate = bench.rate(bench.rows, lambda p=policy: run_engine(schema, p, rows))  # type: ignore[misc]
+                label = f"{name}, k={k}, delay={delay}, {policy.mode}"
+                bench.add("engine", label, rate, "rows/s", target if policy.strict else None)
+
+
+def bench_scaling(bench: Bench) -> None:
+    """What a row costs against the number of clusters, attributes and the delay."""
+    table = adult.load(bench.rows)
+    full = adult.schema(table)
+    rows = coded(table, full)
+    for clusters in (10, 25, 50, 100, 200):
+        policy = cg.Castle(k=100, delay=10_000, max_clusters=clusters)
+        rate = bench.rate(bench.rows, lambda p=policy: run_engine(full, p, rows))  # type: ignore[misc]
+        bench.add("cost per row", f"{clusters} clusters", 1e9 / rate, "ns")
+    for columns in (1, 2, 4, 6):
+        schema = cg.Schema(person="pid", quasi_identifiers=full.quasi_identifiers[:columns])
+        part = rows._replace(quasi=np.ascontiguousarray(rows.quasi[:, :columns]))
+        policy = cg.Castle(k=100, delay=10_000)
+        rate = bench.rate(bench.rows, lambda s=schema, r=part, p=policy: run_engine(s, p, r))  # type: ignore[misc]
+        bench.add("cost per row", f"{columns} attributes", 1e9 / rate, "ns")
+    for delay in (300, 1_000, 3_000, 10_000, 30_000):
+        policy = cg.Castle(k=100, delay=delay)
+        rate = bench.rate(bench.rows, lambda p=policy: run_engine(full, p, rows))  # type: ignore[misc]
+        bench.add("cost per row", f"delay {delay}", 1e9 / rate, "ns")
+
+
+def bench_csv(bench: Bench, folder: Path) -> None:
+    """CSV to CSV with everything included, beside pyarrow merely copying the same file."""
+    table = adult.load(bench.rows).select(["pid", *adult.NUMERIC])
+    schema = adult.schema(table)
+    source, target = folder / "in.csv", folder / "out.csv"
+    csv.write_csv(table, source)
+
+    def copy() -> None:
+        with csv.open_csv(source, read_options=csv.ReadOptions(use_threads=False)) as reader:
+            with csv.CSVWriter(folder / "copy.csv", reader.schema) as writer:
+                for batch in reader:
+                    writer.write_batch(batch)
+
+    def anonymise() -> None:
+        stream = cg.Anonymiser(schema, cg.Castle(k=100, delay=10_000))
+        run_pipeline(open_source(source, schema.columns), stream, open_sink(target))
+        target.unlink()
+
+    anonymise()
+    copying = bench.rate(bench.rows, copy)
+    whole = bench.rate(bench.rows, anonymise)
+    bench.add("CSV to CSV", "pyarrow copies", copying, "rows/s")
+    bench.add("CSV to CSV", "castleguard, k=100, delay=10000", whole, "rows/s")
+    bench.add("CSV to CSV", "castleguard against the copy", whole / copying, "", 1 / 3)
+
+
+def bench_long(bench: Bench) -> None:
+    """Whether rate and memory stay flat: the whole stream, rows in, rows out."""
+    table = adult.load(BATCH * 4)
+    schema = adult.schema(table)
+    stream = cg.Anonymiser(schema, cg.Castle(k=100, delay=10_000))
+    stream.push(table)
+    batch, done = table.slice(0, BATCH), 0
+    marks = (bench.long, 10 * bench.long)
+    mark_rows, mark_time = 0, time.process_time()
+    for mark in marks:
+        while done < mark:
+            stream.push(batch.set_column(batch.num_columns - 1, "pid", pa.array(np.arange(done, done + BATCH))))
+            done += BATCH
+        now = time.process_time()
+        bench.add("long stream", f"rate up to {mark:,} rows", (done - mark_rows) / (now - mark_time), "rows/s")
+        bench.add("long stream", f"resident memory after {mark:,} rows", resident_mb(), "MB")
+        mark_rows, mark_time = done, now
+
+
+def resident_mb() -> float:
+    """Memory of this process now; the peak so far where the system does not tell."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmRSS"))
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def bench_start(bench: Bench, folder: Path) -> None:
+    """The command line on a small file: the very first start, which compiles, and the next ones."""
+    (folder / "small.csv").write_text("pid,age\n" + "".join(f"{n},{20 + n % 50}\n" for n in range(200)))
+    (folder / "schema.yaml").write_text("person: pid\nquasi_identifiers:\n  - {name: age, lower: 0, upper: 100}\n")
+    command = [sys.executable, "-m", "castleguard", "anonymise", "small.csv", "-o", "small-out.csv"]
+    command += ["--schema", "schema.yaml", "--k", "5", "--delay", "50", "--overwrite"]
+    environment = {**os.environ, "CASTLEGUARD_CACHE": str(folder / "cache")}
+    times = []
+    for _ in range(1 + bench.repeats):
+        start = time.perf_counter()
+        subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
+        times.append(time.perf_counter() - start)
+    bench.add("start", "first start, compiling", times[0], "s")
+    bench.add("start", "second start", statistics.median(times[1:]), "s", 2.0)
+
+
+def show(figures: list[Figure]) -> None:
+    """The table; a target that is missed is marked."""
+    table = Table("what", "", "measured", "target")
+    group = ""
+    for figure in figures:
+        value = f"{figure.value:,.0f}" if figure.value >= 100 else f"{figure.value:.4g}"
+        target = "" if figure.target is None else f"{figure.target:,.4g}"
+        if figure.target is not None:
+            reached = figure.value <= figure.target if figure.unit == "s" else figure.value >= figure.target
+            target += "" if reached else "  MISSED"
+        table.add_row(figure.group if figure.group != group else "", figure.name, f"{value} {figure.unit}", target)
+        group = figure.group
+    Console(width=140).print(table)
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--output", type=Path, default=Path("out/bench.json"))
+    options = parser.parse_args()
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    bench = Bench(quick=options.quick)
+    if adult.data_folder() is None:
+        print("CASTLEGUARD_DATA is not set: synthetic rows instead of Adult", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as folder:
+        bench_start(bench, Path(folder))
+        bench_engine(bench)
+        bench_csv(bench, Path(folder))
+        bench_scaling(bench)
+        bench_long(bench)
+    show(bench.figures)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    context = {"python": platform.python_version(), "machine": platform.machine(), "castleguard": cg.__version__}
+    context["data"] = "synthetic" if adult.data_folder() is None else "adult"
+    options.output.write_text(json.dumps({**context, "figures": [asdict(figure) for figure in bench.figures]}, indent=1))
+    print(f"written to {options.output}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

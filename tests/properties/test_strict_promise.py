@@ -1,0 +1,163 @@
+"""The promise of strict mode, watched from outside: rows go in one by one, and after each the whole output is judged.
+
+Only public names are used. The judge knows what every raw value means because it drew it (tables.py), and shares no
+code with decoder, engine or gate.
+"""
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+import castleguard as cg
+from tests.properties.streams import examples
+from tests.properties.tables import Books, Stream, streams
+
+
+def push(anonymiser: cg.Anonymiser, stream: Stream, row: int) -> pa.Table:
+    """One row, at its time."""
+    now = stream.times[row] if stream.policy.max_wait is not None else None
+    return anonymiser.push(stream.table.slice(row, 1), now=now)
+
+
+@examples(4)
+@given(streams())
+def test_every_group_is_covered_at_every_moment(stream: Stream) -> None:
+    """k persons, l values, the row in its box, the box public, nothing twice: after every single arrival.
+
+    In input order the members of a group trickle out, so there the promise is for the end.
+    """
+    anonymiser, books = stream.start(), Books(stream)
+    trickles = stream.policy.order == "input"
+    for row in range(len(stream.rows)):
+        books.enter(push(anonymiser, stream, row))
+        assert trickles or not books.uncovered()
+    books.enter(anonymiser.flush())
+    assert not books.uncovered()
+    assert anonymiser.report().gate_refused == 0
+
+
+@examples(2)
+@given(streams(mode="paper"))
+def test_the_gate_keeps_the_promise_in_paper_mode_too(stream: Stream) -> None:
+    """The engine then decides as the paper prints, and may lose the promise: the gate does not let it out."""
+    anonymiser, books = stream.start(), Books(stream)
+    trickles = stream.policy.order == "input"
+    for row in range(len(stream.rows)):
+        books.enter(push(anonymiser, stream, row))
+        assert trickles or not books.uncovered()
+    books.enter(anonymiser.flush())
+    assert not books.uncovered()
+
+
+@examples(2)
+@given(streams(timed=False))
+def test_no_row_leaves_after_more_than_delay_arrivals(stream: Stream) -> None:
+    anonymiser, books = stream.start(), Books(stream)
+    position: dict[int, int] = {}
+    waits = [0]
+    for row in range(len(stream.rows)):
+        if stream.rows[row].fate != "reject":
+            position[row] = len(position)
+        waits += [len(position) - 1 - position[out] for out in books.enter(push(anonymiser, stream, row))]
+        report = anonymiser.report()
+        assert report.pending <= stream.policy.delay
+        assert max(waits) <= report.oldest_wait <= stream.policy.delay
+    assert max(waits) <= stream.policy.delay
+
+
+@examples(2)
+@given(streams(timed=True), st.binary(max_size=20))
+def test_no_row_waits_longer_than_max_wait_when_the_clock_ticks(stream: Stream, ticks: bytes) -> None:
+    """After a push or tick at `now`, whatever arrived `max_wait` earlier is out, published or suppressed."""
+    anonymiser, books = stream.start(), Books(stream)
+    limit = stream.policy.max_wait
+    assert limit is not None
+    waiting: dict[int, float] = {}
+    schedule = [(time, row) for row, time in enumerate(stream.times)]
+    schedule += [(float(byte % 64), -1) for byte in ticks]
+    for now, row in sorted(schedule):
+        overdue = {out for out, arrived in waiting.items() if arrived + limit <= now}
+        if row >= 0 and stream.rows[row].fate != "reject":
+            waiting[row] = now
+        out = push(anonymiser, stream, row) if row >= 0 else anonymiser.tick(now)
+        for left in books.enter(out):
+            assert left in waiting, "published after its time"
+            del waiting[left]
+        for late in overdue - books.published:  # can only have been suppressed: it must not turn up any more
+            del waiting[late]
+        assert anonymiser.report().pending <= len(waiting)
+
+
+@examples(1)
+@given(streams())
+def test_a_new_box_is_no_wider_than_its_rows(stream: Stream) -> None:
+    """A bound that belongs to a row which left on its own way would publish that row's place: clusters shrink.
+
+    Without a clock one arrival is one release, so the rows that first come out under a box are the ones it was made of.
+    """
+    if stream.policy.max_wait is not None or stream.policy.order == "input" or stream.numbers != "bounds":
+        return
+    anonymiser, books = stream.start(), Books(stream)
+    root = tuple(
+        bound
+        for role in stream.schema.quasi_identifiers
+        for bound in (role.domain if isinstance(role, cg.Numeric) and role.domain else ("root",))
+    )
+    for row in range(len(stream.rows)):
+        known = set(books.groups)
+        books.enter(push(anonymiser, stream, row))
+        for box in set(books.groups) - known:
+            members = [stream.rows[member] for member in books.groups[box].rows]
+            if any(member.fate == "root" for member in members) or anonymiser.report().at_root:
+                continue
+            assert len(box) == len(root)
+            at = 0
+            for column, role in enumerate(stream.schema.quasi_identifiers):
+                if isinstance(role, cg.Categorical):
+                    leaves = [role.hierarchy.leaves.index(str(member.quasi[column])) for member in members]
+                    node = role.hierarchy.node(min(leaves), max(leaves))
+                    assert box[at] == role.hierarchy.labels[node]
+                    at += 1
+                    continue
+                values = [float(member.quasi[column]) for member in members]
+                if role.kind == "number":
+                    assert box[at] == max(edge for edge in role.edges if edge <= min(values))
+                    assert box[at + 1] == min(edge for edge in role.edges if edge >= max(values))
+                at += 2
+
+
+@examples(1)
+@given(streams())
+def test_the_books_balance_at_every_moment(stream: Stream) -> None:
+    """Rows in = published + suppressed + rejected + pending; after the flush nothing is pending."""
+    anonymiser, books = stream.start(), Books(stream)
+    refused = 0
+    for row in range(len(stream.rows)):
+        books.enter(push(anonymiser, stream, row))
+        refused += stream.rows[row].fate == "reject"
+        report = anonymiser.report()  # refuses books that do not balance
+        assert report.rows_in == row + 1
+        assert report.published == len(books.published)
+        assert sum(report.rejected.values()) == refused
+    books.enter(anonymiser.flush())
+    report = anonymiser.report()
+    assert report.pending == 0
+    assert report.published == len(books.published)
+    assert report.published + report.suppressed + refused == len(stream.rows)
+    assert report.open_clusters == 0
+
+
+@examples(1)
+@given(streams(), streams())
+def test_a_stream_goes_on_after_a_flush(stream: Stream, other: Stream) -> None:
+    """A flush is not the end of the promise: groups and the root stay what they were."""
+    anonymiser, books = stream.start(), Books(stream)
+    cut = len(other.rows) % (len(stream.rows) + 1)
+    for row in range(len(stream.rows)):
+        books.enter(push(anonymiser, stream, row))
+        if row == cut:
+            books.enter(anonymiser.flush())
+            assert anonymiser.report().pending == 0
+            assert not books.uncovered()
+    books.enter(anonymiser.flush())
+    assert not books.uncovered()

@@ -1,0 +1,50 @@
+"""The statement says what holds, and what does not."""
+
+import castleguard as cg
+
+SCHEMA = cg.Schema(
+    person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=9)], sensitive=["job"], public=["note"]
+)
+
+
+def sentence(policy: cg.Castle, schema: cg.Schema = SCHEMA, seed: int | None = None) -> str:
+    guarantee = cg.Anonymiser(schema, policy, seed=seed).guarantee()
+    assert str(guarantee) == guarantee.sentence
+    assert (guarantee.k, guarantee.l, guarantee.delay) == (policy.k, policy.l, policy.delay)
+    return guarantee.sentence
+
+
+def test_k_l_and_delay_are_promised() -> None:
+    text = sentence(cg.Castle(k=7, l=3, delay=40, max_wait=30))
+    assert "at least 7 distinct persons and at least 3 distinct values of job" in text
+    assert "at every moment from its first publication" in text
+    assert "no later than 40 arrivals after its own, and no later than 30 s" in text
+
+
+def test_without_l_no_values_are_promised() -> None:
+    assert "values" not in sentence(cg.Castle(k=7, delay=40))
+
+
+def test_input_order_promises_less() -> None:
+    text = sentence(cg.Castle(k=7, delay=40, order="input"))
+    assert "at every moment" not in text
+    assert "once the last row of each of its releases is out" in text
+
+
+def test_rows_that_are_taken_for_persons_are_called_rows() -> None:
+    schema = cg.Schema(person=None, quasi_identifiers=SCHEMA.quasi_identifiers)
+    assert "at least 7 rows, each taken for a person of its own" in sentence(cg.Castle(k=7, delay=40), schema)
+
+
+def test_what_is_outside_the_promise_is_named() -> None:
+    text = sentence(cg.Castle(k=7, delay=40))
+    assert "Not promised: differential privacy" in text
+    assert "outside the promise: note" in text
+    assert "knows when a row arrived" in text
+    assert "knows when a row arrived" not in sentence(cg.Castle(k=7, delay=40, reuse="off"))
+
+
+def test_a_seed_and_paper_mode_are_told() -> None:
+    assert "SEEDED" in sentence(cg.Castle(k=7, delay=40), seed=1)
+    assert "SEEDED" not in sentence(cg.Castle(k=7, delay=40))
+    assert "Paper mode" in sentence(cg.Castle(k=7, delay=40, mode="paper"))
