@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +81,7 @@ def run_engine(schema: cg.Schema, policy: cg.Castle, rows: CodedRows) -> float:
     """The engine alone, before the gate, to the end of the rows; the information loss of what it decides to publish."""
     engine = CastleEngine(schema, policy, key=np.arange(8, dtype=np.uint32))
     total, count = 0.0, 0
-    parts = [CodedRows(*(array[at : at + BATCH] for array in rows)) for at in range(0, rows.person.size, BATCH)]
+    parts = [rows.take(slice(at, at + BATCH)) for at in range(0, rows.person.size, BATCH)]
     for part in [*parts, None]:
         decisions = engine.flush() if part is None else engine.push(part, 0.0)
         total += float(np.sum(decisions.loss[decisions.group]))
@@ -106,7 +107,7 @@ def bench_engine(bench: Bench) -> None:
             if delay == 10_000:
                 target = 250_000.0 if categories else {10: 300_000.0, 100: 500_000.0}[k]
             for policy in (strict, paper):
-                rate = bench.rate(bench.rows, lambda p=policy: run_engine(schema, p, rows))  # type: ignore[misc]
+                rate = bench.rate(bench.rows, partial(run_engine, schema, policy, rows))
                 label = f"{name}, k={k}, delay={delay}, {policy.mode}"
                 bench.add("engine", label, rate, "rows/s", target if policy.strict else None)
 
@@ -118,17 +119,17 @@ def bench_scaling(bench: Bench) -> None:
     rows = coded(table, full)
     for clusters in (10, 25, 50, 100, 200):
         policy = cg.Castle(k=100, delay=10_000, max_clusters=clusters)
-        rate = bench.rate(bench.rows, lambda p=policy: run_engine(full, p, rows))  # type: ignore[misc]
+        rate = bench.rate(bench.rows, partial(run_engine, full, policy, rows))
         bench.add("cost per row", f"{clusters} clusters", 1e9 / rate, "ns")
     for columns in (1, 2, 4, 6):
         schema = cg.Schema(person="pid", quasi_identifiers=full.quasi_identifiers[:columns])
         part = rows._replace(quasi=np.ascontiguousarray(rows.quasi[:, :columns]))
         policy = cg.Castle(k=100, delay=10_000)
-        rate = bench.rate(bench.rows, lambda s=schema, r=part, p=policy: run_engine(s, p, r))  # type: ignore[misc]
+        rate = bench.rate(bench.rows, partial(run_engine, schema, policy, part))
         bench.add("cost per row", f"{columns} attributes", 1e9 / rate, "ns")
     for delay in (300, 1_000, 3_000, 10_000, 30_000):
         policy = cg.Castle(k=100, delay=delay)
-        rate = bench.rate(bench.rows, lambda p=policy: run_engine(full, p, rows))  # type: ignore[misc]
+        rate = bench.rate(bench.rows, partial(run_engine, full, policy, rows))
         bench.add("cost per row", f"delay {delay}", 1e9 / rate, "ns")
 
 
@@ -140,10 +141,12 @@ def bench_csv(bench: Bench, folder: Path) -> None:
     csv.write_csv(table, source)
 
     def copy() -> None:
-        with csv.open_csv(source, read_options=csv.ReadOptions(use_threads=False)) as reader:
-            with csv.CSVWriter(folder / "copy.csv", reader.schema) as writer:
-                for batch in reader:
-                    writer.write_batch(batch)
+        with (
+            csv.open_csv(source, read_options=csv.ReadOptions(use_threads=False)) as reader,
+            csv.CSVWriter(folder / "copy.csv", reader.schema) as writer,
+        ):
+            for batch in reader:
+                writer.write_batch(batch)
 
     def anonymise() -> None:
         stream = cg.Anonymiser(schema, cg.Castle(k=100, delay=10_000))
@@ -240,7 +243,9 @@ def main() -> None:
     options.output.parent.mkdir(parents=True, exist_ok=True)
     context = {"python": platform.python_version(), "machine": platform.machine(), "castleguard": cg.__version__}
     context["data"] = "synthetic" if adult.data_folder() is None else "adult"
-    options.output.write_text(json.dumps({**context, "figures": [asdict(figure) for figure in bench.figures]}, indent=1))
+    options.output.write_text(
+        json.dumps({**context, "figures": [asdict(figure) for figure in bench.figures]}, indent=1)
+    )
     print(f"written to {options.output}", file=sys.stderr)
 
 

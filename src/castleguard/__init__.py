@@ -7,13 +7,17 @@
 {'age_min': 20, 'age_max': 25}
 """
 
-from castleguard.engine.policy import Castle
-from castleguard.errors import CastleguardError
-from castleguard.privacy.guarantee import Guarantee
-from castleguard.release.report import Report
-from castleguard.schema.hierarchy import Hierarchy
-from castleguard.schema.roles import Categorical, Numeric, Schema, Sensitive
-from castleguard.stream import Anonymiser, anonymise
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from castleguard.engine.policy import Castle
+    from castleguard.errors import CastleguardError
+    from castleguard.privacy.guarantee import Guarantee
+    from castleguard.release.report import Report
+    from castleguard.schema.hierarchy import Hierarchy
+    from castleguard.schema.roles import Categorical, Numeric, Schema, Sensitive
+    from castleguard.stream import Anonymiser, anonymise
 
 __version__ = "0.1.0"
 
@@ -31,3 +35,30 @@ __all__ = [
     "__version__",
     "anonymise",
 ]
+
+_HOMES = {
+    "Anonymiser": "stream",
+    "Castle": "engine.policy",
+    "CastleguardError": "errors",
+    "Categorical": "schema.roles",
+    "Guarantee": "privacy.guarantee",
+    "Hierarchy": "schema.hierarchy",
+    "Numeric": "schema.roles",
+    "Report": "release.report",
+    "Schema": "schema.roles",
+    "Sensitive": "schema.roles",
+    "anonymise": "stream",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used: `castleguard --help` needs neither Arrow nor the compiler."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'castleguard' has no attribute {name!r}")
+    value = getattr(import_module(f"castleguard.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -61,6 +61,7 @@ class Anonymiser:
         self._loss = 0.0
         self._now = -math.inf
         self._grids_checked = False
+        self._sample = np.empty((0, columns))
 
     def push(self, batch: object, now: float | None = None) -> pa.Table:
         """Take in rows that arrive `now` (seconds; needed with `max_wait`), and return what is published by that.
@@ -71,10 +72,11 @@ class Anonymiser:
         self._advance(now)
         if not is_warm():
             LOG.warning("compiling the kernels for this machine, once: about a minute")
-        table = to_table(batch, self._schema.columns)
-        out = [self._push_slice(table.slice(at, _SLICE)) for at in range(0, max(table.num_rows, 1), _SLICE)]
+        rows = self._take_in(to_table(batch, self._schema.columns))
+        slices = range(0, max(rows.person.size, 1), _SLICE)
+        out = [self._publish(self._engine.push(rows.take(slice(at, at + _SLICE)), self._now)) for at in slices]
         mark_warm()
-        return self._join(out)
+        return out[0] if len(out) == 1 else pa.concat_tables(out)
 
     def tick(self, now: float) -> pa.Table:
         """Let time pass: publish what has waited `max_wait` seconds. `now` never goes back."""
@@ -115,7 +117,11 @@ class Anonymiser:
         first, rows, payload = self._pending.snapshot(self._payload_schema)
         held = nothing_leaving(len(self._schema.quasi_identifiers)) if self._order is None else self._order.held
         groups = {"engine": self._engine.snapshot(), "gate": self._gate.snapshot()}
-        groups |= {"rows": rows._asdict(), "held": held._asdict(), "stream": {"hash_key": self._hash_key}}
+        groups |= {
+            "rows": rows._asdict(),
+            "held": held._asdict(),
+            "stream": {"hash_key": self._hash_key, "sample": self._sample},
+        }
         return pack(
             Record(
                 facts={
@@ -174,6 +180,7 @@ class Anonymiser:
         self._loss = facts["loss"]
         self._now = -math.inf if facts["now"] is None else facts["now"]
         self._grids_checked = facts["grids_checked"]
+        self._sample = groups["stream"]["sample"]
 
     def _advance(self, now: float | None) -> None:
         """Move the clock forward."""
@@ -187,14 +194,17 @@ class Anonymiser:
             raise UsageError(f"now must not go back: it was {self._now}, got {now}")
         self._now = float(now)
 
-    def _push_slice(self, table: pa.Table) -> pa.Table:
+    def _take_in(self, table: pa.Table) -> CodedRows:
+        """Decode a batch and enter it into the books. Whatever can fail fails before anything is changed."""
         decoded = self._decoder.decode(table)
+        payload = self._typed(decoded.payload)
+        self._payload_schema = payload.schema
         self._counts["rows_in"] += table.num_rows
         for reason, count in decoded.rejected.counts.items():
             self._rejected[reason] = self._rejected.get(reason, 0) + count
         self._check_grids(decoded.rows)
-        self._pending.append(decoded.rows, self._typed(decoded.payload))
-        return self._publish(self._engine.push(decoded.rows, self._now))
+        self._pending.append(decoded.rows, payload)
+        return decoded.rows
 
     def _publish(self, decisions: Decisions) -> pa.Table:
         """Gate, order and encode what the engine has decided."""
@@ -235,9 +245,8 @@ class Anonymiser:
         for mine, theirs in zip(self._payload_schema, payload.schema, strict=True):
             kind = theirs.type.value_type if pa.types.is_dictionary(theirs.type) else theirs.type
             fields.append(pa.field(mine.name, kind if pa.types.is_null(mine.type) else mine.type))
-        self._payload_schema = pa.schema(fields)
         try:
-            return payload.cast(self._payload_schema)
+            return payload.cast(pa.schema(fields))
         except pa.ArrowException:
             changed = [f.name for f in fields if payload.schema.field(f.name).type != f.type]
             # Arrow's message quotes the value: it is not handed on.
@@ -247,27 +256,24 @@ class Anonymiser:
 
     def _check_grids(self, rows: CodedRows) -> None:
         """Warn once where the public grid is as fine as the data: a published bound is then somebody's value."""
-        if self._grids_checked or not self._policy.strict or rows.person.size < _SAMPLE:
+        if self._grids_checked or not self._policy.strict:
+            return
+        self._sample = np.concatenate([self._sample, rows.quasi[~rows.to_root][:_SAMPLE]])[:_SAMPLE]
+        if len(self._sample) < _SAMPLE:
             return
         self._grids_checked = True
         fine = [
             role.name
             for column, role in enumerate(self._schema.quasi_identifiers)
-            if isinstance(role, Numeric) and role.hides_nothing(rows.quasi[: 10 * _SAMPLE, column])
+            if isinstance(role, Numeric) and role.hides_nothing(self._sample[:, column])
         ]
+        self._sample = self._sample[:0]
         if fine:
             LOG.warning(
                 "%s: step is no coarser than the data, so a published bound may be somebody's value; "
                 "give a larger step to hide it",
                 ", ".join(fine),
             )
-
-    def _join(self, tables: list[pa.Table]) -> pa.Table:
-        """One table of several; a column that was all null at first takes its later type."""
-        if len(tables) == 1:
-            return tables[0]
-        schema = pa.schema([*self._encoder.fields, *self._payload_schema])
-        return pa.concat_tables([table.cast(schema) for table in tables])
 
 
 _COUNTS = ("rows_in", "published", "suppressed", "at_root", "reused", "gate_refused", "groups", "longest_wait")

@@ -16,6 +16,10 @@ from hypothesis import strategies as st
 import castleguard as cg
 
 Problem = Literal["null", "invalid", "outside", "unknown"]
+ANSWERS: tuple[Literal["reject", "root"], ...] = ("reject", "root")
+OUTSIDE_ANSWERS: tuple[Literal["clamp", "reject", "root"], ...] = ("clamp", "reject", "root")
+WHOLE_DOMAINS = ((0, 20, 4), (0, 1, 1), (-7, 9, 5), (3, 3, None))
+DOMAINS = ((0.0, 1.0, 0.1), (-2.5, 2.5, 0.7))
 Box = tuple[object, ...]  # published quasi-identifiers of one row
 
 MAX_ROWS = 90
@@ -77,8 +81,8 @@ class Stream:
 @st.composite
 def column_pools(draw: st.DrawFn, name: str) -> ColumnPool:
     """A number, a date or a category; typed or as text; with any answers to bad values."""
-    null = draw(st.sampled_from(("reject", "root")))
-    outside = draw(st.sampled_from(("clamp", "reject", "root")))
+    null = draw(st.sampled_from(ANSWERS))
+    outside = draw(st.sampled_from(OUTSIDE_ANSWERS))
     odd = draw(st.booleans())
     as_text = draw(st.booleans())
     what = draw(st.sampled_from(("int", "int", "float", "date", "category")))
@@ -90,15 +94,15 @@ def column_pools(draw: st.DrawFn, name: str) -> ColumnPool:
         return ColumnPool(cg.Categorical(name, hierarchy=tree, null=null, unknown=null), pa.string(), tuple(values))
     lower: Any
     upper: Any
+    step: Any
     if what == "date":
-        lower, upper, step, kind = _START, _START + dt.timedelta(days=60), draw(st.sampled_from((None, 7, 45))), pa.date32()
+        lower, upper, kind = _START, _START + dt.timedelta(days=60), pa.date32()
+        step = draw(st.sampled_from((None, 7, 45)))
         values = [Meaning(_START + dt.timedelta(days=day), _days(_START) + day) for day in range(0, 61, 4)]
         beyond = [Meaning(_START - dt.timedelta(days=9), _days(_START)), Meaning(dt.date(2031, 5, 5), _days(upper))]
     else:
         whole = what == "int"
-        lower, upper, step = draw(
-            st.sampled_from([(0, 20, 4), (0, 1, 1), (-7, 9, 5), (3, 3, None)] if whole else [(0.0, 1.0, 0.1), (-2.5, 2.5, 0.7)])
-        )
+        lower, upper, step = draw(st.sampled_from(WHOLE_DOMAINS) if whole else st.sampled_from(DOMAINS))
         kind = pa.int64() if whole else pa.float64()
         inside = range(lower, upper + 1) if whole else [lower + (upper - lower) * part / 12 for part in range(13)]
         values = [Meaning(value, float(value)) for value in inside]
@@ -194,7 +198,9 @@ def tables(draw: st.DrawFn, schema: cg.Schema, pools: Sequence[ColumnPool]) -> t
         meanings = [pool.values[byte % len(pool.values)] for pool, byte in zip(pools, data[at + 1 :], strict=False)]
         codes = [byte % values for byte, values in zip(data[at + 1 + len(pools) :], spread, strict=False)]
         secrets = [None if code == 3 else 7 * code for code in codes]  # missing is a value of its own
-        counted = tuple(-1 if secret is None else secret // 10 if number else secret for number, secret in enumerate(secrets))
+        counted = tuple(  # the second column has bins of ten
+            -1 if secret is None else secret // 10 if number else secret for number, secret in enumerate(secrets)
+        )
         quasi = tuple(meaning.says for meaning in meanings)
         owner: object = len(rows) if schema.person is None else person
         rows.append(Row(owner, quasi, counted, _fate(pools, meanings)))

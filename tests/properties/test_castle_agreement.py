@@ -194,7 +194,9 @@ def attributes_of(schema: Schema, policy: Policy) -> list[measure.Attribute]:
             attributes.append(measure.Numeric(lower, upper, role.edges.tolist() if policy.strict else None))
         else:
             tree = role.hierarchy
-            attributes.append(measure.Categorical(measure.Tree.from_arrays(tree.parents, tree.first_leaf, tree.last_leaf)))
+            attributes.append(
+                measure.Categorical(measure.Tree.from_arrays(tree.parents, tree.first_leaf, tree.last_leaf))
+            )
     return attributes
 
 

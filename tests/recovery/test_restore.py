@@ -48,9 +48,8 @@ def put_aside(schema: cg.Schema = SCHEMA, policy: cg.Castle = POLICY) -> bytes:
 
 
 def replaced(**changes: object) -> cg.Schema:
-    fields = {"person": SCHEMA.person, "quasi_identifiers": SCHEMA.quasi_identifiers}
-    fields |= {"sensitive": SCHEMA.sensitive, "public": SCHEMA.public}
-    return cg.Schema(**{**fields, **changes})  # type: ignore[arg-type]
+    fields = {name: getattr(SCHEMA, name) for name in ("person", "quasi_identifiers", "sensitive", "public")}
+    return cg.Schema(**{**fields, **changes})
 
 
 def other_schemas() -> Iterator[object]:
@@ -183,7 +182,9 @@ def test_rows_decided_but_held_for_input_order_survive_a_restart() -> None:
 
 
 def test_an_open_root_stays_open_and_a_closed_one_closed() -> None:
-    schema = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=9, null="root")], public=["row"])
+    schema = cg.Schema(
+        person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=9, null="root")], public=["row"]
+    )
     policy = cg.Castle(k=3, delay=4)
     stream = cg.Anonymiser(schema, policy)
     for row in range(2):

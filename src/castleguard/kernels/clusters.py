@@ -1,6 +1,7 @@
 """Rows entering and leaving open clusters, with bounds, person and value counts kept exact.
 
-Bounds shrink when a row leaves: a bound that belonged to a row which is no longer there would publish that row's value.
+Bounds shrink when a row leaves: a cluster is the box of the rows that are in it, and a bound left behind by another row
+would steer later rows by a value that is gone.
 """
 
 import numpy as np

@@ -52,7 +52,15 @@ def _find_folder() -> Path | None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except (OSError, RuntimeError):
         return None
-    return folder if os.access(folder, os.W_OK) else None
+    return folder if _is_private(folder) else None
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether this user can write the folder and nobody else can; where a system has no owners, the first must do."""
+    if not os.access(folder, os.W_OK):
+        return False
+    facts = folder.stat()
+    return not hasattr(os, "getuid") or (facts.st_uid == os.getuid() and facts.st_mode & 0o022 == 0)
 
 
 _CONFIG: Any = numba.config  # its settings are made at run time, so no stub knows them

@@ -47,8 +47,7 @@ class Pending:
     def coded(self, positions: NDArray[np.int64]) -> CodedRows:
         """The decoded rows at these positions, in this order."""
         at = positions - self._first + self._start
-        rows = self._rows
-        return CodedRows(rows.quasi[at], rows.person[at], rows.sensitive[at], rows.to_root[at])
+        return self._rows.take(at)
 
     def payload(self, positions: NDArray[np.int64], schema: pa.Schema) -> pa.Table:
         """The payload of these positions, in this order, with these types."""

@@ -30,7 +30,7 @@ class Report:
     information_loss: float | None = None
     """Mean over the published rows, 0 = published as they were, 1 = nothing said; None before the first row."""
     oldest_wait: int = 0
-    """The most arrivals that a row has waited, or is waiting."""
+    """The most arrivals that a row has waited to be decided, or is waiting."""
     open_clusters: int = 0
     threshold: float = 0.0
     """The information loss up to which a cluster takes in a row, CASTLE's tau."""

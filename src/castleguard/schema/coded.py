@@ -28,6 +28,14 @@ class CodedRows(NamedTuple):
     to_root: NDArray[np.bool_]
     """(rows,) the row may only be published at the root; its quasi values mean nothing (they are 0)."""
 
+    def take(self, rows: slice | NDArray[np.int64]) -> "CodedRows":
+        """Some of the rows."""
+        return CodedRows(self.quasi[rows], self.person[rows], self.sensitive[rows], self.to_root[rows])
+
+    def __repr__(self) -> str:
+        """How many rows, never what is in them."""
+        return f"CodedRows({self.person.size} rows)"
+
 
 @dataclass(frozen=True, eq=False)
 class Rejects:
@@ -51,6 +59,10 @@ class Decoded(NamedTuple):
     payload: pa.Table
     """The accepted rows' sensitive, then public columns: raw values, original types."""
     rejected: Rejects
+
+    def __repr__(self) -> str:
+        """How many rows, never what is in them."""
+        return f"Decoded({self.rows.person.size} rows, {self.rejected.index.size} rejected)"
 
 
 class Decisions(NamedTuple):

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from castleguard.errors import SchemaError
@@ -59,7 +60,7 @@ class Decoder:
         payload = table.select([*(role.name for role in self._schema.sensitive), *self._schema.public])
         accepted = np.flatnonzero(verdict.column < 0)
         if len(accepted) < table.num_rows:
-            rows = CodedRows(quasi[accepted], rows.person[accepted], rows.sensitive[accepted], rows.to_root[accepted])
+            rows = rows.take(accepted)
             # A table without columns still has a length, but take would lose it.
             payload = payload.take(pa.array(accepted)) if payload.num_columns else payload.slice(0, len(accepted))
         if self._schema.person is None:
@@ -165,15 +166,34 @@ def _bin(found: Distinct, role: Sensitive) -> NDArray[np.int64]:
 
 def _check_countable(role: Sensitive, values: pa.Array) -> None:
     """Refuse fractions as values to be counted: 10.00 and 10.01 say the same (docs/concepts/castle.md, C18)."""
-    fractional = pa.types.is_floating(values.type) or (pa.types.is_decimal(values.type) and values.type.scale > 0)
-    if not fractional:
+    if not _holds_fractions(values):
         return
+    if _is_text(values):
+        raise SchemaError(_uncountable(role, "numbers with fractions"))
     numbers = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
     missing = null_mask(values) | np.isnan(numbers)
     if missing.any() and np.all((numbers == np.rint(numbers)) | missing):
         return  # integers with gaps: many readers deliver them as floats
-    raise SchemaError(
-        f"column {role.name!r} holds {values.type} values, and distinct fractions say nothing about diversity: "
+    raise SchemaError(_uncountable(role, f"{values.type} values"))
+
+
+def _holds_fractions(values: pa.Array) -> bool:
+    """Whether the values may be fractions: by their type, or, as text, because all are numbers and some not whole."""
+    if not _is_text(values):
+        decimal = pa.types.is_decimal(values.type)
+        return bool(values.type.scale > 0 if decimal else pa.types.is_floating(values.type))
+    present = values.drop_null()
+    numbers = pc.all(pc.match_substring_regex(present, r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"))
+    return bool(numbers.as_py()) and bool(pc.any(pc.match_substring_regex(present, r"\.\d*[1-9]")).as_py())
+
+
+def _is_text(values: pa.Array) -> bool:
+    return bool(pa.types.is_string(values.type) or pa.types.is_large_string(values.type))
+
+
+def _uncountable(role: Sensitive, what: str) -> str:
+    return (
+        f"column {role.name!r} holds {what}, and distinct fractions say nothing about diversity: "
         f"give bins, as in Sensitive({role.name!r}, bins=[...]), or round the column to integers"
     )
 

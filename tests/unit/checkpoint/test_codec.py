@@ -21,7 +21,6 @@ RECORD = Record(
         "none": np.empty((0, 4), dtype=np.int64),
         "flags": np.array([True, False]),
         "endless": np.array([-np.inf, np.nan, -0.0]),
-        "one": np.array(7, dtype=np.uint64),
     },
     blobs={"payload": b"\0\xff", "empty": b""},
 )

@@ -12,10 +12,15 @@ from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 
 NOTHING = pa.table({})
+DAY = Numeric("day", lower=dt.date(2020, 1, 1), upper=dt.date(2021, 1, 1))
 
 
 def encode(
-    role: QuasiIdentifier, boxes: list[tuple[float, float]], groups: list[int], numbers: Numbers = "bounds", exact: bool = False
+    role: QuasiIdentifier,
+    boxes: list[tuple[float, float]],
+    groups: list[int],
+    numbers: Numbers = "bounds",
+    exact: bool = False,
 ) -> pa.Table:
     encoder = Encoder(Schema(person=None, quasi_identifiers=[role]), numbers=numbers, exact=exact)
     lower, upper = np.array(boxes, dtype=np.float64).reshape(-1, 2).T.reshape(2, -1, 1)
@@ -41,8 +46,7 @@ def test_exact_bounds_are_never_integers() -> None:
 
 
 def test_dates_and_timestamps_come_back_as_such() -> None:
-    day = Numeric("day", lower=dt.date(2020, 1, 1), upper=dt.date(2021, 1, 1))
-    out = encode(day, [(18262, 18293)], [0])
+    out = encode(DAY, [(18262, 18293)], [0])
     assert out.to_pydict() == {"day_min": [dt.date(2020, 1, 1)], "day_max": [dt.date(2020, 2, 1)]}
     at = dt.datetime(2020, 1, 1, 12, tzinfo=dt.UTC)
     aware = Numeric("at", lower=at, upper=at + dt.timedelta(days=1))
@@ -55,13 +59,13 @@ def test_dates_and_timestamps_come_back_as_such() -> None:
 def test_intervals_are_texts_with_both_ends() -> None:
     out = encode(Numeric("age", lower=0, upper=100, step=5), [(20, 35)], [0, 0], numbers="interval")
     assert out.to_pydict() == {"age": ["[20, 35]", "[20, 35]"]}
-    out = encode(Numeric("day", lower=dt.date(2020, 1, 1), upper=dt.date(2021, 1, 1)), [(18262, 18293)], [0], "interval")
+    out = encode(DAY, [(18262, 18293)], [0], "interval")
     assert out.to_pydict() == {"day": ["[2020-01-01, 2020-02-01]"]}
 
 
 def test_midpoints_lie_in_the_middle() -> None:
     assert encode(Numeric("age", lower=0, upper=100), [(20, 35)], [0], "midpoint").to_pydict() == {"age": [27.5]}
-    out = encode(Numeric("day", lower=dt.date(2020, 1, 1), upper=dt.date(2021, 1, 1)), [(18262, 18293)], [0], "midpoint")
+    out = encode(DAY, [(18262, 18293)], [0], "midpoint")
     assert out.to_pydict() == {"day": [dt.date(2020, 1, 16)]}
 
 

@@ -72,7 +72,8 @@ def decide(
 
 
 def passes(checked: Gate, decisions: Decisions, coded: CodedRows) -> list[bool]:
-    taken = CodedRows(*(array[decisions.position] for array in coded))
+    at = decisions.position
+    taken = CodedRows(coded.quasi[at], coded.person[at], coded.sensitive[at], coded.to_root[at])
     flags: NDArray[np.bool_] = checked.check(decisions, taken)
     return [bool(flag) for flag in flags]
 
@@ -195,7 +196,8 @@ def test_one_row_outside_its_box_condemns_its_group_alone() -> None:
 
 
 def test_bounds_belong_to_the_box() -> None:
-    assert passes(gate(), decide([[0, 1, 2]]), rows([(20.0, 2.0), (40.0, 4.0), (30.0, 3.0)], persons=(1, 2, 3))) == [True]
+    corners = [(20.0, 2.0), (40.0, 4.0), (20.0, 4.0)]
+    assert passes(gate(), decide([[0, 1, 2]]), rows(corners, persons=(1, 2, 3))) == [True]
 
 
 def test_paper_mode_needs_no_grid_but_keeps_the_domain() -> None:
@@ -277,6 +279,6 @@ def test_a_long_chain_of_persons_and_values_does_not_break_the_count_per_person(
     count = 3000
     persons = [0] + [number + side for number in range(count) for side in (0, 1)]
     values = [count] + [number for number in range(count) for _ in (0, 1)]
-    order = list(range(1, len(persons))) + [0]
+    order = [*range(1, len(persons)), 0]
     coded = rows([(30.0, 3.0)] * len(persons), persons=persons, jobs=values, cities=values)
     assert passes(gate(l=3, l_per="person"), decide([order]), coded) == [True]

@@ -11,7 +11,8 @@ def leaving(positions: list[int], groups: list[int]) -> Leaving:
     """Rows in groups; the box of a group is its number, so that it can be recognised anywhere."""
     count = max(groups, default=-1) + 1
     box = np.arange(count, dtype=np.float64).reshape(count, 1)
-    return Leaving(np.array(positions, dtype=np.int64), np.array(groups, dtype=np.int64), box, box + 0.5, box[:, 0], np.zeros(count, dtype=np.int64))
+    position, group = np.array(positions, dtype=np.int64), np.array(groups, dtype=np.int64)
+    return Leaving(position, group, box, box + 0.5, box[:, 0], np.zeros(count, dtype=np.int64))
 
 
 def boxes(rows: Leaving) -> list[tuple[int, float]]:

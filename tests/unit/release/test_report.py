@@ -6,7 +6,8 @@ from castleguard.release.report import Report
 
 
 def test_balanced_books_are_shown() -> None:
-    report = Report(rows_in=10, published=4, suppressed=1, sampled_out=1, over_budget=1, rejected={"age: null": 2}, pending=1)
+    rejected = {"age: null": 2}
+    report = Report(rows_in=10, published=4, suppressed=1, sampled_out=1, over_budget=1, rejected=rejected, pending=1)
     assert report.rows_in == 10
     assert report.information_loss is None
 

@@ -1,0 +1,1 @@
+"""Tests on real data: figures within stated bounds."""

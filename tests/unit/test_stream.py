@@ -1,0 +1,293 @@
+"""The stream as its users meet it: every kind of input, calls out of order, and failures that must cost nothing."""
+
+import datetime as dt
+import logging
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import castleguard as cg
+from castleguard.errors import PolicyError, SchemaError, UsageError
+
+AGE = cg.Numeric("age", lower=0, upper=100, step=5)
+SCHEMA = cg.Schema(person="pid", quasi_identifiers=[AGE], sensitive=["job"], public=["row"])
+POLICY = cg.Castle(k=2, delay=5)
+SECRET = "S3CRET"
+
+
+def row(number: int, **changes: object) -> dict[str, object]:
+    return {"pid": number, "age": 50, "job": "x", "row": number, **changes}
+
+
+def started(**policy: Any) -> cg.Anonymiser:
+    return cg.Anonymiser(SCHEMA, cg.Castle(**{"k": 2, "delay": 5, **policy}), seed=1)
+
+
+# -- input -------------------------------------------------------------------------------------------------------------
+
+COLUMNS = {"pid": [1, 2, 3], "age": [50, 51, 52], "job": ["x", "y", "z"], "row": ["a", "b", "c"]}
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        pytest.param(pa.table(COLUMNS), id="table"),
+        pytest.param(pa.table(COLUMNS).to_batches()[0], id="record batch"),
+        pytest.param(pd.DataFrame(COLUMNS), id="pandas"),
+        pytest.param(pd.DataFrame(COLUMNS).astype({"job": "category", "row": "category"}), id="pandas categories"),
+        pytest.param(pl.DataFrame(COLUMNS), id="polars"),
+        pytest.param(pl.DataFrame(COLUMNS).with_columns(pl.col("row").cast(pl.Categorical)), id="polars categories"),
+        pytest.param(pa.table(COLUMNS).to_pylist(), id="list of dicts"),
+    ],
+)
+def test_every_kind_of_table_is_published_with_its_text_columns(batch: object) -> None:
+    out = cg.anonymise(batch, SCHEMA, POLICY, seed=1)
+    assert out.column_names == ["age_min", "age_max", "job", "row"]
+    assert sorted(out["row"].to_pylist()) == ["a", "b", "c"]
+
+
+TEXTS = [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.binary_view()]
+
+
+@pytest.mark.parametrize("kind", TEXTS, ids=str)
+def test_text_of_any_arrow_type_can_be_published(kind: pa.DataType) -> None:
+    """A type that cannot be gathered must not cost the rows: they are decided by then."""
+    texts = [b"a", b"b", b"c"] if "binary" in str(kind) else ["a", "b", "c"]
+    table = pa.table({**COLUMNS, "row": pa.array(texts, kind)})
+    out = cg.anonymise(table, SCHEMA, POLICY, seed=1)
+    assert out.num_rows == 3
+
+
+def test_undeclared_columns_and_the_person_are_dropped() -> None:
+    out = cg.anonymise([{**row(number), "address": SECRET} for number in range(3)], SCHEMA, POLICY)
+    assert out.column_names == ["age_min", "age_max", "job", "row"]
+
+
+def test_an_empty_stream_publishes_an_empty_table() -> None:
+    stream = started()
+    for out in (stream.push([]), stream.flush(), stream.tick(1.0), stream.flush()):
+        assert out.num_rows == 0
+        assert out.column_names == ["age_min", "age_max", "job", "row"]
+    assert stream.report().rows_in == 0
+    assert stream.report().information_loss is None
+
+
+def test_the_output_of_many_slices_is_one_table() -> None:
+    count = 70_000  # more than the stream takes at once
+    ages = [number % 100 for number in range(count)]
+    table = pa.table({"pid": range(count), "age": ages, "job": ["x"] * count, "row": range(count)})
+    out = cg.anonymise(table, SCHEMA, cg.Castle(k=2, delay=500), seed=1)
+    assert sorted(out["row"].to_pylist()) == list(range(count))
+
+
+# -- persons -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(pa.array([12]), pa.array(["12"]), id="int and text"),
+        pytest.param(pa.array([12]), pa.array([12.0]), id="int and float"),
+        pytest.param(pa.array([12], pa.int8()), pa.array([" 012 "]), id="byte and padded text"),
+        pytest.param(pa.array(["12"]).dictionary_encode(), pa.array([12], pa.uint64()), id="dictionary and unsigned"),
+        pytest.param(pa.array([None]), pa.array([""]), id="null and empty"),
+        pytest.param(pa.array([None], pa.int64()), pa.array([float("nan")]), id="null and NaN"),
+    ],
+)
+def test_a_person_is_one_person_whatever_type_a_batch_has(one: pa.Array, other: pa.Array) -> None:
+    stream = started()
+    for number, pid in enumerate((one, other)):
+        stream.push(pa.table({"pid": pid, "age": [50], "job": ["x"], "row": [number]}))
+    assert stream.flush().num_rows == 0
+    assert stream.report().suppressed == 2
+
+
+def test_persons_that_a_float_cannot_hold_are_not_counted_twice() -> None:
+    """Rounded, each of the four looks like somebody else: they may count as the one missing person, but not as more."""
+    for first, kind in ((2**53, pa.float64()), (2**24, pa.float32())):
+        persons = [first + 2 * number + (kind == pa.float32()) for number in range(4)]
+        stream = started(k=6, delay=20)
+        for pid in (pa.array(persons), pa.array([float(person) for person in persons], kind)):
+            stream.push(pa.table({"pid": pid, "age": [50] * 4, "job": ["x"] * 4, "row": range(4)}))
+        assert stream.flush().num_rows == 0, kind
+
+
+def test_a_person_with_many_rows_is_never_a_group() -> None:
+    stream = started(k=3, delay=10)
+    out = [stream.push([row(number, pid=number % 2, age=number % 100)]).num_rows for number in range(300)]
+    assert sum(out) + stream.flush().num_rows == 0
+    assert stream.report().suppressed == 300
+
+
+def test_missing_persons_are_one_person() -> None:
+    assert cg.anonymise([row(number, pid=None) for number in range(20)], SCHEMA, POLICY).num_rows == 0
+
+
+# -- failures cost nothing ---------------------------------------------------------------------------------------------
+
+
+def fails(stream: cg.Anonymiser, batch: object) -> str:
+    with pytest.raises(SchemaError) as caught:
+        stream.push(batch)
+    return str(caught.value)
+
+
+def test_a_batch_that_fails_leaves_the_books_as_they_were() -> None:
+    stream = started()
+    stream.push([row(0)])
+    before = stream.report()
+    assert SECRET not in fails(stream, [row(1, row=SECRET), row(2, age=None)])
+    assert stream.report() == before
+    stream.push([row(3)])
+    assert sorted(stream.flush()["row"].to_pylist()) == [0, 3]
+    assert stream.report().rows_in == 2
+
+
+def test_a_batch_that_fails_does_not_settle_the_types_of_its_columns() -> None:
+    schema = cg.Schema(person=None, quasi_identifiers=[AGE], public=["row", "note"])
+    stream = cg.Anonymiser(schema, POLICY, seed=1)
+    stream.push([{"age": 50, "row": 0}])
+    fails(stream, [{"age": 50, "row": SECRET, "note": 1}])
+    stream.push([{"age": 50, "row": 1, "note": "text"}])
+    assert sorted(stream.flush()["row"].to_pylist()) == [0, 1]
+
+
+def test_a_large_batch_that_fails_late_loses_no_row_that_it_had_published() -> None:
+    """Either nothing of the batch was taken in, or what was published is not lost: here, nothing."""
+    count = 70_000
+    stream = started(delay=500)
+    stream.push([row(0)])
+    table = pa.table({"pid": range(count), "age": [i % 100 for i in range(count)], "job": ["x"] * count})
+    numbers = [str(number) for number in range(1, count)]
+    assert SECRET not in fails(stream, table.append_column("row", pa.array([*numbers, SECRET])))
+    assert stream.report().rows_in == 1
+    assert stream.report().published == 0
+
+
+def test_persons_that_are_not_comparable_are_refused_before_anything_happens() -> None:
+    stream = started()
+    assert "cannot be compared" in fails(stream, pa.table({**COLUMNS, "pid": [[1], [2], [3]]}))
+    assert stream.report().rows_in == 0
+
+
+def test_a_missing_column_is_named() -> None:
+    assert "'job'" in fails(started(), pa.table({"pid": [1], "age": [1], "row": [1]}))
+    assert "did you mean 'Job'" in fails(started(), pa.table({"pid": [1], "age": [1], "row": [1], "Job": [1]}))
+
+
+# -- no value in a message ---------------------------------------------------------------------------------------------
+
+
+def test_a_date_with_a_time_of_day_stops_nothing_and_is_not_quoted() -> None:
+    """Arrow's own complaint about it quotes the value."""
+    day = cg.Numeric("day", lower=dt.date(2020, 1, 1), upper=dt.date(2021, 1, 1))
+    schema = cg.Schema(person=None, quasi_identifiers=[day])
+    stream = cg.Anonymiser(schema, POLICY)
+    stream.push(pa.table({"day": pa.array([1588636800001], pa.int64()).view(pa.date64())}))
+    assert stream.report().rows_in == 1
+
+
+ODD_BATCHES: dict[str, object] = {
+    "text in a number": [row(1, age=SECRET)],
+    "mixed persons": [row(1, pid=SECRET), row(2, pid=2)],
+    "mixed jobs": [row(1, job=SECRET), row(2, job=2.5)],
+    "late text": [row(1, row=SECRET)],
+    "nested": [row(1, pid=[SECRET])],
+    "struct": pa.table({**COLUMNS, "job": [{"a": SECRET}] * 3}),
+    "bytes": [row(1, age=SECRET.encode())],
+    "fractions": pa.table({**COLUMNS, "job": [0.25, 0.5, 123456.75]}),
+    "no dict": [SECRET],
+    "no table": {SECRET: 1},
+    "missing column": [{"pid": SECRET}],
+}
+
+
+@pytest.mark.parametrize("batch", ODD_BATCHES.values(), ids=ODD_BATCHES.keys())
+def test_no_value_of_a_row_is_in_a_message_or_a_log(batch: object, caplog: pytest.LogCaptureFixture) -> None:
+    stream = started(l=2)
+    stream.push([row(number, job=number) for number in range(3)])
+    told = ""
+    with caplog.at_level(logging.DEBUG):
+        try:
+            stream.push(batch)
+            stream.flush()
+            stream.snapshot()
+        except cg.CastleguardError as exc:
+            told = f"{exc!r} {exc.__cause__!r}"
+    for text in (told, caplog.text, repr(stream)):
+        assert SECRET not in text
+        assert "123456" not in text
+
+
+# -- calls out of order ------------------------------------------------------------------------------------------------
+
+
+def test_the_clock_is_needed_with_max_wait_and_never_goes_back() -> None:
+    stream = started(max_wait=3)
+    with pytest.raises(UsageError, match="max_wait"):
+        stream.push([row(0)])
+    stream.push([row(0)], now=5)
+    stream.push([row(1)])  # at the same time as before
+    with pytest.raises(UsageError, match="must not go back"):
+        stream.tick(4.9)
+    for now in (float("nan"), float("inf")):
+        with pytest.raises(UsageError, match="finite"):
+            stream.tick(now)
+    assert stream.report().pending == 2
+    assert stream.tick(8).num_rows == 2
+
+
+def test_a_burst_at_one_moment_leaves_at_one_moment() -> None:
+    stream = started(k=3, delay=100, max_wait=2)
+    for number in range(50):
+        assert stream.push([row(number, age=number * 2)], now=1.0).num_rows == 0
+    assert stream.tick(2.9).num_rows == 0
+    out = stream.tick(3.0).num_rows
+    report = stream.report()
+    assert (report.pending, report.published, report.suppressed) == (0, out, 50 - out)
+    assert out >= 40
+
+
+def test_l_without_a_sensitive_column_is_refused() -> None:
+    schema = cg.Schema(person=None, quasi_identifiers=[AGE])
+    with pytest.raises(PolicyError, match="sensitive"):
+        cg.Anonymiser(schema, cg.Castle(k=3, l=2, delay=5))
+
+
+def test_strict_mode_needs_domains() -> None:
+    schema = cg.Schema(person=None, quasi_identifiers=[cg.Numeric("age")])
+    with pytest.raises(SchemaError, match="lower and upper"):
+        cg.Anonymiser(schema, POLICY)
+
+
+@pytest.mark.parametrize("max_wait", [np.int64(3), np.float32(3.0)], ids=["int64", "float32"])
+def test_a_policy_of_numpy_numbers_can_be_put_aside(max_wait: float) -> None:
+    policy = cg.Castle(k=2, delay=5, max_wait=max_wait)
+    stream = cg.Anonymiser(SCHEMA, policy)
+    assert cg.Anonymiser.restore(SCHEMA, policy, stream.snapshot()).report().rows_in == 0
+
+
+# -- the gate in the stream --------------------------------------------------------------------------------------------
+
+
+def test_what_the_gate_refuses_is_suppressed_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The paper publishes an outlier alone at the root; the gate does not."""
+    stream = started(k=2, delay=5, mode="paper", max_clusters=5)
+    out = stream.push([row(number, age=number % 2 * 50 if number else 100) for number in range(12)])
+    out = pa.concat_tables([out, stream.flush()])
+    report = stream.report()
+    assert report.gate_refused == report.suppressed == 1
+    assert sorted(out["row"].to_pylist()) == list(range(1, 12))
+    assert "the gate refused 1 rows" in caplog.text
+
+
+def test_a_grid_that_hides_nothing_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    schema = cg.Schema(person=None, quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=1)])
+    stream = cg.Anonymiser(schema, POLICY)
+    for _ in range(3):
+        stream.push(pa.table({"age": [number % 100 for number in range(1000)]}))
+    assert caplog.text.count("age: step is no coarser than the data") == 1
