@@ -9,23 +9,10 @@ import pyarrow as pa
 
 import castleguard as cg
 
-COLUMNS = [
-    "age",
-    "workclass",
-    "fnlwgt",
-    "education",
-    "education-num",
-    "marital-status",
-    "occupation",
-    "relationship",
-    "race",
-    "sex",
-    "capital-gain",
-    "capital-loss",
-    "hours-per-week",
-    "native-country",
-    "income",
-]
+COLUMNS = (
+    ("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship")
+    + ("race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income")
+)  # fmt: skip
 NUMERIC = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
 CATEGORICAL = ("education", "marital-status", "occupation", "native-country")
 
