@@ -9,10 +9,12 @@ import pyarrow as pa
 
 import castleguard as cg
 
+# fmt: off
 COLUMNS = (
-    ("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship")
-    + ("race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income")
-)  # fmt: skip
+    "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship",
+    "race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income",
+)
+# fmt: on
 NUMERIC = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
 CATEGORICAL = ("education", "marital-status", "occupation", "native-country")
 

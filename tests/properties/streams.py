@@ -1,4 +1,4 @@
-"""Random schemas, policies and streams, small enough that everything happens: ties, merges, splits, evictions, the root.
+"""Random schemas, policies and streams, so small that everything happens: ties, merges, splits, evictions, the root.
 
 Values come from small pools, one byte per value: Hypothesis draws and shrinks a stream as one piece of binary data.
 """
@@ -20,8 +20,11 @@ from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 
 Key = NDArray[np.uint32]  # (8,)
+_Kind = tuple[float, float, float] | Hierarchy | None  # a domain with its step, a hierarchy, or an observed domain
+_Shape = list["_Shape"]  # a node's children; one without any is a leaf
 
 MAX_ROWS = 120
+_MODES: tuple[Mode, ...] = ("paper", "strict")
 _SENSITIVE = ((), ("s0",), ("s0", "s1"), ("s0", "s1"))
 _ROW = 8  # bytes: whether to the root, person, four quasi-identifiers, two sensitive values
 _HASH = 0x9E3779B97F4A7C15  # spreads small numbers over 64 bits, as hashes are
@@ -29,8 +32,10 @@ _HASH = 0x9E3779B97F4A7C15  # spreads small numbers over 64 bits, as hashes are
 
 def examples(times: int) -> settings:
     """`times` as many examples as the profile has, for tests that are quick; a quarter of that without the compiler."""
+    profile = settings.default
+    assert profile is not None
     return settings(
-        max_examples=settings.default.max_examples * (times if JIT else max(1, times // 4)),
+        max_examples=profile.max_examples * (times if JIT else max(1, times // 4)),
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
 
@@ -72,7 +77,7 @@ def streams(
 
     If `diverse`, l is at least 2 and clusters grow large enough to be split.
     """
-    chosen: Mode = mode or draw(st.sampled_from(("paper", "strict")))
+    chosen = draw(st.sampled_from(_MODES)) if mode is None else mode
     schema = draw(schemas(strict=chosen == "strict", diverse=diverse))
     policy = draw(policies(schema, mode=chosen, reading=reading, diverse=diverse))
     lopsided = policy.l_per == "person" and draw(st.booleans())
@@ -87,43 +92,41 @@ def streams(
 @st.composite
 def schemas(draw: st.DrawFn, *, strict: bool, diverse: bool = False) -> Schema:
     """One to four quasi-identifiers, none to two sensitive columns; observed domains unless `strict`."""
-    kinds = [domain_numbers(), categories()] if strict else [domain_numbers(), categories(), st.just(None)]
+    kinds: list[st.SearchStrategy[_Kind]] = [domain_numbers(), categories()]
+    if not strict:
+        kinds.append(st.none())
     chosen = draw(st.lists(st.one_of(kinds), min_size=1, max_size=4))
-    roles = [
-        Categorical(f"q{i}", hierarchy=kind)
-        if isinstance(kind, Hierarchy)
-        else Numeric(f"q{i}", lower=kind and kind[0], upper=kind and kind[1], step=kind and kind[2])
-        for i, kind in enumerate(chosen)
-    ]
+    roles = [_role(f"q{number}", kind) for number, kind in enumerate(chosen)]
     return Schema(person="p", quasi_identifiers=roles, sensitive=draw(st.sampled_from(_SENSITIVE[diverse:])))
+
+
+def _role(name: str, kind: _Kind) -> QuasiIdentifier:
+    if kind is None:
+        return Numeric(name)
+    if isinstance(kind, Hierarchy):
+        return Categorical(name, hierarchy=kind)
+    lower, upper, step = kind
+    return Numeric(name, lower=lower, upper=upper, step=step)
 
 
 def domain_numbers() -> st.SearchStrategy[tuple[float, float, float]]:
     """(lower, upper, step): few whole numbers to provoke ties, decimals, and numbers as large as timestamps."""
-    return st.sampled_from(
-        [
-            (0, 1, 1),
-            (0, 6, 1),
-            (0, 6, 4),
-            (-3, 9, 5),
-            (0, 20, 4),
-            (0.0, 1.0, 0.1),
-            (-2.5, 2.5, 0.7),
-            (10**12, 10**12 + 900, 60),
-        ]
-    )
+    whole = (0, 1, 1), (0, 6, 1), (0, 6, 4), (-3, 9, 5), (0, 20, 4), (10**12, 10**12 + 900, 60)
+    decimal = (0.0, 1.0, 0.1), (-2.5, 2.5, 0.7)
+    return st.sampled_from(whole + decimal)
 
 
 def categories() -> st.SearchStrategy[Hierarchy]:
     """Uneven trees of up to eight leaves, with chains of only children."""
-    shapes = st.recursive(st.just([]), lambda below: st.lists(below, min_size=1, max_size=3), max_leaves=8)
+    leaf: st.SearchStrategy[_Shape] = st.just([])
+    shapes = st.recursive(leaf, lambda below: st.lists(below, min_size=1, max_size=3), max_leaves=8)
     return shapes.map(lambda shape: Hierarchy.from_mapping({"0": _labelled(shape or [[]], "0")}))
 
 
-def _labelled(shape: Sequence[list[object]], prefix: str) -> dict[str, object]:
-    """A nested mapping of unique labels; an empty list is a leaf."""
+def _labelled(shape: _Shape, prefix: str) -> dict[str, object]:
+    """A nested mapping of unique labels."""
     below = {f"{prefix}.{i}": child for i, child in enumerate(shape)}
-    return {label: _labelled(child, label) if child else None for label, child in below.items()}  # type: ignore[arg-type]
+    return {label: _labelled(child, label) if child else None for label, child in below.items()}
 
 
 # -- policies ----------------------------------------------------------------------------------------------------------
@@ -173,7 +176,8 @@ def readings() -> st.SearchStrategy[Reading]:
 def coded_rows(draw: st.DrawFn, schema: Schema, *, lopsided: bool = False, diverse: bool = False) -> CodedRows:
     """Up to MAX_ROWS rows inside their domains; persons come back, some rows may only be published at the root.
 
-    If `lopsided`, one person has many rows, and all sensitive values but one: where l counts persons, that matters.
+    If `lopsided`, one person has many rows, and of the last sensitive column nearly all values but one: where l counts
+    persons, that matters.
     """
     count = draw(st.integers(draw(st.sampled_from((0, 40, 80))), MAX_ROWS))
     persons = draw(st.sampled_from((6, 10, 15, 40, 256) if diverse else (1, 3, 6, 10, 15, 40, 256)))
@@ -189,8 +193,9 @@ def coded_rows(draw: st.DrawFn, schema: Schema, *, lopsided: bool = False, diver
         quasi[:, column] = np.where(to_root, 0.0, pool[next(data) % pool.size])
     sensitive = np.zeros((count, len(schema.sensitive)), dtype=np.int64)
     for column, values in enumerate(spread):
-        codes = next(data) % values - 1  # -1 is the code of a missing value in bins
-        sensitive[:, column] = np.where(person > 0, -1, codes) if lopsided else codes
+        byte = next(data)
+        talks = (person == 0) | (byte >= 200) if lopsided and column == len(spread) - 1 else True
+        sensitive[:, column] = np.where(talks, byte % values, 0) - 1  # -1 is the code of a missing value in bins
     return CodedRows(quasi, person.astype(np.uint64) * np.uint64(_HASH), sensitive, to_root)
 
 
@@ -211,10 +216,9 @@ def step_lists(draw: st.DrawFn, rows: int) -> list[Step]:
     if feeding == "at once":
         return [Step(rows, 0.0)]
     steps: list[Step] = []
-    now = 0.0
-    longest = 1 if feeding == "one by one" else 12
-    for byte in draw(st.binary(max_size=2 * rows)):
-        now += byte // 64  # 0 to 3 seconds
-        taken = min(byte % 64 % (longest + 1), rows - sum(step.rows for step in steps))
-        steps.append(Step(taken, now))
-    return [*steps, Step(rows - sum(step.rows for step in steps), now)]
+    now, left = 0.0, rows
+    for byte in draw(st.binary(min_size=rows, max_size=rows)):
+        now += max(0, byte // 64 - 1)  # 0, 0, 1 or 2 seconds
+        steps.append(Step(1 if feeding == "one by one" else min(byte % 8, left), now))
+        left -= steps[-1].rows
+    return [*steps, Step(left, now)]

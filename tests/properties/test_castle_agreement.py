@@ -5,56 +5,18 @@ engine then knows. Further down, what a transcription cannot show: that batches 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import get_args
 from unittest.mock import patch
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from castleguard.engine import domain
 from castleguard.engine.castle import CastleEngine
-from castleguard.engine.policy import Castle as Policy
-from castleguard.engine.policy import Mode
 from castleguard.kernels import state as names
-from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions
-from castleguard.schema.roles import Numeric, Schema
+from castleguard.schema.coded import CodedRows, Decisions
 from tests.properties.streams import Step, Stream, examples, joined, one_by_one, streams
-from tests.reference import measure
-from tests.reference.castle import Castle, Decision, Row, Settings
-from tests.reference.chacha import Draws, choose
-from tests.reference.measure import Box, Cluster
-
-KINDS = {"new": NEW, "reuse": REUSED, "root": ROOT}
-
-
-@dataclass(frozen=True)
-class Group:
-    """Rows that leave together under one box."""
-
-    event: int
-    kind: int
-    positions: list[int]
-    box: Box
-    loss: float
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one or more calls decided."""
-
-    groups: list[Group]
-    order: list[int]
-    dropped: list[int]
-
-    def __add__(self, other: "Outcome") -> "Outcome":
-        return Outcome(self.groups + other.groups, self.order + other.order, self.dropped + other.dropped)
-
-
-NOTHING = Outcome([], [], [])
-
+from tests.properties.transcription import NOTHING, Group, Outcome, Transcription
 
 # -- the engine --------------------------------------------------------------------------------------------------------
 
@@ -64,7 +26,8 @@ def new_engine(stream: Stream) -> CastleEngine:
 
 
 def part(rows: CodedRows, start: int, stop: int) -> CodedRows:
-    return CodedRows(*(array[start:stop] for array in rows))
+    cut = slice(start, stop)
+    return CodedRows(rows.quasi[cut], rows.person[cut], rows.sensitive[cut], rows.to_root[cut])
 
 
 def outcome_of(decisions: Decisions) -> Outcome:
@@ -95,114 +58,6 @@ def run_whole(stream: Stream, steps: Sequence[Step]) -> Outcome:
     """All decisions of a stream that is fed in these steps."""
     engine = new_engine(stream)
     return sum(feed(engine, stream.rows, steps), NOTHING) + outcome_of(engine.flush())
-
-
-# -- the transcription -------------------------------------------------------------------------------------------------
-
-
-class Transcription(Castle):
-    """The transcription behind a batch interface: it keeps the clock, and notes whose turn each decision was."""
-
-    def __init__(self, stream: Stream) -> None:
-        self.draws = Draws([int(word) for word in stream.key])
-        super().__init__(attributes_of(stream.schema, stream.policy), settings_of(stream.policy), self.draws)
-        self.policy = stream.policy
-        self.rows = rows_of(stream.rows)
-        self.arrived: dict[int, float] = {}
-        self.outcome = NOTHING
-        self.longest_wait = 0
-
-    def begin_at(self, position: int) -> None:
-        """Pretend that so many rows have come and gone."""
-        self._arrivals = position
-
-    def step(self, step: Step) -> Outcome:
-        self.outcome = NOTHING
-        while self.pending and self._is_late(min(self.pending), step.now):
-            self.expire(min(self.pending))
-        for _ in range(step.rows):
-            self.arrived[self._arrivals] = step.now
-            row = self.rows.pop(0)
-            self.push(Row(self._arrivals, row.person, row.quasi, row.sensitive, row.to_root))
-        return self.outcome
-
-    def end(self) -> Outcome:
-        self.outcome = NOTHING
-        self.flush()
-        return self.outcome
-
-    def output_cluster(self, cluster: Cluster, event: int) -> list[Decision]:
-        return self._note(event, super().output_cluster(cluster, event))
-
-    def _reuse(self, row: Row) -> list[Decision]:
-        return self._note(row.position, super()._reuse(row))
-
-    def _suppress(self, row: Row) -> list[Decision]:
-        return self._note(row.position, super()._suppress(row))
-
-    def _note(self, event: int, decisions: list[Decision]) -> list[Decision]:
-        published = [decision for decision in decisions if decision.kind != "drop"]
-        self.outcome += Outcome(
-            groups=[Group(event, KINDS[d.kind], d.rows, d.box or (), d.loss) for d in published],
-            order=self._in_order(event, [position for d in published for position in d.rows]),
-            dropped=[position for d in decisions if d.kind == "drop" for position in d.rows],
-        )
-        for decision in published:
-            self.longest_wait = max(self.longest_wait, self._arrivals - 1 - decision.rows[0])
-        return decisions
-
-    def _is_late(self, position: int, now: float) -> bool:
-        return self.policy.max_wait is not None and self.arrived[position] + self.policy.max_wait <= now
-
-    def _in_order(self, event: int, positions: list[int]) -> list[int]:
-        """By arrival, or shuffled (Fisher and Yates) from group after group."""
-        if self.policy.chosen_order != "shuffled":
-            return sorted(positions)
-        for last in range(len(positions) - 1, 0, -1):
-            other = choose(self.draws, "shuffle", event, last + 1)
-            positions[last], positions[other] = positions[other], positions[last]
-        return positions
-
-
-def settings_of(policy: Policy) -> Settings:
-    reading = policy.chosen_reading
-    return Settings(
-        k=policy.k,
-        l=policy.l,
-        delay=policy.delay,
-        max_clusters=policy.max_clusters,
-        loss_window=policy.loss_window,
-        max_reusable=policy.max_reusable,
-        tau_init=reading.first_threshold,
-        reuse=policy.reuse == "paper",
-        containment=reading.containment,
-        admission=reading.admission,
-        tie=reading.tie_break,
-        buckets=reading.representatives,
-        merge=reading.merge,
-        suppression=policy.chosen_suppression,
-        l_per=policy.l_per,
-        reusable_ttl=policy.reusable_age,
-    )
-
-
-def attributes_of(schema: Schema, policy: Policy) -> list[measure.Attribute]:
-    attributes: list[measure.Attribute] = []
-    for role in schema.quasi_identifiers:
-        if isinstance(role, Numeric):
-            lower, upper = role.domain or (None, None)
-            attributes.append(measure.Numeric(lower, upper, role.edges.tolist() if policy.strict else None))
-        else:
-            tree = role.hierarchy
-            attributes.append(
-                measure.Categorical(measure.Tree.from_arrays(tree.parents, tree.first_leaf, tree.last_leaf))
-            )
-    return attributes
-
-
-def rows_of(rows: CodedRows) -> list[Row]:
-    columns = zip(*(array.tolist() for array in rows), strict=True)
-    return [Row(i, person, tuple(q), tuple(s), root) for i, (q, person, s, root) in enumerate(columns)]
 
 
 # -- agreement ---------------------------------------------------------------------------------------------------------

@@ -1,0 +1,149 @@
+"""The transcription of CASTLE behind the engine's interface, so that the two can be given the same calls.
+
+`Outcome` is what both are compared by: the groups in order of release, the order of their rows, and what was dropped.
+"""
+
+from dataclasses import dataclass
+
+from castleguard.engine.policy import Castle as Policy
+from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows
+from castleguard.schema.roles import Numeric, Schema
+from tests.properties.streams import Step, Stream
+from tests.reference import measure
+from tests.reference.castle import Castle, Decision, Row, Settings
+from tests.reference.chacha import Draws, choose
+from tests.reference.measure import Box, Cluster
+
+KINDS = {"new": NEW, "reuse": REUSED, "root": ROOT}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that leave together under one box."""
+
+    event: int
+    kind: int
+    positions: list[int]
+    box: Box
+    loss: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one or more calls decided."""
+
+    groups: list[Group]
+    order: list[int]
+    dropped: list[int]
+
+    def __add__(self, other: "Outcome") -> "Outcome":
+        return Outcome(self.groups + other.groups, self.order + other.order, self.dropped + other.dropped)
+
+
+NOTHING = Outcome([], [], [])
+
+
+class Transcription(Castle):
+    """It takes steps, keeps the clock, and notes whose turn each decision was."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.draws = Draws([int(word) for word in stream.key])
+        attributes = attributes_of(stream.schema, snap=stream.policy.strict)
+        super().__init__(attributes, settings_of(stream.policy), self.draws)
+        self.policy = stream.policy
+        self.rows = rows_of(stream.rows)
+        self.arrived: dict[int, float] = {}
+        self.outcome = NOTHING
+        self.longest_wait = 0
+
+    def begin_at(self, position: int) -> None:
+        """Pretend that so many rows have come and gone."""
+        self._arrivals = position
+
+    def step(self, step: Step) -> Outcome:
+        self.outcome = NOTHING
+        while self.pending and self._is_late(min(self.pending), step.now):
+            self.expire(min(self.pending))
+        for _ in range(step.rows):
+            self.arrived[self._arrivals] = step.now
+            row = self.rows.pop(0)
+            self.push(Row(self._arrivals, row.person, row.quasi, row.sensitive, row.to_root))
+        return self.outcome
+
+    def end(self) -> Outcome:
+        self.outcome = NOTHING
+        self.flush()
+        return self.outcome
+
+    def output_cluster(self, cluster: Cluster, event: int) -> list[Decision]:
+        return self._note(event, super().output_cluster(cluster, event))
+
+    def _reuse(self, row: Row) -> list[Decision]:
+        return self._note(row.position, super()._reuse(row))
+
+    def _suppress(self, row: Row) -> list[Decision]:
+        return self._note(row.position, super()._suppress(row))
+
+    def _note(self, event: int, decisions: list[Decision]) -> list[Decision]:
+        published = [decision for decision in decisions if decision.kind != "drop"]
+        self.outcome += Outcome(
+            groups=[Group(event, KINDS[d.kind], d.rows, d.box or (), d.loss) for d in published],
+            order=self._in_order(event, [position for d in published for position in d.rows]),
+            dropped=[position for d in decisions if d.kind == "drop" for position in d.rows],
+        )
+        for decision in published:
+            self.longest_wait = max(self.longest_wait, self._arrivals - 1 - decision.rows[0])
+        return decisions
+
+    def _is_late(self, position: int, now: float) -> bool:
+        return self.policy.max_wait is not None and self.arrived[position] + self.policy.max_wait <= now
+
+    def _in_order(self, event: int, positions: list[int]) -> list[int]:
+        """By arrival, or shuffled (Fisher and Yates) from group after group."""
+        if self.policy.chosen_order != "shuffled":
+            return sorted(positions)
+        for last in range(len(positions) - 1, 0, -1):
+            other = choose(self.draws, "shuffle", event, last + 1)
+            positions[last], positions[other] = positions[other], positions[last]
+        return positions
+
+
+def settings_of(policy: Policy) -> Settings:
+    reading = policy.chosen_reading
+    return Settings(
+        k=policy.k,
+        l=policy.l,
+        delay=policy.delay,
+        max_clusters=policy.max_clusters,
+        loss_window=policy.loss_window,
+        max_reusable=policy.max_reusable,
+        tau_init=reading.first_threshold,
+        reuse=policy.reuse == "paper",
+        containment=reading.containment,
+        admission=reading.admission,
+        tie=reading.tie_break,
+        buckets=reading.representatives,
+        merge=reading.merge,
+        suppression=policy.chosen_suppression,
+        l_per=policy.l_per,
+        reusable_ttl=policy.reusable_age,
+    )
+
+
+def attributes_of(schema: Schema, *, snap: bool) -> list[measure.Attribute]:
+    """The quasi-identifiers; with `snap`, published numbers are on their grid."""
+    attributes: list[measure.Attribute] = []
+    for role in schema.quasi_identifiers:
+        if isinstance(role, Numeric):
+            lower, upper = role.domain or (None, None)
+            attributes.append(measure.Numeric(lower, upper, role.edges.tolist() if snap else None))
+        else:
+            nodes = role.hierarchy
+            tree = measure.Tree.from_arrays(nodes.parents, nodes.first_leaf, nodes.last_leaf)
+            attributes.append(measure.Categorical(tree))
+    return attributes
+
+
+def rows_of(rows: CodedRows) -> list[Row]:
+    columns = zip(*(array.tolist() for array in rows), strict=True)
+    return [Row(i, person, tuple(q), tuple(s), root) for i, (q, person, s, root) in enumerate(columns)]

@@ -1,0 +1,52 @@
+"""l-diversity per person against trying out every assignment."""
+
+import numpy as np
+from hypothesis import example, given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from castleguard.kernels.compile import entry_kernel
+from castleguard.kernels.matching import enough_matched
+from tests.reference.measure import Row, matching
+
+Ints = NDArray[np.int64]
+Edges = list[tuple[int, int]]  # person, value
+
+
+@entry_kernel
+def ask(persons: Ints, values: Ints, value_count: int, answers: NDArray[np.bool_]) -> None:
+    """For every number of persons: can so many stand for a value each?"""
+    for wanted in range(answers.size):
+        answers[wanted] = enough_matched(persons, values, value_count, wanted)
+
+
+def try_all(values: list[int], edges: Edges, taken: frozenset[int] = frozenset()) -> int:
+    """The most values that different persons can stand for: each value is left out or given to somebody free."""
+    if not values:
+        return 0
+    first, *rest = values
+    best = try_all(rest, edges, taken)
+    for person in {person for person, value in edges if value == first} - taken:
+        best = max(best, 1 + try_all(rest, edges, taken | {person}))
+    return best
+
+
+def answers(edges: Edges) -> list[bool]:
+    """By number wanted, from 0 to one more than can be."""
+    numbers = {value: number for number, value in enumerate(dict.fromkeys(value for _, value in edges))}
+    persons = np.array([person for person, _ in edges], dtype=np.int64)
+    values = np.array([numbers[value] for _, value in edges], dtype=np.int64)
+    out = np.zeros(len(numbers) + 2, dtype=np.bool_)
+    ask(persons, values, len(numbers), out)
+    return [bool(answer) for answer in out]
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=14))
+@example([(0, 0), (0, 1), (0, 2), (1, 0), (2, 0)])
+@example([(0, 0), (1, 0), (1, 1), (2, 1), (2, 2), (0, 3)])
+def test_as_many_persons_stand_apart_as_any_assignment_allows(edges: Edges) -> None:
+    values = sorted({value for _, value in edges})
+    most = try_all(values, edges)
+    assert answers(edges) == [wanted <= most for wanted in range(len(values) + 2)]
+    rows = [Row(at, person, (), (value,)) for at, (person, value) in enumerate(edges)]
+    assert matching(rows, 0) == most
