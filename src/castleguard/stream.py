@@ -7,6 +7,7 @@ aside as bytes and continued (`snapshot`, `restore`) as if nothing had happened.
 """
 
 import hashlib
+import json
 import math
 import os
 from typing import Any
@@ -114,13 +115,13 @@ class Anonymiser:
 
     def snapshot(self) -> bytes:
         """The whole state, to be continued by `restore`. It holds raw personal data: keep it as you keep the input."""
-        first, rows, payload = self._pending.snapshot(self._payload_schema)
+        first, rows, gone, payload = self._pending.snapshot(self._payload_schema)
         held = nothing_leaving(len(self._schema.quasi_identifiers)) if self._order is None else self._order.held
         groups = {"engine": self._engine.snapshot(), "gate": self._gate.snapshot()}
         groups |= {
             "rows": rows._asdict(),
             "held": held._asdict(),
-            "stream": {"hash_key": self._hash_key, "sample": self._sample},
+            "stream": {"hash_key": self._hash_key, "sample": self._sample, "gone": gone},
         }
         return pack(
             Record(
@@ -145,8 +146,8 @@ class Anonymiser:
         """Continue a stream from its snapshot; refused if schema, policy or `numbers` are not the snapshot's own."""
         record = unpack(blob)
         stream = cls(schema, policy, numbers=numbers)
-        theirs = {name: record.facts.get(name) for name in stream._identity()}
-        differing = differences(stream._identity(), theirs)
+        mine = stream._identity()
+        differing = differences(mine, {name: record.facts.get(name) for name in mine})
         if differing:
             raise SnapshotError(f"the snapshot belongs to another stream: {', '.join(differing)} differ")
         stream._continue(record)
@@ -154,7 +155,9 @@ class Anonymiser:
 
     def _identity(self) -> dict[str, Any]:
         """What a snapshot must have in common with the stream that continues it, as JSON has it."""
-        return {"schema": self._schema.fingerprint(), "policy": self._policy.fingerprint(), "numbers": self._numbers}
+        own = {"schema": self._schema.fingerprint(), "policy": self._policy.fingerprint(), "numbers": self._numbers}
+        described: dict[str, Any] = json.loads(json.dumps(own))
+        return described
 
     def _continue(self, record: Record) -> None:
         facts, arrays = record.facts, record.arrays
@@ -172,7 +175,7 @@ class Anonymiser:
         )
         self._decoder.counter = facts["decoder"]
         self._payload_schema = payload.schema
-        self._pending.restore(facts["first"], CodedRows(**groups["rows"]), payload)
+        self._pending.restore(facts["first"], CodedRows(**groups["rows"]), groups["stream"]["gone"], payload)
         if self._order is not None:
             self._order.held = Leaving(**groups["held"])
         self._counts = facts["counts"]
@@ -208,6 +211,8 @@ class Anonymiser:
 
     def _publish(self, decisions: Decisions) -> pa.Table:
         """Gate, order and encode what the engine has decided."""
+        self._pending.leave(decisions.position)
+        self._pending.leave(decisions.dropped)
         passed = self._gate.check(decisions, self._pending.coded(decisions.position))
         through = np.flatnonzero(passed[decisions.group])
         refused = decisions.position.size - through.size

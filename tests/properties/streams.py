@@ -27,6 +27,14 @@ MAX_ROWS = 120
 _MODES: tuple[Mode, ...] = ("paper", "strict")
 _SENSITIVE = ((), ("s0",), ("s0", "s1"), ("s0", "s1"))
 _ROW = 8  # bytes: whether to the root, person, four quasi-identifiers, two sensitive values
+_LARGE = (
+    Numeric("q0", lower=0, upper=100, step=5),
+    Categorical(
+        "q1", hierarchy=Hierarchy.from_mapping({"*": {"a": [1, 2, 3], "b": {"c": [4, 5], "d": [6]}, "e": [7]}})
+    ),
+    Numeric("q2", lower=0, upper=3, step=1),
+    Numeric("q3", lower=0.0, upper=1.0),
+)
 _HASH = 0x9E3779B97F4A7C15  # spreads small numbers over 64 bits, as hashes are
 
 
@@ -84,6 +92,32 @@ def streams(
     rows = draw(coded_rows(schema, lopsided=lopsided, diverse=diverse))
     key = np.array(draw(st.tuples(*[st.integers(0, 2**32 - 1)] * 2)) * 4, dtype=np.uint32)
     return Stream(schema, policy, key, rows, tuple(draw(step_lists(len(rows.person)))))
+
+
+@st.composite
+def large_streams(draw: st.DrawFn) -> Stream:
+    """Hundreds of rows in large clusters, made by a seeded generator: they do not shrink."""
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    count, k = int(random.integers(300, 600)), int(random.integers(5, 20))
+    schema = Schema(person="p", quasi_identifiers=_LARGE[: random.integers(1, 5)], sensitive=["s0", "s1"])
+    policy = Castle(
+        k=k,
+        l=draw(st.integers(1, 3)),
+        delay=int(random.integers(4 * k, 250)),
+        max_clusters=int(random.integers(1, 30)),
+        loss_window=int(random.integers(1, 50)),
+        max_reusable=int(random.integers(1, 50)),
+        mode=draw(st.sampled_from(_MODES)),
+        l_per=draw(st.sampled_from(("row", "person"))),
+        reading=draw(readings()),
+    )
+    rows = CodedRows(
+        quasi=np.stack([random.choice(values_of(role), count) for role in schema.quasi_identifiers], axis=1),
+        person=random.integers(0, random.choice([20, 60, 10**6]), count).astype(np.uint64) * np.uint64(_HASH),
+        sensitive=random.poisson(1, (count, 2)),
+        to_root=random.random(count) < 0.01,
+    )
+    return Stream(schema, policy, random.integers(0, 2**32, 8, dtype=np.uint32), rows, (Step(count, 0.0),))
 
 
 # -- schemas -----------------------------------------------------------------------------------------------------------
@@ -182,7 +216,7 @@ def coded_rows(draw: st.DrawFn, schema: Schema, *, lopsided: bool = False, diver
     count = draw(st.integers(draw(st.sampled_from((0, 40, 80))), MAX_ROWS))
     persons = draw(st.sampled_from((6, 10, 15, 40, 256) if diverse else (1, 3, 6, 10, 15, 40, 256)))
     spread = [draw(st.integers(1 + diverse, 4)) for _ in schema.sensitive]
-    rooted = draw(st.sampled_from((0, 0, 10) if diverse else (0, 0, 10, 40, 256)))
+    rooted = draw(st.sampled_from((0, 0, 10, 60) if diverse else (0, 0, 10, 40, 256)))
     drawn = draw(st.binary(min_size=_ROW * count, max_size=_ROW * count))
     data = iter(np.frombuffer(drawn, dtype=np.uint8).astype(np.int64).reshape(count, _ROW).T)
     to_root = next(data) >= 256 - rooted

@@ -6,7 +6,7 @@ from small pools, one byte per value: Hypothesis draws and shrinks a stream as o
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -137,17 +137,24 @@ def _fate(pools: Sequence[ColumnPool], meanings: Sequence[Meaning]) -> Literal["
 
 
 @st.composite
-def streams(draw: st.DrawFn, *, mode: Literal["strict", "paper"] = "strict", timed: bool | None = None) -> Stream:
-    """Any schema, policy and table; `timed`: with a clock and max_wait, without, or (None) either."""
+def streams(
+    draw: st.DrawFn, *, mode: Literal["strict", "paper"] = "strict", timed: bool | None = None, lopsided: bool = False
+) -> Stream:
+    """Any schema, policy and table; `timed`: with a clock and max_wait, without, or (None) either.
+
+    `lopsided`: three values are promised per person, and rare values tend to be of one person.
+    """
     pools = [draw(column_pools(f"q{number}")) for number in range(draw(st.integers(1, 3)))]
-    sensitive = [cg.Sensitive("s0"), cg.Sensitive("s1", bins=[10, 20])][: draw(st.integers(0, 2))]
-    person = draw(st.sampled_from(("pid", "pid", "pid", None)))
+    sensitive = [cg.Sensitive("s0"), cg.Sensitive("s1", bins=[10, 20])][: draw(st.integers(int(lopsided), 2))]
+    person = "pid" if lopsided else draw(st.sampled_from(("pid", "pid", "pid", None)))
     schema = cg.Schema(
         person=person, quasi_identifiers=[pool.role for pool in pools], sensitive=sensitive, public=["row"]
     )
     clock = draw(st.booleans()) if timed is None else timed
     policy = draw(policies(mode=mode, diverse=bool(sensitive), clock=clock))
-    table, rows = draw(tables(schema, pools))
+    if lopsided:
+        policy = replace(policy, k=3, l=3, l_per="person", delay=max(policy.delay, 6))
+    table, rows = draw(tables(schema, pools, lopsided=lopsided))
     steps = draw(st.binary(min_size=len(rows), max_size=len(rows))) if clock else bytes(len(rows))
     times = np.cumsum([max(0, step - 180) // 16 for step in steps], dtype=np.float64)  # often at the same moment
     return Stream(
@@ -183,11 +190,13 @@ def policies(draw: st.DrawFn, *, mode: Literal["strict", "paper"], diverse: bool
 
 
 @st.composite
-def tables(draw: st.DrawFn, schema: cg.Schema, pools: Sequence[ColumnPool]) -> tuple[pa.Table, list[Row]]:
+def tables(
+    draw: st.DrawFn, schema: cg.Schema, pools: Sequence[ColumnPool], *, lopsided: bool = False
+) -> tuple[pa.Table, list[Row]]:
     """Up to MAX_ROWS rows; few or many persons, some of them missing."""
     count = draw(st.integers(0, MAX_ROWS))
-    persons = draw(st.sampled_from((1, 2, 5, 12, 60, 250)))
-    spread = [draw(st.sampled_from((1, 2, 4))) for _ in schema.sensitive]
+    persons = draw(st.sampled_from((3, 5) if lopsided else (1, 2, 5, 12, 60, 250)))
+    spread = [draw(st.sampled_from((4,) if lopsided else (1, 2, 4))) for _ in schema.sensitive]
     person_kind = draw(st.sampled_from((pa.int64(), pa.float64(), pa.string())))
     width = 1 + len(pools) + len(spread)
     data = draw(st.binary(min_size=width * count, max_size=width * count))
@@ -197,6 +206,8 @@ def tables(draw: st.DrawFn, schema: cg.Schema, pools: Sequence[ColumnPool]) -> t
         person = None if data[at] > 250 else data[at] % persons
         meanings = [pool.values[byte % len(pool.values)] for pool, byte in zip(pools, data[at + 1 :], strict=False)]
         codes = [byte % values for byte, values in zip(data[at + 1 + len(pools) :], spread, strict=False)]
+        if lopsided and person != 0:
+            codes = [code if byte > 245 else 0 for code, byte in zip(codes, data[at + 1 + len(pools) :], strict=False)]
         secrets = [None if code == 3 else 7 * code for code in codes]  # missing is a value of its own
         counted = tuple(  # the second column has bins of ten
             -1 if secret is None else secret // 10 if number else secret for number, secret in enumerate(secrets)

@@ -15,7 +15,7 @@ from castleguard.engine import domain
 from castleguard.engine.castle import CastleEngine
 from castleguard.kernels import state as names
 from castleguard.schema.coded import CodedRows, Decisions
-from tests.properties.streams import Step, Stream, examples, joined, one_by_one, streams
+from tests.properties.streams import Step, Stream, examples, joined, large_streams, one_by_one, streams
 from tests.properties.transcription import NOTHING, Group, Outcome, Transcription
 
 # -- the engine --------------------------------------------------------------------------------------------------------
@@ -125,6 +125,12 @@ def test_clusters_are_merged_and_split_for_diversity_as_the_paper_has_it(stream:
     check_agreement(stream)
 
 
+@examples(1)
+@given(large_streams())
+def test_large_clusters_are_treated_alike(stream: Stream) -> None:
+    check_agreement(stream)
+
+
 @examples(2)
 @given(streams(reading="any"))
 def test_climbing_a_hierarchy_is_the_same_as_looking_its_nodes_up(stream: Stream) -> None:
@@ -142,7 +148,7 @@ def test_the_engine_still_decides_so_after_many_rows(stream: Stream, first: int)
 # -- batches and snapshots ---------------------------------------------------------------------------------------------
 
 
-@examples(10)
+@examples(5)
 @given(streams(reading="any"))
 def test_batch_boundaries_change_nothing(stream: Stream) -> None:
     whole = run_whole(stream, stream.steps)
@@ -150,7 +156,7 @@ def test_batch_boundaries_change_nothing(stream: Stream) -> None:
     assert run_whole(stream, joined(stream.steps)) == whole
 
 
-@examples(10)
+@examples(5)
 @given(streams(reading="any"), st.data())
 def test_a_snapshot_anywhere_changes_nothing(stream: Stream, data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(stream.steps)))

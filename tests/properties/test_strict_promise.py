@@ -36,6 +36,19 @@ def test_every_group_is_covered_at_every_moment(stream: Stream) -> None:
     assert anonymiser.report().gate_refused == 0
 
 
+@examples(1)
+@given(streams(lopsided=True))
+def test_no_person_stands_for_two_values(stream: Stream) -> None:
+    """l per person, where one person has nearly all of the rare values."""
+    anonymiser, books = stream.start(), Books(stream)
+    for row in range(len(stream.rows)):
+        books.enter(push(anonymiser, stream, row))
+        assert stream.policy.order == "input" or not books.uncovered()
+    books.enter(anonymiser.flush())
+    assert not books.uncovered()
+    assert anonymiser.report().gate_refused == 0
+
+
 @examples(2)
 @given(streams(mode="paper"))
 def test_the_gate_keeps_the_promise_in_paper_mode_too(stream: Stream) -> None:

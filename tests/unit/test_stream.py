@@ -76,11 +76,12 @@ def test_an_empty_stream_publishes_an_empty_table() -> None:
     assert stream.report().information_loss is None
 
 
-def test_the_output_of_many_slices_is_one_table() -> None:
-    count = 70_000  # more than the stream takes at once
+def test_the_output_of_many_slices_is_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("castleguard.stream._SLICE", 30)
+    count = 100
     ages = [number % 100 for number in range(count)]
     table = pa.table({"pid": range(count), "age": ages, "job": ["x"] * count, "row": range(count)})
-    out = cg.anonymise(table, SCHEMA, cg.Castle(k=2, delay=500), seed=1)
+    out = cg.anonymise(table, SCHEMA, cg.Castle(k=2, delay=50), seed=1)
     assert sorted(out["row"].to_pylist()) == list(range(count))
 
 
@@ -156,10 +157,11 @@ def test_a_batch_that_fails_does_not_settle_the_types_of_its_columns() -> None:
     assert sorted(stream.flush()["row"].to_pylist()) == [0, 1]
 
 
-def test_a_large_batch_that_fails_late_loses_no_row_that_it_had_published() -> None:
+def test_a_large_batch_that_fails_late_loses_no_row_that_it_had_published(monkeypatch: pytest.MonkeyPatch) -> None:
     """Either nothing of the batch was taken in, or what was published is not lost: here, nothing."""
-    count = 70_000
-    stream = started(delay=500)
+    monkeypatch.setattr("castleguard.stream._SLICE", 30)
+    count = 100
+    stream = started(delay=5)
     stream.push([row(0)])
     table = pa.table({"pid": range(count), "age": [i % 100 for i in range(count)], "job": ["x"] * count})
     numbers = [str(number) for number in range(1, count)]

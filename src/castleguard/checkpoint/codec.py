@@ -73,22 +73,30 @@ def unpack(data: bytes) -> Record:
 
 
 def differences(mine: Mapping[str, Any], theirs: Mapping[str, Any], place: str = "") -> list[str]:
-    """Where two descriptions differ, as dotted places."""
+    """Where two descriptions differ, as dotted places; empty if and only if they are equal."""
     found: list[str] = []
     for key in sorted({*mine, *theirs}):
         here = f"{place}.{key}" if place else str(key)
-        one, other = mine.get(key), theirs.get(key)
+        if key not in mine or key not in theirs:
+            found.append(here)
+            continue
+        one, other = mine[key], theirs[key]
+        if one == other:
+            continue
         if isinstance(one, Mapping) and isinstance(other, Mapping):
             found += differences(one, other, here)
-        elif isinstance(one, list) and isinstance(other, list) and one != other:
-            found += differences(dict(enumerate_text(one)), dict(enumerate_text(other)), here)
-        elif one != other:
-            found.append(here)
+            continue
+        named, others = _by_name(one), _by_name(other)
+        if named is None or others is None or (named.keys() == others.keys() and list(named) != list(others)):
+            found.append(here)  # not comparable item by item, or the same items in another order
+        else:
+            found += differences(named, others, here)
     return found
 
 
-def enumerate_text(items: list[Any]) -> list[tuple[str, Any]]:
-    """List items under their index, or under their name where they have one."""
-    return [
-        (item["name"] if isinstance(item, dict) and "name" in item else str(at), item) for at, item in enumerate(items)
-    ]
+def _by_name(items: object) -> dict[str, Any] | None:
+    """A list of named things by their names; None if it is not one, or if a name occurs twice."""
+    if not isinstance(items, list) or not all(isinstance(item, Mapping) and "name" in item for item in items):
+        return None
+    named = {str(item["name"]): item for item in items}
+    return named if len(named) == len(items) else None

@@ -83,12 +83,14 @@ class CastleEngine:
         return {name: array.copy() for name, array in _changing(self._state).items()}
 
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
-        """Continue from a snapshot."""
-        for name, mine in _changing(self._state).items():
+        """Continue from a snapshot. One that does not fit is refused as a whole."""
+        changing = _changing(self._state)
+        for name, mine in changing.items():
             theirs = arrays.get(name)
             if theirs is None or theirs.shape != mine.shape or theirs.dtype != mine.dtype:
                 raise SnapshotError(f"the snapshot does not fit this engine: {name} is missing or of another shape")
-            mine[...] = theirs
+        for name, mine in changing.items():
+            mine[...] = arrays[name]
 
     def _run(self, batch: Batch, now: float, *, last: bool) -> Decisions:
         output = self._output(batch.person.size)

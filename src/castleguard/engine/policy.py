@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+import numpy as np
+
 from castleguard.errors import PolicyError
 from castleguard.privacy.criteria import CountedPer, Criteria
 from castleguard.privacy.guarantee import Guarantee
@@ -87,10 +89,14 @@ class Castle:
     """None: STRICT or PAPER, by mode."""
 
     def __post_init__(self) -> None:
+        for field in ("k", "l", "delay", "max_clusters", "loss_window", "max_reusable", "reusable_age", "max_wait"):
+            value = getattr(self, field)
+            if isinstance(value, np.generic):
+                object.__setattr__(self, field, value.item())
         self.criteria  # noqa: B018  # checks k and l
         for name, least in (("delay", 1), ("max_clusters", 1), ("loss_window", 1), ("max_reusable", 1)):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            if not _is_whole(value) or value < least:
                 raise PolicyError(f"{name} must be a whole number of at least {least}, got {value}")
         if self.delay + 1 < self.k:
             raise PolicyError(
@@ -101,10 +107,12 @@ class Castle:
             raise PolicyError(
                 f"delay must be at most {_MAX_DELAY}, got {self.delay}: every pending row is kept in memory"
             )
-        if self.max_wait is not None and not 0 < self.max_wait < float("inf"):
+        if self.max_wait is not None and not (_is_number(self.max_wait) and 0 < self.max_wait < float("inf")):
             raise PolicyError(f"max_wait must be a number of seconds above 0, got {self.max_wait}")
-        if self.reusable_age is not None and self.reusable_age < 0:
-            raise PolicyError(f"reusable_age must not be negative, got {self.reusable_age}")
+        if self.reusable_age is not None and not (_is_whole(self.reusable_age) and self.reusable_age >= 0):
+            raise PolicyError(f"reusable_age must be a whole number that is not negative, got {self.reusable_age}")
+        if self.reading is not None and not self.reading.first_threshold >= 0:
+            raise PolicyError(f"first_threshold must not be negative, got {self.reading.first_threshold}")
         for name, allowed in (
             ("mode", ("strict", "paper")),
             ("reuse", ("paper", "off")),
@@ -193,3 +201,11 @@ class Castle:
             yield f"Published as they are, outside the promise: {', '.join(schema.public)}."
         if seeded:
             yield "SEEDED: the choices and the order of rows can be predicted; for tests and experiments only."
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -22,9 +22,9 @@ class Criteria:
     """"row": the values of all rows count. "person": l different persons must each stand for a value of their own."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.k, int) or self.k < 2:
+        if not isinstance(self.k, int) or isinstance(self.k, bool) or self.k < 2:
             raise PolicyError(f"k must be a whole number of at least 2, got {self.k} (k=1 publishes rows unprotected)")
-        if not isinstance(self.l, int) or self.l < 1:
+        if not isinstance(self.l, int) or isinstance(self.l, bool) or self.l < 1:
             raise PolicyError(f"l must be a whole number of at least 1, got {self.l}")
         if self.l > self.k:
             raise PolicyError(f"l must not be above k, got l={self.l} and k={self.k}: l values need l rows in a group")

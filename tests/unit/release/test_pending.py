@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,10 +45,10 @@ def test_rows_are_found_by_position(steps: list[tuple[int, int, bool]]) -> None:
         oldest = min(oldest + leaving, following)
         pending.forget(oldest)
         if restart:
-            first, coded, payload = pending.snapshot(KINDS)
+            first, coded, gone, payload = pending.snapshot(KINDS)
             assert (first, coded.person.size, payload.num_rows) == (oldest, following - oldest, following - oldest)
             pending = Pending(2, 1)
-            pending.restore(first, coded, payload)
+            pending.restore(first, coded, gone, payload)
         check(pending, list(range(oldest, following)))
 
 
@@ -72,3 +73,12 @@ def test_a_payload_without_columns_stays_empty() -> None:
     pending = Pending(2, 1)
     pending.append(chunk(0, 3)[0], pa.table({}))
     assert pending.payload(np.array([0, 2]), pa.schema([])).num_columns == 0
+
+
+@pytest.mark.parametrize("positions", [[1, 1], [0], [7], [-1]])
+def test_a_row_leaves_once_and_only_if_it_came(positions: list[int]) -> None:
+    pending = Pending(2, 1)
+    pending.append(*chunk(0, 5))
+    pending.leave(np.array([0, 2]))
+    with pytest.raises(AssertionError):
+        pending.leave(np.array(positions))
