@@ -5,6 +5,7 @@ Values come from small pools, one byte per value: Hypothesis draws and shrinks a
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from typing import Literal
 
@@ -126,12 +127,15 @@ def large_streams(draw: st.DrawFn) -> Stream:
 @st.composite
 def schemas(draw: st.DrawFn, *, strict: bool, diverse: bool = False) -> Schema:
     """One to four quasi-identifiers, none to two sensitive columns; observed domains unless `strict`."""
-    kinds: list[st.SearchStrategy[_Kind]] = [domain_numbers(), categories()]
-    if not strict:
-        kinds.append(st.none())
-    chosen = draw(st.lists(st.one_of(kinds), min_size=1, max_size=4))
+    chosen = draw(_kind_lists(strict))
     roles = [_role(f"q{number}", kind) for number, kind in enumerate(chosen)]
     return Schema(person="p", quasi_identifiers=roles, sensitive=draw(st.sampled_from(_SENSITIVE[diverse:])))
+
+
+@cache
+def _kind_lists(strict: bool) -> st.SearchStrategy[list[_Kind]]:
+    kinds: list[st.SearchStrategy[_Kind]] = [domain_numbers(), categories()]
+    return st.lists(st.one_of(kinds if strict else [*kinds, st.none()]), min_size=1, max_size=4)
 
 
 def _role(name: str, kind: _Kind) -> QuasiIdentifier:
@@ -150,6 +154,7 @@ def domain_numbers() -> st.SearchStrategy[tuple[float, float, float]]:
     return st.sampled_from(whole + decimal)
 
 
+@cache
 def categories() -> st.SearchStrategy[Hierarchy]:
     """Uneven trees of up to eight leaves, with chains of only children."""
     leaf: st.SearchStrategy[_Shape] = st.just([])
@@ -190,6 +195,7 @@ def policies(
     )
 
 
+@cache
 def readings() -> st.SearchStrategy[Reading]:
     """Any combination of readings."""
     return st.builds(

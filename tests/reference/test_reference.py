@@ -410,6 +410,12 @@ def test_a_diversity_aware_merge_prefers_a_new_value_among_equals() -> None:
     assert plain.expire(0)[0].rows == [0, 1, 2, 3]
 
 
+def test_a_merge_looks_for_new_values_only_while_there_are_fewer_than_l() -> None:
+    rows = on_line(50, 50, 50, 50, 50, 40, 60, sensitive="xyzxxxw", of="aaabcde")
+    castle = line_castle(rows, k=3, l=3, l_per="person")  # x, y and z are there, but a alone tells two of them
+    assert castle.expire(0)[0].rows == [0, 1, 2, 3, 4, 5, 6]  # of two equals the older comes first, which is not enough
+
+
 def test_an_outlier_is_smaller_than_most_clusters() -> None:
     rows = on_line(0, 10, 10, 20, 20, 30)
     castle = line_castle(rows, k=3, suppression="drop")

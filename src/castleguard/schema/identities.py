@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from castleguard.errors import SchemaError
 from castleguard.kernels.siphash import hash_integers, hash_strings
 from castleguard.schema.column import null_mask
-from castleguard.schema.grid import EXACT
 from castleguard.schema.numbers import NUMBER
-from castleguard.schema.text import Strings, as_text, view_strings, whole_numbers
+from castleguard.schema.text import EXACT_BY_WIDTH, Strings, as_text, view_strings, whole_numbers
 
 Hashes = NDArray[np.uint64]
 Key = NDArray[np.uint64]  # (2,)
@@ -24,10 +23,6 @@ ZERO, NINE, PLUS, MINUS, POINT = b"09+-."
 EXPONENTS = b"eE"
 UNUSUAL = NUMBER + r"|(?i:^[+-]?(nan|inf|infinity)$)"
 TOO_LONG_FOR_FLOAT = r"^[+-]?\d{16,}$"
-
-
-# Whole numbers below these are told apart by floats of this many bits.
-_EXACT_BY_WIDTH = {16: 2**11, 32: 2**24, 64: EXACT}
 
 
 def hash_identities(array: pa.Array, key: Key) -> Hashes:
@@ -57,7 +52,7 @@ def _blurred(floats: pa.Array) -> NDArray[np.bool_]:
     They all count as the one missing person, so that however many there are, a group gains one person by them at most.
     """
     values = floats.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
-    blurred: NDArray[np.bool_] = ~(np.abs(values) < _EXACT_BY_WIDTH[floats.type.bit_width])
+    blurred: NDArray[np.bool_] = ~(np.abs(values) < EXACT_BY_WIDTH[floats.type.bit_width])
     return blurred
 
 

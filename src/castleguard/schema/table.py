@@ -51,24 +51,22 @@ def to_table(data: object, columns: Sequence[str] | None = None) -> pa.Table:
 def _without_views(table: pa.Table) -> pa.Table:
     """The table with its views, runs and dictionaries of views as plain columns: Arrow cannot select rows of them."""
     for number, field in enumerate(table.schema):
-        kind = plain_type(field.type)
-        if kind is not None:
-            column = table.column(number)
-            if pa.types.is_run_end_encoded(field.type):
-                column = pa.chunked_array([pc.run_end_decode(chunk) for chunk in column.chunks], field.type.value_type)
-            table = table.set_column(number, field.name, column.cast(kind))
+        chunks = [_without_view(chunk) for chunk in table.column(number).chunks]
+        if any(chunk.type != field.type for chunk in chunks):
+            table = table.set_column(number, field.name, pa.chunked_array(chunks))
     return table
 
 
-def plain_type(kind: pa.DataType) -> pa.DataType | None:
-    """The plain type that a column of this type is turned into; None if it stays as it is."""
-    if kind in (pa.string_view(), pa.binary_view()):
-        return pa.large_string() if kind == pa.string_view() else pa.large_binary()
-    if pa.types.is_run_end_encoded(kind):
-        return plain_type(kind.value_type) or kind.value_type
-    if pa.types.is_dictionary(kind):
-        return plain_type(kind.value_type)
-    return None
+def _without_view(array: pa.Array) -> pa.Array:
+    if array.type == pa.string_view():
+        return array.cast(pa.large_string())
+    if array.type == pa.binary_view():
+        return array.cast(pa.large_binary())
+    if pa.types.is_run_end_encoded(array.type):
+        return _without_view(pc.run_end_decode(array))
+    if pa.types.is_dictionary(array.type):
+        return pa.DictionaryArray.from_arrays(array.indices, _without_view(array.dictionary))
+    return array
 
 
 def _is_frame_of(library: str, data: object) -> bool:

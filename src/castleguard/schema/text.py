@@ -84,10 +84,14 @@ def view_strings(text: pa.Array) -> Strings:
     return Strings(data, offsets - first, ~null_mask(text))
 
 
+# Whole numbers below these are told apart by floats of this many bits.
+EXACT_BY_WIDTH = {16: 2**11, 32: 2**24, 64: EXACT}
+
+
 def whole_numbers(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """A float array as integers, and which of them are exact: whole numbers below 2**53."""
+    """A float array as integers, and which of them are exact: whole numbers that have no neighbour of the same look."""
     values = array.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
-    exact = (np.trunc(values) == values) & (np.abs(values) < EXACT)
+    exact = (np.trunc(values) == values) & (np.abs(values) < EXACT_BY_WIDTH[array.type.bit_width])
     return np.where(exact, values, 0.0).astype(np.int64), exact
 
 

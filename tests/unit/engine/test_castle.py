@@ -1,13 +1,15 @@
 """The engine's own promises; that it decides as CASTLE does is shown by tests/properties/test_castle_agreement.py."""
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
 
 from castleguard.engine.castle import CastleEngine
-from castleguard.engine.policy import Castle
+from castleguard.engine.policy import STRICT, Castle
 from castleguard.errors import PolicyError, SchemaError, SnapshotError
+from castleguard.kernels import state as names
 from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows
 from castleguard.schema.roles import Numeric, Schema
 
@@ -60,6 +62,18 @@ def test_a_published_box_is_used_again() -> None:
     assert decisions.kept.all()
 
 
+@pytest.mark.parametrize(("containment", "entries"), [("interval", 3), ("generalisation", 1)])
+def test_equal_boxes_are_one_entry_unless_they_contain_different_intervals(
+    containment: Literal["interval", "generalisation"], entries: int
+) -> None:
+    reading = replace(STRICT, containment=containment)
+    engine = new_engine(replace(POLICY, max_clusters=1, reading=reading))
+    for ages in ((11, 19), (12, 19), (11, 18), (12, 19)):
+        engine.push(rows(*ages), 0.0)
+        assert engine.flush().kind[0] == NEW
+    assert engine.snapshot()["counters"][names.REUSABLE] == entries
+
+
 def test_a_row_for_the_root_takes_company_along_or_is_dropped() -> None:
     engine = new_engine()
     engine.push(rows(0, to_root=True), 0.0)
@@ -71,6 +85,24 @@ def test_a_row_for_the_root_takes_company_along_or_is_dropped() -> None:
     assert (opened.kind.tolist(), opened.position.tolist(), opened.dropped.size) == ([ROOT], [1, 2], 0)
     assert (opened.lower.tolist(), opened.upper.tolist(), opened.loss.tolist()) == ([[0.0]], [[100.0]], [1.0])
     assert not opened.kept.any()
+
+
+def test_where_l_counts_persons_the_root_takes_every_row_if_the_useful_ones_are_not_enough() -> None:
+    """Five rows have three persons and three values, but one person for two of them: the sixth row is needed."""
+    schema = Schema(person="id", quasi_identifiers=SCHEMA.quasi_identifiers, sensitive=["illness"])
+    engine = CastleEngine(schema, replace(POLICY, k=3, l=3, l_per="person", delay=9), key=KEY)
+    engine.push(
+        CodedRows(
+            quasi=np.zeros((7, 1)),
+            person=np.array([0, 0, 0, 1, 2, 1, 2], dtype=np.uint64),
+            sensitive=np.array([[0], [1], [2], [0], [0], [1], [2]]),
+            to_root=np.ones(7, dtype=np.bool_),
+        ),
+        0.0,
+    )
+    decisions = engine.flush()
+    assert decisions.kind.tolist() == [ROOT, ROOT]
+    assert decisions.group.tolist() == [0, 0, 0, 0, 0, 0, 1]
 
 
 def test_only_rows_that_have_waited_long_enough_leave_at_a_tick() -> None:
