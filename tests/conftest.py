@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("default", max_examples=50, deadline=None)
 settings.register_profile(
     "ci",
-    max_examples=100,
+    max_examples=60,
     deadline=None,
     derandomize=True,
     print_blob=True,

@@ -72,7 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except CastleguardError as exc:
         code = _fail(str(exc), 1)
     except Interrupted as exc:
-        code = _fail("interrupted; an output that was not complete has been removed", 128 + exc.number)
+        _fail("interrupted; an output that was not complete has been removed", 128 + exc.number)
+        # At once: a compiler that was interrupted at its work would add lines of its own while Python shuts down.
+        os._exit(128 + exc.number)
     except Exception as exc:
         code = _fail_unexpectedly(exc)
     sys.exit(code)

@@ -1,8 +1,8 @@
 """The CASTLE policy: what is promised, within which delay, and how the paper's open points are read."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass, fields
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -34,7 +34,15 @@ class Reading:
     merge: Literal["diversity_aware", "paper"]
     """Whether a merge that lacks only l looks for new values among equally near clusters."""
     first_threshold: float = 0.0
-    """The threshold before anything has been published; 0 opens clusters, infinity fills one."""
+    """The threshold before anything has been published; 0 opens clusters, 1 fills one."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value, choices = getattr(self, field.name), get_args(field.type)
+            if choices and value not in choices:
+                raise PolicyError(f"{field.name} must be {' or '.join(map(repr, choices))}, got {value!r}")
+        if not 0 <= self.first_threshold <= 1:
+            raise PolicyError(f"first_threshold must be between 0 and 1, got {self.first_threshold}")
 
 
 STRICT = Reading(
@@ -111,8 +119,6 @@ class Castle:
             raise PolicyError(f"max_wait must be a number of seconds above 0, got {self.max_wait}")
         if self.reusable_age is not None and not (_is_whole(self.reusable_age) and self.reusable_age >= 0):
             raise PolicyError(f"reusable_age must be a whole number that is not negative, got {self.reusable_age}")
-        if self.reading is not None and not self.reading.first_threshold >= 0:
-            raise PolicyError(f"first_threshold must not be negative, got {self.reading.first_threshold}")
         for name, allowed in (
             ("mode", ("strict", "paper")),
             ("reuse", ("paper", "off")),

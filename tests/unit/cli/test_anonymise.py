@@ -189,7 +189,12 @@ def test_an_interrupted_run_is_one_line_and_leaves_no_file(folder: Path, number:
     os.write(pipe, (folder / "visits.csv").read_bytes()[:30_000])
     command = [sys.executable, "-m", "castleguard", "anonymise", "slow.csv", "-o", "out.csv", "--schema", "schema.yaml"]
     with subprocess.Popen(
-        [*command, "--k", "5", "--delay", "200"], cwd=folder, stderr=subprocess.PIPE, text=True
+        [*command, "--k", "5", "--delay", "200"],
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Whoever runs the tests in the background may have them ignore SIGINT; the command would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
     ) as process:
         deadline = time.monotonic() + 300
         while not list(folder.glob(".out.csv.*.part")) and process.poll() is None and time.monotonic() < deadline:
