@@ -12,6 +12,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import partial
 from types import FrameType
 
 import click
@@ -20,6 +21,8 @@ from castleguard import __version__
 from castleguard.errors import CastleguardError
 
 COMMANDS = ("anonymise", "demo")
+
+_ASK_AGAIN = 1.0  # seconds: more than it takes to remove an unfinished file
 
 
 class Interrupted(BaseException):
@@ -72,6 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except CastleguardError as exc:
         code = _fail(str(exc), 1)
     except Interrupted as exc:
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
         _fail("interrupted; an output that was not complete has been removed", 128 + exc.number)
         # At once: a compiler that was interrupted at its work would add lines of its own while Python shuts down.
         os._exit(128 + exc.number)
@@ -83,6 +88,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """Stop at the next opportunity; a second signal stops at once."""
     signal.signal(number, signal.SIG_DFL)
+    # Python drops what is raised inside a destructor or a callback of the compiler: ask again until it is heard.
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, partial(_interrupt_again, number))
+        signal.setitimer(signal.ITIMER_REAL, _ASK_AGAIN, _ASK_AGAIN)
+    raise Interrupted(number)
+
+
+def _interrupt_again(number: int, alarm: int, frame: FrameType | None) -> None:
     raise Interrupted(number)
 
 
