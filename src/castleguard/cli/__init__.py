@@ -88,11 +88,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """Stop at the next opportunity; a second signal stops at once."""
     signal.signal(number, signal.SIG_DFL)
+    sys.unraisablehook = _drop_interruptions
     # Python drops what is raised inside a destructor or a callback of the compiler: ask again until it is heard.
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, partial(_interrupt_again, number))
         signal.setitimer(signal.ITIMER_REAL, _ASK_AGAIN, _ASK_AGAIN)
     raise Interrupted(number)
+
+
+def _drop_interruptions(dropped: "sys.UnraisableHookArgs") -> None:
+    """Say nothing of an interruption that could not be raised where it came: it will come again."""
+    if not issubclass(dropped.exc_type, Interrupted):
+        sys.__unraisablehook__(dropped)
 
 
 def _interrupt_again(number: int, alarm: int, frame: FrameType | None) -> None:
