@@ -1,10 +1,11 @@
 """Information loss on the Adult data: the engine's decisions before the gate, against known figures.
 
 The figures are those of CASTLE with 6 numeric quasi-identifiers, 50 clusters, window 100 and the domain of the whole
-data: 0.130 / 0.065 for k=10 and 0.401 / 0.212 for k=100, at delays of 1,000 / 10,000 rows. Over twelve keys of the random
-choices the engine's means were 0.1301 / 0.0653 and 0.4039 / 0.2117, with standard deviations of 1.1 / 2.8 and 0.8 / 1.5 %
-of the mean. The key here is fixed, so the test is repeatable; with k=10 and a delay of 10,000 another key can miss the
-bound of 5 % (one of the twelve was 5.3 % off).
+data: 0.130 / 0.065 for k=10 and 0.401 / 0.212 for k=100, at delays of 1,000 / 10,000 rows.
+
+Over twelve keys of the random choices the engine's means were 0.1301 / 0.0653 and 0.4039 / 0.2117, with standard
+deviations of 1.1 / 2.8 and 0.8 / 1.5 % of the mean. The key here is fixed, so the test is repeatable; with k=10 and a
+delay of 10,000 another key can miss the bound of 5 % (one of the twelve was 5.3 % off).
 """
 
 from pathlib import Path
