@@ -10,6 +10,8 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -62,6 +64,7 @@ class Anonymiser:
         self._loss = 0.0
         self._now = -math.inf
         self._grids_checked = False
+        self._whole = True
         self._sample = np.empty((0, columns))
 
     def push(self, batch: object, now: float | None = None) -> pa.Table:
@@ -75,18 +78,22 @@ class Anonymiser:
             LOG.warning("compiling the kernels for this machine, once: about a minute")
         rows = self._take_in(to_table(batch, self._schema.columns))
         slices = range(0, max(rows.person.size, 1), _SLICE)
-        out = [self._publish(self._engine.push(rows.take(slice(at, at + _SLICE)), self._now)) for at in slices]
+        with self._releasing():
+            out = [self._publish(self._engine.push(rows.take(slice(at, at + _SLICE)), self._now)) for at in slices]
         mark_warm()
         return out[0] if len(out) == 1 else pa.concat_tables(out)
 
     def tick(self, now: float) -> pa.Table:
         """Let time pass: publish what has waited `max_wait` seconds. `now` never goes back."""
         self._advance(now)
-        return self._publish(self._engine.tick(self._now))
+        with self._releasing():
+            return self._publish(self._engine.tick(self._now))
 
     def flush(self) -> pa.Table:
         """The end of the stream: publish whatever can be published; the rest is counted as suppressed."""
-        return self._publish(self._engine.flush())
+        self._check_whole()
+        with self._releasing():
+            return self._publish(self._engine.flush())
 
     def report(self) -> Report:
         """The books of the stream: for its operator, never to be published."""
@@ -115,6 +122,7 @@ class Anonymiser:
 
     def snapshot(self) -> bytes:
         """The whole state, to be continued by `restore`. It holds raw personal data: keep it as you keep the input."""
+        self._check_whole()
         first, rows, gone, payload = self._pending.snapshot(self._payload_schema)
         held = nothing_leaving(len(self._schema.quasi_identifiers)) if self._order is None else self._order.held
         groups = {"engine": self._engine.snapshot(), "gate": self._gate.snapshot()}
@@ -185,8 +193,22 @@ class Anonymiser:
         self._grids_checked = facts["grids_checked"]
         self._sample = groups["stream"]["sample"]
 
+    @contextmanager
+    def _releasing(self) -> Iterator[None]:
+        """From here on rows are decided. If that ends half-way, the stream is over: the gate may know boxes whose rows
+        nobody has received, and a later row could be published alone in one of them.
+        """
+        self._whole = False
+        yield
+        self._whole = True
+
+    def _check_whole(self) -> None:
+        if not self._whole:
+            raise UsageError("an earlier call failed while rows were leaving: continue from a snapshot taken before it")
+
     def _advance(self, now: float | None) -> None:
         """Move the clock forward."""
+        self._check_whole()
         if now is None:
             if self._policy.max_wait is not None and self._now == -math.inf:
                 raise UsageError("the policy has max_wait: say when the rows arrive, push(batch, now=seconds)")

@@ -293,3 +293,24 @@ def test_a_grid_that_hides_nothing_is_told_once(caplog: pytest.LogCaptureFixture
     for _ in range(3):
         stream.push(pa.table({"age": [number % 100 for number in range(1000)]}))
     assert caplog.text.count("age: step is no coarser than the data") == 1
+
+
+@pytest.mark.parametrize("failure", [MemoryError, KeyboardInterrupt])
+def test_a_stream_whose_release_failed_half_way_publishes_nothing_more(
+    monkeypatch: pytest.MonkeyPatch, failure: type[BaseException]
+) -> None:
+    """The gate has passed boxes that nobody received: a row that is published alone in one would be below k."""
+    stream = started()
+    before = stream.snapshot()
+
+    def fail(*_: object) -> None:
+        raise failure
+
+    with monkeypatch.context() as patch:
+        patch.setattr("castleguard.release.encode.Encoder.encode", fail)
+        with pytest.raises(failure):
+            stream.push(pa.table({"pid": [1, 2, 3], "age": [50] * 3, "job": ["x"] * 3, "row": range(3)}))
+    for call in (lambda: stream.push([]), lambda: stream.tick(1.0), stream.flush, stream.snapshot):
+        with pytest.raises(UsageError, match="snapshot"):
+            call()
+    assert cg.Anonymiser.restore(SCHEMA, POLICY, before).flush().num_rows == 0
