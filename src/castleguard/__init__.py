@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from castleguard.privacy.guarantee import Guarantee
     from castleguard.release.report import Report
     from castleguard.schema.hierarchy import Hierarchy
-    from castleguard.schema.roles import Categorical, Numeric, Schema, Sensitive
+    from castleguard.schema.roles import Categorical, Numeric, Schema
+    from castleguard.schema.sensitive import Sensitive
     from castleguard.stream import Anonymiser, anonymise
 
 __version__ = "0.1.0"
@@ -46,7 +47,7 @@ _HOMES = {
     "Numeric": "schema.roles",
     "Report": "release.report",
     "Schema": "schema.roles",
-    "Sensitive": "schema.roles",
+    "Sensitive": "schema.sensitive",
     "anonymise": "stream",
 }
 

@@ -4,7 +4,7 @@
     quasi_identifiers:
       - {name: age, lower: 0, upper: 100, step: 5}
       - {name: education, hierarchy: education.csv}     # relative to this file; or a nested mapping, or a list
-    sensitive: [occupation, {name: fare, bins: [0, 10, 20]}]
+    sensitive: [occupation, {name: fare, bins: [0, 10, 20]}, {name: outcome, values: [ill, well]}]
     public: [vendor]
 
 Every error names the file, the line and the key; all of them are reported at once.
@@ -20,7 +20,8 @@ from castleguard.config.problems import Problem, explain, report
 from castleguard.config.schema_model import KNOWN_KEYS, CategoricalEntry, NumericEntry, SchemaEntry, SensitiveEntry
 from castleguard.errors import SchemaError
 from castleguard.schema.hierarchy import Hierarchy
-from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema, Sensitive
+from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
+from castleguard.schema.sensitive import Sensitive
 
 
 def load_schema(path: str | Path) -> Schema:
@@ -65,8 +66,9 @@ class _Builder:
             hierarchy = self._hierarchy((*place, "hierarchy"), entry.hierarchy)
             if hierarchy is None:
                 return None
-            return Categorical(entry.name, hierarchy=hierarchy, null=entry.null, unknown=entry.unknown)
         try:
+            if isinstance(entry, CategoricalEntry):
+                return Categorical(**{**entry.model_dump(), "hierarchy": hierarchy})
             return Numeric(**entry.model_dump())
         except SchemaError as exc:
             self.problems.append(Problem(place, f"cannot work: {exc}"))
@@ -75,10 +77,16 @@ class _Builder:
     def sensitive(self, at: int, entry: SensitiveEntry | str) -> Sensitive | None:
         if isinstance(entry, str):
             return Sensitive(entry)
+        place = (*self._section, "sensitive", at)
+        hierarchy = None
+        if entry.hierarchy is not None:
+            hierarchy = self._hierarchy((*place, "hierarchy"), entry.hierarchy)
+            if hierarchy is None:
+                return None
         try:
-            return Sensitive(entry.name, bins=entry.bins)
+            return Sensitive(entry.name, bins=entry.bins, values=entry.values, hierarchy=hierarchy)
         except SchemaError as exc:
-            self.problems.append(Problem((*self._section, "sensitive", at), f"cannot work: {exc}"))
+            self.problems.append(Problem(place, f"cannot work: {exc}"))
             return None
 
     def _hierarchy(self, place: Place, tree: str | dict[str, Any] | list[Any]) -> Hierarchy | None:

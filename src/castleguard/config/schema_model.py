@@ -28,6 +28,7 @@ Name = Annotated[str, Field(min_length=1), _expect("a column name (in quotes if 
 Bound = Annotated[int | float | dt.datetime | dt.date, _expect("a number, a date or a timestamp")]
 Step = Annotated[int | float, _expect("a number (of days for dates, of seconds for timestamps)")]
 Tree = Annotated[str | dict[str, Any] | list[Any], _expect("a path, a nested mapping or a list of labels")]
+Label = Annotated[str | int, _expect("a text or a whole number (in quotes if YAML reads it as something else)")]
 Answer = Literal["reject", "root"]
 
 
@@ -47,6 +48,7 @@ class NumericEntry(Entry):
     null: Answer = "reject"
     outside: Literal["clamp", "reject", "root"] = "clamp"
     invalid: Answer = "reject"
+    default: Bound | None = None
 
 
 class CategoricalEntry(Entry):
@@ -56,13 +58,16 @@ class CategoricalEntry(Entry):
     hierarchy: Tree
     null: Answer = "reject"
     unknown: Answer = "reject"
+    default: str | None = None
 
 
 class SensitiveEntry(Entry):
-    """`{name: fare, bins: [0, 10, 20]}`."""
+    """`{name: fare, bins: [0, 10, 20]}`, `{name: job, values: [cook, driver]}`, or `hierarchy` as for a category."""
 
     name: Name
     bins: list[Bound] | None = None
+    values: list[Label] | None = None
+    hierarchy: Tree | None = None
 
 
 # A union is told apart by a key, not by trying its members: an error then speaks of the member that was meant.

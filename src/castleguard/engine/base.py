@@ -7,10 +7,12 @@ go to the gate.
 from collections.abc import Mapping
 from typing import Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.schema.coded import CodedRows, Decisions
 
+Flags = NDArray[np.bool_]  # (rows,)
 Arrays = dict[str, NDArray]  # type: ignore[type-arg]  # of any element type
 
 
@@ -23,8 +25,12 @@ class Engine(Protocol):
     * Nothing blocks, and nothing depends on a wall clock.
     """
 
-    def push(self, rows: CodedRows, now: float) -> Decisions:
-        """Take in rows that arrive at `now` seconds, and decide whatever that makes due. May be empty."""
+    def push(self, rows: CodedRows, now: float, present: Flags | None = None) -> Decisions:
+        """Take in rows that arrive at `now` seconds, and decide whatever that makes due. May be empty.
+
+        A row that is not `present` was left out before (sampled out, over budget): it gets a position and moves the
+        clock that counts arrivals, and is never decided.
+        """
         ...
 
     def tick(self, now: float) -> Decisions:

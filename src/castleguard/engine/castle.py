@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.engine.base import Arrays
+from castleguard.engine.base import Arrays, Flags
 from castleguard.engine.domain import make_domain
 from castleguard.engine.policy import Castle
 from castleguard.errors import PolicyError, SchemaError, SnapshotError
@@ -34,11 +34,14 @@ class CastleEngine:
             person=np.empty(0, dtype=np.uint64),
             sensitive=np.empty((0, len(schema.sensitive)), dtype=np.int64),
             to_root=np.empty(0, dtype=np.bool_),
+            present=np.empty(0, dtype=np.bool_),
         )
 
-    def push(self, rows: CodedRows, now: float) -> Decisions:
+    def push(self, rows: CodedRows, now: float, present: Flags | None = None) -> Decisions:
         """Take in rows, and decide whatever that makes due."""
-        return self._run(Batch(*rows), now, last=False)
+        if present is None:
+            present = np.ones(rows.person.size, dtype=np.bool_)
+        return self._run(Batch(*rows, present), now, last=False)
 
     def tick(self, now: float) -> Decisions:
         """Decide the rows that have waited `max_wait` seconds."""

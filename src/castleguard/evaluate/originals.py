@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from castleguard.errors import InputError
 from castleguard.evaluate.values import Codes, Numbers, codes_of, numbers_of, texts_of
-from castleguard.schema.roles import Categorical, QuasiIdentifier, Schema, Sensitive
+from castleguard.schema.roles import Categorical, QuasiIdentifier, Schema
+from castleguard.schema.sensitive import Sensitive
 
 
 @dataclass(frozen=True)

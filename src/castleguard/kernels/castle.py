@@ -18,6 +18,7 @@ from castleguard.kernels.reuse import try_reuse
 from castleguard.kernels.state import (
     ARRIVALS,
     AT_ROOT,
+    GONE,
     OLDEST,
     OPEN,
     PENDING,
@@ -197,7 +198,10 @@ def run(state: State, settings: Settings, work: Work, output: Output, batch: Bat
                 break
             ratchet(draws_of(state), state.counters[ARRIVALS])
             position = take_in(state, batch, arriving, now)
-            arrive(state, settings, work, position % capacity, batch.to_root[arriving])
+            if batch.present[arriving]:
+                arrive(state, settings, work, position % capacity, batch.to_root[arriving])
+            else:
+                rows.cluster[position % capacity] = GONE
             arriving += 1
             due = position - settings.delay
         if due >= 0 and is_pending(rows, due):

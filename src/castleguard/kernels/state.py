@@ -99,6 +99,7 @@ class Batch(NamedTuple):
     person: NDArray[np.uint64]  # (rows,)
     sensitive: Ints  # (rows, sensitive columns)
     to_root: NDArray[np.bool_]  # (rows,)
+    present: NDArray[np.bool_]  # (rows,) False: the row only moves the clock, it was left out before
 
 
 class Output(NamedTuple):

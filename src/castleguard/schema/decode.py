@@ -17,9 +17,8 @@ from castleguard.schema.coded import REASONS, CodedRows, Decoded, Rejects, Sensi
 from castleguard.schema.column import FINE, Column, Distinct, distinct, null_mask
 from castleguard.schema.identities import hash_identities
 from castleguard.schema.numbers import check_domain, read_numbers
-from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema, Sensitive
-
-MISSING_BIN = -1  # the code of a value that is missing or no number, in a sensitive column with bins
+from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
+from castleguard.schema.sensitive import Sensitive
 
 
 class Decoder:
@@ -28,21 +27,35 @@ class Decoder:
     `key` keys the hashes of persons and sensitive values; codes of different keys must not be mixed.
     `strict` refuses a numeric quasi-identifier without a domain.
     `needs_bins` says that diversity is promised: a sensitive column of floats is then refused if it has no bins.
+    `total` refuses no row and sends none to the root: what cannot be read becomes the role's public default, because a
+    reject would tell something about a value that is to be randomised.
     """
 
     counter: int
     """Where `person=None` has got to: the number that the next accepted row gets as its person."""
 
     def __init__(
-        self, schema: Schema, *, key: NDArray[np.uint64], strict: bool = True, needs_bins: bool = False
+        self,
+        schema: Schema,
+        *,
+        key: NDArray[np.uint64],
+        strict: bool = True,
+        needs_bins: bool = False,
+        total: bool = False,
     ) -> None:
         self._schema = schema
+        self._total = total
         self._key = np.array(key, dtype=np.uint64)
         self._needs_bins = strict and needs_bins
         self._leaves = {
             role.name: pa.array(role.hierarchy.leaves, pa.large_string())
             for role in schema.quasi_identifiers
             if isinstance(role, Categorical)
+        }
+        self._labels = {
+            role.name: pa.array(map(str, role.labels), pa.large_string())
+            for role in schema.sensitive
+            if role.labels is not None and role.bins is None
         }
         self.counter = 0
         for role in schema.quasi_identifiers:
@@ -86,7 +99,10 @@ class Decoder:
         else:
             column = read_numbers(found.values, role.kind)
             if role.domain is not None:
-                column = check_domain(column, role.domain, clamp=role.outside == "clamp")
+                column = check_domain(column, role.domain, clamp=self._total or role.outside == "clamp")
+        if self._total:
+            fine = column.problem == FINE
+            column = Column(np.where(fine, column.values, role.stand_in), np.full_like(column.problem, FINE))
         return Column(found.spread(column.values), found.spread(column.problem))
 
     def _read_person(self, table: pa.Table) -> NDArray[np.uint64]:
@@ -99,9 +115,14 @@ class Decoder:
         codes = np.empty((table.num_rows, len(roles)), dtype=np.int64)
         for at, role in enumerate(roles):
             found = _values(table, role.name)
-            if self._needs_bins and role.bins is None:
-                _check_countable(role, found.values)
-            codes[:, at] = self._hash(found, role.name).view(np.int64) if role.bins is None else _bin(found, role)
+            if role.bins is not None:
+                codes[:, at] = _bin(found, role)
+            elif role.name in self._labels:
+                codes[:, at] = _look_up(found, self._labels[role.name])
+            else:
+                if self._needs_bins:
+                    _check_countable(role, found.values)
+                codes[:, at] = self._hash(found, role.name).view(np.int64)
         return codes
 
     def _hash(self, found: Distinct, name: str) -> NDArray[np.uint64]:
@@ -158,10 +179,17 @@ def _values(table: pa.Table, name: str) -> Distinct:
 
 
 def _bin(found: Distinct, role: Sensitive) -> NDArray[np.int64]:
-    """The number of edges at or below each value."""
+    """The number of edges at or below each value; one more than all edges for what is missing or no number."""
+    edges = role.edges if role.edges is not None else np.empty(0)
     column = read_numbers(found.values, role.kind)
-    bins = np.searchsorted(role.edges, column.values, side="right") if role.edges is not None else column.values
-    return found.spread(np.where(column.problem == FINE, bins, MISSING_BIN).astype(np.int64))
+    bins = np.searchsorted(edges, column.values, side="right")
+    return found.spread(np.where(column.problem == FINE, bins, edges.size + 1).astype(np.int64))
+
+
+def _look_up(found: Distinct, labels: pa.Array) -> NDArray[np.int64]:
+    """The place of each value among the declared ones, and the place after the last for what is not among them."""
+    column = read_leaves(found.values, labels)
+    return found.spread(np.where(column.problem == FINE, column.values, len(labels)).astype(np.int64))
 
 
 def _check_countable(role: Sensitive, values: pa.Array) -> None:
@@ -194,7 +222,7 @@ def _is_text(values: pa.Array) -> bool:
 def _uncountable(role: Sensitive, what: str) -> str:
     return (
         f"column {role.name!r} holds {what}, and distinct fractions say nothing about diversity: "
-        f"give bins, as in Sensitive({role.name!r}, bins=[...]), or round the column to integers"
+        f"give bins, as in Sensitive({role.name!r}, bins=[...]), or its values, or round the column to integers"
     )
 
 

@@ -6,6 +6,8 @@ is then kept as two numbers, like a numeric range.
 """
 
 import csv
+import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +79,10 @@ class Hierarchy:
             raise SchemaError("a flat hierarchy needs a list of values, not a single text")
         root_label = label_text(root)
         return _grow(((label_text(value), root_label) for value in values), source="hierarchy")
+
+    def digest(self) -> str:
+        """A name for the tree: two trees code and publish alike iff theirs are equal."""
+        return hashlib.sha256(json.dumps([self.labels, self.parents.tolist()]).encode()).hexdigest()
 
     def node(self, low_leaf: int, high_leaf: int) -> int:
         """The lowest node that covers both leaves; needs 0 <= low_leaf <= high_leaf < number of leaves."""

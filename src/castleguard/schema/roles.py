@@ -4,12 +4,9 @@ The schema holds everything about the data that is public: the domains, the grid
 are functions of it and never of one row's value. There is no default role and no guessed domain.
 """
 
-import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
@@ -18,6 +15,7 @@ from numpy.typing import NDArray
 from castleguard.errors import SchemaError
 from castleguard.schema.grid import Bound, Edges, Grid, Kind, Step, coded, kind_of, make_grid, resolution
 from castleguard.schema.hierarchy import Hierarchy
+from castleguard.schema.sensitive import Sensitive, check_hierarchy, check_name
 
 Answer = Literal["reject", "root"]
 """What to do with a value that cannot be used: refuse the row, or publish the whole row at the root."""
@@ -45,12 +43,15 @@ class Numeric:
     null: Answer = "reject"
     outside: OutsideAnswer = "clamp"
     invalid: Answer = "reject"
+    default: Bound | None = None
+    """Stands for a value that cannot be read, where a row must not be refused for its values (the randomised modes);
+    None: the middle of the domain."""
 
     def __post_init__(self) -> None:
-        _check_name(self.name)
+        check_name(self.name)
         _check_answers(self.name, Answer, null=self.null, invalid=self.invalid)
         _check_answers(self.name, OutsideAnswer, outside=self.outside)
-        for field in ("lower", "upper", "step"):
+        for field in ("lower", "upper", "step", "default"):
             value = getattr(self, field)
             if isinstance(value, np.generic):
                 object.__setattr__(self, field, value.item())
@@ -61,8 +62,8 @@ class Numeric:
         if self.lower is None and self.step is not None:
             raise SchemaError(f"column {self.name!r}: step needs lower and upper")
         try:
-            # Made once here, so that a domain that cannot work fails when it is declared.
-            _ = self.edges
+            # Made once here, so that a domain or a default that cannot work fails when it is declared.
+            _ = self.edges, self.stand_in
         except SchemaError as exc:
             raise SchemaError(f"column {self.name!r}: {exc}") from exc
 
@@ -89,6 +90,23 @@ class Numeric:
         return np.empty(0, dtype=np.float64) if self.grid is None else self.grid.edges()
 
     @property
+    def stand_in(self) -> float:
+        """The default in coded units."""
+        if self.domain is None:
+            if self.default is not None:
+                raise SchemaError("default needs lower and upper")
+            return 0.0
+        lower, upper = self.domain
+        if self.default is None:
+            return lower + (upper - lower) / 2
+        if kind_of(self.default) != self.kind:
+            raise SchemaError(f"default must be a {self.kind}, as the bounds are, got {self.default}")
+        value = float(coded(self.default))
+        if not lower <= value <= upper:
+            raise SchemaError(f"default must lie between lower and upper, got {self.default}")
+        return value
+
+    @property
     def integral(self) -> bool:
         """Whether every published bound is a whole number (it is then published as an integer)."""
         return self.kind == "number" and self.edges.size > 0 and bool(np.all(self.edges == np.rint(self.edges)))
@@ -113,54 +131,21 @@ class Categorical:
     hierarchy: Hierarchy
     null: Answer = "reject"
     unknown: Answer = "reject"
+    default: str | None = None
+    """The leaf that stands for a value that cannot be read, where a row must not be refused for its values (the
+    randomised modes); None: the first leaf. A leaf of its own, "unknown", is the honest choice."""
 
     def __post_init__(self) -> None:
-        _check_name(self.name)
+        check_name(self.name)
         _check_answers(self.name, Answer, null=self.null, unknown=self.unknown)
-        if not isinstance(self.hierarchy, Hierarchy):
-            raise SchemaError(
-                f"column {self.name!r}: hierarchy must be a Hierarchy (from_csv, from_mapping or flat), "
-                f"got {type(self.hierarchy).__name__}"
-            )
-
-
-@dataclass(frozen=True)
-class Sensitive:
-    """A sensitive column: published as it is, counted for diversity. `bins` says which numbers count as the same:
-    values between two neighbouring edges do, an edge belongs to the bin above it.
-    """
-
-    name: str
-    _: KW_ONLY
-    bins: Sequence[Bound] | None = None
-
-    def __post_init__(self) -> None:
-        _check_name(self.name)
-        if self.bins is None:
-            return
-        if isinstance(self.bins, str) or not isinstance(self.bins, Iterable):
-            raise SchemaError(f"column {self.name!r}: bins must be a list of edges")
-        edges = tuple(edge.item() if isinstance(edge, np.generic) else edge for edge in self.bins)
-        object.__setattr__(self, "bins", edges)
-        try:
-            kinds = {kind_of(edge) for edge in edges}
-            exact = [coded(edge) for edge in edges]
-        except SchemaError as exc:
-            raise SchemaError(f"column {self.name!r}: bins: {exc}") from exc
-        if len(kinds) != 1:
-            raise SchemaError(f"column {self.name!r}: bins needs at least one edge, and edges of one kind")
-        if any(low >= high for low, high in pairwise(exact)):
-            raise SchemaError(f"column {self.name!r}: bins must be sorted, every edge above the one before it")
+        check_hierarchy(self.name, self.hierarchy)
+        if self.default is not None and self.default not in self.hierarchy.leaves:
+            raise SchemaError(f"column {self.name!r}: default must be a leaf of the hierarchy, got {self.default!r}")
 
     @property
-    def kind(self) -> Kind:
-        """What the binned values are: "number", "date" or "timestamp"."""
-        return kind_of(self.bins[0]) if self.bins else "number"
-
-    @property
-    def edges(self) -> Edges | None:
-        """The bins in coded units, or None. The code of x is the number of edges <= x."""
-        return None if self.bins is None else np.array([float(coded(edge)) for edge in self.bins], dtype=np.float64)
+    def stand_in(self) -> float:
+        """The default in coded units."""
+        return 0.0 if self.default is None else float(self.hierarchy.leaves.index(self.default))
 
 
 QuasiIdentifier = Numeric | Categorical
@@ -205,16 +190,13 @@ class Schema:
         return {
             "person": self.person,
             "quasi_identifiers": [_describe(role) for role in self.quasi_identifiers],
-            "sensitive": [
-                {"name": s.name, "kind": s.kind, "bins": [str(coded(edge)) for edge in s.bins or ()]}
-                for s in self.sensitive
-            ],
+            "sensitive": [role.fingerprint() for role in self.sensitive],
             "public": list(self.public),
         }
 
     def _check_roles(self) -> None:
         if self.person is not None:
-            _check_name(self.person)
+            check_name(self.person)
         if not self.quasi_identifiers:
             raise SchemaError("a schema needs at least one quasi-identifier")
         for role in self.quasi_identifiers:
@@ -224,7 +206,7 @@ class Schema:
             if not isinstance(sensitive, Sensitive):
                 raise SchemaError(f"a sensitive column must be a name or Sensitive, got {type(sensitive).__name__}")
         for name in self.public:
-            _check_name(name)
+            check_name(name)
 
     def _check_names(self) -> None:
         """Every input column has one role, and no two columns are published under the same name."""
@@ -252,9 +234,13 @@ class Schema:
 def _describe(role: QuasiIdentifier) -> dict[str, object]:
     """One quasi-identifier, canonically; exact numbers as text."""
     if isinstance(role, Categorical):
-        tree = json.dumps([role.hierarchy.labels, role.hierarchy.parents.tolist()])
-        digest = hashlib.sha256(tree.encode()).hexdigest()
-        return {"name": role.name, "hierarchy": digest, "null": role.null, "unknown": role.unknown}
+        return {
+            "name": role.name,
+            "hierarchy": role.hierarchy.digest(),
+            "null": role.null,
+            "unknown": role.unknown,
+            "default": role.stand_in,
+        }
     grid = role.grid
     return {
         "name": role.name,
@@ -263,12 +249,8 @@ def _describe(role: QuasiIdentifier) -> dict[str, object]:
         "null": role.null,
         "outside": role.outside,
         "invalid": role.invalid,
+        "default": role.stand_in,
     }
-
-
-def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not name:
-        raise SchemaError(f"a column name must be a text that is not empty, got {name!r}")
 
 
 def _check_answers(name: str, allowed: object, **answers: str) -> None:

@@ -9,7 +9,8 @@ from castleguard.config.document import read_document
 from castleguard.config.schema_file import load_schema, schema_section
 from castleguard.errors import ConfigError
 from castleguard.schema.hierarchy import Hierarchy
-from castleguard.schema.roles import Categorical, Numeric, Schema, Sensitive
+from castleguard.schema.roles import Categorical, Numeric, Schema
+from castleguard.schema.sensitive import Sensitive
 
 WHOLE = """\
 person: pid
@@ -100,7 +101,7 @@ def test_the_path_may_be_text(tmp_path: Path) -> None:
         (
             "{name: age, zzz: 0}",
             "quasi_identifiers[0].zzz is not a known key; "
-            "known here: name, lower, upper, step, null, outside, invalid, hierarchy, unknown",
+            "known here: name, lower, upper, step, null, outside, invalid, default, hierarchy, unknown",
         ),
         ("{name: age, unknown: root}", "quasi_identifiers[0].unknown does not belong to a numeric column"),
         ("{name: a, hierarchy: [x], lower: 0}", "quasi_identifiers[0].lower does not belong to a categorical column"),

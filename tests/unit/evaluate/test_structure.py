@@ -10,7 +10,8 @@ import pytest
 from castleguard.errors import InputError, UsageError
 from castleguard.evaluate.structure import information_loss, verify
 from castleguard.schema.hierarchy import Hierarchy
-from castleguard.schema.roles import Categorical, Numeric, Schema, Sensitive
+from castleguard.schema.roles import Categorical, Numeric, Schema
+from castleguard.schema.sensitive import Sensitive
 
 SCHEMA = Schema(
     person="pid",

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from castleguard.errors import SchemaError
 from castleguard.schema.coded import REASONS, Decoded
-from castleguard.schema.decode import MISSING_BIN, Decoder
+from castleguard.schema.decode import Decoder
 from castleguard.schema.hierarchy import Hierarchy
-from castleguard.schema.roles import Categorical, Numeric, Schema, Sensitive
+from castleguard.schema.roles import Categorical, Numeric, Schema
+from castleguard.schema.sensitive import Sensitive
 from castleguard.schema.table import to_table
 
 KEY = np.array([1, 2], dtype=np.uint64)
@@ -45,7 +46,7 @@ def test_a_row_is_coded_column_by_column() -> None:
     assert rows.quasi.tolist() == [[30.0, 1.0], [31.0, 0.0]]
     assert rows.person[0] == rows.person[1]
     assert rows.sensitive[0, 0] == rows.sensitive[1, 0]
-    assert rows.sensitive[:, 1].tolist() == [1, MISSING_BIN]
+    assert rows.sensitive[:, 1].tolist() == [1, 3]
     assert rows.to_root.tolist() == [False, False]
     assert decoded.rejected.index.size == 0
     assert decoded.rejected.counts == {}
@@ -188,13 +189,13 @@ def test_bins_count_the_edges_at_or_below_a_value() -> None:
     schema = Schema(person=None, quasi_identifiers=[AGE], sensitive=[Sensitive("fare", bins=[0, 10, 20])])
     fares = [-1, 0, 9.99, 10, 20, 1e9, None, float("nan"), "x", "15", float("inf")]
     decoded = decode([{"age": 1, "fare": fare} for fare in fares], schema)
-    assert decoded.rows.sensitive[:, 0].tolist() == [0, 1, 1, 2, 3, 3, -1, -1, -1, 2, -1]
+    assert decoded.rows.sensitive[:, 0].tolist() == [0, 1, 1, 2, 3, 3, 4, 4, 4, 2, 4]
 
 
 def test_bins_of_dates_are_bins_of_days() -> None:
     schema = Schema(person=None, quasi_identifiers=[AGE], sensitive=[Sensitive("seen", bins=[dt.date(2020, 1, 1)])])
     seen: list[object] = [dt.date(2019, 12, 31), dt.date(2020, 1, 1), None]
-    assert decode([{"age": 1, "seen": day} for day in seen], schema).rows.sensitive[:, 0].tolist() == [0, 1, -1]
+    assert decode([{"age": 1, "seen": day} for day in seen], schema).rows.sensitive[:, 0].tolist() == [0, 1, 2]
 
 
 def test_missing_sensitive_values_are_one_value_of_their_own() -> None:

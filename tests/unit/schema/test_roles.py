@@ -9,7 +9,8 @@ import pytest
 
 from castleguard.errors import SchemaError
 from castleguard.schema.hierarchy import Hierarchy
-from castleguard.schema.roles import Categorical, Numeric, Schema, Sensitive
+from castleguard.schema.roles import Categorical, Numeric, Schema
+from castleguard.schema.sensitive import Sensitive
 
 SEX = Hierarchy.flat(["f", "m"])
 AGE = Numeric("age", lower=0, upper=100)

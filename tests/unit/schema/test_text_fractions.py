@@ -6,7 +6,8 @@ import pytest
 
 from castleguard.errors import SchemaError
 from castleguard.schema.decode import Decoder
-from castleguard.schema.roles import Numeric, Schema, Sensitive
+from castleguard.schema.roles import Numeric, Schema
+from castleguard.schema.sensitive import Sensitive
 
 KEY = np.arange(2, dtype=np.uint64)
 

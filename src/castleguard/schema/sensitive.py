@@ -1,0 +1,125 @@
+"""The sensitive columns: what is published about a person, and which values count as the same.
+
+A column may declare its public values, as a list, as the leaves of a hierarchy, or as bins. A promise about the shape
+of a group's values (t-closeness, entropy) and every mode that randomises or counts values needs them: what they say
+must not depend on the data.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from castleguard.errors import SchemaError
+from castleguard.schema.grid import Bound, Edges, Kind, coded, kind_of
+from castleguard.schema.hierarchy import Hierarchy
+
+Label = str | int
+
+
+@dataclass(frozen=True)
+class Sensitive:
+    """A sensitive column: published as it is (in the noisy modes as one of its public values), counted for diversity.
+
+    At most one of `bins`, `values` and `hierarchy` is given.
+
+    >>> Sensitive("fare", bins=[10, 20]).labels
+    ('< 10', '[10, 20)', '>= 20')
+    """
+
+    name: str
+    _: KW_ONLY
+    bins: Sequence[Bound] | None = None
+    """Which numbers count as the same: those between two neighbouring edges; an edge belongs to the bin above it."""
+    values: Sequence[Label] | None = None
+    """All values there are, in order if they have one; anything else counts as missing."""
+    hierarchy: Hierarchy | None = None
+    """The same as the leaves of a tree, for a distance between values that the tree gives."""
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        given = [field for field in ("bins", "values", "hierarchy") if getattr(self, field) is not None]
+        if len(given) > 1:
+            raise SchemaError(f"column {self.name!r}: give only one of {' and '.join(given)}")
+        if self.bins is not None:
+            self._check_bins(self.bins)
+        if self.values is not None:
+            self._check_values(self.values)
+        if self.hierarchy is not None:
+            check_hierarchy(self.name, self.hierarchy)
+
+    @property
+    def kind(self) -> Kind:
+        """What the binned values are: "number", "date" or "timestamp"."""
+        return kind_of(self.bins[0]) if self.bins else "number"
+
+    @property
+    def edges(self) -> Edges | None:
+        """The bins in coded units, or None. The code of x is the number of edges <= x."""
+        return None if self.bins is None else np.array([float(coded(edge)) for edge in self.bins], dtype=np.float64)
+
+    @property
+    def labels(self) -> tuple[Label, ...] | None:
+        """The public values: the label of code i is labels[i], and code len(labels) is a missing or unknown value.
+        None: the values are not declared, and their codes are hashes.
+        """
+        if self.values is not None:
+            return tuple(self.values)
+        if self.hierarchy is not None:
+            return tuple(self.hierarchy.leaves)
+        if self.bins is None:
+            return None
+        edges = [edge.isoformat() if hasattr(edge, "isoformat") else str(edge) for edge in self.bins]
+        between = (f"[{low}, {high})" for low, high in pairwise(edges))
+        return (f"< {edges[0]}", *between, f">= {edges[-1]}")
+
+    def fingerprint(self) -> dict[str, object]:
+        """A canonical description that JSON can hold."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "bins": [str(coded(edge)) for edge in self.bins or ()],
+            "values": None if self.values is None else list(self.values),
+            "hierarchy": None if self.hierarchy is None else self.hierarchy.digest(),
+        }
+
+    def _check_bins(self, bins: Sequence[Bound]) -> None:
+        if isinstance(bins, str) or not isinstance(bins, Iterable):
+            raise SchemaError(f"column {self.name!r}: bins must be a list of edges")
+        edges = tuple(edge.item() if isinstance(edge, np.generic) else edge for edge in bins)
+        object.__setattr__(self, "bins", edges)
+        try:
+            kinds = {kind_of(edge) for edge in edges}
+            exact = [coded(edge) for edge in edges]
+        except SchemaError as exc:
+            raise SchemaError(f"column {self.name!r}: bins: {exc}") from exc
+        if len(kinds) != 1:
+            raise SchemaError(f"column {self.name!r}: bins needs at least one edge, and edges of one kind")
+        if any(low >= high for low, high in pairwise(exact)):
+            raise SchemaError(f"column {self.name!r}: bins must be sorted, every edge above the one before it")
+
+    def _check_values(self, values: Sequence[Label]) -> None:
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise SchemaError(f"column {self.name!r}: values must be a list")
+        labels = tuple(value.item() if isinstance(value, np.generic) else value for value in values)
+        if not labels or any(isinstance(label, bool) or not isinstance(label, str | int) for label in labels):
+            raise SchemaError(f"column {self.name!r}: values must be texts or whole numbers, at least one")
+        if len({str(label) for label in labels}) < len(labels):
+            raise SchemaError(f"column {self.name!r}: values has the same value twice")
+        object.__setattr__(self, "values", labels)
+
+
+def check_name(name: object) -> None:
+    """Refuse what cannot name a column."""
+    if not isinstance(name, str) or not name:
+        raise SchemaError(f"a column name must be a text that is not empty, got {name!r}")
+
+
+def check_hierarchy(name: str, hierarchy: object) -> None:
+    """Refuse what is no tree."""
+    if not isinstance(hierarchy, Hierarchy):
+        raise SchemaError(
+            f"column {name!r}: hierarchy must be a Hierarchy (from_csv, from_mapping or flat), "
+            f"got {type(hierarchy).__name__}"
+        )
