@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.errors import SchemaError
+from castleguard.schema.arrow import numeric_type, numeric_values
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
 
@@ -52,8 +53,7 @@ class _NumberColumn:
     def __init__(self, role: Numeric, numbers: Numbers, *, exact: bool) -> None:
         self._role = role
         self._numbers = numbers
-        self._whole = role.integral and not exact
-        self._type = self._arrow_type()
+        self._type = numeric_type(role, exact=exact)
         if numbers == "bounds":
             self.fields = [pa.field(f"{role.name}_min", self._type), pa.field(f"{role.name}_max", self._type)]
         elif numbers == "interval":
@@ -75,25 +75,9 @@ class _NumberColumn:
             return [pa.array(middle[group], mask=~np.isfinite(middle[group]))]
         return [self._values(np.floor(middle), group)]
 
-    def _arrow_type(self) -> pa.DataType:
-        if self._role.kind == "date":
-            return pa.date32()
-        if self._role.kind == "timestamp":
-            aware = isinstance(self._role.lower, dt.datetime) and self._role.lower.tzinfo is not None
-            return pa.timestamp("us", tz="UTC" if aware else None)
-        return pa.int64() if self._whole else pa.float64()
-
     def _values(self, bounds: NDArray[np.float64], group: Groups | None) -> pa.Array:
         """Coded bounds as published values, one per row (or per group)."""
-        missing = ~np.isfinite(bounds)
-        if self._type == pa.float64():
-            coded: NDArray[np.generic] = bounds
-        else:
-            coded = np.where(missing, 0.0, bounds).astype(np.int32 if self._role.kind == "date" else np.int64)
-        if group is not None:
-            coded = coded[group]
-        mask = None if not missing.any() else (missing if group is None else missing[group])
-        return pa.array(coded, mask=mask).cast(self._type)
+        return numeric_values(self._role, self._type, bounds, group)
 
 
 class _CategoryColumn:

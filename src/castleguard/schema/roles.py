@@ -185,6 +185,11 @@ class Schema:
         person = () if self.person is None else (self.person,)
         return (*person, *(q.name for q in self.quasi_identifiers), *(s.name for s in self.sensitive), *self.public)
 
+    @property
+    def described(self) -> tuple[str, ...]:
+        """The columns that say something about a person: quasi-identifiers, sensitive."""
+        return (*(q.name for q in self.quasi_identifiers), *(s.name for s in self.sensitive))
+
     def fingerprint(self) -> dict[str, object]:
         """A canonical description that JSON can hold: two schemas decode and publish alike iff theirs are equal."""
         return {

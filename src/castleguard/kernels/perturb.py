@@ -1,0 +1,65 @@
+"""perturb (CASTLEGUARD, Algorithm 2) as it is printed: Laplace noise by the range that was seen so far.
+
+In floating point, with a range that depends on the data: this is the published algorithm, for science. It carries no
+guarantee of its own; the exact samplers are in `noise.py`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from castleguard.kernels.chacha import NOISE, Draws, begin_event, next_word, ratchet
+from castleguard.kernels.compile import Int, entry_kernel, kernel
+
+Floats = NDArray[np.float64]
+
+
+class Ranges(NamedTuple):
+    """Per attribute: what was seen (it changes), where noisy values are cut off, and whether they are leaf numbers."""
+
+    seen: Floats  # (2, columns) A.min and A.max; inf and -inf before the first row
+    limits: Floats  # (2, columns) the declared bounds; not a number where they are not declared
+    leaves: NDArray[np.bool_]  # (columns,)
+
+
+@kernel
+def laplace(draws: Draws, position: Int, scale: float) -> float:
+    """One draw from Laplace(0, scale), from two words."""
+    first = next_word(draws, NOISE, position)
+    second = next_word(draws, NOISE, position)
+    whole = np.float64(first >> np.uint32(5)) * 67108864.0 + np.float64(second >> np.uint32(6)) + 0.5
+    size = -scale * np.log(whole / 9007199254740992.0)
+    return -size if first & np.uint32(1) else size
+
+
+@kernel
+def perturb_value(draws: Draws, ranges: Ranges, column: Int, value: float, noise: tuple[float, float, Int]) -> float:
+    """One attribute of a row; noise = (phi, least range, position)."""
+    phi, floor, position = noise
+    seen = ranges.seen
+    seen[0, column] = min(seen[0, column], value)
+    seen[1, column] = max(seen[1, column], value)
+    width = max(seen[1, column] - seen[0, column], floor)
+    noisy = value + laplace(draws, position, width / phi)
+    low, high = ranges.limits[0, column], ranges.limits[1, column]
+    if np.isnan(low):
+        low, high = seen[0, column], seen[1, column]
+    if ranges.leaves[column]:
+        noisy = np.floor(noisy + 0.5)
+    return min(max(noisy, low), high)
+
+
+@entry_kernel
+def perturb_rows(
+    draws: Draws, ranges: Ranges, quasi: Floats, skip: NDArray[np.bool_], phi: float, floor: float, first: Int
+) -> None:
+    """Perturb the rows in place; row i has arrival number first + i. A row to skip changes nothing."""
+    for row in range(quasi.shape[0]):
+        position = first + row
+        ratchet(draws, position)
+        if skip[row]:
+            continue
+        begin_event(draws)
+        for column in range(quasi.shape[1]):
+            quasi[row, column] = perturb_value(draws, ranges, column, quasi[row, column], (phi, floor, position))

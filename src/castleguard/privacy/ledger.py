@@ -1,0 +1,103 @@
+"""The ledger: a bound on what one person can spend. See docs/proofs/local.md.
+
+A promise per row says little about a person with many rows. The ledger admits at most so many rows of a person in any
+window, and leaves the others out; what it admits depends on persons and times only, never on a value.
+"""
+
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from castleguard.kernels.counts import new_table
+from castleguard.kernels.ledger import HEAD, HELD, TAIL, Books, admit_rows, move_counts
+
+Arrays = dict[str, NDArray]  # type: ignore[type-arg]  # of any element type
+
+
+class Ledger:
+    """Admits at most `rows_per_person` rows of a person.
+
+    Sliding: in any window of that length, however it lies. Aligned: in each of the windows [0, w), [w, 2w), ... An
+    infinite window (for ever) keeps every person it has seen in memory.
+    """
+
+    def __init__(self, *, rows_per_person: int, window: float = math.inf, aligned: bool = False) -> None:
+        self._most = rows_per_person
+        self._window = window
+        self._aligned = aligned
+        self._current = -math.inf  # the aligned window that is being counted
+        self._books = _new_books(0)
+
+    def admit(self, person: NDArray[np.uint64], when: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which rows may go on. `when` (seconds, or arrival numbers) never goes back, between calls neither."""
+        admitted = np.zeros(person.size, dtype=np.bool_)
+        if not self._aligned:
+            self._admit(person, when, self._window, admitted)
+            return admitted
+        number = np.floor(when / self._window)
+        for start, stop in _runs(number):
+            if number[start] != self._current:
+                self._current = float(number[start])
+                self._books = _new_books(0)
+            self._admit(person[start:stop], when[start:stop], math.inf, admitted[start:stop])
+        return admitted
+
+    def snapshot(self) -> Arrays:
+        """Who has spent what: person hashes and times."""
+        books = self._books
+        head, tail, held = (int(end) for end in books.ends)
+        table = books.table[books.table[:, 1] != 0]
+        return {
+            "person": books.person[head:tail].copy(),
+            "when": books.when[head:tail].copy(),
+            "table": table.copy(),
+            "marks": np.array([self._current, held], dtype=np.float64),
+        }
+
+    def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
+        """Continue from a snapshot."""
+        held = int(arrays["marks"][1])
+        books = _new_books(max(held, arrays["person"].size))
+        count = arrays["person"].size
+        books.person[:count], books.when[:count] = arrays["person"], arrays["when"]
+        books.ends[:] = (0, count, held)
+        move_counts(np.require(arrays["table"], requirements=["C", "W"]), books.table)
+        self._books, self._current = books, float(arrays["marks"][0])
+
+    def _admit(
+        self, person: NDArray[np.uint64], when: NDArray[np.float64], window: float, admitted: NDArray[np.bool_]
+    ) -> None:
+        self._make_room(person.size)
+        admit_rows(self._books, np.ascontiguousarray(person), np.ascontiguousarray(when), self._most, window, admitted)
+
+    def _make_room(self, rows: int) -> None:
+        """Room for so many more rows: larger arrays, without what has left the window."""
+        books = self._books
+        head, tail, held = books.ends[HEAD], books.ends[TAIL], books.ends[HELD]
+        if tail + rows <= books.person.size and 2 * (held + rows) <= len(books.table):
+            return
+        fresh = _new_books(2 * (max(int(tail - head), int(held)) + rows))
+        fresh.person[: tail - head] = books.person[head:tail]
+        fresh.when[: tail - head] = books.when[head:tail]
+        fresh.ends[:] = (0, tail - head, held)
+        move_counts(books.table, fresh.table)
+        self._books = fresh
+
+
+def _new_books(rows: int) -> Books:
+    return Books(
+        person=np.zeros(rows, dtype=np.uint64),
+        when=np.zeros(rows),
+        ends=np.zeros(3, dtype=np.int64),
+        table=new_table(max(rows, 1)),
+    )
+
+
+def _runs(numbers: NDArray[np.float64]) -> list[tuple[int, int]]:
+    """Where each run of equal numbers starts and stops."""
+    cuts = np.flatnonzero(np.diff(numbers)) + 1
+    edges = [0, *(int(cut) for cut in cuts), numbers.size]
+    return [(start, stop) for start, stop in pairwise(edges) if stop > start]
