@@ -18,6 +18,9 @@ PURPOSES = {
     "person_row": 6,
     "shuffle": 7,
     "ratchet": 8,
+    "sample": 9,
+    "noise": 10,
+    "response": 11,
 }
 
 CONSTANTS = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)  # "expand 32-byte k", little endian
@@ -87,6 +90,10 @@ class Draws:
         i = index % 8
         word = out[2 * i] | out[2 * i + 1] << 32
         return (word * n) >> 64
+
+    def word(self, purpose: str, position: int, index: int) -> int:
+        """The 32-bit word at an address, for draws that take whole words."""
+        return block(self._key, index // 16, _nonce(purpose, position))[index % 16]
 
     def ratchet(self, arrivals: int) -> None:
         """To be called before the row at position `arrivals` is processed; calling it twice changes nothing.

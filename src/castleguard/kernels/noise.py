@@ -1,0 +1,243 @@
+"""Randomising the levels of a batch: discrete Laplace noise and k-ary randomised response, exact on integers.
+
+Every draw compares one uniform binary fraction U with the cumulative probabilities c_0 < c_1 < ... of its outcomes;
+outcome j is the first with U < c_j. U is never written down: its first 32-bit word decides unless it equals the first
+word of some c_j, only then is the next word looked at, and so on. A table holds each c_j truncated to a number of
+words. As every c_j is irrational, a U that differs from it within these words is on the true side of it; one that
+agrees in all of them (2^-256 with eight words) is *undecided*, and the row is done again with longer tables and the
+same words. So the outcome is the one that infinitely long tables would give: exact, not nearly so.
+
+No float, no logarithm, no bias by a remainder. See docs/proofs/noise.md; the tables are made by
+`privacy/mechanisms.py`, the slow twin is `tests/reference/noise.py`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from castleguard.kernels.chacha import (
+    LANES,
+    NOISE,
+    RATCHET,
+    RESPONSE,
+    SAMPLE,
+    Draws,
+    advance_key,
+    begin_event,
+    chacha_lanes,
+    next_word,
+    use_lane,
+    word_at,
+)
+from castleguard.kernels.compile import Bool, Int, entry_kernel, kernel
+
+DIGIT = 256  # the base in which the size of the noise is drawn
+GUIDE_BITS = 10
+UNDECIDED = -1
+
+# What `Tables.columns` says about a column.
+KIND, TABLE, DRAWS, TOP = 0, 1, 2, 3
+LAPLACE, RESPONDS = 0, 1
+
+_GUIDE_SHIFT = 32 - GUIDE_BITS
+_WORD_VALUES = 1 << 32
+
+
+class Tables(NamedTuple):
+    """Cumulative probabilities for all columns of a row, one table after the other."""
+
+    columns: NDArray[np.int64]  # (columns, 4) kind, first table, number of tables (0 = nothing to draw), highest level
+    start: NDArray[np.int64]  # (tables + 1,) where each table's entries begin
+    guide: NDArray[np.int16]  # (tables, 2^GUIDE_BITS) per beginning of a word: the first entry that can exceed it
+    heads: NDArray[
+        np.uint32
+    ]  # (entries,) the first word of each entry; the last of a table is 2^32 - 1 and stands for 1
+    words: NDArray[np.uint32]  # (entries, words) all words
+
+
+class Work(NamedTuple):
+    """Scratch space; holds nothing between calls."""
+
+    row: NDArray[np.int64]  # (columns,)
+    lanes: NDArray[np.uint32]  # (2, 16 * LANES) the blocks of the next rows, for NOISE and RESPONSE
+
+
+@kernel
+def _settle(draws: Draws, purpose: Int, position: Int, tables: Tables, table: Int, first: Int) -> Int:
+    """The outcome of the draw that has just taken one word, when that word is the head of entry `first`."""
+    index = draws.drawn[purpose] - 1
+    last = tables.start[table + 1] - 1
+    at = first
+    while at < last:
+        word = 0
+        while word < tables.words.shape[1]:
+            mine = word_at(draws, purpose, position, index + word)
+            draws.drawn[purpose] = max(draws.drawn[purpose], index + word + 1)
+            if mine != tables.words[at, word]:
+                break
+            word += 1
+        if word == tables.words.shape[1]:
+            return UNDECIDED
+        if mine < tables.words[at, word]:
+            break
+        at += 1
+    return at - tables.start[table]
+
+
+@kernel
+def draw_outcome(draws: Draws, purpose: Int, position: Int, tables: Tables, table: Int) -> Int:
+    """The number of the outcome that the next words fall on, or UNDECIDED."""
+    word = next_word(draws, purpose, position)
+    start = tables.start[table]
+    at = start + np.int64(tables.guide[table, np.int64(word) >> _GUIDE_SHIFT])
+    while tables.heads[at] < word:
+        at += 1
+    if tables.heads[at] == word:
+        return _settle(draws, purpose, position, tables, table, at)
+    return at - start
+
+
+@kernel
+def noisy_level(draws: Draws, position: Int, tables: Tables, column: Int, level: Int) -> Int:
+    """The level plus two-sided geometric noise, clipped to the levels that there are, or UNDECIDED.
+
+    The first table has zero, or the sign and the lowest digit of the size less one; the others have a digit each.
+    """
+    table = tables.columns[column, TABLE]
+    outcome = draw_outcome(draws, NOISE, position, tables, table)
+    if outcome == UNDECIDED:
+        return UNDECIDED
+    noise = outcome - (tables.start[table + 1] - tables.start[table]) // 2
+    if noise != 0:
+        # Far beyond the top level, at most: a column has so many digits that this does not overflow.
+        size, weight = np.int64(0), np.int64(DIGIT)
+        for digit in range(1, tables.columns[column, DRAWS]):
+            outcome = draw_outcome(draws, NOISE, position, tables, table + digit)
+            if outcome == UNDECIDED:
+                return UNDECIDED
+            size += outcome * weight
+            weight *= DIGIT
+        noise = noise + size if noise > 0 else noise - size
+    return min(max(level + noise, 0), tables.columns[column, TOP])
+
+
+@kernel
+def other_level(draws: Draws, position: Int, level: Int, others: Int) -> Int:
+    """One of the `others` levels that are not this one, each with the same probability.
+
+    A word beyond the largest multiple of `others` is thrown away: a remainder of what is left is exactly uniform.
+    """
+    fair = _WORD_VALUES - _WORD_VALUES % others
+    word = np.int64(next_word(draws, RESPONSE, position))
+    while word >= fair:
+        word = np.int64(next_word(draws, RESPONSE, position))
+    other = word % others
+    return other if other < level else other + 1
+
+
+@kernel
+def responded_level(draws: Draws, position: Int, tables: Tables, column: Int, level: Int) -> Int:
+    """The level itself or, if the coin says so, another one; or UNDECIDED."""
+    outcome = draw_outcome(draws, RESPONSE, position, tables, tables.columns[column, TABLE])
+    if outcome == 1:
+        return other_level(draws, position, level, tables.columns[column, TOP])
+    return level if outcome == 0 else UNDECIDED
+
+
+@kernel
+def randomise_row(
+    draws: Draws, position: Int, tables: Tables, levels: NDArray[np.int64], row: NDArray[np.int64]
+) -> Bool:
+    """Replace the levels of one row by randomised ones; False, and nothing changed, if a draw is undecided.
+
+    What is no level counts as the nearest one, so that the promise holds whatever comes in.
+    """
+    begin_event(draws)
+    for column in range(levels.size):
+        level = min(max(levels[column], 0), tables.columns[column, TOP])
+        if tables.columns[column, DRAWS] > 0:
+            if tables.columns[column, KIND] == LAPLACE:
+                level = noisy_level(draws, position, tables, column, level)
+            else:
+                level = responded_level(draws, position, tables, column, level)
+            if level == UNDECIDED:
+                return False
+        row[column] = level
+    for column in range(levels.size):
+        levels[column] = row[column]
+    return True
+
+
+@entry_kernel
+def randomise_rows(
+    draws: Draws,
+    tables: Tables,
+    first_position: Int,
+    present: NDArray[np.bool_],
+    levels: NDArray[np.int64],
+    work: Work,
+) -> Int:
+    """Randomise the rows that are present, in place; the number of rows done.
+
+    If that is not all of them, the next row is undecided and unchanged. Going on from there with longer tables gives
+    what longer tables would have given from the beginning.
+    """
+    rows = levels.shape[0]
+    row = 0
+    while row < rows:
+        position = first_position + row
+        advance_key(draws, position)
+        # Only rows under the same key are prepared together.
+        together = min(LANES, rows - row, RATCHET - (position - draws.position[0]))
+        chacha_lanes(draws.words[0], NOISE, position, work.lanes[0])
+        chacha_lanes(draws.words[0], RESPONSE, position, work.lanes[1])
+        for lane in range(together):
+            if present[row]:
+                use_lane(draws, NOISE, position + lane, work.lanes[0], lane)
+                use_lane(draws, RESPONSE, position + lane, work.lanes[1], lane)
+                if not randomise_row(draws, position + lane, tables, levels[row], work.row):
+                    return row
+            row += 1
+    return rows
+
+
+@kernel
+def draw_coin(draws: Draws, position: Int, rate: NDArray[np.uint32], whole: Bool) -> Int:
+    """1 with the probability whose binary digits are `rate`, else 0; UNDECIDED if there must be more digits.
+
+    `whole`: the digits are all that there are. Then a fraction that begins with them is not below the rate.
+    """
+    for word in range(rate.size):
+        mine = next_word(draws, SAMPLE, position)
+        if mine != rate[word]:
+            return 1 if mine < rate[word] else 0
+    return 0 if whole else UNDECIDED
+
+
+@entry_kernel
+def sample_rows(
+    draws: Draws,
+    first_position: Int,
+    rate: NDArray[np.uint32],
+    whole: Bool,
+    keep: NDArray[np.bool_],
+    lanes: NDArray[np.uint32],
+) -> Int:
+    """Flip the coin of every row; the number of rows done. If that is not all of them, the next one is undecided."""
+    rows = keep.size
+    row = 0
+    while row < rows:
+        position = first_position + row
+        advance_key(draws, position)
+        together = min(LANES, rows - row, RATCHET - (position - draws.position[0]))
+        chacha_lanes(draws.words[0], SAMPLE, position, lanes)
+        for lane in range(together):
+            begin_event(draws)
+            use_lane(draws, SAMPLE, position + lane, lanes, lane)
+            coin = draw_coin(draws, position + lane, rate, whole)
+            if coin == UNDECIDED:
+                return row
+            keep[row] = coin == 1
+            row += 1
+    return rows

@@ -1,0 +1,233 @@
+"""The mechanisms that randomise one value: discrete Laplace noise, k-ary randomised response, and a coin.
+
+Each is a law, stated in closed form, and knows the cumulative probabilities that `kernels/noise.py` compares random
+words with, truncated to any number of words. The proofs are in docs/proofs/noise.md.
+"""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Protocol
+
+from castleguard.errors import PolicyError
+from castleguard.kernels.noise import DIGIT
+from castleguard.privacy.enclosure import Arithmetic, Enclosure, leading_bits
+
+MAX_CELLS = 1 << 53
+MAX_VALUES = 1 << 31
+_WORD = 32
+_SHOWN = 50  # decimal digits of a probability
+
+Table = list[int]
+"""Cumulative probabilities of a draw's outcomes but the last, ascending, each floor(c * 2^(32 * words))."""
+
+
+class Mechanism(Protocol):
+    """Randomises a level, a whole number from 0 to `top`, such that any two levels give any outcome with probabilities
+    that differ by a factor of at most exp(epsilon).
+    """
+
+    @property
+    def epsilon(self) -> Fraction: ...
+
+    @property
+    def top(self) -> int:
+        """The highest level."""
+
+    def decimal_probability(self, true: int, seen: int) -> Decimal:
+        """The probability that the level `true` is published as `seen`, to fifty digits."""
+
+    def probability(self, true: int, seen: int) -> float:
+        """The same as a float."""
+
+    def tables(self, words: int) -> list[Table]:
+        """What is drawn for one value, a table per draw; none if there is but one level."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscreteLaplace:
+    """y = clip(i + N, 0, D) for a level i of 0..D, where P(N = n) is proportional to q^|n| and q = exp(-epsilon/D).
+
+    Ghosh, Roughgarden and Sundararajan 2009 (the geometric mechanism); its exact sampling is due to Canonne, Kamath
+    and Steinke 2020, here replaced by table look-ups with the same law.
+
+    Why the draws give this law: N is zero with probability (1 - q)/(1 + q), else it has a fair sign and |N| - 1 is
+    geometric with ratio q. The base-256 digits of a geometric variable are independent, because q^(256 h + r) is a
+    product of a function of h and one of r: digit d is geometric with ratio q^(256^d), cut off at 256. One table has
+    zero, and sign with lowest digit; each further digit has its own. Where the highest digit would exceed D, it is not
+    cut off: all that lies beyond is one outcome, as clipping makes it.
+    """
+
+    cells: int
+    """D, the number of steps between the lowest and the highest level; 0 for a domain of one point."""
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        if not _is_whole(self.cells) or not 0 <= self.cells <= MAX_CELLS:
+            raise PolicyError(f"cells must be a whole number from 0 to 2^53, got {self.cells}")
+        _check_epsilon(self.epsilon)
+
+    @property
+    def top(self) -> int:
+        """The highest level."""
+        return self.cells
+
+    def decimal_probability(self, true: int, seen: int) -> Decimal:
+        """P(y = seen | i = true) to fifty digits: q^|n| (1 - q)/(1 + q) inside, q^|n| / (1 + q) at both ends."""
+        _check_levels(self.top, true, seen)
+        if self.cells == 0:
+            return Decimal(1)
+        arithmetic = Arithmetic(_SHOWN + 30)
+        ratio, one = self._power(arithmetic, 1), arithmetic.rational(1)
+        share = arithmetic.divide(self._power(arithmetic, abs(true - seen)), arithmetic.add(one, ratio))
+        if 0 < seen < self.cells:
+            share = arithmetic.multiply(share, arithmetic.subtract(one, ratio))
+        return share.low
+
+    def probability(self, true: int, seen: int) -> float:
+        """The same as a float."""
+        return float(self.decimal_probability(true, seen))
+
+    def tables(self, words: int) -> list[Table]:
+        """Sign and lowest digit, then the higher digits."""
+        if self.cells == 0:
+            return []
+        # A size of `cells` or more leads to an end from everywhere, so |N| - 1 is told apart below cells - 1 only.
+        digits = 1
+        while DIGIT**digits < self.cells - 1:
+            digits += 1
+        highest = -((1 - self.cells) // DIGIT ** (digits - 1))
+        if digits == 1:
+            return [self._signed_table(highest + 1, words, cut=False)]
+        middle = [self._digit_table(DIGIT**digit, DIGIT - 1, words, cut=True) for digit in range(1, digits - 1)]
+        top = self._digit_table(DIGIT ** (digits - 1), highest, words, cut=False)
+        return [self._signed_table(DIGIT, words, cut=True), *middle, top]
+
+    def _signed_table(self, largest: int, words: int, *, cut: bool) -> Table:
+        """Outcomes -largest .. largest; not `cut`: the outer two stand for everything beyond as well.
+
+        P(at most -s) = P(at least s) = (q^s - E)/((1 + q)(1 - E/q)) with E = q^(largest + 1) if cut, else 0.
+        """
+
+        def tails(arithmetic: Arithmetic) -> list[Enclosure]:
+            one = arithmetic.rational(1)
+            whole = arithmetic.add(one, self._power(arithmetic, 1))
+            powers = self._powers(arithmetic, 1, largest + 1)
+            if cut:
+                powers = [arithmetic.subtract(power, powers[-1]) for power in powers]
+                whole = arithmetic.multiply(whole, arithmetic.subtract(one, self._power(arithmetic, largest)))
+            return [arithmetic.divide(power, whole) for power in powers[:-1]]
+
+        bits = _WORD * words
+        lower = leading_bits(tails, bits)
+        # Irrational numbers: floor(1 - t) is one less floor(t), less one unit.
+        return [*reversed(lower), *((1 << bits) - 1 - tail for tail in lower)]
+
+    def _digit_table(self, weight: int, largest: int, words: int, *, cut: bool) -> Table:
+        """Outcomes 0 .. largest of the digit that counts `weight`; not `cut`: the last stands for all beyond as well.
+
+        P(at least r) = (Q^r - E)/(1 - E) with Q = q^weight, and E = Q^(largest + 1) if cut, else 0.
+        """
+
+        def tails(arithmetic: Arithmetic) -> list[Enclosure]:
+            powers = self._powers(arithmetic, weight, largest + 1)
+            if not cut:
+                return powers[:-1]
+            rest = arithmetic.subtract(arithmetic.rational(1), powers[-1])
+            return [arithmetic.divide(arithmetic.subtract(power, powers[-1]), rest) for power in powers[:-1]]
+
+        bits = _WORD * words
+        return [(1 << bits) - 1 - tail for tail in leading_bits(tails, bits)]
+
+    def _powers(self, arithmetic: Arithmetic, weight: int, count: int) -> list[Enclosure]:
+        """Q, Q^2, ..., Q^count for Q = q^weight."""
+        ratio = self._power(arithmetic, weight)
+        powers = [ratio]
+        while len(powers) < count:
+            powers.append(arithmetic.multiply(powers[-1], ratio))
+        return powers
+
+    def _power(self, arithmetic: Arithmetic, exponent: int) -> Enclosure:
+        """q^exponent."""
+        return arithmetic.exp_minus(self.epsilon * exponent / self.cells)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomisedResponse:
+    """One of m values is kept with probability e^epsilon / (e^epsilon + m - 1), else it becomes any of the others, each
+    with the same probability. Warner 1965 for m = 2; Kairouz, Oh and Viswanath 2014 (k-RR).
+    """
+
+    values: int
+    """m; a single value is always kept."""
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        if not _is_whole(self.values) or not 1 <= self.values <= MAX_VALUES:
+            raise PolicyError(f"values must be a whole number from 1 to 2^31, got {self.values}")
+        _check_epsilon(self.epsilon)
+
+    @property
+    def top(self) -> int:
+        """The highest level."""
+        return self.values - 1
+
+    def decimal_probability(self, true: int, seen: int) -> Decimal:
+        """P(seen | true) to fifty digits: 1 / (1 + (m - 1) e^-epsilon) if they agree, e^-epsilon times that if not."""
+        _check_levels(self.top, true, seen)
+        arithmetic = Arithmetic(_SHOWN + 30)
+        apart, whole = self._apart(arithmetic)
+        return arithmetic.divide(arithmetic.rational(1) if true == seen else apart, whole).low
+
+    def probability(self, true: int, seen: int) -> float:
+        """The same as a float."""
+        return float(self.decimal_probability(true, seen))
+
+    def tables(self, words: int) -> list[Table]:
+        """Kept or not."""
+        if self.values == 1:
+            return []
+
+        def changed(arithmetic: Arithmetic) -> list[Enclosure]:
+            apart, whole = self._apart(arithmetic)
+            return [arithmetic.divide(arithmetic.multiply(arithmetic.rational(self.top), apart), whole)]
+
+        bits = _WORD * words
+        return [[(1 << bits) - 1 - tail for tail in leading_bits(changed, bits)]]
+
+    def _apart(self, arithmetic: Arithmetic) -> tuple[Enclosure, Enclosure]:
+        """e^-epsilon, and 1 + (m - 1) e^-epsilon."""
+        apart = arithmetic.exp_minus(self.epsilon)
+        others = arithmetic.multiply(arithmetic.rational(self.top), apart)
+        return apart, arithmetic.add(arithmetic.rational(1), others)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bernoulli:
+    """A coin that says yes with probability `rate`, exactly: the rate of sampling, CASTLEGUARD's beta."""
+
+    rate: Fraction
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rate, Fraction) or not 0 < self.rate <= 1:
+            raise PolicyError(f"rate must be a Fraction above 0 and at most 1, got {self.rate}")
+
+    def digits(self, words: int) -> tuple[int, bool]:
+        """floor(rate * 2^(32 * words)), and whether nothing was cut off."""
+        scaled = self.rate * (1 << _WORD * words)
+        return int(scaled), scaled.denominator == 1
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
+def _check_epsilon(epsilon: object) -> None:
+    # A float is no epsilon: 0.1 would be taken for a number that nobody wrote.
+    if not isinstance(epsilon, Fraction) or epsilon <= 0:
+        raise PolicyError(f"epsilon must be a Fraction above 0, got {epsilon!r}")
+
+
+def _check_levels(top: int, *levels: int) -> None:
+    if not all(0 <= level <= top for level in levels):
+        raise PolicyError(f"a level is a whole number from 0 to {top}")

@@ -1,0 +1,145 @@
+"""The randomness of a local policy: one object that randomises the levels of rows, and decides which rows are sampled.
+
+What it draws for a row depends on the key, the row's position and the mechanisms, on nothing else: not on batches, not
+on other rows, not on restarts. The key is replaced at every multiple of 2^20 positions, so that a snapshot does not
+tell anyone the noise of rows before the last of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from castleguard.errors import SnapshotError, UsageError
+from castleguard.kernels import noise as kernels
+from castleguard.kernels.chacha import LANES, PURPOSES, Draws, new_words
+from castleguard.kernels.noise import GUIDE_BITS, Tables, Work
+from castleguard.privacy.mechanisms import Bernoulli, DiscreteLaplace, Mechanism, Table
+
+Levels = NDArray[np.int64]  # (rows, columns)
+Flags = NDArray[np.bool_]  # (rows,)
+
+WORDS = 8  # per entry of a table: a draw is undecided with probability 2^-256
+_WORD = 32
+
+
+class Noise:
+    """Mechanisms for the columns of a row, a coin for whole rows, and the key that both draw from.
+
+    Positions never go back beyond the latest multiple of 2^20: the key that they need is gone.
+    """
+
+    def __init__(
+        self,
+        mechanisms: Sequence[Mechanism],
+        *,
+        key: NDArray[np.uint32],
+        rate: Bernoulli | None = None,
+        words: int = WORDS,
+    ) -> None:
+        """`key`: 8 words. `rate`: how `sample` decides; left out, every row is kept. `words`: how long the tables are
+        at first, which changes no outcome.
+        """
+        self._mechanisms = tuple(mechanisms)
+        self._coin = rate or Bernoulli(rate=Fraction(1))
+        self._words = self._coin_words = words
+        self._tables = pack(self._mechanisms, words)
+        # Two copies of one key: sampling runs ahead of randomising, and each replaces its copy in its own time.
+        self._draws = _new_draws(key)
+        self._coin_draws = _new_draws(key)
+        self._work = Work(
+            row=np.zeros(len(self._mechanisms), dtype=np.int64), lanes=np.zeros((2, 16 * LANES), dtype=np.uint32)
+        )
+
+    def randomise(self, levels: Levels, first_position: int, present: Flags) -> None:
+        """Randomise levels in place, a column by each mechanism; rows that are not present stay as they are."""
+        rows, columns = levels.shape
+        if columns != len(self._mechanisms) or present.shape != (rows,):
+            raise UsageError(f"levels must have {len(self._mechanisms)} columns, and present a flag for every row")
+        _check_position(self._draws, first_position)
+        done = 0
+        while done < rows:
+            done += int(
+                kernels.randomise_rows(
+                    self._draws, self._tables, first_position + done, present[done:], levels[done:], self._work
+                )
+            )
+            if done < rows:
+                self._words *= 2
+                self._tables = pack(self._mechanisms, self._words)
+
+    def sample(self, first_position: int, rows: int) -> Flags:
+        """Which of the next rows are kept."""
+        keep = np.ones(rows, dtype=np.bool_)
+        if self._coin.rate == 1:
+            return keep
+        _check_position(self._coin_draws, first_position)
+        done = 0
+        while done < rows:
+            digits, whole = self._coin.digits(self._coin_words)
+            rate = _split([digits], self._coin_words)[0]
+            done += int(
+                kernels.sample_rows(
+                    self._coin_draws, first_position + done, rate, whole, keep[done:], self._work.lanes[0]
+                )
+            )
+            if done < rows:
+                self._coin_words *= 2
+        return keep
+
+    def snapshot(self) -> dict[str, NDArray[np.uint32] | NDArray[np.int64]]:
+        """The keys and where they begin. All else follows from the mechanisms."""
+        both = (self._draws, self._coin_draws)
+        return {
+            "keys": np.stack([draws.words[0, :8] for draws in both]),
+            "key_positions": np.array([draws.position[0] for draws in both], dtype=np.int64),
+        }
+
+    def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
+        """Continue from a snapshot. One that does not fit is refused as a whole."""
+        for name, mine in self.snapshot().items():
+            theirs = arrays.get(name)
+            if theirs is None or theirs.shape != mine.shape or theirs.dtype != mine.dtype:
+                raise SnapshotError(f"the snapshot does not fit this noise: {name} is missing or of another shape")
+        self._draws, self._coin_draws = (_new_draws(key) for key in arrays["keys"])
+        self._draws.position[0], self._coin_draws.position[0] = arrays["key_positions"]
+
+
+def pack(mechanisms: Sequence[Mechanism], words: int) -> Tables:
+    """The tables of all columns, one after the other."""
+    columns = np.zeros((len(mechanisms), 4), dtype=np.int64)
+    packed: list[Table] = []
+    for column, mechanism in enumerate(mechanisms):
+        tables = mechanism.tables(words)
+        columns[column, kernels.KIND] = kernels.LAPLACE if isinstance(mechanism, DiscreteLaplace) else kernels.RESPONDS
+        columns[column, kernels.TABLE] = len(packed)
+        columns[column, kernels.DRAWS] = len(tables)
+        columns[column, kernels.TOP] = mechanism.top
+        packed += tables
+    one = (1 << _WORD * words) - 1  # stands for the last outcome's cumulative probability, which nothing exceeds
+    entries = _split([entry for table in packed for entry in (*table, one)], words)
+    start = np.cumsum([0] + [len(table) + 1 for table in packed], dtype=np.int64)
+    heads = np.ascontiguousarray(entries[:, 0])
+    beginnings = (np.arange(1 << GUIDE_BITS, dtype=np.uint64) << np.uint64(_WORD - GUIDE_BITS)).astype(np.uint32)
+    guide = np.zeros((len(packed), 1 << GUIDE_BITS), dtype=np.int16)
+    for table in range(len(packed)):
+        guide[table] = np.searchsorted(heads[start[table] : start[table + 1]], beginnings)
+    return Tables(columns=columns, start=start, guide=guide, heads=heads, words=entries)
+
+
+def _split(numbers: list[int], words: int) -> NDArray[np.uint32]:
+    """Numbers below 2^(32 * words) as rows of words, the highest first."""
+    data = b"".join(number.to_bytes(4 * words, "big") for number in numbers)
+    return np.frombuffer(data, dtype=">u4").reshape(-1, words).astype(np.uint32)
+
+
+def _new_draws(key: NDArray[np.uint32]) -> Draws:
+    state = np.full((3, PURPOSES), -1, dtype=np.int64)
+    state[0, 0] = 0
+    return Draws(new_words(key), state[0], state[1], state[2])
+
+
+def _check_position(draws: Draws, first_position: int) -> None:
+    if first_position < draws.position[0]:
+        raise UsageError("positions must not go back: the key of earlier rows is gone")
