@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from castleguard.engine.castleguard import Castleguard
     from castleguard.engine.policy import Castle
     from castleguard.errors import CastleguardError
     from castleguard.privacy.guarantee import Guarantee
@@ -25,6 +26,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Anonymiser",
     "Castle",
+    "Castleguard",
     "CastleguardError",
     "Categorical",
     "Guarantee",
@@ -40,6 +42,7 @@ __all__ = [
 _HOMES = {
     "Anonymiser": "stream",
     "Castle": "engine.policy",
+    "Castleguard": "engine.castleguard",
     "CastleguardError": "errors",
     "Categorical": "schema.roles",
     "Guarantee": "privacy.guarantee",

@@ -1,37 +1,34 @@
 """Anonymiser: one stream from raw rows to published ones.
 
-    decode -> engine -> gate -> encode
+    decode -> intake -> engine -> gate -> encode
 
 The stream owns all state: the engine's, the gate's, and the rows that are pending between them. It can be put
 aside as bytes and continued (`snapshot`, `restore`) as if nothing had happened.
 """
 
-import hashlib
 import json
 import math
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from castleguard.checkpoint.codec import Record, differences, pack, unpack
-from castleguard.engine.castle import CastleEngine
 from castleguard.engine.policy import Castle
 from castleguard.errors import SchemaError, SnapshotError, UsageError
 from castleguard.kernels.compile import is_warm, mark_warm
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.release.encode import Encoder, Numbers
-from castleguard.release.gate import Gate
 from castleguard.release.order import InputOrder, Leaving, nothing_leaving, select
 from castleguard.release.pending import Pending
 from castleguard.release.report import Report
 from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions
-from castleguard.schema.decode import Decoder
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.schema.table import to_table
+from castleguard.stages import make_decoder, make_engine, make_gate, make_intake, make_keys
 from castleguard.telemetry.logs import LOG
 
 _SLICE = 1 << 16  # rows handed to the engine at once: bounds the memory of one call
@@ -49,12 +46,12 @@ class Anonymiser:
         self._policy = policy
         self._seeded = seed is not None
         self._numbers = numbers
-        key = _key(seed)
-        self._hash_key = np.frombuffer(key[32:48], dtype="<u8").astype(np.uint64)
         columns = len(schema.quasi_identifiers)
-        self._engine = CastleEngine(schema, policy, key=np.frombuffer(key[:32], dtype="<u4").astype(np.uint32))
-        self._decoder = Decoder(schema, key=self._hash_key, strict=policy.strict, needs_bins=policy.l > 1)
-        self._gate = Gate(schema, policy.criteria, known=policy.max_reusable, on_grid=policy.strict)
+        self._keys = make_keys(seed)
+        self._intake = make_intake(schema, policy, self._keys)
+        self._engine = make_engine(schema, policy, self._keys)
+        self._decoder = make_decoder(schema, policy, self._keys.hashes)
+        self._gate = make_gate(schema, policy)
         self._encoder = Encoder(schema, numbers=numbers, exact=not policy.strict)
         self._pending = Pending(columns, len(schema.sensitive))
         self._order = InputOrder(columns) if policy.chosen_order == "input" else None
@@ -76,10 +73,13 @@ class Anonymiser:
         self._advance(now)
         if not is_warm():
             LOG.warning("compiling the kernels for this machine, once: about a minute")
-        rows = self._take_in(to_table(batch, self._schema.columns))
-        slices = range(0, max(rows.person.size, 1), _SLICE)
+        rows, present = self._take_in(to_table(batch, self._schema.columns))
+        slices = [slice(at, at + _SLICE) for at in range(0, max(rows.person.size, 1), _SLICE)]
         with self._releasing():
-            out = [self._publish(self._engine.push(rows.take(slice(at, at + _SLICE)), self._now)) for at in slices]
+            out = [
+                self._publish(self._engine.push(rows.take(at), self._now, None if present is None else present[at]))
+                for at in slices
+            ]
         mark_warm()
         return out[0] if len(out) == 1 else pa.concat_tables(out)
 
@@ -104,6 +104,8 @@ class Anonymiser:
             rows_in=counts["rows_in"],
             published=counts["published"],
             suppressed=counts["suppressed"],
+            sampled_out=counts["sampled_out"],
+            over_budget=counts["over_budget"],
             rejected=dict(self._rejected),
             pending=self._engine.pending + held,
             at_root=counts["at_root"],
@@ -125,11 +127,11 @@ class Anonymiser:
         self._check_whole()
         first, rows, gone, payload = self._pending.snapshot(self._payload_schema)
         held = nothing_leaving(len(self._schema.quasi_identifiers)) if self._order is None else self._order.held
-        groups = {"engine": self._engine.snapshot(), "gate": self._gate.snapshot()}
+        groups = {"engine": self._engine.snapshot(), "gate": self._gate.snapshot(), "intake": self._intake.snapshot()}
         groups |= {
             "rows": rows._asdict(),
             "held": held._asdict(),
-            "stream": {"hash_key": self._hash_key, "sample": self._sample, "gone": gone},
+            "stream": {"hash_key": self._keys.hashes, "sample": self._sample, "gone": gone},
         }
         return pack(
             Record(
@@ -174,13 +176,12 @@ class Anonymiser:
             group, _, field = name.partition(".")
             groups.setdefault(group, {})[field] = array
         payload = _from_ipc(record.blobs["payload"])
-        self._hash_key = groups["stream"]["hash_key"]
+        self._keys = self._keys._replace(hashes=groups["stream"]["hash_key"])
         self._seeded = facts["seeded"]
         self._engine.restore(groups["engine"])
         self._gate.restore(groups["gate"])
-        self._decoder = Decoder(
-            self._schema, key=self._hash_key, strict=self._policy.strict, needs_bins=self._policy.l > 1
-        )
+        self._intake.restore(groups["intake"])
+        self._decoder = make_decoder(self._schema, self._policy, self._keys.hashes)
         self._decoder.counter = facts["decoder"]
         self._payload_schema = payload.schema
         self._pending.restore(facts["first"], CodedRows(**groups["rows"]), groups["stream"]["gone"], payload)
@@ -210,8 +211,8 @@ class Anonymiser:
         """Move the clock forward."""
         self._check_whole()
         if now is None:
-            if self._policy.max_wait is not None and self._now == -math.inf:
-                raise UsageError("the policy has max_wait: say when the rows arrive, push(batch, now=seconds)")
+            if self._policy.timed and self._now == -math.inf:
+                raise UsageError("the policy counts seconds: say when the rows arrive, push(batch, now=seconds)")
             return
         if not math.isfinite(now):
             raise UsageError(f"now must be a finite number of seconds, got {now}")
@@ -219,17 +220,22 @@ class Anonymiser:
             raise UsageError(f"now must not go back: it was {self._now}, got {now}")
         self._now = float(now)
 
-    def _take_in(self, table: pa.Table) -> CodedRows:
-        """Decode a batch and enter it into the books. Whatever can fail fails before anything is changed."""
+    def _take_in(self, table: pa.Table) -> tuple[CodedRows, NDArray[np.bool_] | None]:
+        """Decode a batch, pass it through the intake and enter it into the books; which rows go on (None: all).
+
+        Whatever can fail fails before anything is changed.
+        """
         decoded = self._decoder.decode(table)
-        payload = self._typed(decoded.payload)
-        self._payload_schema = payload.schema
+        taken = self._intake.take(decoded.rows, self._typed(decoded.payload), self._now)
+        self._payload_schema = taken.payload.schema
         self._counts["rows_in"] += table.num_rows
+        self._counts["over_budget"] += taken.over_budget
+        self._counts["sampled_out"] += taken.sampled_out
         for reason, count in decoded.rejected.counts.items():
             self._rejected[reason] = self._rejected.get(reason, 0) + count
-        self._check_grids(decoded.rows)
-        self._pending.append(decoded.rows, payload)
-        return decoded.rows
+        self._check_grids(taken.rows)
+        self._pending.append(taken.rows, taken.payload, taken.present)
+        return taken.rows, taken.present
 
     def _publish(self, decisions: Decisions) -> pa.Table:
         """Gate, order and encode what the engine has decided."""
@@ -283,7 +289,7 @@ class Anonymiser:
 
     def _check_grids(self, rows: CodedRows) -> None:
         """Warn once where the public grid is as fine as the data: a published bound is then somebody's value."""
-        if self._grids_checked or not self._policy.strict:
+        if self._grids_checked or not self._policy.publishes_values:
             return
         self._sample = np.concatenate([self._sample, rows.quasi[~rows.to_root][:_SAMPLE]])[:_SAMPLE]
         if len(self._sample) < _SAMPLE:
@@ -303,7 +309,18 @@ class Anonymiser:
             )
 
 
-_COUNTS = ("rows_in", "published", "suppressed", "at_root", "reused", "gate_refused", "groups", "longest_wait")
+_COUNTS = (
+    "rows_in",
+    "published",
+    "suppressed",
+    "sampled_out",
+    "over_budget",
+    "at_root",
+    "reused",
+    "gate_refused",
+    "groups",
+    "longest_wait",
+)
 
 
 def anonymise(
@@ -314,13 +331,6 @@ def anonymise(
     pushed = stream.push(table, now=0.0)
     flushed = stream.flush()
     return pa.concat_tables([pushed.cast(flushed.schema), flushed])
-
-
-def _key(seed: int | None) -> bytes:
-    """48 bytes: a key for the draws and one for the hashes."""
-    if seed is None:
-        return os.urandom(48)
-    return hashlib.shake_256(f"castleguard seed {seed}".encode()).digest(48)
 
 
 def _payload_names(schema: Schema) -> list[str]:

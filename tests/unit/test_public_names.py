@@ -10,6 +10,7 @@ import castleguard
 PUBLIC_NAMES = [
     "Anonymiser",
     "Castle",
+    "Castleguard",
     "CastleguardError",
     "Categorical",
     "Guarantee",

@@ -10,10 +10,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from castleguard.kernels.state import Arrays
 from castleguard.schema.coded import CodedRows, Decisions
 
 Flags = NDArray[np.bool_]  # (rows,)
-Arrays = dict[str, NDArray]  # type: ignore[type-arg]  # of any element type
 
 
 class Engine(Protocol):

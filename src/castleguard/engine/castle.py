@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.engine.base import Arrays, Flags
+from castleguard.engine.base import Flags
 from castleguard.engine.domain import make_domain
 from castleguard.engine.policy import Castle
 from castleguard.errors import PolicyError, SchemaError, SnapshotError
@@ -13,7 +13,7 @@ from castleguard.kernels import castle as kernels
 from castleguard.kernels import state as names
 from castleguard.kernels.chacha import PURPOSES, new_words
 from castleguard.kernels.counts import new_table
-from castleguard.kernels.state import Batch, Output, Settings, State, Work
+from castleguard.kernels.state import Arrays, Batch, Output, Settings, State, Work
 from castleguard.kernels.views import SCRATCH
 from castleguard.schema.coded import CodedRows, Decisions
 from castleguard.schema.roles import Numeric, Schema

@@ -121,6 +121,16 @@ class Castleguard(Castle):
         return self.suppression or ("root" if self.strict else "drop")
 
     @property
+    def timed(self) -> bool:
+        """Whether the policy needs to be told the time."""
+        return self.max_wait is not None or (self.window is not None and self.window_unit == "seconds")
+
+    @property
+    def publishes_values(self) -> bool:
+        """Whether published bounds are made of true values: here they are randomised before."""
+        return False
+
+    @property
     def chosen_clock(self) -> Clock:
         """The clock in force."""
         return self.clock or "arrivals"
@@ -147,15 +157,15 @@ class Castleguard(Castle):
             return Loss(epsilon=row, dp_delta=0.0, method="basic")
         losses = [compose_basic(epsilon=row, times=self.rows_per_person)]
         if self.dp_delta > 0:
-            given = {"times": self.rows_per_person, "total_delta": self.dp_delta}
-            losses.append(compose_advanced(epsilon=row, **given))
-            losses.append(compose_zcdp(epsilon=epsilons, **given))
+            times, total = self.rows_per_person, self.dp_delta
+            losses.append(compose_advanced(epsilon=row, times=times, total_delta=total))
+            losses.append(compose_zcdp(epsilon=epsilons, times=times, total_delta=total))
         return min(losses, key=lambda loss: loss.epsilon)
 
     def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:
         """What this policy promises for a stream of this schema."""
         groups = super().guarantee(schema, seeded=seeded)
-        claim = self._strict_claim(schema, seeded) if self.strict else self._paper_claim(seeded)
+        claim = self._strict_claim(schema, seeded) if self.strict else self._paper_claim(schema, seeded)
         return Guarantee(
             promise=groups.promise,
             limits=tuple(self._notes(schema, seeded)),
@@ -184,7 +194,7 @@ class Castleguard(Castle):
             randomness=SEED if seeded else SYSTEM,
         )
 
-    def _paper_claim(self, seeded: bool) -> DifferentialPrivacy | None:
+    def _paper_claim(self, schema: Schema, seeded: bool) -> DifferentialPrivacy | None:
         if self.chosen_clock == "arrivals" or self.sample_rate == 1:
             return None
         return DifferentialPrivacy(
@@ -193,7 +203,7 @@ class Castleguard(Castle):
             unit="one row",
             neighbours="with and without it",
             horizon="the whole stream",
-            covered=(),
+            covered=(*schema.described, *schema.public),
             randomness=SEED if seeded else SYSTEM,
         )
 

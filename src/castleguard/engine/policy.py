@@ -142,6 +142,16 @@ class Castle:
         return self.mode == "strict"
 
     @property
+    def timed(self) -> bool:
+        """Whether the policy needs to be told the time."""
+        return self.max_wait is not None
+
+    @property
+    def publishes_values(self) -> bool:
+        """Whether published bounds are made of true values, which a public grid has to hide."""
+        return self.strict
+
+    @property
     def chosen_suppression(self) -> Suppression:
         """The suppression in force."""
         return self.suppression or ("root" if self.strict else "generalise")

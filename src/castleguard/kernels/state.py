@@ -16,6 +16,7 @@ from castleguard.kernels.loss import Domain
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Slots = NDArray[np.int32]
+Arrays = dict[str, NDArray]  # type: ignore[type-arg]  # a state by name, of any element types
 
 EPS = 1e-12  # two losses closer than this are equal
 

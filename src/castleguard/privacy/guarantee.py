@@ -34,7 +34,7 @@ class DifferentialPrivacy:
         """The claim in words."""
         parts = [
             f"({self.epsilon:.4g}, {self.dp_delta:.3g})-differential privacy of {self.unit}, {self.neighbours}, "
-            f"over {self.horizon}, for {', '.join(self.covered) or 'presence alone'}."
+            f"over {self.horizon}, for {', '.join(self.covered)}."
         ]
         if self.uncovered:
             parts.append(f"Outside this claim: {', '.join(self.uncovered)}.")

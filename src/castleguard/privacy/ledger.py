@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from castleguard.kernels.counts import new_table
 from castleguard.kernels.ledger import HEAD, HELD, TAIL, Books, admit_rows, move_counts
-
-Arrays = dict[str, NDArray]  # type: ignore[type-arg]  # of any element type
+from castleguard.kernels.state import Arrays
 
 
 class Ledger:

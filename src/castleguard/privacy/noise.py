@@ -15,6 +15,7 @@ from castleguard.errors import SnapshotError, UsageError
 from castleguard.kernels import noise as kernels
 from castleguard.kernels.chacha import LANES, PURPOSES, Draws, new_words
 from castleguard.kernels.noise import GUIDE_BITS, Tables, Work
+from castleguard.kernels.state import Arrays
 from castleguard.privacy.mechanisms import Bernoulli, DiscreteLaplace, Mechanism, Table
 
 Levels = NDArray[np.int64]  # (rows, columns)
@@ -88,7 +89,7 @@ class Noise:
                 self._coin_words *= 2
         return keep
 
-    def snapshot(self) -> dict[str, NDArray[np.uint32] | NDArray[np.int64]]:
+    def snapshot(self) -> Arrays:
         """The keys and where they begin. All else follows from the mechanisms."""
         both = (self._draws, self._coin_draws)
         return {

@@ -5,26 +5,26 @@ arrivals the engine still learns that a row came, because the delay is counted i
 sampled rows it learns nothing of it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from castleguard.kernels.state import Arrays
 from castleguard.privacy.ledger import Ledger
 from castleguard.privacy.noise import Noise
 from castleguard.schema.coded import CodedRows
 
 Flags = NDArray[np.bool_]
-Arrays = dict[str, NDArray]  # type: ignore[type-arg]  # of any element type
 
 
 class Perturbation(Protocol):
     """What makes values noisy. The same rows with the same arrival numbers get the same noise, in any batches."""
 
-    def apply(self, rows: CodedRows, payload: pa.Table, first: int, present: Flags) -> tuple[CodedRows, pa.Table]:
-        """Noisy rows and their payload; row i has arrival number first + i. Nothing stays of rows not present."""
+    def apply(self, rows: CodedRows, first: int, present: Flags) -> CodedRows:
+        """Noisy rows; row i has arrival number first + i. Of the values of a row that is not present nothing stays."""
         ...
 
     def snapshot(self) -> Arrays:
@@ -50,8 +50,9 @@ class Taken(NamedTuple):
 class Intake:
     """One stream's intake. Any part may be missing; without parts rows pass as they are.
 
-    `in_rows` says that the ledger's window counts arrivals, not seconds; `leave_no_trace` that rows which go no
-    further do not reach the engine at all.
+    `labels` has the public values of every sensitive column: the payload is then made anew from the codes, and raw
+    values end here. `in_rows` says that the ledger's window counts arrivals, not seconds; `leave_no_trace` that rows
+    which go no further do not reach the engine at all.
     """
 
     def __init__(
@@ -60,12 +61,14 @@ class Intake:
         ledger: Ledger | None = None,
         coin: Noise | None = None,
         perturbation: Perturbation | None = None,
+        labels: Sequence[pa.Array] = (),
         in_rows: bool = False,
         leave_no_trace: bool = False,
     ) -> None:
         self._ledger = ledger
         self._coin = coin
         self._perturbation = perturbation
+        self._labels = labels
         self._in_rows = in_rows
         self._leave_no_trace = leave_no_trace
         self._arrivals = 0
@@ -73,9 +76,9 @@ class Intake:
     def take(self, rows: CodedRows, payload: pa.Table, now: float) -> Taken:
         """Pass rows on that arrive at `now` seconds."""
         first, count = self._arrivals, rows.person.size
-        if self._ledger is None and self._coin is None and self._perturbation is None:
-            return Taken(rows, payload, None)
         self._arrivals = first + count
+        if self._ledger is None and self._coin is None and self._perturbation is None:
+            return Taken(rows, self._label(rows, payload), None)
         present = np.ones(count, dtype=np.bool_)
         if self._ledger is not None:
             when = np.arange(first, first + count, dtype=np.float64) if self._in_rows else np.full(count, now)
@@ -85,12 +88,14 @@ class Intake:
             present &= self._coin.sample(first, count)
         kept = int(np.count_nonzero(present))
         if self._perturbation is not None:
-            rows, payload = self._perturbation.apply(rows, payload, first, present)
+            rows = self._perturbation.apply(rows, first, present)
         if self._leave_no_trace and kept < count:
             here = np.flatnonzero(present)
             rows, present = rows.take(here), present[here]
             payload = payload.take(pa.array(here)) if payload.num_columns else payload.slice(0, kept)
-        return Taken(rows, payload, present, over_budget=count - admitted, sampled_out=admitted - kept)
+        return Taken(
+            rows, self._label(rows, payload), present, over_budget=count - admitted, sampled_out=admitted - kept
+        )
 
     def snapshot(self) -> Arrays:
         """The state of all parts."""
@@ -106,6 +111,12 @@ class Intake:
             prefix = f"{name}_"
             own = {field.removeprefix(prefix): array for field, array in arrays.items() if field.startswith(prefix)}
             part.restore(own)
+
+    def _label(self, rows: CodedRows, payload: pa.Table) -> pa.Table:
+        for at, labels in enumerate(self._labels):
+            values = labels.take(pa.array(rows.sensitive[:, at]))
+            payload = payload.set_column(at, payload.column_names[at], values)
+        return payload
 
     def _parts(self) -> dict[str, Ledger | Noise | Perturbation]:
         parts = {"ledger": self._ledger, "coin": self._coin, "noise": self._perturbation}

@@ -9,14 +9,13 @@ randomised, with integers throughout.
 from collections.abc import Mapping
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.errors import SchemaError
+from castleguard.kernels.state import Arrays
 from castleguard.privacy.budget import Shares
 from castleguard.privacy.mechanisms import DiscreteLaplace, Mechanism, RandomisedResponse
-from castleguard.privacy.noise import Arrays, Noise
-from castleguard.schema.arrow import sensitive_labels
+from castleguard.privacy.noise import Noise
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.roles import Numeric, Schema
 
@@ -29,24 +28,15 @@ class LocalNoise:
     def __init__(self, schema: Schema, shares: Shares, *, key: NDArray[np.uint32]) -> None:
         check_domains(schema)
         self._schema = schema
-        self._labels = [sensitive_labels(role) for role in schema.sensitive]
         self._noise = Noise(mechanisms(schema, shares), key=key)
 
-    def apply(
-        self, rows: CodedRows, payload: pa.Table, first: int, present: NDArray[np.bool_]
-    ) -> tuple[CodedRows, pa.Table]:
-        """Noisy rows and their payload; row i has arrival number first + i. Of a row that is not present nothing stays.
-
-        The payload's sensitive columns are made anew from the noisy levels; its public columns pass as they are.
-        """
+    def apply(self, rows: CodedRows, first: int, present: NDArray[np.bool_]) -> CodedRows:
+        """Noisy rows; row i has arrival number first + i. Of a row that is not present nothing stays."""
         levels = self._to_levels(rows)
         self._noise.randomise(levels, first, present)
         levels[~present] = 0
         columns = len(self._schema.quasi_identifiers)
-        noisy = CodedRows(self._from_levels(levels), rows.person, levels[:, columns:].copy(), rows.to_root)
-        for at, labels in enumerate(self._labels):
-            payload = payload.set_column(at, payload.column_names[at], labels.take(pa.array(levels[:, columns + at])))
-        return noisy, payload
+        return CodedRows(self._from_levels(levels), rows.person, levels[:, columns:].copy(), rows.to_root)
 
     def snapshot(self) -> Arrays:
         """The generator's state."""
@@ -58,7 +48,7 @@ class LocalNoise:
 
     def _to_levels(self, rows: CodedRows) -> Levels:
         columns = len(self._schema.quasi_identifiers)
-        levels = np.empty((rows.person.size, columns + len(self._labels)), dtype=np.int64)
+        levels = np.empty((rows.person.size, columns + len(self._schema.sensitive)), dtype=np.int64)
         for at, role in enumerate(self._schema.quasi_identifiers):
             levels[:, at] = numeric_levels(role, rows.quasi[:, at]) if isinstance(role, Numeric) else rows.quasi[:, at]
         levels[:, columns:] = rows.sensitive
@@ -110,4 +100,3 @@ def check_domains(schema: Schema) -> None:
                 f"column {column.name!r}: its values must be declared, because it is randomised among them: "
                 f"Sensitive({column.name!r}, values=[...]), bins=[...] for numbers, or hierarchy=..."
             )
-

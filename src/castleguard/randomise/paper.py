@@ -7,12 +7,11 @@ docs/concepts/castleguard.md for what that means. Sensitive values stay as they 
 from collections.abc import Mapping
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.kernels.chacha import PURPOSES, Draws, new_words
 from castleguard.kernels.perturb import Ranges, perturb_rows
-from castleguard.privacy.noise import Arrays
+from castleguard.kernels.state import Arrays
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.roles import Numeric, Schema
 
@@ -37,14 +36,12 @@ class PaperNoise:
         )
         self._draws = Draws(new_words(key), *np.full((3, PURPOSES), -1, dtype=np.int64))
 
-    def apply(
-        self, rows: CodedRows, payload: pa.Table, first: int, present: NDArray[np.bool_]
-    ) -> tuple[CodedRows, pa.Table]:
+    def apply(self, rows: CodedRows, first: int, present: NDArray[np.bool_]) -> CodedRows:
         """Perturbed rows; row i has arrival number first + i. A row that is not present changes nothing."""
         quasi = rows.quasi.copy()
         perturb_rows(self._draws, self._ranges, quasi, ~present | rows.to_root, self._phi, self._floor, first)
         quasi[~present] = 0.0
-        return rows._replace(quasi=quasi), payload
+        return rows._replace(quasi=quasi)
 
     def snapshot(self) -> Arrays:
         """The generator's state, and the ranges seen."""

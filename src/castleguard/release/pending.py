@@ -32,8 +32,8 @@ class Pending:
         """The position that the next row will get."""
         return self._first + self._stop - self._start
 
-    def append(self, rows: CodedRows, payload: pa.Table) -> None:
-        """Take over rows that get the next positions."""
+    def append(self, rows: CodedRows, payload: pa.Table, present: NDArray[np.bool_] | None = None) -> None:
+        """Take over rows that get the next positions; one that is not `present` counts as gone from the start."""
         count = rows.person.size
         if count == 0:
             return
@@ -43,7 +43,7 @@ class Pending:
             self._make_room(count)
         for mine, theirs in zip(self._rows, rows, strict=True):
             mine[self._stop : self._stop + count] = theirs
-        self._gone[self._stop : self._stop + count] = False
+        self._gone[self._stop : self._stop + count] = False if present is None else ~present
         self._stop += count
 
     def leave(self, positions: NDArray[np.int64]) -> None:

@@ -29,6 +29,7 @@ class Decoder:
     `needs_bins` says that diversity is promised: a sensitive column of floats is then refused if it has no bins.
     `total` refuses no row and sends none to the root: what cannot be read becomes the role's public default, because a
     reject would tell something about a value that is to be randomised.
+    `sealed` keeps raw sensitive values out of the payload: nulls stand in their place, and only their codes go on.
     """
 
     counter: int
@@ -42,9 +43,11 @@ class Decoder:
         strict: bool = True,
         needs_bins: bool = False,
         total: bool = False,
+        sealed: bool = False,
     ) -> None:
         self._schema = schema
         self._total = total
+        self._sealed = sealed
         self._key = np.array(key, dtype=np.uint64)
         self._needs_bins = strict and needs_bins
         self._leaves = {
@@ -71,6 +74,9 @@ class Decoder:
         quasi, verdict = self._read_quasi(table)
         rows = CodedRows(quasi, self._read_person(table), self._read_sensitive(table), verdict.to_root)
         payload = table.select([*(role.name for role in self._schema.sensitive), *self._schema.public])
+        if self._sealed:
+            for at, role in enumerate(self._schema.sensitive):
+                payload = payload.set_column(at, role.name, pa.nulls(table.num_rows))
         accepted = np.flatnonzero(verdict.column < 0)
         if len(accepted) < table.num_rows:
             rows = rows.take(accepted)
