@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from castleguard.edge import Randomiser
     from castleguard.engine.castleguard import Castleguard
     from castleguard.engine.policy import Castle
     from castleguard.errors import CastleguardError
@@ -32,6 +33,7 @@ __all__ = [
     "Guarantee",
     "Hierarchy",
     "Numeric",
+    "Randomiser",
     "Report",
     "Schema",
     "Sensitive",
@@ -48,6 +50,7 @@ _HOMES = {
     "Guarantee": "privacy.guarantee",
     "Hierarchy": "schema.hierarchy",
     "Numeric": "schema.roles",
+    "Randomiser": "edge",
     "Report": "release.report",
     "Schema": "schema.roles",
     "Sensitive": "schema.sensitive",

@@ -16,6 +16,7 @@ PUBLIC_NAMES = [
     "Guarantee",
     "Hierarchy",
     "Numeric",
+    "Randomiser",
     "Report",
     "Schema",
     "Sensitive",

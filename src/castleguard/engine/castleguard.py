@@ -121,6 +121,11 @@ class Castleguard(Castle):
         return self.suppression or ("root" if self.strict else "drop")
 
     @property
+    def counted(self) -> str:
+        """What the delay counts, in words."""
+        return "arrivals" if self.chosen_clock == "arrivals" else "sampled rows"
+
+    @property
     def timed(self) -> bool:
         """Whether the policy needs to be told the time."""
         return self.max_wait is not None or (self.window is not None and self.window_unit == "seconds")
@@ -249,3 +254,4 @@ class Castleguard(Castle):
             "Paper mode: noise follows the range seen so far (the first row gets none), k and l speak of perturbed "
             "values, and what the paper would publish below k is suppressed by the gate."
         )
+        yield "Not promised: protection of a person whose rows are followed over time."

@@ -142,6 +142,11 @@ class Castle:
         return self.mode == "strict"
 
     @property
+    def counted(self) -> str:
+        """What the delay counts, in words."""
+        return "arrivals"
+
+    @property
     def timed(self) -> bool:
         """Whether the policy needs to be told the time."""
         return self.max_wait is not None
@@ -190,7 +195,7 @@ class Castle:
         when = "at every moment from its first publication"
         if self.chosen_order == "input":
             when = "once the last row of each of its releases is out (rows leave in input order, so they trickle out)"
-        wait = f"A row leaves no later than {self.delay} arrivals after its own"
+        wait = f"A row leaves no later than {self.delay} {self.counted} after its own"
         wait += "." if self.max_wait is None else f", and no later than {self.max_wait:g} s by the clock that is given."
         return Guarantee(
             promise=f"Every published group of equal quasi-identifiers has {persons}{values}, {when}. {wait}",
