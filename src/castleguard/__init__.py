@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from castleguard.edge import Randomiser
     from castleguard.engine.castleguard import Castleguard
     from castleguard.engine.policy import Castle
+    from castleguard.engine.sdgs_policy import Sdgs
     from castleguard.errors import CastleguardError
     from castleguard.privacy.guarantee import Guarantee
     from castleguard.release.report import Report
@@ -36,6 +37,7 @@ __all__ = [
     "Randomiser",
     "Report",
     "Schema",
+    "Sdgs",
     "Sensitive",
     "__version__",
     "anonymise",
@@ -53,6 +55,7 @@ _HOMES = {
     "Randomiser": "edge",
     "Report": "release.report",
     "Schema": "schema.roles",
+    "Sdgs": "engine.sdgs_policy",
     "Sensitive": "schema.sensitive",
     "anonymise": "stream",
 }

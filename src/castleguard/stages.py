@@ -12,6 +12,8 @@ from castleguard.engine.base import Engine
 from castleguard.engine.castle import CastleEngine
 from castleguard.engine.castleguard import Castleguard
 from castleguard.engine.policy import Castle
+from castleguard.engine.sdgs import SdgsEngine
+from castleguard.engine.sdgs_policy import Sdgs
 from castleguard.errors import PolicyError
 from castleguard.privacy.budget import exact
 from castleguard.privacy.ledger import Ledger
@@ -20,11 +22,14 @@ from castleguard.privacy.noise import Noise
 from castleguard.randomise.intake import Intake, Perturbation
 from castleguard.randomise.local import LocalNoise, check_domains
 from castleguard.randomise.paper import PaperNoise
+from castleguard.release.cells import CellGate
 from castleguard.release.gate import Gate
 from castleguard.schema.arrow import sensitive_labels
 from castleguard.schema.decode import Decoder
 from castleguard.schema.roles import Schema
 
+Policy = Castle | Sdgs
+"""What can be asked of a stream; a Castleguard is a Castle."""
 Key = NDArray[np.uint32]  # (8,)
 
 
@@ -49,16 +54,19 @@ def make_keys(seed: int | None) -> Keys:
     return Keys(choices=words[0], hashes=hashes, coin=words[1], noise=words[2])
 
 
-def make_decoder(schema: Schema, policy: Castle, key: NDArray[np.uint64]) -> Decoder:
-    """Strict noise must not depend on what a row holds, so there no row is refused for its values."""
-    sealed = isinstance(policy, Castleguard) and policy.strict
+def make_decoder(schema: Schema, policy: Policy, key: NDArray[np.uint64]) -> Decoder:
+    """The noise of a row must not depend on what it holds, so in local mode no row is refused for its values."""
+    local = isinstance(policy, Castleguard) and policy.strict
+    sealed = local or isinstance(policy, Sdgs)
     return Decoder(
-        schema, key=key, strict=policy.strict, needs_bins=policy.l > 1 and not sealed, total=sealed, sealed=sealed
+        schema, key=key, strict=policy.strict, needs_bins=policy.l > 1 and not sealed, total=local, sealed=sealed
     )
 
 
-def make_intake(schema: Schema, policy: Castle, keys: Keys) -> Intake:
+def make_intake(schema: Schema, policy: Policy, keys: Keys) -> Intake:
     """What happens to rows before the engine sees them."""
+    if isinstance(policy, Sdgs):
+        return _sdgs_intake(schema, policy, keys)
     if not isinstance(policy, Castleguard):
         return Intake()
     labels = []
@@ -75,13 +83,31 @@ def make_intake(schema: Schema, policy: Castle, keys: Keys) -> Intake:
     )
 
 
-def make_engine(schema: Schema, policy: Castle, keys: Keys) -> Engine:
+def _sdgs_intake(schema: Schema, policy: Sdgs, keys: Keys) -> Intake:
+    """At most one row of a person in a window, then the coin: the other way round a person would have many chances."""
+    policy.check(schema)
+    ledger = None
+    if policy.unit_for(schema) == "person":
+        ledger = Ledger(rows_per_person=1, window=float(policy.window), aligned=True)
+    return Intake(
+        ledger=ledger,
+        coin=_coin(policy.sample_rate, keys),
+        labels=[sensitive_labels(role) for role in schema.sensitive],
+        in_rows=policy.window_unit == "rows",
+    )
+
+
+def make_engine(schema: Schema, policy: Policy, keys: Keys) -> Engine:
     """What holds rows and decides which leave."""
+    if isinstance(policy, Sdgs):
+        return SdgsEngine(schema, policy)
     return CastleEngine(schema, policy, key=keys.choices)
 
 
-def make_gate(schema: Schema, policy: Castle) -> Gate:
+def make_gate(schema: Schema, policy: Policy) -> Gate | CellGate:
     """What re-checks every group."""
+    if isinstance(policy, Sdgs):
+        return CellGate(schema, policy.criteria)
     return Gate(schema, policy.criteria, known=policy.max_reusable, on_grid=policy.strict)
 
 

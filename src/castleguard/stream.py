@@ -17,7 +17,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.checkpoint.codec import Record, differences, pack, unpack
-from castleguard.engine.policy import Castle
 from castleguard.errors import SchemaError, SnapshotError, UsageError
 from castleguard.kernels.compile import is_warm, mark_warm
 from castleguard.privacy.guarantee import Guarantee
@@ -28,7 +27,7 @@ from castleguard.release.report import Report
 from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.schema.table import to_table
-from castleguard.stages import make_decoder, make_engine, make_gate, make_intake, make_keys
+from castleguard.stages import Policy, make_decoder, make_engine, make_gate, make_intake, make_keys
 from castleguard.telemetry.logs import LOG
 
 _SLICE = 1 << 16  # rows handed to the engine at once: bounds the memory of one call
@@ -41,7 +40,7 @@ class Anonymiser:
     `seed` is for tests and experiments: it makes every choice predictable, and the guarantee says so.
     """
 
-    def __init__(self, schema: Schema, policy: Castle, *, seed: int | None = None, numbers: Numbers = "bounds") -> None:
+    def __init__(self, schema: Schema, policy: Policy, *, seed: int | None = None, numbers: Numbers = "bounds") -> None:
         self._schema = schema
         self._policy = policy
         self._seeded = seed is not None
@@ -152,7 +151,7 @@ class Anonymiser:
         )
 
     @classmethod
-    def restore(cls, schema: Schema, policy: Castle, blob: bytes, *, numbers: Numbers = "bounds") -> "Anonymiser":
+    def restore(cls, schema: Schema, policy: Policy, blob: bytes, *, numbers: Numbers = "bounds") -> "Anonymiser":
         """Continue a stream from its snapshot; refused if schema, policy or `numbers` are not the snapshot's own."""
         record = unpack(blob)
         stream = cls(schema, policy, numbers=numbers)
@@ -324,7 +323,7 @@ _COUNTS = (
 
 
 def anonymise(
-    table: object, schema: Schema, policy: Castle, *, seed: int | None = None, numbers: Numbers = "bounds"
+    table: object, schema: Schema, policy: Policy, *, seed: int | None = None, numbers: Numbers = "bounds"
 ) -> pa.Table:
     """The whole of a finite table: push and flush in one."""
     stream = Anonymiser(schema, policy, seed=seed, numbers=numbers)

@@ -19,6 +19,7 @@ PUBLIC_NAMES = [
     "Randomiser",
     "Report",
     "Schema",
+    "Sdgs",
     "Sensitive",
     "__version__",
     "anonymise",

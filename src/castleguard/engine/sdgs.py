@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.engine.axes import Axes, mean_loss
-from castleguard.engine.base import Arrays, Flags
+from castleguard.engine.base import Flags
 from castleguard.engine.partition import Nodes, Partition, Released, Rule, adapt
 from castleguard.engine.sdgs_policy import Sdgs
 from castleguard.errors import SnapshotError
+from castleguard.kernels.state import Arrays
 from castleguard.schema.coded import NEW, ROOT, CodedRows, Decisions
 from castleguard.schema.roles import Schema
 

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from castleguard.engine.policy import Order
 from castleguard.errors import PolicyError, SchemaError
 from castleguard.privacy.criteria import Criteria
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
@@ -23,8 +24,8 @@ Unit = Literal["person", "row"]
 class Sdgs:
     """(k, beta)-SDGS for streams: sample, generalise by a public grid, suppress below k, window by window.
 
-    Li, Qardaji, Su (ASIACCS 2012) for a table; Theorem 2 of CASTLEGUARD (Robinson, Brown, Tyson, Gourley, Griffiths
-    2021) gives delta. What is published is true, and a row comes out with a probability of at most `sample_rate`.
+    Li, Qardaji, Su (ASIACCS 2012) for a table; Theorem 2 of CASTLEGUARD (Robinson, Brown, Hall, Jackson, Kemp, Leeke
+    2020) gives delta. What is published is true, and a row comes out with a probability of at most `sample_rate`.
     See docs/concepts/sdgs.md, and docs/proofs/sdgs.md for the proof.
     """
 
@@ -84,6 +85,21 @@ class Sdgs:
     def strict(self) -> bool:
         """Published numbers are edges of the public grid, and domains are declared: always."""
         return True
+
+    @property
+    def timed(self) -> bool:
+        """Whether the policy needs to be told the time."""
+        return self.window_unit == "seconds"
+
+    @property
+    def publishes_values(self) -> bool:
+        """Whether published bounds are made of true values: here they are edges of the grid, whatever the rows."""
+        return False
+
+    @property
+    def chosen_order(self) -> Order:
+        """Rows leave by what is published of them."""
+        return "shuffled"
 
     @property
     def max_wait(self) -> float | None:
