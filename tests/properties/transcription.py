@@ -52,6 +52,7 @@ class Transcription(Castle):
         super().__init__(attributes, settings_of(stream.policy), self.draws)
         self.policy = stream.policy
         self.rows = rows_of(stream.rows)
+        self.now = 0.0
         self.arrived: dict[int, float] = {}
         self.outcome = NOTHING
         self.longest_wait = 0
@@ -62,10 +63,10 @@ class Transcription(Castle):
 
     def step(self, step: Step) -> Outcome:
         self.outcome = NOTHING
+        self.now = step.now
         while self.pending and self._is_late(min(self.pending), step.now):
             self.expire(min(self.pending))
         for _ in range(step.rows):
-            self.arrived[self._arrivals] = step.now
             row = self.rows.pop(0)
             self.push(Row(self._arrivals, row.person, row.quasi, row.sensitive, row.to_root))
         return self.outcome
@@ -74,6 +75,11 @@ class Transcription(Castle):
         self.outcome = NOTHING
         self.flush()
         return self.outcome
+
+    def next_position(self) -> int:
+        position = super().next_position()
+        self.arrived[position] = self.now
+        return position
 
     def output_cluster(self, cluster: Cluster, event: int) -> list[Decision]:
         return self._note(event, super().output_cluster(cluster, event))

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import nan
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
-from .chacha import Choices, choose
+from .chacha import Choices, Ratcheting, choose
 from .measure import EPS, Attribute, Box, Cluster, Domain, Row, contains, matching, persons, union, values
 from .split import BucketRule, Event, split, split_diverse
 
@@ -98,11 +98,6 @@ class Reusable:
     born: int  # arrivals when it was last admitted
 
 
-@runtime_checkable
-class _Ratcheting(Protocol):
-    def ratchet(self, arrivals: int) -> None: ...
-
-
 class Castle:
     """One stream. Rows are pushed with positions 0, 1, 2, ...; every row ends in exactly one decision."""
 
@@ -110,7 +105,7 @@ class Castle:
         self.settings = settings
         self.domain = Domain(attributes)
         self.choices = choices
-        self._ratchet = choices.ratchet if isinstance(choices, _Ratcheting) else None
+        self._ratchet = choices.ratchet if isinstance(choices, Ratcheting) else None
         self.clusters: list[Cluster] = []  # Gamma, in order of creation
         self.omega: list[Reusable] = []
         self.threshold = settings.tau_init  # tau
@@ -126,18 +121,29 @@ class Castle:
         """One arrival: assign the row, then let the row that arrived `delay` earlier expire."""
         if row.position != self._arrivals:
             raise ValueError(f"positions are consecutive: expected {self._arrivals}, got {row.position}")
-        if self._ratchet is not None:
-            self._ratchet(self._arrivals)
-        self._arrivals += 1
-        self.pending[row.position] = row
-        if not row.to_root:
-            self.domain.observe(row)
-            cluster = self.best_selection(row)
-            if cluster is None:
-                self.clusters.append(Cluster([row]))
-            else:
-                cluster.add(row)
+        self.next_position()
+        self.assign(row)
         return self.expire(row.position - self.settings.delay)
+
+    def next_position(self) -> int:
+        """The clock moves on: the position of the row that arrives now."""
+        position = self._arrivals
+        if self._ratchet is not None:
+            self._ratchet(position)
+        self._arrivals += 1
+        return position
+
+    def assign(self, row: Row) -> None:
+        """The row waits from now on, in the cluster that best_selection names or in a new one."""
+        self.pending[row.position] = row
+        if row.to_root:
+            return
+        self.domain.observe(row)
+        cluster = self.best_selection(row)
+        if cluster is None:
+            self.clusters.append(Cluster([row]))
+        else:
+            cluster.add(row)
 
     def expire(self, position: int) -> list[Decision]:
         """Release the row at this position now, unless it has left already."""

@@ -2,12 +2,13 @@
 
 A draw belongs to (purpose, row position, index), never to a running generator, so two programs that reach the same
 event make the same choice whatever they did before. The transcription asks through `choose`; a test may hand in any
-object with a `pick`, for instance one that replays a script.
+object with a `pick`, for instance one that replays a script. CASTLEGUARD samples and perturbs with whole words, from a
+source and a key of their own: any object with a `word` will do.
 """
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 PURPOSES = {
     "tie": 1,
@@ -32,6 +33,20 @@ class Choices(Protocol):
 
     def pick(self, purpose: str, position: int, n: int) -> int:
         """A number in [0, n); asked only with n >= 2."""
+
+
+class WordSource(Protocol):
+    """Where CASTLEGUARD's random numbers come from."""
+
+    def word(self, purpose: str, position: int, index: int) -> int:
+        """32 random bits; the same ones whenever the same address is asked for."""
+
+
+@runtime_checkable
+class Ratcheting(Protocol):
+    """A source whose key is replaced from time to time, so that past draws cannot be found out from it."""
+
+    def ratchet(self, arrivals: int) -> None: ...
 
 
 def choose(choices: Choices, purpose: str, position: int, n: int) -> int:
@@ -71,8 +86,8 @@ def block(key: tuple[int, ...], counter: int, nonce: tuple[int, int, int]) -> tu
     return tuple((after + before) & WORD for after, before in zip(state, start, strict=True))
 
 
-class Draws:
-    """The choices of one keyed stream. The key is 8 words of 32 bits."""
+class _Key:
+    """A key of 8 words of 32 bits; at every multiple of `ratchet_every` a one-way image of itself replaces it."""
 
     def __init__(self, key: Sequence[int], ratchet_every: int = 2**20) -> None:
         if len(key) != 8:
@@ -80,6 +95,24 @@ class Draws:
         self._key = tuple(key)
         self._ratchet_every = ratchet_every
         self._ratcheted_at = 0
+
+    def ratchet(self, arrivals: int) -> None:
+        """To be called before the row at position `arrivals` is processed; calling it twice changes nothing."""
+        if arrivals % self._ratchet_every != 0 or arrivals <= self._ratcheted_at:
+            return
+        self._key = block(self._key, 0, _nonce("ratchet", arrivals))[:8]
+        self._ratcheted_at = arrivals
+
+    def word(self, purpose: str, position: int, index: int) -> int:
+        """Word `index` of this purpose at this position: 16 of them come from one block."""
+        return block(self._key, index // 16, _nonce(purpose, position))[index % 16]
+
+
+class Draws(_Key):
+    """The choices of one keyed stream."""
+
+    def __init__(self, key: Sequence[int], ratchet_every: int = 2**20) -> None:
+        super().__init__(key, ratchet_every)
         self._made: dict[tuple[str, int], int] = {}
 
     def pick(self, purpose: str, position: int, n: int) -> int:
@@ -91,19 +124,9 @@ class Draws:
         word = out[2 * i] | out[2 * i + 1] << 32
         return (word * n) >> 64
 
-    def word(self, purpose: str, position: int, index: int) -> int:
-        """The 32-bit word at an address, for draws that take whole words."""
-        return block(self._key, index // 16, _nonce(purpose, position))[index % 16]
 
-    def ratchet(self, arrivals: int) -> None:
-        """To be called before the row at position `arrivals` is processed; calling it twice changes nothing.
-
-        At every multiple of `ratchet_every` the key is replaced by a one-way image of itself.
-        """
-        if arrivals % self._ratchet_every != 0 or arrivals <= self._ratcheted_at:
-            return
-        self._key = block(self._key, 0, _nonce("ratchet", arrivals))[:8]
-        self._ratcheted_at = arrivals
+class Words(_Key):
+    """The words of one keyed stream; a position here is the row's arrival number."""
 
 
 def _nonce(purpose: str, position: int) -> tuple[int, int, int]:
