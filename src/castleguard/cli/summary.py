@@ -12,10 +12,12 @@ def summary(report: Report, guarantee: Guarantee, *, malformed: int = 0) -> str:
     """A few lines for a person to read. A malformed line is a row that came in and was rejected."""
     reasons = {**report.rejected, "malformed line": malformed}
     rejected = {reason: count for reason, count in reasons.items() if count}
+    left_out = (("sampled out", report.sampled_out), ("over budget", report.over_budget))
     lines = [
         ("rows in", _count(report.rows_in + malformed), ""),
         ("published", _count(report.published), f"{report.at_root:,} at the root" if report.at_root else ""),
         ("suppressed", _count(report.suppressed), ""),
+        *((name, _count(count), "") for name, count in left_out if count),
         ("rejected", _count(sum(rejected.values())), ", ".join(f"{why} {n:,}" for why, n in rejected.items())),
     ]
     if report.pending:
@@ -27,7 +29,14 @@ def summary(report: Report, guarantee: Guarantee, *, malformed: int = 0) -> str:
     ]
     width = max(len(value) for _, value, _ in lines)
     table = [f"{name:<18}{value:>{width}}  {note}".rstrip() for name, value, note in lines]
-    return "\n".join([*table, "", *textwrap.wrap(guarantee.sentence, WIDTH)])
+    return "\n".join([*table, "", statement(guarantee)])
+
+
+def statement(guarantee: Guarantee) -> str:
+    """The promise, the claim of differential privacy if there is one, and what is not promised: a paragraph each."""
+    claim = "" if guarantee.privacy is None else guarantee.privacy.sentence
+    paragraphs = (guarantee.promise, claim, " ".join(guarantee.limits))
+    return "\n".join("\n".join(textwrap.wrap(text, WIDTH)) for text in paragraphs if text)
 
 
 def _count(number: int) -> str:

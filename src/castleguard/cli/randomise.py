@@ -1,0 +1,72 @@
+"""`castleguard randomise IN -o OUT --schema schema.yaml --epsilon 4`: noise at the edge, before rows are handed over."""
+
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from castleguard.cli.output import check_output
+
+FILE = click.Path(path_type=Path)
+
+
+@click.command(short_help="Make the rows of a file noisy, one by one.")
+@click.argument("input", type=FILE, metavar="IN")
+@click.option(
+    "-o", "--output", type=FILE, required=True, metavar="OUT", help="File to write; its ending is its format."
+)
+@click.option("--schema", "schema_file", type=FILE, required=True, help="YAML file that gives every column its role.")
+@click.option("--epsilon", type=float, help="Differential privacy of a row, all columns together.")
+@click.option("--phi", type=float, help="The same for each column by itself.")
+@click.option("--weight", "weights", multiple=True, metavar="COLUMN=NUMBER", help="A column's share of epsilon.")
+@click.option("--seed", type=int, help="Make the run repeatable: for tests and experiments only.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+@click.option("-q", "--quiet", is_flag=True, help="No statement.")
+def randomise(
+    input: Path,
+    output: Path,
+    schema_file: Path,
+    epsilon: float | None,
+    phi: float | None,
+    weights: tuple[str, ...],
+    seed: int | None,
+    overwrite: bool,
+    quiet: bool,
+) -> None:
+    """Replace every quasi-identifier and sensitive value of IN by a noisy one, and write the rows to OUT.
+
+    Person and public columns pass as they are; columns that the schema does not declare are dropped. Whoever collects
+    such rows anonymises them with `castleguard anonymise --algorithm castleguard --noise edge` and the same epsilon.
+    Running it twice on the same rows and handing out both results spends the budget twice.
+    """
+    check_output(input, output, overwrite)
+
+    from castleguard.cli.summary import statement
+    from castleguard.config.schema_file import load_schema
+    from castleguard.connectors.files import open_sink, open_source
+    from castleguard.edge import Randomiser
+
+    schema = load_schema(schema_file)
+    shares = dict(_weight(text) for text in weights) or None
+    randomiser = Randomiser(schema, epsilon=epsilon, phi=phi, weights=shares, seed=seed)
+    with closing(open_source(input, schema.columns)) as source:
+        sink = open_sink(output)
+        try:
+            for batch in source:
+                sink.write(randomiser.randomise(batch))
+            sink.close()
+        except BaseException:
+            sink.abort()
+            raise
+        if not quiet:
+            if source.malformed:
+                click.echo(f"{source.malformed:,} malformed lines were left out")
+            click.echo(statement(randomiser.guarantee()))
+
+
+def _weight(text: str) -> tuple[str, float]:
+    name, _, number = text.rpartition("=")
+    try:
+        return name, float(number)
+    except ValueError:
+        raise click.UsageError(f"--weight must look like age=2, got {text}") from None
