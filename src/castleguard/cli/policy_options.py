@@ -42,6 +42,7 @@ _OPTIONS = (
     click.option("--window-unit", type=click.Choice(["seconds", "rows"]), help="[default: seconds]"),
     click.option("--clock", type=click.Choice(["arrivals", "sampled", "time"]), help="What the delay counts."),
     click.option("--noise", type=click.Choice(["here", "edge"]), help="edge: the rows arrive randomised."),
+    click.option("--start-cells", type=int, help="Boxes that the grid of SDGS starts with.  [default: 1]"),
     click.option("--unit", type=click.Choice(["person", "row"]), help="What SDGS protects.  [default: person]"),
     click.option(
         "--diversity",
@@ -94,9 +95,13 @@ def make_policy(algorithm: str, options: dict[str, Any]) -> "Policy":
     kind = _kind(algorithm)
     if any(name in given for name in _CLOSENESS):
         given["closeness"] = _closeness({_CLOSENESS[name]: given.pop(name) for name in _CLOSENESS if name in given})
-    if algorithm == "sdgs":
-        # A file without a window is one window.
-        given.setdefault("window", 1.0)
+    if algorithm == "sdgs" and "window" not in given:
+        if "start_cells" not in given:
+            raise click.UsageError(
+                "a file is one window, and the grid of sdgs starts as one box: cut it with --start-cells, "
+                "or make windows that it can learn from, --window 10000 --window-unit rows"
+            )
+        given["window"] = 1.0  # seconds, all of them the same moment
     if given.get("window_unit") == "rows" and float(given.get("window", 0.5)).is_integer():
         given["window"] = int(given["window"])
     known = {field.name for field in fields(kind)}

@@ -1,4 +1,4 @@
-"""`castleguard randomise IN -o OUT --schema schema.yaml --epsilon 4`: noise at the edge, before rows are handed over."""
+"""`castleguard randomise IN -o OUT --schema schema.yaml --epsilon 4`: noise before rows are handed over."""
 
 from contextlib import closing
 from pathlib import Path

@@ -192,7 +192,7 @@ class Castleguard(Castle):
             epsilon=spent.epsilon,
             dp_delta=spent.dp_delta,
             unit=unit,
-            neighbours="its values replaced by any others",
+            neighbours=f"{'its' if self.rows_per_person is None else 'their'} values replaced by any others",
             horizon=horizon,
             covered=schema.described,
             uncovered=("that a row is there, whose it is and when it came", *schema.public),
