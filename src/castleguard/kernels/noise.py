@@ -30,7 +30,7 @@ from castleguard.kernels.chacha import (
     use_lane,
     word_at,
 )
-from castleguard.kernels.compile import Bool, Int, entry_kernel, kernel
+from castleguard.kernels.compile import Bool, Int, entry_kernel, inlined_kernel, kernel
 
 DIGIT = 256  # the base in which the size of the noise is drawn
 GUIDE_BITS = 10
@@ -85,7 +85,7 @@ def _settle(draws: Draws, purpose: Int, position: Int, tables: Tables, table: In
     return at - tables.start[table]
 
 
-@kernel
+@inlined_kernel
 def draw_outcome(draws: Draws, purpose: Int, position: Int, tables: Tables, table: Int) -> Int:
     """The number of the outcome that the next words fall on, or UNDECIDED."""
     word = next_word(draws, purpose, position)
@@ -98,7 +98,7 @@ def draw_outcome(draws: Draws, purpose: Int, position: Int, tables: Tables, tabl
     return at - start
 
 
-@kernel
+@inlined_kernel
 def noisy_level(draws: Draws, position: Int, tables: Tables, column: Int, level: Int) -> Int:
     """The level plus two-sided geometric noise, clipped to the levels that there are, or UNDECIDED.
 
@@ -136,7 +136,7 @@ def other_level(draws: Draws, position: Int, level: Int, others: Int) -> Int:
     return other if other < level else other + 1
 
 
-@kernel
+@inlined_kernel
 def responded_level(draws: Draws, position: Int, tables: Tables, column: Int, level: Int) -> Int:
     """The level itself or, if the coin says so, another one; or UNDECIDED."""
     outcome = draw_outcome(draws, RESPONSE, position, tables, tables.columns[column, TABLE])
@@ -145,7 +145,7 @@ def responded_level(draws: Draws, position: Int, tables: Tables, column: Int, le
     return level if outcome == 0 else UNDECIDED
 
 
-@kernel
+@inlined_kernel
 def randomise_row(
     draws: Draws, position: Int, tables: Tables, levels: NDArray[np.int64], row: NDArray[np.int64]
 ) -> Bool:
@@ -169,6 +169,15 @@ def randomise_row(
     return True
 
 
+@kernel
+def _draws_any(tables: Tables, kind: Int) -> Bool:
+    """Whether any column draws for this kind."""
+    for column in range(tables.columns.shape[0]):
+        if tables.columns[column, KIND] == kind and tables.columns[column, DRAWS] > 0:
+            return True
+    return False
+
+
 @entry_kernel
 def randomise_rows(
     draws: Draws,
@@ -184,18 +193,23 @@ def randomise_rows(
     what longer tables would have given from the beginning.
     """
     rows = levels.shape[0]
+    noise, response = _draws_any(tables, LAPLACE), _draws_any(tables, RESPONDS)
     row = 0
     while row < rows:
         position = first_position + row
         advance_key(draws, position)
         # Only rows under the same key are prepared together.
         together = min(LANES, rows - row, RATCHET - (position - draws.position[0]))
-        chacha_lanes(draws.words[0], NOISE, position, work.lanes[0])
-        chacha_lanes(draws.words[0], RESPONSE, position, work.lanes[1])
+        if noise:
+            chacha_lanes(draws.words[0], NOISE, position, work.lanes[0])
+        if response:
+            chacha_lanes(draws.words[0], RESPONSE, position, work.lanes[1])
         for lane in range(together):
             if present[row]:
-                use_lane(draws, NOISE, position + lane, work.lanes[0], lane)
-                use_lane(draws, RESPONSE, position + lane, work.lanes[1], lane)
+                if noise:
+                    use_lane(draws, NOISE, position + lane, work.lanes[0], lane)
+                if response:
+                    use_lane(draws, RESPONSE, position + lane, work.lanes[1], lane)
                 if not randomise_row(draws, position + lane, tables, levels[row], work.row):
                     return row
             row += 1

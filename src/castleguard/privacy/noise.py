@@ -89,6 +89,11 @@ class Noise:
                 self._coin_words *= 2
         return keep
 
+    @property
+    def words(self) -> int:
+        """How many words each entry of the tables has by now."""
+        return self._words
+
     def snapshot(self) -> Arrays:
         """The keys and where they begin. All else follows from the mechanisms."""
         both = (self._draws, self._coin_draws)

@@ -6,7 +6,23 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from castleguard.kernels import chacha
-from castleguard.kernels.chacha import PURPOSES, RATCHET, Draws, begin_event, chacha_block, new_words, pick, ratchet
+from castleguard.kernels.chacha import (
+    LANES,
+    NOISE,
+    PURPOSES,
+    RATCHET,
+    Draws,
+    advance_key,
+    begin_event,
+    chacha_block,
+    chacha_lanes,
+    new_words,
+    next_word,
+    pick,
+    ratchet,
+    use_lane,
+    word_at,
+)
 from castleguard.kernels.compile import entry_kernel
 from tests.reference import chacha as reference
 
@@ -34,6 +50,39 @@ def make_draws(draws: Draws, asked: Ints, answers: Ints) -> None:
             ratchet(draws, asked[at, 1])
         else:
             answers[at] = pick(draws, asked[at, 0], asked[at, 1], asked[at, 2])
+
+
+@entry_kernel
+def take_words(draws: Draws, position: int, lanes: Words, taken: Words, again: Words) -> None:
+    """Words one after the other, the first block by way of a lane; then the same by address, backwards."""
+    advance_key(draws, position)
+    begin_event(draws)
+    chacha_lanes(draws.words[0], NOISE, position - LANES + 1, lanes)
+    use_lane(draws, NOISE, position, lanes, LANES - 1)
+    for at in range(taken.size):
+        taken[at] = next_word(draws, NOISE, position)
+    for at in range(taken.size - 1, -1, -1):
+        again[at] = word_at(draws, NOISE, position, at)
+
+
+@entry_kernel
+def write_lanes(key: Words, purpose: int, first: int, lanes: Words) -> None:
+    """Let Python see the blocks of LANES positions."""
+    chacha_lanes(key, purpose, first, lanes)
+
+
+def fresh(key: tuple[int, ...]) -> Draws:
+    """Draws whose key begins at position 0."""
+    state = np.full((3, PURPOSES), -1, dtype=np.int64)
+    state[0, 0] = 0
+    return Draws(new_words(np.array(key, dtype=np.uint32)), state[0], state[1], state[2])
+
+
+def words_from(draws: Draws, position: int, count: int) -> list[int]:
+    taken, again = np.zeros((2, count), dtype=np.uint32)
+    take_words(draws, position, np.zeros(16 * LANES, dtype=np.uint32), taken, again)
+    assert taken.tolist() == again.tolist()
+    return [int(word) for word in taken]
 
 
 def block(key: tuple[int, ...], *address: int) -> list[int]:
@@ -72,6 +121,7 @@ def test_purposes_have_the_numbers_that_the_twin_gives_them() -> None:
 @given(keys, st.integers(1, 7), positions, st.lists(st.integers(1, 2**31 - 1), max_size=40))
 def test_picks_are_those_of_the_twin(key: tuple[int, ...], purpose: int, position: int, choices: list[int]) -> None:
     twin = reference.Draws(key)
+    twin.ratchet(position)
     name = next(name for name, number in reference.PURPOSES.items() if number == purpose)
     expected = [reference.choose(twin, name, position, n) for n in choices]
     assert draw(key, [(purpose, position, 0), *((purpose, position, n) for n in choices)])[1:] == expected
@@ -93,3 +143,33 @@ def test_the_key_changes_at_multiples_of_the_ratchet_and_nothing_of_the_old_one_
     assert tuple(int(word) for word in draws.words[0, :8]) == new_key
     assert not draws.words[1:].any()
     assert (draws.position[1:] == -1).all()
+
+
+@given(keys, st.integers(1, PURPOSES - 1), st.integers(0, 2**62) | st.integers(2**32 - LANES, 2**32))
+def test_blocks_made_together_are_those_made_one_by_one(key: tuple[int, ...], purpose: int, first: int) -> None:
+    lanes = np.zeros(16 * LANES, dtype=np.uint32)
+    write_lanes(np.array(key, dtype=np.uint32), purpose, first, lanes)
+    for lane in range(LANES):
+        position = first + lane
+        expected = reference.block(key, 0, (purpose, position & reference.WORD, position >> 32))
+        assert tuple(lanes[lane::LANES].tolist()) == expected
+
+
+@given(keys, st.integers(0, 2**20 - 1), st.integers(1, 70))
+def test_words_are_those_of_the_twin(key: tuple[int, ...], position: int, count: int) -> None:
+    twin = reference.Draws(key)
+    assert words_from(fresh(key), position, count) == [twin.word("noise", position, at) for at in range(count)]
+
+
+def test_the_key_depends_on_the_position_and_not_on_the_way_there() -> None:
+    twin = reference.Draws(RFC_KEY)
+    for multiple in (RATCHET, 2 * RATCHET, 3 * RATCHET):
+        twin.ratchet(multiple)
+    last = 3 * RATCHET + 7
+    expected = [twin.word("noise", last, at) for at in range(3)]
+    for way in ([], [5], [RATCHET], [RATCHET - 1, RATCHET + 1, RATCHET + 1], [2 * RATCHET, 3 * RATCHET, 3 * RATCHET]):
+        draws = fresh(RFC_KEY)
+        for position in way:
+            words_from(draws, position, 1)
+        assert words_from(draws, last, 3) == expected
+        assert draws.position[0] == 3 * RATCHET
