@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from castleguard.engine.policy import Castle
     from castleguard.errors import CastleguardError
+    from castleguard.privacy.closeness import Closeness
     from castleguard.privacy.guarantee import Guarantee
     from castleguard.release.report import Report
     from castleguard.schema.hierarchy import Hierarchy
@@ -27,6 +28,7 @@ __all__ = [
     "Castle",
     "CastleguardError",
     "Categorical",
+    "Closeness",
     "Guarantee",
     "Hierarchy",
     "Numeric",
@@ -42,6 +44,7 @@ _HOMES = {
     "Castle": "engine.policy",
     "CastleguardError": "errors",
     "Categorical": "schema.roles",
+    "Closeness": "privacy.closeness",
     "Guarantee": "privacy.guarantee",
     "Hierarchy": "schema.hierarchy",
     "Numeric": "schema.roles",

@@ -12,6 +12,7 @@ PUBLIC_NAMES = [
     "Castle",
     "CastleguardError",
     "Categorical",
+    "Closeness",
     "Guarantee",
     "Hierarchy",
     "Numeric",
