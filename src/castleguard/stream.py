@@ -54,7 +54,13 @@ class Anonymiser:
         columns = len(schema.quasi_identifiers)
         self._engine = CastleEngine(schema, policy, key=np.frombuffer(key[:32], dtype="<u4").astype(np.uint32))
         self._decoder = Decoder(schema, key=self._hash_key, strict=policy.strict, needs_bins=policy.l > 1)
-        self._gate = Gate(schema, policy.criteria, known=policy.max_reusable, on_grid=policy.strict)
+        self._gate = Gate(
+            schema,
+            policy.criteria,
+            known=policy.max_reusable,
+            on_grid=policy.strict,
+            remembered=policy.remembered_pairs,
+        )
         self._encoder = Encoder(schema, numbers=numbers, exact=not policy.strict)
         self._pending = Pending(columns, len(schema.sensitive))
         self._order = InputOrder(columns) if policy.chosen_order == "input" else None
@@ -79,7 +85,7 @@ class Anonymiser:
         rows = self._take_in(to_table(batch, self._schema.columns))
         slices = range(0, max(rows.person.size, 1), _SLICE)
         with self._releasing():
-            out = [self._publish(self._engine.push(rows.take(slice(at, at + _SLICE)), self._now)) for at in slices]
+            out = [self._pass_on(rows.take(slice(at, at + _SLICE))) for at in slices]
         mark_warm()
         return out[0] if len(out) == 1 else pa.concat_tables(out)
 
@@ -230,6 +236,11 @@ class Anonymiser:
         self._check_grids(decoded.rows)
         self._pending.append(decoded.rows, payload)
         return decoded.rows
+
+    def _pass_on(self, rows: CodedRows) -> pa.Table:
+        """Hand rows to the engine, before the eyes of the gate, and publish what that makes due."""
+        self._gate.observe(rows.sensitive)
+        return self._publish(self._engine.push(rows, self._now))
 
     def _publish(self, decisions: Decisions) -> pa.Table:
         """Gate, order and encode what the engine has decided."""

@@ -204,7 +204,8 @@ class Castle:
         wait = f"A row leaves no later than {self.delay} arrivals after its own"
         wait += "." if self.max_wait is None else f", and no later than {self.max_wait:g} s by the clock that is given."
         return Guarantee(
-            promise=f"Every published group of equal quasi-identifiers has {persons}{values}, {when}. {wait}",
+            promise=f"Every published group of equal quasi-identifiers has {persons}{values}, {when}. "
+            f"{self._shape(schema)}{wait}",
             limits=tuple(self._limits(schema, seeded)),
             k=self.k,
             l=self.l,
@@ -212,8 +213,32 @@ class Castle:
             max_wait=self.max_wait,
         )
 
+    def _shape(self, schema: Schema) -> str:
+        """What is promised about the distribution of sensitive values, as a sentence."""
+        asked = []
+        if self.diversity == "entropy":
+            asked.append(f"an entropy of at least ln {self.l}")
+        if self.diversity == "recursive":
+            asked.append(f"recursive ({self.c:g}, {self.l})-diversity")
+        if self.closeness is not None:
+            asked.append(str(self.closeness))
+        if not asked:
+            return ""
+        names = " and of ".join(role.name for role in schema.sensitive)
+        return (
+            f"At each release the values of {names}, a person counted once for a value, have {' and '.join(asked)}: "
+            f"those of a new group by itself, and all that are remembered of a box with those that join it. "
+        )
+
     def _limits(self, schema: Schema, seeded: bool) -> Iterator[str]:
         """What is not promised, a sentence each."""
+        if self.criteria.judges_shape:
+            yield (
+                f"Remembered are the boxes that may be used again, at most {self.max_reusable}, and the root; when "
+                f"more than {self.remembered_pairs} persons' values are, all is forgotten and must be earned again."
+            )
+        if self.closeness is not None and self.closeness.reference != "public":
+            yield "Closeness is promised at the moment of a release only: the distribution of all rows moves on."
         yield "Not promised: differential privacy; protection of a person whose rows are followed over time"
         if self.reuse != "off":
             yield "or against someone who knows when a row arrived."
