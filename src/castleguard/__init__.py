@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from castleguard.engine.policy import Castle
     from castleguard.engine.sdgs_policy import Sdgs
     from castleguard.errors import CastleguardError
+    from castleguard.privacy.closeness import Closeness
     from castleguard.privacy.guarantee import Guarantee
     from castleguard.release.report import Report
     from castleguard.schema.hierarchy import Hierarchy
@@ -31,6 +32,7 @@ __all__ = [
     "Castleguard",
     "CastleguardError",
     "Categorical",
+    "Closeness",
     "Guarantee",
     "Hierarchy",
     "Numeric",
@@ -49,6 +51,7 @@ _HOMES = {
     "Castleguard": "engine.castleguard",
     "CastleguardError": "errors",
     "Categorical": "schema.roles",
+    "Closeness": "privacy.closeness",
     "Guarantee": "privacy.guarantee",
     "Hierarchy": "schema.hierarchy",
     "Numeric": "schema.roles",

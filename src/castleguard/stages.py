@@ -108,7 +108,13 @@ def make_gate(schema: Schema, policy: Policy) -> Gate | CellGate:
     """What re-checks every group."""
     if isinstance(policy, Sdgs):
         return CellGate(schema, policy.criteria)
-    return Gate(schema, policy.criteria, known=policy.max_reusable, on_grid=policy.strict)
+    return Gate(
+        schema,
+        policy.criteria,
+        known=policy.max_reusable,
+        on_grid=policy.strict,
+        remembered=policy.remembered_pairs,
+    )
 
 
 def _ledger(schema: Schema, policy: Castleguard) -> Ledger | None:

@@ -75,10 +75,7 @@ class Anonymiser:
         rows, present = self._take_in(to_table(batch, self._schema.columns))
         slices = [slice(at, at + _SLICE) for at in range(0, max(rows.person.size, 1), _SLICE)]
         with self._releasing():
-            out = [
-                self._publish(self._engine.push(rows.take(at), self._now, None if present is None else present[at]))
-                for at in slices
-            ]
+            out = [self._pass_on(rows.take(at), None if present is None else present[at]) for at in slices]
         mark_warm()
         return out[0] if len(out) == 1 else pa.concat_tables(out)
 
@@ -235,6 +232,11 @@ class Anonymiser:
         self._check_grids(taken.rows)
         self._pending.append(taken.rows, taken.payload, taken.present)
         return taken.rows, taken.present
+
+    def _pass_on(self, rows: CodedRows, present: NDArray[np.bool_] | None) -> pa.Table:
+        """Hand rows to the engine, before the eyes of the gate, and publish what that makes due."""
+        self._gate.observe(rows.sensitive, present)
+        return self._publish(self._engine.push(rows, self._now, present))
 
     def _publish(self, decisions: Decisions) -> pa.Table:
         """Gate, order and encode what the engine has decided."""

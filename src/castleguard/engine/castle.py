@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from castleguard.engine.base import Flags
 from castleguard.engine.domain import make_domain
 from castleguard.engine.policy import Castle
-from castleguard.errors import PolicyError, SchemaError, SnapshotError
+from castleguard.engine.shape import check_sensitive, make_reference, make_shape, make_values, most_values
+from castleguard.errors import SchemaError, SnapshotError
 from castleguard.kernels import castle as kernels
 from castleguard.kernels import state as names
 from castleguard.kernels.chacha import PURPOSES, new_words
@@ -26,7 +27,7 @@ class CastleEngine:
 
     def __init__(self, schema: Schema, policy: Castle, *, key: NDArray[np.uint32]) -> None:
         _check(schema, policy)
-        self._settings = make_settings(policy)
+        self._settings = make_settings(schema, policy)
         self._state = make_state(schema, policy, key)
         self._work = make_work(schema, policy)
         self._nothing = Batch(
@@ -109,12 +110,12 @@ class CastleEngine:
             rows=np.empty((2, rows), dtype=np.int64),
             bounds=np.empty((2, rows, columns)),
             loss=np.empty(rows),
-            marks=np.empty((3, rows), dtype=np.int64),
+            marks=np.empty((4, rows), dtype=np.int64),
             dropped=np.empty(rows, dtype=np.int64),
         )
 
 
-def make_settings(policy: Castle) -> Settings:
+def make_settings(schema: Schema, policy: Castle) -> Settings:
     """The policy as numbers."""
     reading = policy.chosen_reading
     return Settings(
@@ -132,6 +133,7 @@ def make_settings(policy: Castle) -> Settings:
         order=names.SHUFFLED if policy.chosen_order == "shuffled" else names.ARRIVAL,
         reusable_age=-1 if policy.reusable_age is None else policy.reusable_age,
         max_wait=np.inf if policy.max_wait is None else float(policy.max_wait),
+        shape=make_shape(policy.criteria, room=policy.remembered_pairs * len(schema.sensitive)),
     )
 
 
@@ -139,6 +141,10 @@ def make_state(schema: Schema, policy: Castle, key: NDArray[np.uint32]) -> State
     """An engine that has seen nothing."""
     columns, sensitive = len(schema.quasi_identifiers), len(schema.sensitive)
     capacity, slots, entries = policy.delay + 1, policy.max_clusters, policy.max_reusable
+    criteria = policy.criteria
+    closeness = criteria.closeness
+    window = 0 if closeness is None or closeness.window is None else closeness.window
+    width, room = most_values(schema, criteria), policy.remembered_pairs * sensitive
     levels = np.zeros(1 + policy.loss_window)
     levels[0] = policy.chosen_reading.first_threshold
     link = np.full((4, capacity), -1, dtype=np.int64)
@@ -149,6 +155,7 @@ def make_state(schema: Schema, policy: Castle, key: NDArray[np.uint32]) -> State
         counters=_ints(names.COUNTERS),
         levels=levels,
         domain=make_domain(schema, snap=policy.strict),
+        values=make_values(schema, criteria),
         quasi=np.zeros((capacity, columns)),
         person=np.zeros(capacity, dtype=np.uint64),
         sensitive=np.zeros((capacity, sensitive), dtype=np.int64),
@@ -160,7 +167,11 @@ def make_state(schema: Schema, policy: Castle, key: NDArray[np.uint32]) -> State
         person_table=new_table(2 * capacity),
         value_table=new_table(2 * capacity * sensitive),
         kept_bounds=np.zeros((4, columns, entries)),
-        kept_stamp=np.zeros((2, entries), dtype=np.int64),
+        kept_stamp=np.zeros((4, entries + 1), dtype=np.int64),
+        kept_counts=np.zeros((entries + 1, sensitive, width)),
+        pair_table=new_table(room) if criteria.judges_shape else np.zeros((0, 2), dtype=np.uint64),
+        reference=make_reference(schema, criteria),
+        recent=np.zeros((sensitive, window), dtype=np.int32),
         words=new_words(key),
         drawn=np.full((3, PURPOSES), -1, dtype=np.int64),
     )
@@ -170,6 +181,7 @@ def make_work(schema: Schema, policy: Castle) -> Work:
     """Scratch space for the kernels, large enough for a cluster of all pending rows."""
     columns, capacity = len(schema.quasi_identifiers), policy.delay + 1
     parts = capacity // policy.k + 2
+    values = make_values(schema, policy.criteria)
     return Work(
         gain=np.zeros(policy.max_clusters),
         inside=np.zeros(policy.max_reusable, dtype=np.bool_),
@@ -181,6 +193,7 @@ def make_work(schema: Schema, policy: Castle) -> Work:
         far=np.zeros(capacity),
         parts=np.zeros((2, parts, columns)),
         part_loss=np.zeros(parts),
+        tally=np.zeros((5, max(values.trees.shape[2], policy.max_clusters, policy.l))),
         table=new_table(capacity),
     )
 
@@ -191,8 +204,7 @@ def _ints(size: int) -> NDArray[np.int64]:
 
 def _check(schema: Schema, policy: Castle) -> None:
     """Refuse a policy that this schema cannot keep."""
-    if policy.l > 1 and not schema.sensitive:
-        raise PolicyError(f"l={policy.l} needs at least one sensitive column in the schema")
+    check_sensitive(schema, policy.criteria)
     for role in schema.quasi_identifiers:
         if policy.strict and isinstance(role, Numeric) and role.domain is None:
             raise SchemaError(
@@ -203,7 +215,7 @@ def _check(schema: Schema, policy: Castle) -> None:
 
 def _changing(state: State) -> Arrays:
     """Every array that the kernels write, by name. Of the domain only what is observed changes."""
-    arrays: Arrays = {name: array for name, array in state._asdict().items() if name != "domain"}
+    arrays: Arrays = {name: array for name, array in state._asdict().items() if name not in ("domain", "values")}
     arrays["domain_bounds"] = state.domain.bounds
     return arrays
 
@@ -220,5 +232,6 @@ def _decisions(output: Output) -> Decisions:
         kind=output.marks[0, :groups],
         kept=output.marks[1, :groups] == 1,
         event=output.marks[2, :groups],
+        seen=output.marks[3, :groups],
         dropped=output.dropped[:drops],
     )

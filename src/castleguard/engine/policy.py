@@ -1,13 +1,15 @@
 """The CASTLE policy: what is promised, within which delay, and how the paper's open points are read."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Literal, get_args
 
 import numpy as np
 
 from castleguard.errors import PolicyError
+from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.criteria import CountedPer, Criteria
+from castleguard.privacy.diversity import Diversity
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.schema.roles import Schema
 
@@ -17,6 +19,7 @@ Order = Literal["shuffled", "arrival", "input"]
 Reuse = Literal["paper", "off"]
 
 _MAX_DELAY = 1 << 30
+_PAIRS_PER_BOX = 64  # what is remembered of a box that may be used again, on average
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +96,12 @@ class Castle:
     order: Order | None = None
     """Rows of one release "shuffled" (strict), by "arrival" (paper); "input": all rows in input order (Theorem 3)."""
     l_per: CountedPer = "row"
+    diversity: Diversity = "distinct"
+    """Beyond l distinct values: "entropy" asks for an entropy of ln l, "recursive" for (c, l)-diversity."""
+    c: float | None = None
+    """Of (c, l)-diversity: the most frequent value occurs less than c times as often as all from the l-th on."""
+    closeness: Closeness | None = None
+    """How near the values of a group must be to those of all rows."""
     reading: Reading | None = None
     """None: STRICT or PAPER, by mode."""
 
@@ -134,7 +143,17 @@ class Castle:
     @property
     def criteria(self) -> Criteria:
         """The promise that the gate checks."""
-        return Criteria(k=self.k, l=self.l, l_per=self.l_per)
+        closeness = self.closeness
+        if isinstance(closeness, Closeness):
+            closeness = replace(closeness, burn_in=closeness.chosen_burn_in(self.delay))
+        return Criteria(k=self.k, l=self.l, l_per=self.l_per, diversity=self.diversity, c=self.c, closeness=closeness)
+
+    @property
+    def remembered_pairs(self) -> int:
+        """Published (person, value) pairs that are remembered of each sensitive column, by engine and gate, where the
+        distribution of values is judged. All rows that can be pending fit; when more is published all is forgotten.
+        """
+        return self.delay + 1 + _PAIRS_PER_BOX * self.max_reusable
 
     @property
     def strict(self) -> bool:
@@ -174,7 +193,9 @@ class Castle:
     def fingerprint(self) -> dict[str, object]:
         """A canonical description that JSON can hold: two policies decide alike iff theirs are equal."""
         described = asdict(self)
+        closeness = self.criteria.closeness
         described.update(
+            closeness=None if closeness is None else closeness.fingerprint(),
             algorithm="castle",
             suppression=self.chosen_suppression,
             order=self.chosen_order,
@@ -198,7 +219,8 @@ class Castle:
         wait = f"A row leaves no later than {self.delay} {self.counted} after its own"
         wait += "." if self.max_wait is None else f", and no later than {self.max_wait:g} s by the clock that is given."
         return Guarantee(
-            promise=f"Every published group of equal quasi-identifiers has {persons}{values}, {when}. {wait}",
+            promise=f"Every published group of equal quasi-identifiers has {persons}{values}, {when}. "
+            f"{self._shape(schema)}{wait}",
             limits=tuple(self._limits(schema, seeded)),
             k=self.k,
             l=self.l,
@@ -206,8 +228,32 @@ class Castle:
             max_wait=self.max_wait,
         )
 
+    def _shape(self, schema: Schema) -> str:
+        """What is promised about the distribution of sensitive values, as a sentence."""
+        asked = []
+        if self.diversity == "entropy":
+            asked.append(f"an entropy of at least ln {self.l}")
+        if self.diversity == "recursive":
+            asked.append(f"recursive ({self.c:g}, {self.l})-diversity")
+        if self.closeness is not None:
+            asked.append(str(self.closeness))
+        if not asked:
+            return ""
+        names = " and of ".join(role.name for role in schema.sensitive)
+        return (
+            f"At each release the values of {names}, a person counted once for a value, have {' and '.join(asked)}: "
+            f"those of a new group by itself, and all that are remembered of a box with those that join it. "
+        )
+
     def _limits(self, schema: Schema, seeded: bool) -> Iterator[str]:
         """What is not promised, a sentence each."""
+        if self.criteria.judges_shape:
+            yield (
+                f"Remembered are the boxes that may be used again, at most {self.max_reusable}, and the root; when "
+                f"more than {self.remembered_pairs} persons' values are, all is forgotten and must be earned again."
+            )
+        if self.closeness is not None and self.closeness.reference != "public":
+            yield "Closeness is promised at the moment of a release only: the distribution of all rows moves on."
         yield "Not promised: differential privacy; protection of a person whose rows are followed over time"
         if self.reuse != "off":
             yield "or against someone who knows when a row arrived."

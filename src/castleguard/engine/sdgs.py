@@ -254,6 +254,7 @@ class SdgsEngine:
             kind=np.where(nodes == 0, ROOT, NEW),
             kept=np.zeros(boxes.size, dtype=np.bool_),
             event=event,
+            seen=np.full(boxes.size, self.arrivals, dtype=np.int64),
             dropped=dropped,
         )
 

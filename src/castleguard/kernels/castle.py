@@ -14,6 +14,7 @@ from castleguard.kernels.expire import expire, output_cluster
 from castleguard.kernels.loss import observe
 from castleguard.kernels.merge import can_be_ready, is_ready
 from castleguard.kernels.publish import order_rows
+from castleguard.kernels.reference import refer
 from castleguard.kernels.reuse import try_reuse
 from castleguard.kernels.state import (
     ARRIVALS,
@@ -39,6 +40,7 @@ def arrive(state: State, settings: Settings, work: Work, at: Int, to_root: bool)
     rows = rows_of(state)
     clusters = clusters_of(state)
     state.counters[PENDING] += 1
+    refer(state, settings.shape, at)
     if to_root:
         rows.cluster[at] = AT_ROOT
         state.counters[WAITING] += 1

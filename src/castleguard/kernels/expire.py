@@ -8,19 +8,27 @@ from castleguard.kernels.compile import Bool, Int, inlined_kernel, kernel
 from castleguard.kernels.diversity import split_diverse
 from castleguard.kernels.grouping import fewest_per_part, number_keys, sort_by_part
 from castleguard.kernels.loss import box_loss, publish_box, stretch
-from castleguard.kernels.matching import persons_stand_apart
-from castleguard.kernels.merge import can_be_ready, is_ready, list_members, merge_clusters
+from castleguard.kernels.memory import add_pairs, make_room, memory_of_box
+from castleguard.kernels.merge import (
+    can_be_ready,
+    counts_say_all,
+    is_ready,
+    keep_promise,
+    list_members,
+    merge_clusters,
+)
 from castleguard.kernels.publish import add_group, add_row, order_rows
 from castleguard.kernels.reuse import remember, try_reuse
-from castleguard.kernels.split import split
+from castleguard.kernels.split import split, start_part
 from castleguard.kernels.state import EPS, GONE, LOSSES, NEW, OPEN, Output, Settings, State, Work
 from castleguard.kernels.suppress import suppress
-from castleguard.kernels.views import Rows, box_of, cluster_of, clusters_of, draws_of, numbers_of, rows_of
+from castleguard.kernels.views import Rows, box_of, cluster_of, clusters_of, draws_of, numbers_of, parts_of, rows_of
 
 
 @kernel
-def parts_are_ready(rows: Rows, settings: Settings, work: Work, count: Int, parts: Int) -> Bool:
-    """Whether every sub-cluster has k persons and l values of every sensitive column."""
+def parts_are_ready(state: State, settings: Settings, work: Work, count: Int, parts: Int) -> Bool:
+    """Whether every sub-cluster keeps the promise."""
+    rows = rows_of(state)
     cluster = cluster_of(work)
     numbers = numbers_of(work)
     number_keys(work.table, cluster.person, count, numbers.person)
@@ -32,15 +40,56 @@ def parts_are_ready(rows: Rows, settings: Settings, work: Work, count: Int, part
         number_keys(work.table, cluster.value, count, numbers.value)
         if fewest_per_part(work.table, cluster.part, numbers.value, count, parts, numbers.tally) < settings.l:
             return False
-    if settings.per_person:
+    if not counts_say_all(settings):
         sort_by_part(cluster.part, count, parts, cluster.start, cluster.sorted)
         for number in range(parts):
             size = cluster.start[number + 1] - cluster.start[number]
             for at in range(size):
                 numbers.chosen[at] = cluster.slot[cluster.sorted[cluster.start[number] + at]]
-            if not persons_stand_apart(work.table, rows, numbers.chosen[:size], settings.l):
+            if not keep_promise(state, settings, work, numbers.chosen[:size]):
                 return False
     return True
+
+
+@kernel
+def box_parts(state: State, work: Work, count: Int, parts: Int) -> None:
+    """Work out the published box of every sub-cluster."""
+    cluster = cluster_of(work)
+    boxes = parts_of(work)
+    sort_by_part(cluster.part, count, parts, cluster.start, cluster.sorted)
+    for number in range(parts):
+        lower = boxes.lower[number]
+        upper = boxes.upper[number]
+        start_part(boxes, number, cluster.point[cluster.sorted[cluster.start[number]]])
+        for at in range(cluster.start[number], cluster.start[number + 1]):
+            stretch(lower, upper, cluster.point[cluster.sorted[at]])
+        publish_box(state.domain, lower, upper, lower, upper)
+
+
+@kernel
+def unite_equal_parts(state: State, work: Work, count: Int, parts: Int) -> Int:
+    """Make one sub-cluster of those that would be published as the same box: to a reader they are one group. How
+    many are left.
+    """
+    box_parts(state, work, count, parts)
+    boxes = parts_of(work)
+    part = cluster_of(work).part
+    becomes = numbers_of(work).tally
+    left = 0
+    for number in range(parts):
+        becomes[number] = left
+        for other in range(number):
+            same = True
+            for column in range(boxes.lower.shape[1]):
+                same = same and boxes.lower[number, column] == boxes.lower[other, column]
+                same = same and boxes.upper[number, column] == boxes.upper[other, column]
+            if same:
+                becomes[number] = becomes[other]
+                break
+        left += becomes[number] == left
+    for row in range(count):
+        part[row] = becomes[part[row]]
+    return left
 
 
 @kernel
@@ -69,7 +118,9 @@ def split_by_value(state: State, settings: Settings, work: Work, slot: Int, even
         cluster.value[row] = np.uint64(rows.sensitive[cluster.slot[row], column])
     goal = (settings.k, settings.l, settings.random_buckets)
     parts = split_diverse(state.domain, draws_of(state), work, event, goal, count)
-    return parts if parts > 0 and parts_are_ready(rows, settings, work, count, parts) else 0
+    if parts > 0 and settings.shape.on:
+        parts = unite_equal_parts(state, work, count, parts)
+    return parts if parts > 0 and parts_are_ready(state, settings, work, count, parts) else 0
 
 
 @inlined_kernel
@@ -78,7 +129,8 @@ def split_cluster(state: State, settings: Settings, work: Work, slot: Int, event
     parts: Int = 0
     if clusters_of(state).persons[slot] >= 2 * settings.k:
         lay_out(rows_of(state), work, count)
-        if settings.l > 1 and state.sensitive.shape[1] > 0:
+        # split^l takes from every value in proportion, so that parts are distributed as the whole is.
+        if (settings.l > 1 or settings.shape.on) and state.sensitive.shape[1] > 0:
             parts = split_by_value(state, settings, work, slot, event, count)
         else:
             # Each sub-cluster takes k buckets, so k persons, by construction: only split^l needs a second look.
@@ -120,14 +172,21 @@ def release_part(state: State, settings: Settings, work: Work, output: Output, n
         stretch(box.low, box.high, rows.quasi[cluster.slot[members[at]]])
     publish_box(state.domain, box.low, box.high, box.published_low, box.published_high)
     loss = box_loss(state.domain, box.published_low, box.published_high)
-    group = add_group(output, NEW, box.published_low, box.published_high, loss, event)
+    group = add_group(state.counters, output, NEW, box, loss, event)
     for at in range(members.size):
         add_row(state.counters, output, rows.position[cluster.slot[members[at]]], group)
     learn_loss(state, loss)
     admitted = loss <= state.levels[0] + EPS if settings.admit_equal else loss < state.levels[0] - EPS
-    if settings.reuse and admitted:
+    kept = settings.reuse and admitted
+    if settings.shape.on and (kept or memory_of_box(state, box) >= 0):
+        make_room(state, settings, members.size)
+    if kept:
         remember(state, settings, box)
         output.marks[1, group] = 1
+    if settings.shape.on:
+        memory = memory_of_box(state, box)
+        for at in range(members.size if memory >= 0 else 0):
+            add_pairs(state, memory, cluster.slot[members[at]])
 
 
 @kernel

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.kernels.compile import Int, kernel
+from castleguard.kernels.compile import Bool, Int, kernel
 
 Point = NDArray[np.float64]  # (columns,)
 Floats = NDArray[np.float64]
@@ -126,6 +126,22 @@ def root_box(domain: Domain, low_out: Point, high_out: Point) -> None:
         else:
             low_out[column] = -np.inf if layout[OBSERVED] == 1 else domain.bounds[0, column]
             high_out[column] = np.inf if layout[OBSERVED] == 1 else domain.bounds[1, column]
+
+
+@kernel
+def is_root(domain: Domain, low: Point, high: Point) -> Bool:
+    """Whether a published box is the box of everything."""
+    for column in range(low.size):
+        layout = domain.layout[column]
+        if layout[NUMERIC] == 0:
+            same = low[column] == 0.0 and high[column] == layout[LEAVES] - 1
+        elif layout[OBSERVED] == 1:
+            same = low[column] == -np.inf and high[column] == np.inf
+        else:
+            same = low[column] == domain.bounds[0, column] and high[column] == domain.bounds[1, column]
+        if not same:
+            return False
+    return True
 
 
 @kernel

@@ -9,8 +9,10 @@ from castleguard.kernels.compile import Bool, Int, allocating_kernel, kernel
 from castleguard.kernels.counts import count_of
 from castleguard.kernels.loss import value_loss
 from castleguard.kernels.matching import persons_stand_apart
+from castleguard.kernels.memory import keep_shape
+from castleguard.kernels.shape import lack_of_rows
 from castleguard.kernels.state import EPS, Floats, Ints, Settings, State, Work
-from castleguard.kernels.views import Clusters, cluster_of, clusters_of, draws_of, rows_of
+from castleguard.kernels.views import Clusters, cluster_of, clusters_of, draws_of, rows_of, tally_of
 
 
 @allocating_kernel
@@ -67,14 +69,29 @@ def has_enough(clusters: Clusters, settings: Settings, slot: Int) -> Bool:
 
 
 @kernel
+def counts_say_all(settings: Settings) -> Bool:
+    """Whether nothing is promised beyond k persons and l values."""
+    return not settings.shape.on and (settings.l < 2 or not settings.per_person)
+
+
+@kernel
+def keep_promise(state: State, settings: Settings, work: Work, slots: Ints) -> Bool:
+    """Whether rows that have k persons and l values keep the rest of the promise too, as one group."""
+    if settings.l > 1 and settings.per_person:
+        if not persons_stand_apart(work.table, rows_of(state), slots, settings.l):
+            return False
+    return not settings.shape.on or keep_shape(state, settings, work, slots)
+
+
+@kernel
 def is_ready(state: State, settings: Settings, work: Work, slot: Int) -> Bool:
     """Whether a cluster keeps the promise."""
     if not has_enough(clusters_of(state), settings, slot):
         return False
-    if settings.l < 2 or not settings.per_person:
+    if counts_say_all(settings):
         return True
     count = list_members(state, work, slot)
-    return persons_stand_apart(work.table, rows_of(state), cluster_of(work).slot[:count], settings.l)
+    return keep_promise(state, settings, work, cluster_of(work).slot[:count])
 
 
 @kernel
@@ -83,10 +100,10 @@ def can_be_ready(state: State, settings: Settings, work: Work) -> Bool:
     clusters = clusters_of(state)
     if not has_enough(clusters, settings, clusters.born.size):
         return False
-    if settings.l < 2 or not settings.per_person:
+    if counts_say_all(settings):
         return True
     count = list_all_members(state, work)
-    return persons_stand_apart(work.table, rows_of(state), cluster_of(work).slot[:count], settings.l)
+    return keep_promise(state, settings, work, cluster_of(work).slot[:count])
 
 
 @kernel
@@ -126,8 +143,44 @@ def prefer_new_values(state: State, settings: Settings, slot: Int, gain: Floats)
 
 
 @kernel
-def nearest_cluster(state: State, settings: Settings, gain: Floats, slot: Int, event: Int) -> Int:
-    """The open cluster whose union with `slot` loses least."""
+def list_both(state: State, work: Work, slot: Int, other: Int) -> Int:
+    """Write the ring slots of the rows of two clusters to the cluster in hand, in no order; how many there are."""
+    rows = rows_of(state)
+    slots = cluster_of(work).slot
+    count = 0
+    for cluster in (slot, other):
+        at = clusters_of(state).first[cluster]
+        while at >= 0:
+            slots[count] = at
+            count += 1
+            at = rows.next[at]
+    return count
+
+
+@kernel
+def prefer_helpful(state: State, settings: Settings, work: Work, slot: Int) -> None:
+    """Rule out the clusters that would bring the distribution of values no nearer to the promise, unless all are."""
+    gain = work.gain
+    born = clusters_of(state).born
+    slots = cluster_of(work).slot
+    lack = tally_of(work).lack
+    own = lack_of_rows(state, settings, work, slots[: list_members(state, work, slot)])
+    helpful = 0
+    for other in range(gain.size):
+        if born[other] >= 0 and other != slot:
+            lack[other] = lack_of_rows(state, settings, work, slots[: list_both(state, work, slot, other)])
+            helpful += lack[other] < own - EPS
+    for other in range(gain.size):
+        if helpful > 0 and born[other] >= 0 and other != slot and not lack[other] < own - EPS:
+            gain[other] = np.inf
+
+
+@kernel
+def nearest_cluster(state: State, settings: Settings, work: Work, slot: Int, event: Int) -> Int:
+    """The open cluster whose union with `slot` loses least, if only the distribution of values is wrong one that
+    brings it nearer to the promise.
+    """
+    gain = work.gain
     clusters = clusters_of(state)
     columns = clusters.lower.shape[0]
     own = 0.0
@@ -143,6 +196,8 @@ def nearest_cluster(state: State, settings: Settings, gain: Floats, slot: Int, e
             high = max(clusters.upper[column, slot], clusters.upper[column, other])
             total += value_loss(state.domain, column, low, high)
         gain[other] = total / columns - own / columns
+    if settings.shape.on and settings.diversity_aware and has_enough(clusters, settings, slot):
+        prefer_helpful(state, settings, work, slot)
     found = keep_least(clusters, gain, EPS)
     if settings.diversity_aware and settings.l > 1 and clusters.persons[slot] >= settings.k:
         found = prefer_new_values(state, settings, slot, gain)
@@ -155,4 +210,4 @@ def nearest_cluster(state: State, settings: Settings, gain: Floats, slot: Int, e
 def merge_clusters(state: State, settings: Settings, work: Work, slot: Int, event: Int) -> None:
     """Absorb neighbours until the cluster is ready. The caller has made sure that all clusters together would be."""
     while not is_ready(state, settings, work, slot):
-        absorb_cluster(state, slot, nearest_cluster(state, settings, work.gain, slot, event))
+        absorb_cluster(state, slot, nearest_cluster(state, settings, work, slot, event))

@@ -4,23 +4,24 @@ import numpy as np
 
 from castleguard.kernels.chacha import SHUFFLE, Draws, pick
 from castleguard.kernels.compile import Int, allocating_kernel, kernel
-from castleguard.kernels.loss import Domain, Point, root_box
+from castleguard.kernels.loss import Domain, root_box
 from castleguard.kernels.state import ARRIVALS, LONGEST_WAIT, REUSED, ROOT, SHUFFLED, Ints, Output
 from castleguard.kernels.views import Box
 
 
 @kernel
-def add_group(output: Output, kind: Int, low: Point, high: Point, loss: float, event: Int) -> Int:
-    """Open a published group; its number."""
+def add_group(counters: Ints, output: Output, kind: Int, box: Box, loss: float, event: Int) -> Int:
+    """Open a published group under the box as it is published; its number."""
     group = output.used[1]
     output.used[1] = group + 1
-    for column in range(low.size):
-        output.bounds[0, group, column] = low[column]
-        output.bounds[1, group, column] = high[column]
+    for column in range(box.low.size):
+        output.bounds[0, group, column] = box.published_low[column]
+        output.bounds[1, group, column] = box.published_high[column]
     output.loss[group] = loss
     output.marks[0, group] = kind
     output.marks[1, group] = 1 if kind == REUSED else 0
     output.marks[2, group] = event
+    output.marks[3, group] = counters[ARRIVALS]
     return group
 
 
@@ -37,10 +38,10 @@ def add_row(counters: Ints, output: Output, position: Int, group: Int) -> None:
 
 
 @kernel
-def add_root(domain: Domain, box: Box, output: Output, event: Int) -> Int:
+def add_root(counters: Ints, domain: Domain, box: Box, output: Output, event: Int) -> Int:
     """Open a group at the root, where nothing is said about the row."""
     root_box(domain, box.published_low, box.published_high)
-    return add_group(output, ROOT, box.published_low, box.published_high, 1.0, event)
+    return add_group(counters, output, ROOT, box, 1.0, event)
 
 
 @kernel

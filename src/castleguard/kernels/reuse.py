@@ -1,7 +1,8 @@
 """Published generalisations that are used again (CASTLE, section 3.2.2), in a bounded table.
 
 The entry used least recently makes room for a new one, in its place; equal generalisations are one entry. Losing an
-entry costs information, never privacy.
+entry costs information, never privacy. Where a promise is made about the distribution of sensitive values, a row joins
+only generalisations that keep it with this row.
 """
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from castleguard.kernels.chacha import REUSE, pick
 from castleguard.kernels.compile import Bool, Int, kernel
 from castleguard.kernels.loss import Point, box_loss
+from castleguard.kernels.memory import begin_memory, can_join, make_room, note_row
 from castleguard.kernels.publish import add_group, add_row
 from castleguard.kernels.state import ARRIVALS, REUSABLE, REUSED, USES, Output, Settings, State, Work
 from castleguard.kernels.views import Box, Reusables, box_of, draws_of, reusables_of, rows_of
@@ -51,6 +53,8 @@ def remember(state: State, settings: Settings, box: Box) -> None:
             reusables.upper[column, entry] = box.high[column] if settings.by_interval else box.published_high[column]
             reusables.box_lower[column, entry] = box.published_low[column]
             reusables.box_upper[column, entry] = box.published_high[column]
+        if settings.shape.on:
+            begin_memory(state, entry, box)
     state.counters[USES] += 1
     reusables.used[entry] = state.counters[USES]
     reusables.born[entry] = state.counters[ARRIVALS]
@@ -74,6 +78,18 @@ def mark_containing(reusables: Reusables, entries: Int, point: Point, oldest: In
 
 
 @kernel
+def keep_joinable(state: State, settings: Settings, work: Work, at: Int) -> Int:
+    """Of the marked entries keep those that keep the promise with the row; how many are left."""
+    memory = reusables_of(state).memory
+    left = 0
+    for entry in range(state.counters[REUSABLE]):
+        if work.inside[entry]:
+            work.inside[entry] = can_join(state, settings, work, memory[entry], at)
+            left += work.inside[entry]
+    return left
+
+
+@kernel
 def try_reuse(state: State, settings: Settings, work: Work, output: Output, at: Int, event: Int) -> Bool:
     """Publish the row in any one of the generalisations that contain it; the caller removes it from its cluster."""
     if not settings.reuse:
@@ -81,6 +97,8 @@ def try_reuse(state: State, settings: Settings, work: Work, output: Output, at: 
     reusables = reusables_of(state)
     oldest = state.counters[ARRIVALS] - settings.reusable_age if settings.reusable_age >= 0 else 0
     found = mark_containing(reusables, state.counters[REUSABLE], state.quasi[at], oldest, work.inside)
+    if found > 0 and settings.shape.on:
+        found = keep_joinable(state, settings, work, at)
     if found == 0:
         return False
     skip = pick(draws_of(state), REUSE, event, found)
@@ -97,6 +115,9 @@ def try_reuse(state: State, settings: Settings, work: Work, output: Output, at: 
     reusables.used[entry] = state.counters[USES]
     # Measured now, as everything is: an observed domain may have grown since the box was first published.
     loss = box_loss(state.domain, box.published_low, box.published_high)
-    group = add_group(output, REUSED, box.published_low, box.published_high, loss, event)
+    group = add_group(state.counters, output, REUSED, box, loss, event)
     add_row(state.counters, output, rows_of(state).position[at], group)
+    if settings.shape.on:
+        make_room(state, settings, 1)
+        note_row(state, box, at)
     return True

@@ -38,6 +38,23 @@ ROOT_GROUP = 2  # output at the root, once the root has k persons
 ARRIVAL = 0
 SHUFFLED = 1
 
+# What is asked of the distribution of sensitive values.
+DISTINCT = 0
+ENTROPY = 1
+RECURSIVE = 2
+
+# How far apart two values are.
+ANYHOW = 0  # nobody asks
+EQUAL = 1
+ORDERED = 2
+HIERARCHICAL = 3
+
+# What the distribution is compared with.
+CUMULATIVE = 0
+WINDOW = 1
+DECAY = 2
+PUBLIC = 3
+
 # Elements of `counters`.
 ARRIVALS = 0  # accepted rows so far = the position of the next one
 PENDING = 1
@@ -50,7 +67,25 @@ REUSABLE = 7  # entries of the reusable table
 LOSSES = 8  # losses ever appended to the window
 LONGEST_WAIT = 9  # arrivals that a published row has waited at most
 WAITING = 10  # pending rows that may only be published at the root
-COUNTERS = 11
+REFERRED = 11  # rows ever counted in the reference
+PAIRS = 12  # entries of the table of remembered pairs
+BOXES = 13  # boxes remembered since that table was last emptied
+COUNTERS = 14
+
+
+class Shape(NamedTuple):
+    """What is asked of the distribution of sensitive values in a group, beyond l distinct ones."""
+
+    on: bool  # anything at all
+    diversity: int
+    c: float
+    distance: int
+    t: float
+    reference: int
+    decay: float
+    alpha: float
+    burn_in: int
+    room: int  # pairs that are remembered at most
 
 
 class Settings(NamedTuple):
@@ -70,6 +105,14 @@ class Settings(NamedTuple):
     order: int
     reusable_age: int  # arrivals after which a generalisation is not reused any more, -1 = never
     max_wait: float  # seconds, inf = no limit
+    shape: Shape
+
+
+class Values(NamedTuple):
+    """What is public about the sensitive columns. The last value of each is the missing one."""
+
+    sizes: Ints  # (sensitive columns, 2) number of values, and of nodes of their tree
+    trees: Floats  # (sensitive columns, 3, nodes) parents, heights (the root's is 1), and the nodes of the values
 
 
 class State(NamedTuple):
@@ -78,6 +121,7 @@ class State(NamedTuple):
     counters: Ints  # (COUNTERS,)
     levels: Floats  # (1 + loss_window,) the threshold (CASTLE's tau), then a ring of the latest losses
     domain: Domain
+    values: Values
     quasi: Floats  # (capacity, columns) the ring of pending rows: slot = position % capacity
     person: NDArray[np.uint64]  # (capacity,)
     sensitive: Ints  # (capacity, sensitive columns)
@@ -88,7 +132,11 @@ class State(NamedTuple):
     person_table: Table  # rows per (cluster, person)
     value_table: Table  # rows per (cluster, sensitive column, value)
     kept_bounds: Floats  # (4, columns, entries) the reusable generalisations, CASTLE's Omega
-    kept_stamp: Ints  # (2, entries)
+    kept_stamp: Ints  # (4, entries + 1)
+    kept_counts: Floats  # (entries + 1, sensitive columns, values) remembered pairs per value; the last is the root's
+    pair_table: Table  # the remembered pairs: (box, sensitive column, value) and person
+    reference: Floats  # (sensitive columns + 1, values) weights of values; the newest row's weight, and the sum of all
+    recent: Slots  # (sensitive columns, window) a ring of the latest values, if only these count
     words: NDArray[np.uint32]  # (PURPOSES, 16) the draws' blocks; row 0 is the key
     drawn: Ints  # (3, PURPOSES)
 
@@ -110,7 +158,7 @@ class Output(NamedTuple):
     rows: Ints  # (2, rows) position and group
     bounds: Floats  # (2, groups, columns) as published
     loss: Floats  # (groups,)
-    marks: Ints  # (3, groups) kind; 1 = may be used again; the position of the row whose turn released it
+    marks: Ints  # (4, groups) kind; 1 = may be used again; the row whose turn released it; arrivals at that moment
     dropped: Ints  # (drops,)
 
 
@@ -127,4 +175,5 @@ class Work(NamedTuple):
     far: Floats  # (capacity,)
     parts: Floats  # (2, parts, columns) boxes of sub-clusters
     part_loss: Floats  # (parts,)
+    tally: Floats  # (5, values, nodes or slots) counts of values, and what is worked out from them
     table: Table

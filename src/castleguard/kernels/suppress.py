@@ -2,17 +2,21 @@
 
 The rows at the root are a group like any other, so the root needs its k persons and l values too. In strict mode the
 first row that needs it takes the oldest pending rows along, just those that add a person or a value still missing;
-from then on the root stands open.
+from then on the root stands open. Where a promise is made about the distribution of sensitive values, a row that would
+spoil it at the root is dropped.
 """
 
 import numpy as np
 
 from castleguard.kernels.clusters import remove_row
 from castleguard.kernels.compile import Bool, Int, allocating_kernel, kernel
-from castleguard.kernels.counts import Table
+from castleguard.kernels.counts import Table, count_in
 from castleguard.kernels.grouping import number_keys
 from castleguard.kernels.matching import persons_stand_apart
+from castleguard.kernels.memory import add_pairs, can_join, is_known, make_room
 from castleguard.kernels.publish import add_drop, add_root, add_row
+from castleguard.kernels.reference import value_at
+from castleguard.kernels.shape import is_burnt_in, lack_of_counts
 from castleguard.kernels.state import (
     ARRIVALS,
     DROP,
@@ -21,6 +25,7 @@ from castleguard.kernels.state import (
     OLDEST,
     ROOT_OPEN,
     WAITING,
+    Floats,
     Ints,
     Output,
     Settings,
@@ -53,14 +58,45 @@ def list_pending(state: State, work: Work, first: Int) -> Int:
     return count
 
 
+@kernel
+def tally_root(state: State, pairs: Table, at: Int, alone: Floats, joint: Floats) -> None:
+    """Count one more row: by itself, and with what is remembered of the root. `pairs` has the pairs counted so far."""
+    root = state.kept_counts.shape[0] - 1
+    for column in range(alone.shape[0]):
+        value = value_at(state, at, column)
+        if count_in(pairs, column * alone.shape[1] + value, state.person[at]) == 1:
+            alone[column, value] += 1.0
+            if not is_known(state, root, column, at):
+                joint[column, value] += 1.0
+
+
+@kernel
+def is_shapely(state: State, settings: Settings, work: Work, counts: Floats) -> Bool:
+    """Whether the counts of all columns keep the promise."""
+    for column in range(counts.shape[0]):
+        values = counts[column, : state.values.sizes[column, 0]]
+        if lack_of_counts(state, settings, work, column, values) > 0.0:
+            return False
+    return True
+
+
 @allocating_kernel
-def fill_root(table: Table, rows: Rows, settings: Settings, slots: Ints, everything: bool, taken: Ints) -> Int:
-    """Take rows in order until they have k persons and l values; how many, 0 if all of them do not suffice.
+def fill_root(state: State, settings: Settings, work: Work, slots: Ints, everything: bool, taken: Ints) -> Int:
+    """Take rows in order until they keep the promise; how many, 0 if all of them do not suffice.
 
     Only rows that add a person or a value still missing are taken, or `everything`.
     """
+    rows = rows_of(state)
+    table = work.table
     columns = rows.sensitive.shape[1]
     total = slots.size
+    counting = total * columns if settings.shape.on else 0
+    room = 16
+    while room < 2 * counting:
+        room *= 2
+    pairs = np.zeros((room, 2), dtype=np.uint64)
+    alone = np.zeros((columns, state.kept_counts.shape[2]))
+    joint = state.kept_counts[state.kept_counts.shape[0] - 1].copy()
     keys = np.empty(total, dtype=np.uint64)
     person = np.empty(total, dtype=np.int64)
     value = np.empty((columns, total), dtype=np.int64)
@@ -87,6 +123,8 @@ def fill_root(table: Table, rows: Rows, settings: Settings, slots: Ints, everyth
         if not seen_person[person[at]]:
             seen_person[person[at]] = True
             persons += 1
+        if settings.shape.on:
+            tally_root(state, pairs, slots[at], alone, joint)
         enough: Bool = persons >= settings.k
         for column in range(columns):
             if not seen_value[column, value[column, at]]:
@@ -95,6 +133,8 @@ def fill_root(table: Table, rows: Rows, settings: Settings, slots: Ints, everyth
             enough = enough and values[column] >= settings.l
         if enough and settings.l > 1 and settings.per_person:
             enough = persons_stand_apart(table, rows, taken[:count], settings.l)
+        if enough and settings.shape.on:
+            enough = is_shapely(state, settings, work, alone) and is_shapely(state, settings, work, joint)
         if enough:
             return count
     return 0
@@ -115,21 +155,40 @@ def root_is_out_of_reach(state: State, settings: Settings) -> Bool:
 @kernel
 def open_root(state: State, settings: Settings, work: Work, output: Output, first: Int, event: Int) -> Bool:
     """Publish the first rows at the root: `first` and the rows that it takes along; False if there are too few."""
-    if root_is_out_of_reach(state, settings):
+    if root_is_out_of_reach(state, settings) or not is_burnt_in(state, settings):
         return False
     rows = rows_of(state)
     slots = cluster_of(work).slot[: list_pending(state, work, first)]
     taken = numbers_of(work).chosen
-    count = fill_root(work.table, rows, settings, slots, False, taken)
-    if count == 0 and settings.per_person:
-        count = fill_root(work.table, rows, settings, slots, True, taken)
+    count = fill_root(state, settings, work, slots, False, taken)
+    if count == 0 and (settings.per_person or settings.shape.on):
+        count = fill_root(state, settings, work, slots, True, taken)
     if count == 0:
         return False
-    group = add_root(state.domain, box_of(work), output, event)
+    if settings.shape.on:
+        make_room(state, settings, count)
+    group = add_root(state.counters, state.domain, box_of(work), output, event)
     for at in range(count):
         add_row(state.counters, output, rows.position[taken[at]], group)
+        if settings.shape.on:
+            add_pairs(state, state.kept_counts.shape[0] - 1, taken[at])
         remove_row(state, taken[at])
     state.counters[ROOT_OPEN] = 1
+    return True
+
+
+@kernel
+def join_root(state: State, settings: Settings, work: Work, output: Output, at: Int, event: Int) -> Bool:
+    """Publish one more row at the open root; False if that would break the promise."""
+    root = state.kept_counts.shape[0] - 1
+    if settings.shape.on and not can_join(state, settings, work, root, at):
+        return False
+    position = rows_of(state).position[at]
+    add_row(state.counters, output, position, add_root(state.counters, state.domain, box_of(work), output, event))
+    if settings.shape.on:
+        make_room(state, settings, 1)
+        add_pairs(state, root, at)
+    remove_row(state, at)
     return True
 
 
@@ -137,9 +196,17 @@ def open_root(state: State, settings: Settings, work: Work, output: Output, firs
 def suppress(state: State, settings: Settings, work: Work, output: Output, at: Int, event: Int) -> None:
     """Let one row go without a cluster."""
     position = rows_of(state).position[at]
-    if settings.suppression == GENERALISE or (settings.suppression != DROP and state.counters[ROOT_OPEN] == 1):
-        add_row(state.counters, output, position, add_root(state.domain, box_of(work), output, event))
+    gone: Bool = False
+    if settings.suppression == GENERALISE:
+        # As the paper prints it: nobody has looked whether the root is covered, and nothing is remembered of it.
+        add_row(state.counters, output, position, add_root(state.counters, state.domain, box_of(work), output, event))
         remove_row(state, at)
-    elif settings.suppression == DROP or not open_root(state, settings, work, output, at, event):
+        gone = True
+    elif settings.suppression != DROP:
+        if state.counters[ROOT_OPEN] == 1:
+            gone = join_root(state, settings, work, output, at, event)
+        else:
+            gone = open_root(state, settings, work, output, at, event)
+    if not gone:
         add_drop(output, position)
         remove_row(state, at)

@@ -59,6 +59,25 @@ class Reusables(NamedTuple):
     box_upper: Floats
     used: Ints  # (entries,) the use counter at its last use
     born: Ints  # (entries,) arrivals at its admission
+    memory: Ints  # (entries,) where the pairs published in its box are counted
+
+
+class Memory(NamedTuple):
+    """Which (person, value) pairs have been published in a box, for the boxes that may be used again and the root."""
+
+    counts: Floats  # (entries + 1, sensitive columns, values)
+    owner: Ints  # (entries + 1,) the box's number in the table; the root, which is last, has 0
+    pairs: Table
+
+
+class Tally(NamedTuple):
+    """Counts of values in the making, and scratch space for what is worked out from them."""
+
+    alone: Floats  # per value: pairs of the rows in hand
+    joint: Floats  # per value: the same together with what is remembered of their box
+    extra: Floats  # per node
+    too_much: Floats  # per node
+    lack: Floats  # per cluster
 
 
 class Box(NamedTuple):
@@ -159,8 +178,21 @@ def tallies_of(state: State) -> Tallies:
 def reusables_of(state: State) -> Reusables:
     """The reusable generalisations."""
     bounds = state.kept_bounds
-    stamp = state.kept_stamp
-    return Reusables(bounds[0], bounds[1], bounds[2], bounds[3], stamp[0], stamp[1])
+    stamp = state.kept_stamp[:, : bounds.shape[2]]
+    return Reusables(bounds[0], bounds[1], bounds[2], bounds[3], stamp[0], stamp[1], stamp[2])
+
+
+@kernel
+def memory_of(state: State) -> Memory:
+    """The remembered pairs."""
+    return Memory(state.kept_counts, state.kept_stamp[3], state.pair_table)
+
+
+@kernel
+def tally_of(work: Work) -> Tally:
+    """The counts in hand."""
+    tally = work.tally
+    return Tally(tally[0], tally[1], tally[2], tally[3], tally[4])
 
 
 @kernel

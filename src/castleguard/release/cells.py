@@ -54,6 +54,9 @@ class CellGate:
         self._last = max(self._last, int(decisions.event.max(initial=-1)))
         return sound
 
+    def observe(self, sensitive: Ints, present: NDArray[np.bool_] | None = None) -> None:
+        """Rows arrive: nothing is learnt from those that are not released."""
+
     def snapshot(self) -> dict[str, Ints]:
         """The last release that was seen."""
         return {"last": np.array([self._last], dtype=np.int64)}

@@ -6,6 +6,8 @@ its claim that a box was published before. A group that is not proven is refused
 * A new group must have k persons and l values of every sensitive column by itself.
 * A reused box must be one that passed here before: it is known by its bounds, in a table as bounded as the engine's.
 * The root is a group like any other: its first release must pass, later rows join it.
+* Where a promise is made about the distribution of sensitive values, a group must keep it by itself and together with
+  what is remembered of its box, by a reference that the gate has counted itself up to the moment of the decision.
 * A box must lie in the public domain, its numbers on the public grid, its categories must be one node's leaves, and
   every row must lie in its own box.
 """
@@ -19,7 +21,8 @@ from numpy.typing import NDArray
 from castleguard.kernels.census import count_distinct, mark_outside
 from castleguard.privacy.criteria import Criteria
 from castleguard.privacy.matching import persons_apart
-from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions
+from castleguard.release.shape import Arrays, Pairs, ShapeJudge
+from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions, SensitiveCodes
 from castleguard.schema.roles import Numeric, QuasiIdentifier, Schema
 
 Flags = NDArray[np.bool_]  # (groups,)
@@ -28,18 +31,24 @@ Flags = NDArray[np.bool_]  # (groups,)
 class Gate:
     """Checks the decisions of one stream, in order.
 
-    `known` bounds the table of boxes that may be used again; `on_grid` says that published numbers must be grid edges.
+    `known` bounds the table of boxes that may be used again; `on_grid` says that published numbers must be grid edges;
+    `remembered` bounds the (person, value) pairs of a sensitive column that are remembered of these boxes.
     """
 
-    def __init__(self, schema: Schema, criteria: Criteria, *, known: int, on_grid: bool) -> None:
+    def __init__(
+        self, schema: Schema, criteria: Criteria, *, known: int, on_grid: bool, remembered: int = 1 << 16
+    ) -> None:
         self._schema = schema
         self._criteria = criteria
         self._most = known
         self._on_grid = on_grid
-        self._known: OrderedDict[bytes, None] = OrderedDict()
+        self._known: OrderedDict[bytes, Pairs | None] = OrderedDict()
         self._root_is_open = False
+        self._judge = ShapeJudge(schema, criteria, remembered=remembered) if criteria.judges_shape else None
+        self._root_memory = None if self._judge is None else self._judge.new_memory(numbered=False)
         self._intervals = [_node_intervals(schema, column) for column in range(len(schema.quasi_identifiers))]
         self._root = np.array([_root_interval(role) for role in schema.quasi_identifiers]).T
+        self._root_box = self._root[0].tobytes() + self._root[1].tobytes()
 
     def check(self, decisions: Decisions, rows: CodedRows) -> Flags:
         """Which groups may be published. `rows` are the decoded rows at `decisions.position`."""
@@ -50,6 +59,8 @@ class Gate:
         rootless[decisions.group[rows.to_root]] = True
         sound &= ~outside & (~rootless | (decisions.kind == ROOT))
         passed = sound & self._stands_alone(decisions, rows)
+        if self._judge is not None:
+            return self._judge_in_order(self._judge, decisions, rows, sound, passed)
         # A new group that nobody may use again needs no memory; the others are looked at in their order.
         for group in np.flatnonzero(decisions.kept | (decisions.kind != NEW)):
             kind = decisions.kind[group]
@@ -64,22 +75,87 @@ class Gate:
                 self._remember(box)
         return passed
 
-    def snapshot(self) -> dict[str, NDArray[np.float64]]:
+    def observe(self, sensitive: SensitiveCodes, present: Flags | None = None) -> None:
+        """Rows are handed to the engine, in order of arrival; only those that are `present` can be published."""
+        if self._judge is not None:
+            self._judge.observe(sensitive, np.ones(len(sensitive), dtype=np.bool_) if present is None else present)
+
+    def snapshot(self) -> Arrays:
         """What has been published and may be used again, oldest use first; and whether the root is open."""
         boxes = np.frombuffer(b"".join(self._known), dtype=np.float64)
         width = 2 * len(self._schema.quasi_identifiers)
-        return {"known": boxes.reshape(-1, width).copy(), "root": np.array([float(self._root_is_open)])}
+        arrays: Arrays = {"known": boxes.reshape(-1, width).copy(), "root": np.array([float(self._root_is_open)])}
+        if self._judge is not None:
+            arrays |= self._judge.snapshot(self._memories())
+        return arrays
 
-    def restore(self, arrays: dict[str, NDArray[np.float64]]) -> None:
+    def restore(self, arrays: Arrays) -> None:
         """Continue from a snapshot."""
-        self._known = OrderedDict((box.tobytes(), None) for box in arrays["known"])
+        judge = self._judge
+        self._known = OrderedDict(
+            (box.tobytes(), None if judge is None else judge.new_memory(numbered=True)) for box in arrays["known"]
+        )
         self._root_is_open = bool(arrays["root"][0])
+        if judge is not None:
+            self._root_memory = judge.new_memory(numbered=False)
+            judge.restore(arrays, self._memories())
+
+    def _memories(self) -> list[Pairs]:
+        """What is remembered of the root, and of the known boxes in their order."""
+        return [memory for memory in (self._root_memory, *self._known.values()) if memory is not None]
 
     def _remember(self, box: bytes) -> None:
-        self._known[box] = None
+        if box not in self._known:
+            self._known[box] = None if self._judge is None else self._judge.new_memory(numbered=box != self._root_box)
         self._known.move_to_end(box)
         if len(self._known) > self._most:
             self._known.popitem(last=False)
+
+    def _memory_of(self, box: bytes) -> Pairs | None:
+        """What is remembered of a box, None if nothing is. The root's rows and others in its box are one group."""
+        return self._root_memory if box == self._root_box else self._known.get(box)
+
+    def _judge_in_order(
+        self, judge: ShapeJudge, decisions: Decisions, rows: CodedRows, sound: Flags, alone: Flags
+    ) -> Flags:
+        """The same where distributions are judged: every group changes what the next one is compared with."""
+        passed = np.zeros(alone.size, dtype=np.bool_)
+        order = np.argsort(decisions.group, kind="stable")
+        start = np.searchsorted(decisions.group[order], np.arange(alone.size + 1))
+        for group in range(alone.size):
+            members = order[start[group] : start[group + 1]]
+            kind, box = decisions.kind[group], decisions.lower[group].tobytes() + decisions.upper[group].tobytes()
+            joins = bool(self._root_is_open if kind == ROOT else kind == REUSED and box in self._known)
+            latest = int(decisions.position[members].max(initial=-1))
+            if not judge.move_to(int(decisions.seen[group]), latest) or not sound[group]:
+                continue
+            if not joins and (kind == REUSED or not alone[group]):
+                continue
+            pairs, memory = judge.pairs_of(rows, members), self._memory_of(box)
+            passed[group] = (joins or judge.keeps(pairs.counts)) and (
+                memory is None or judge.keeps(memory.counts_with(pairs))
+            )
+            if passed[group]:
+                self._note(judge, pairs, box, kind=kind, kept=bool(decisions.kept[group]), rows=members.size)
+        judge.move_on()
+        return passed
+
+    def _note(self, judge: ShapeJudge, pairs: Pairs, box: bytes, *, kind: int, kept: bool, rows: int) -> None:
+        """Remember what is published in a box, if the box may be used again or is remembered anyway."""
+        opens = kind == ROOT and not self._root_is_open
+        stays = kind == REUSED or (kept and kind != ROOT)
+        if (stays or self._memory_of(box) is not None) and judge.is_crowded(rows):
+            # Everything is forgotten: a box that was known, and the root, have to be earned again.
+            self._known.clear()
+            self._root_memory = judge.new_memory(numbered=False)
+            self._root_is_open = False
+            stays = stays and kind != REUSED
+        if stays:
+            self._remember(box)
+        self._root_is_open |= opens
+        memory = self._memory_of(box)
+        if memory is not None:
+            judge.remember(memory, pairs)
 
     def _stands_alone(self, decisions: Decisions, rows: CodedRows) -> Flags:
         """Whether each group has its k persons and l values by itself."""

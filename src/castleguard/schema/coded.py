@@ -84,6 +84,8 @@ class Decisions(NamedTuple):
     """(groups,) the engine may use the box again later."""
     event: NDArray[np.int64]
     """(groups,) the row whose turn it was: groups of one event leave together."""
+    seen: NDArray[np.int64]
+    """(groups,) how many rows had arrived when the group was decided: what it was compared with."""
     dropped: NDArray[np.int64]
     """(drops,) the arrival numbers of rows that leave without being published."""
 

@@ -67,6 +67,7 @@ def decide(
         kind=np.array(kinds or [NEW] * len(groups), dtype=np.int64),
         kept=np.full(len(groups), kept),
         event=np.zeros(len(groups), dtype=np.int64),
+        seen=np.full(len(groups), len(OTHERS), dtype=np.int64),
         dropped=np.empty(0, dtype=np.int64),
     )
 

@@ -1,0 +1,193 @@
+"""What has been published in a box before: its (person, value) pairs, for as long as the box may be used again.
+
+To a reader all rows with the same box are one group, whenever they left. How often its values occur must therefore be
+judged over all of them; distinct counts only grow, but a distribution can be spoilt by one more row. The boxes that
+may be used again are remembered, and the root. The table of pairs is bounded: when it is half full everything in it is
+forgotten, the boxes with it, and the root closes. That costs information, never privacy.
+"""
+
+import numpy as np
+
+from castleguard.kernels.compile import Bool, Int, kernel
+from castleguard.kernels.counts import count_in, count_of
+from castleguard.kernels.loss import is_root, publish_box, stretch
+from castleguard.kernels.reference import value_at
+from castleguard.kernels.shape import is_burnt_in, lack_of_counts
+from castleguard.kernels.state import BOXES, PAIRS, REUSABLE, ROOT_OPEN, Ints, Settings, State, Work
+from castleguard.kernels.views import Box, box_of, memory_of, reusables_of, tally_of
+
+_OWNERS = 1 << 32  # what the upper half of a table's entry can tell apart
+
+
+@kernel
+def is_box(state: State, entry: Int, box: Box) -> Bool:
+    """Whether a reusable generalisation is published as this box is."""
+    reusables = reusables_of(state)
+    for column in range(box.low.size):
+        if reusables.box_lower[column, entry] != box.published_low[column]:
+            return False
+        if reusables.box_upper[column, entry] != box.published_high[column]:
+            return False
+    return True
+
+
+@kernel
+def memory_of_box(state: State, box: Box) -> Int:
+    """Where the pairs of a published box are counted, -1 if nothing is remembered of it."""
+    reusables = reusables_of(state)
+    if is_root(state.domain, box.published_low, box.published_high):
+        return reusables.born.size
+    for entry in range(state.counters[REUSABLE]):
+        if is_box(state, entry, box):
+            return reusables.memory[entry]
+    return -1
+
+
+@kernel
+def owner_of(state: State, memory: Int, column: Int, value: Int) -> Int:
+    """The table's name for a value of a column in a box."""
+    counts = state.kept_counts
+    return (memory_of(state).owner[memory] * counts.shape[1] + column) * counts.shape[2] + value
+
+
+@kernel
+def is_known(state: State, memory: Int, column: Int, at: Int) -> Bool:
+    """Whether the row's person has been published with the row's value in this box before."""
+    owner = owner_of(state, memory, column, value_at(state, at, column))
+    return count_of(state.pair_table, owner, state.person[at]) > 0
+
+
+@kernel
+def forget_pairs(state: State) -> None:
+    """Forget every box, and close the root: it has to be earned again."""
+    state.counters[REUSABLE] = 0
+    state.counters[ROOT_OPEN] = 0
+    state.counters[PAIRS] = 0
+    state.counters[BOXES] = 0
+    for place in range(state.pair_table.shape[0]):
+        state.pair_table[place, 1] = np.uint64(0)
+    root = state.kept_counts[state.kept_counts.shape[0] - 1]
+    for column in range(root.shape[0]):
+        for value in range(root.shape[1]):
+            root[column, value] = 0.0
+
+
+@kernel
+def make_room(state: State, settings: Settings, rows: Int) -> None:
+    """Forget everything if the pairs of so many rows, or one more box, might not fit."""
+    columns = state.kept_counts.shape[1]
+    crowded = state.counters[PAIRS] + rows * columns > settings.shape.room
+    if crowded or (state.counters[BOXES] + 2) * columns * state.kept_counts.shape[2] > _OWNERS:
+        forget_pairs(state)
+
+
+@kernel
+def begin_memory(state: State, entry: Int, box: Box) -> None:
+    """Find the place where pairs of a new entry's box are counted: that of an equal box, or an empty one.
+
+    Only where generalisations are told apart by their intervals can several of them be published as one box.
+    """
+    reusables = reusables_of(state)
+    entries = state.counters[REUSABLE]
+    if is_root(state.domain, box.published_low, box.published_high):
+        reusables.memory[entry] = reusables.born.size
+        return
+    for other in range(entries):
+        if other != entry and is_box(state, other, box):
+            reusables.memory[entry] = reusables.memory[other]
+            return
+    place = entry
+    taken = True
+    while taken:
+        taken = False
+        for other in range(entries):
+            taken = taken or (other != entry and reusables.memory[other] == place)
+        if taken:
+            place = (place + 1) % reusables.born.size
+    reusables.memory[entry] = place
+    state.counters[BOXES] += 1
+    memory_of(state).owner[place] = state.counters[BOXES]
+    counts = state.kept_counts[place]
+    for column in range(counts.shape[0]):
+        for value in range(counts.shape[1]):
+            counts[column, value] = 0.0
+
+
+@kernel
+def add_pairs(state: State, memory: Int, at: Int) -> None:
+    """Remember the pairs of a row that is published in a box."""
+    for column in range(state.sensitive.shape[1]):
+        value = value_at(state, at, column)
+        owner = owner_of(state, memory, column, value)
+        if count_of(state.pair_table, owner, state.person[at]) == 0:
+            count_in(state.pair_table, owner, state.person[at])
+            state.kept_counts[memory, column, value] += 1.0
+            state.counters[PAIRS] += 1
+
+
+@kernel
+def note_row(state: State, box: Box, at: Int) -> None:
+    """Remember the pairs of a row that is published in a box, if anything is remembered of the box."""
+    memory = memory_of_box(state, box)
+    if memory >= 0:
+        add_pairs(state, memory, at)
+
+
+@kernel
+def can_join(state: State, settings: Settings, work: Work, memory: Int, at: Int) -> Bool:
+    """Whether all that is remembered of a box keeps the promise together with one more row, by today's reference."""
+    for column in range(state.sensitive.shape[1]):
+        counts = state.kept_counts[memory, column, : state.values.sizes[column, 0]]
+        value = value_at(state, at, column)
+        new = 0.0 if is_known(state, memory, column, at) else 1.0
+        counts[value] += new
+        lack = lack_of_counts(state, settings, work, column, counts)
+        counts[value] -= new
+        if lack > 0.0:
+            return False
+    return True
+
+
+@kernel
+def have_shape(state: State, settings: Settings, work: Work, slots: Ints, memory: Int) -> Bool:
+    """Whether rows keep the promise by themselves, and with what is remembered of their box (memory -1: nothing)."""
+    tally = tally_of(work)
+    capacity = 16
+    while capacity < 2 * slots.size:
+        capacity *= 2
+    seen = work.table[:capacity]
+    for column in range(state.sensitive.shape[1]):
+        size = state.values.sizes[column, 0]
+        alone = tally.alone[:size]
+        joint = tally.joint[:size]
+        for place in range(size):
+            alone[place] = 0.0
+            joint[place] = state.kept_counts[memory, column, place] if memory >= 0 else 0.0
+        for place in range(capacity):
+            seen[place, 1] = np.uint64(0)
+        for at in slots:
+            value = value_at(state, at, column)
+            if count_in(seen, value, state.person[at]) == 1:
+                alone[value] += 1.0
+                if memory >= 0 and not is_known(state, memory, column, at):
+                    joint[value] += 1.0
+        if lack_of_counts(state, settings, work, column, alone) > 0.0:
+            return False
+        if memory >= 0 and lack_of_counts(state, settings, work, column, joint) > 0.0:
+            return False
+    return True
+
+
+@kernel
+def keep_shape(state: State, settings: Settings, work: Work, slots: Ints) -> Bool:
+    """Whether rows could be published as one group now, in the box around them."""
+    if not is_burnt_in(state, settings):
+        return False
+    box = box_of(work)
+    for column in range(box.low.size):
+        box.low[column] = state.quasi[slots[0], column]
+        box.high[column] = box.low[column]
+    for at in slots:
+        stretch(box.low, box.high, state.quasi[at])
+    publish_box(state.domain, box.low, box.high, box.published_low, box.published_high)
+    return have_shape(state, settings, work, slots, memory_of_box(state, box))

@@ -1,0 +1,153 @@
+"""How far the distribution of a group's sensitive values is from what was promised.
+
+Counted are distinct (person, value) pairs, one sensitive column at a time. A lack is 0 where everything is kept and
+above 0 where it is not, so that a merge can tell whether a neighbour helps.
+"""
+
+import numpy as np
+
+from castleguard.kernels.compile import Bool, Int, kernel
+from castleguard.kernels.counts import count_in
+from castleguard.kernels.reference import smoothing, value_at
+from castleguard.kernels.state import (
+    ANYHOW,
+    DISTINCT,
+    ENTROPY,
+    EPS,
+    EQUAL,
+    ORDERED,
+    REFERRED,
+    Floats,
+    Ints,
+    Settings,
+    State,
+    Work,
+)
+from castleguard.kernels.views import tally_of
+
+_LEAST_LACK = 1e-9  # what a group that misses (c, l) lacks at least: it misses it even where both sides are equal
+
+
+@kernel
+def entropy_of(counts: Floats, total: float) -> float:
+    """Shannon's entropy in nats."""
+    found = 0.0
+    for value in range(counts.size):
+        if counts[value] > 0.0:
+            share = counts[value] / total
+            found -= share * np.log(share)
+    return found
+
+
+@kernel
+def excess_of(counts: Floats, total: float, settings: Settings, top: Floats) -> float:
+    """The count of the most frequent value less c times the counts from the l-th value on; `top` is scratch space."""
+    kept = settings.l - 1
+    for place in range(kept):
+        top[place] = 0.0
+    for value in range(counts.size):
+        count = counts[value]
+        for place in range(kept):
+            if count > top[place]:
+                count, top[place] = top[place], count
+    tail = total
+    for place in range(kept):
+        tail -= top[place]
+    return top[0] - settings.shape.c * tail
+
+
+@kernel
+def climb(state: State, work: Work, column: Int) -> float:
+    """The hierarchical distance, from what each node has too much of by itself (leaves only) in the tally."""
+    tally = tally_of(work)
+    parents = state.values.trees[column, 0]
+    heights = state.values.trees[column, 1]
+    moved = 0.0
+    # A child comes after its parent, so walking back sees all branches of a node before the node itself.
+    for node in range(state.values.sizes[column, 1] - 1, -1, -1):
+        extra = tally.extra[node]
+        too_much = tally.too_much[node]
+        moved += heights[node] * min(too_much, too_much - extra)
+        if node > 0:
+            above = np.int64(parents[node])
+            tally.extra[above] += extra
+            if extra > 0.0:
+                tally.too_much[above] += extra
+    return moved
+
+
+@kernel
+def distance_of(state: State, settings: Settings, work: Work, column: Int, counts: Floats, total: float) -> float:
+    """The earth mover's distance between the counts and the reference."""
+    shape = settings.shape
+    factor, offset = smoothing(state, shape, column)
+    reference = state.reference[column]
+    moved = 0.0
+    if shape.distance == EQUAL:
+        for value in range(counts.size):
+            more = counts[value] / total - (reference[value] * factor + offset)
+            if more > 0.0:
+                moved += more
+        return moved
+    if shape.distance == ORDERED:
+        ahead = 0.0
+        for value in range(counts.size - 1):
+            ahead += counts[value] / total - (reference[value] * factor + offset)
+            moved += abs(ahead)
+        return moved / (counts.size - 1)
+    tally = tally_of(work)
+    nodes = state.values.trees[column, 2]
+    for node in range(state.values.sizes[column, 1]):
+        tally.extra[node] = 0.0
+        tally.too_much[node] = 0.0
+    for value in range(counts.size):
+        tally.extra[np.int64(nodes[value])] = counts[value] / total - (reference[value] * factor + offset)
+    return climb(state, work, column)
+
+
+@kernel
+def lack_of_counts(state: State, settings: Settings, work: Work, column: Int, counts: Floats) -> float:
+    """What the values of one column, by their counts, lack; 0 = nothing."""
+    shape = settings.shape
+    total = 0.0
+    for value in range(counts.size):
+        total += counts[value]
+    lack = 0.0
+    if shape.diversity == ENTROPY:
+        short = np.log(settings.l) - entropy_of(counts, total)
+        lack += short if short > EPS else 0.0
+    elif shape.diversity != DISTINCT:
+        excess = excess_of(counts, total, settings, tally_of(work).extra)
+        lack += max(excess / total, _LEAST_LACK) if excess >= 0.0 else 0.0
+    if shape.distance != ANYHOW:
+        far = distance_of(state, settings, work, column, counts, total) - shape.t
+        lack += far if far > EPS else 0.0
+    return lack
+
+
+@kernel
+def is_burnt_in(state: State, settings: Settings) -> Bool:
+    """Whether enough rows have arrived for the reference to mean something."""
+    return state.counters[REFERRED] >= settings.shape.burn_in
+
+
+@kernel
+def lack_of_rows(state: State, settings: Settings, work: Work, slots: Ints) -> float:
+    """What rows, by their ring slots, lack as one group by themselves, over all sensitive columns."""
+    capacity = 16
+    while capacity < 2 * slots.size:
+        capacity *= 2
+    seen = work.table[:capacity]
+    lack = 0.0
+    for column in range(state.sensitive.shape[1]):
+        counts = tally_of(work).alone[: state.values.sizes[column, 0]]
+        for place in range(counts.size):
+            counts[place] = 0.0
+        for place in range(capacity):
+            seen[place, 1] = np.uint64(0)
+        for at in slots:
+            value = value_at(state, at, column)
+            if count_in(seen, value, state.person[at]) == 1:
+                counts[value] += 1.0
+        lack += lack_of_counts(state, settings, work, column, counts)
+    return lack

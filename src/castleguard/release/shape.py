@@ -1,0 +1,212 @@
+"""The gate's own judgement of how sensitive values are distributed: entropy, (c, l)-diversity, t-closeness.
+
+Distinct (person, value) pairs are counted again from the decoded rows, for a group by itself and together with what
+is remembered of its box; the reference is the gate's own. Nothing here is shared with the engine but the rules: what
+passes, and when everything remembered is forgotten because there is too much of it.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from castleguard.privacy.closeness import (
+    Shares,
+    Tree,
+    distance_equal,
+    distance_hierarchical,
+    distance_ordered,
+    tree_with_missing,
+)
+from castleguard.privacy.criteria import ColumnFacts, Criteria
+from castleguard.privacy.diversity import is_entropy_diverse, is_recursive_diverse
+from castleguard.release.reference import Codes, Reference
+from castleguard.schema.coded import CodedRows
+from castleguard.schema.roles import Schema
+
+_SLACK = 1e-9  # for what rounding does to a distance
+_OWNERS = 1 << 32  # boxes times columns times values that the engine's table can tell apart
+
+Arrays = dict[str, NDArray]  # type: ignore[type-arg]  # of any element type
+
+
+class Pairs:
+    """Distinct (person, value) pairs of each sensitive column, and how many of them each value has."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.known: list[set[tuple[int, int]]] = [set() for _ in sizes]
+        self.counts = [np.zeros(size) for size in sizes]
+
+    def new(self, other: "Pairs") -> list[set[tuple[int, int]]]:
+        """The pairs of the other that are not among these."""
+        return [theirs - mine for mine, theirs in zip(self.known, other.known, strict=True)]
+
+    def counts_with(self, other: "Pairs") -> list[NDArray[np.float64]]:
+        """The counts of both together."""
+        return [counts + _tally(fresh, counts.size) for counts, fresh in zip(self.counts, self.new(other), strict=True)]
+
+    def add(self, other: "Pairs") -> int:
+        """Take over the pairs of the other; how many are new."""
+        fresh = self.new(other)
+        for column, pairs in enumerate(fresh):
+            self.counts[column] += _tally(pairs, self.counts[column].size)
+            self.known[column] |= pairs
+        return sum(map(len, fresh))
+
+
+class ShapeJudge:
+    """Judges groups by the distribution of their values; knows how many rows have arrived, and their values.
+
+    `remembered` bounds the pairs that are remembered of each sensitive column.
+    """
+
+    def __init__(self, schema: Schema, criteria: Criteria, *, remembered: int) -> None:
+        labels = {role.name: role.labels for role in schema.sensitive}
+        criteria.check_columns(
+            {
+                role.name: ColumnFacts(
+                    None if (known := labels[role.name]) is None else len(known), bool(role.hierarchy)
+                )
+                for role in schema.sensitive
+            }
+        )
+        self._criteria = criteria
+        self._sizes = [len(known or ()) + 1 for known in labels.values()]
+        self._trees = [
+            None if role.hierarchy is None else tree_with_missing(role.hierarchy.parents, role.hierarchy.leaf_nodes)
+            for role in schema.sensitive
+        ]
+        self._reference: Reference | None = None
+        closeness = criteria.closeness
+        if closeness is not None:
+            is_public = closeness.reference == "public"
+            public = [closeness.public_shares(name, known or ()) for name, known in labels.items() if is_public]
+            self._reference = Reference(closeness, self._sizes, public)
+        self._room = remembered * len(self._sizes)
+        self._arrivals = 0  # rows that the reference has been brought up to
+        self._codes = np.empty((0, len(self._sizes)), dtype=np.int64)  # of the rows after these
+        self._present = np.empty(0, dtype=np.bool_)
+        self._pairs = 0  # remembered since everything was last forgotten
+        self._boxes = 0
+
+    def observe(self, codes: Codes, present: NDArray[np.bool_]) -> None:
+        """Rows arrive. Only those that are present count."""
+        self._codes = np.concatenate([self._codes, self._within(codes)])
+        self._present = np.concatenate([self._present, present])
+
+    def move_to(self, seen: int, latest: int) -> bool:
+        """Go to the moment when `seen` rows had arrived; False, and nothing moves, if that moment has passed, has not
+        come yet, or is before the row at position `latest` arrived.
+        """
+        if not max(self._arrivals, latest + 1) <= seen <= self._arrivals + len(self._codes):
+            return False
+        passed = seen - self._arrivals
+        if self._reference is not None and passed:
+            self._reference.count(self._codes[:passed][self._present[:passed]])
+        self._codes, self._present = self._codes[passed:], self._present[passed:]
+        self._arrivals = seen
+        return True
+
+    def move_on(self) -> None:
+        """Go to the end of what has arrived: later decisions are taken later."""
+        self.move_to(self._arrivals + len(self._codes), -1)
+
+    def pairs_of(self, rows: CodedRows, members: NDArray[np.int64]) -> Pairs:
+        """The pairs of some of the rows."""
+        pairs = Pairs(self._sizes)
+        found = Pairs(self._sizes)
+        persons = rows.person[members].tolist()
+        codes = self._within(rows.sensitive[members])
+        for column in range(len(self._sizes)):
+            found.known[column] = set(zip(persons, codes[:, column].tolist(), strict=True))
+        pairs.add(found)
+        return pairs
+
+    def keeps(self, counts: Sequence[NDArray[np.float64]]) -> bool:
+        """Whether the counts of all columns pass now."""
+        if self._reference is not None and not self._reference.is_burnt_in:
+            return False
+        return all(self._keeps(column, found) for column, found in enumerate(counts))
+
+    def is_crowded(self, rows: int) -> bool:
+        """Whether the pairs of so many rows, or one more box, might be too much to remember: forget everything then.
+
+        The engine forgets by the same rule, so that neither knows boxes that the other does not.
+        """
+        columns = len(self._sizes)
+        if self._pairs + rows * columns <= self._room and (self._boxes + 2) * columns * max(self._sizes) <= _OWNERS:
+            return False
+        self._pairs = self._boxes = 0
+        return True
+
+    def new_memory(self, *, numbered: bool) -> Pairs:
+        """A place for the pairs of a box; the root's has no number."""
+        self._boxes += numbered
+        return Pairs(self._sizes)
+
+    def remember(self, memory: Pairs, pairs: Pairs) -> None:
+        """The pairs are published in the box that this is the memory of."""
+        self._pairs += memory.add(pairs)
+
+    def snapshot(self, memories: Sequence[Pairs]) -> Arrays:
+        """All that changes, and the memories, which are told apart by their places."""
+        listed = [
+            (place, column, value, person)
+            for place, memory in enumerate(memories)
+            for column, known in enumerate(memory.known)
+            for person, value in sorted(known)
+        ]
+        arrays: Arrays = {
+            "pairs": np.array([entry[:3] for entry in listed], dtype=np.int64).reshape(-1, 3),
+            "pair_persons": np.array([entry[3] for entry in listed], dtype=np.uint64),
+            "moments": np.array([self._arrivals, self._pairs, self._boxes], dtype=np.int64),
+            "codes": self._codes.copy(),
+            "present": self._present.copy(),
+        }
+        return arrays | ({} if self._reference is None else self._reference.snapshot())
+
+    def restore(self, arrays: Mapping[str, NDArray], memories: Sequence[Pairs]) -> None:  # type: ignore[type-arg]
+        """Continue from a snapshot; `memories` are empty ones, for as many places as it was taken of."""
+        self._arrivals, self._pairs, self._boxes = map(int, arrays["moments"])
+        self._codes, self._present = arrays["codes"].copy(), arrays["present"].copy()
+        for (place, column, value), person in zip(
+            arrays["pairs"].tolist(), arrays["pair_persons"].tolist(), strict=True
+        ):
+            memories[place].known[column].add((person, value))
+            memories[place].counts[column][value] += 1
+        if self._reference is not None:
+            self._reference.restore(dict(arrays))
+
+    def _within(self, codes: Codes) -> Codes:
+        """Codes that are no value of their column as the missing value."""
+        last = np.array(self._sizes) - 1
+        return np.where((codes >= 0) & (codes < last), codes, last)
+
+    def _keeps(self, column: int, counts: NDArray[np.float64]) -> bool:
+        criteria = self._criteria
+        if criteria.diversity == "entropy" and not is_entropy_diverse(counts, criteria.l):
+            return False
+        if criteria.c is not None and not is_recursive_diverse(counts, criteria.c, criteria.l):
+            return False
+        if criteria.closeness is None or self._reference is None:
+            return True
+        total = counts.sum()
+        if total == 0:
+            return False
+        far = _distance(
+            criteria.closeness.distance, counts / total, self._reference.shares(column), self._trees[column]
+        )
+        return far <= criteria.closeness.t + _SLACK
+
+
+def _distance(kind: str, p: Shares, q: Shares, tree: Tree | None) -> float:
+    if kind == "hierarchical" and tree is not None:
+        return distance_hierarchical(p, q, tree)
+    return distance_ordered(p, q) if kind == "ordered" else distance_equal(p, q)
+
+
+def _tally(pairs: set[tuple[int, int]], size: int) -> NDArray[np.float64]:
+    counts = np.zeros(size)
+    for _, value in pairs:
+        counts[value] += 1
+    return counts
