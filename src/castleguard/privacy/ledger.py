@@ -28,7 +28,7 @@ class Ledger:
         self._window = window
         self._aligned = aligned
         self._current = -math.inf  # the aligned window that is being counted
-        self._books = _new_books(0)
+        self._books = _new_books(0, 0)
 
     def admit(self, person: NDArray[np.uint64], when: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which rows may go on. `when` (seconds, or arrival numbers) never goes back, between calls neither."""
@@ -40,7 +40,7 @@ class Ledger:
         for start, stop in _runs(number):
             if number[start] != self._current:
                 self._current = float(number[start])
-                self._books = _new_books(0)
+                self._books = _new_books(0, 0)
             self._admit(person[start:stop], when[start:stop], math.inf, admitted[start:stop])
         return admitted
 
@@ -59,8 +59,8 @@ class Ledger:
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
         """Continue from a snapshot."""
         held = int(arrays["marks"][1])
-        books = _new_books(max(held, arrays["person"].size))
         count = arrays["person"].size
+        books = _new_books(count, held)
         books.person[:count], books.when[:count] = arrays["person"], arrays["when"]
         books.ends[:] = (0, count, held)
         move_counts(np.require(arrays["table"], requirements=["C", "W"]), books.table)
@@ -69,16 +69,16 @@ class Ledger:
     def _admit(
         self, person: NDArray[np.uint64], when: NDArray[np.float64], window: float, admitted: NDArray[np.bool_]
     ) -> None:
-        self._make_room(person.size)
+        self._make_room(person.size, 0 if window == math.inf else person.size)
         admit_rows(self._books, np.ascontiguousarray(person), np.ascontiguousarray(when), self._most, window, admitted)
 
-    def _make_room(self, rows: int) -> None:
-        """Room for so many more rows: larger arrays, without what has left the window."""
+    def _make_room(self, persons: int, queued: int) -> None:
+        """Room for so many more persons and rows to queue: larger arrays, without what has left the window."""
         books = self._books
-        head, tail, held = books.ends[HEAD], books.ends[TAIL], books.ends[HELD]
-        if tail + rows <= books.person.size and 2 * (held + rows) <= len(books.table):
+        head, tail, held = (int(books.ends[end]) for end in (HEAD, TAIL, HELD))
+        if tail + queued <= books.person.size and 2 * (held + persons) <= len(books.table):
             return
-        fresh = _new_books(2 * (max(int(tail - head), int(held)) + rows))
+        fresh = _new_books(2 * (tail - head + queued), 2 * (held + persons))
         fresh.person[: tail - head] = books.person[head:tail]
         fresh.when[: tail - head] = books.when[head:tail]
         fresh.ends[:] = (0, tail - head, held)
@@ -86,12 +86,12 @@ class Ledger:
         self._books = fresh
 
 
-def _new_books(rows: int) -> Books:
+def _new_books(queued: int, persons: int) -> Books:
     return Books(
-        person=np.zeros(rows, dtype=np.uint64),
-        when=np.zeros(rows),
+        person=np.zeros(queued, dtype=np.uint64),
+        when=np.zeros(queued),
         ends=np.zeros(3, dtype=np.int64),
-        table=new_table(max(rows, 1)),
+        table=new_table(max(persons, 1)),
     )
 
 
