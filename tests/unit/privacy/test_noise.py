@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -72,7 +72,6 @@ def epsilon_with_edge(words: Sequence[int]) -> Fraction:
         return Fraction(((1 - edge) / edge).ln().copy_abs())
 
 
-@settings(max_examples=100)
 @given(st.lists(mechanisms, min_size=1, max_size=4), keys, positions, st.data())
 def test_every_level_is_that_of_the_twin(
     twins: list[reference.Mechanism], key: tuple[int, ...], first: int, data: st.DataObject
