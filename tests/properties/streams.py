@@ -4,10 +4,10 @@ Values come from small pools, one byte per value: Hypothesis draws and shrinks a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from hypothesis import HealthCheck, settings
@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from castleguard.engine.policy import Castle, Mode, Reading
 from castleguard.kernels.compile import JIT
+from castleguard.privacy.closeness import Closeness
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
+from castleguard.schema.sensitive import Sensitive
 
 Key = NDArray[np.uint32]  # (8,)
 _Kind = tuple[float, float, float] | Hierarchy | None  # a domain with its step, a hierarchy, or an observed domain
@@ -93,6 +95,66 @@ def streams(
     rows = draw(coded_rows(schema, lopsided=lopsided, diverse=diverse))
     key = np.array(draw(st.tuples(*[st.integers(0, 2**32 - 1)] * 2)) * 4, dtype=np.uint32)
     return Stream(schema, policy, key, rows, tuple(draw(step_lists(len(rows.person)))))
+
+
+@st.composite
+def shaped_streams(draw: st.DrawFn, *, mode: Mode | None = None, reading: Literal["own", "any"] = "own") -> Stream:
+    """The same where something is promised about the distribution of sensitive values."""
+    chosen = draw(st.sampled_from(_MODES)) if mode is None else mode
+    bare = draw(schemas(strict=chosen == "strict"))
+    names = draw(st.sampled_from((("s0",), ("s0",), ("s0", "s1"))))
+    schema = Schema(
+        person="p",
+        quasi_identifiers=bare.quasi_identifiers,
+        sensitive=[Sensitive(name, hierarchy=draw(categories())) for name in names],
+    )
+    policy = draw(policies(schema, mode=chosen, reading=reading))
+    policy = replace(policy, **draw(shapes(schema, policy.k)))
+    rows = draw(coded_rows(schema, diverse=True))
+    key = np.array(draw(st.tuples(*[st.integers(0, 2**32 - 1)] * 2)) * 4, dtype=np.uint32)
+    return Stream(schema, policy, key, rows, tuple(draw(step_lists(len(rows.person)))))
+
+
+@st.composite
+def shapes(draw: st.DrawFn, schema: Schema, k: int) -> dict[str, Any]:
+    """Something that a policy promises about the distribution of sensitive values."""
+    diversity = draw(st.sampled_from(("distinct", "distinct", "entropy", "recursive")))
+    described: dict[str, Any] = {"diversity": diversity}
+    if diversity != "distinct":
+        described["l"] = min(k, draw(st.integers(2, 3)))
+    if diversity == "recursive":
+        described["c"] = draw(st.sampled_from((0.7, 1, 1.5, 2.0, 4.0)))
+    if diversity == "distinct" or draw(st.booleans()):
+        described["closeness"] = draw(closenesses(schema))
+    return described
+
+
+@st.composite
+def closenesses(draw: st.DrawFn, schema: Schema) -> Closeness:
+    """Any distance and any reference; bounds from hopeless to easy."""
+    reference = draw(st.sampled_from(("cumulative", "cumulative", "window", "decay", "public")))
+    given: dict[str, Any] = {"reference": reference}
+    if reference == "window":
+        given["window"] = draw(st.sampled_from((1, 2, 7, 20, 500)))
+    if reference == "decay":
+        given["decay"] = draw(st.sampled_from((0.001, 0.5, 0.9, 0.99)))
+    if reference == "public":
+        given["public"] = {
+            role.name: _public(role, draw(st.binary(min_size=9, max_size=9))) for role in schema.sensitive
+        }
+    return Closeness(
+        t=draw(st.sampled_from((0.05, 0.1, 0.2, 0.3, 0.3, 0.5, 0.5, 0.8))),
+        distance=draw(st.sampled_from(("equal", "ordered", "hierarchical"))),
+        burn_in=draw(st.sampled_from((None, 0, 5, 25))),
+        alpha=draw(st.sampled_from((0.01, 1.0, 1.0, 5.0))),
+        **given,
+    )
+
+
+def _public(role: Sensitive, weights: bytes) -> dict[str | int | None, float]:
+    labels = [*(role.labels or ()), None]
+    parts = [1 + weight for weight in weights[: len(labels)]]
+    return {label: part / sum(parts) for label, part in zip(labels, parts, strict=True)}
 
 
 @st.composite
@@ -235,7 +297,8 @@ def coded_rows(draw: st.DrawFn, schema: Schema, *, lopsided: bool = False, diver
     for column, values in enumerate(spread):
         byte = next(data)
         talks = (person == 0) | (byte >= 200) if lopsided and column == len(spread) - 1 else True
-        sensitive[:, column] = np.where(talks, byte % values, 0) - 1  # -1 is the code of a missing value in bins
+        # Hashes may be any number. Of values that are declared some codes are theirs, and some nobody's.
+        sensitive[:, column] = np.where(talks, byte % values, 0) - (schema.sensitive[column].labels is None)
     return CodedRows(quasi, person.astype(np.uint64) * np.uint64(_HASH), sensitive, to_root)
 
 

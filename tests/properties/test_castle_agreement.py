@@ -11,11 +11,11 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castleguard.engine import domain
+from castleguard.engine import domain, policy
 from castleguard.engine.castle import CastleEngine
 from castleguard.kernels import state as names
 from castleguard.schema.coded import CodedRows, Decisions
-from tests.properties.streams import Step, Stream, examples, joined, large_streams, one_by_one, streams
+from tests.properties.streams import Step, Stream, examples, joined, large_streams, one_by_one, shaped_streams, streams
 from tests.properties.transcription import NOTHING, Group, Outcome, Transcription
 
 # -- the engine --------------------------------------------------------------------------------------------------------
@@ -38,6 +38,7 @@ def outcome_of(decisions: Decisions) -> Outcome:
             positions=sorted(decisions.position[decisions.group == group].tolist()),
             box=tuple(zip(decisions.lower[group].tolist(), decisions.upper[group].tolist(), strict=True)),
             loss=float(decisions.loss[group]),
+            seen=int(decisions.seen[group]),
         )
         for group in range(decisions.loss.size)
     ]
@@ -66,8 +67,8 @@ def run_whole(stream: Stream, steps: Sequence[Step]) -> Outcome:
 def check_same(actual: Outcome, expected: Outcome) -> None:
     assert actual.order == expected.order
     assert actual.dropped == expected.dropped
-    assert [(g.event, g.kind, g.positions, g.box) for g in actual.groups] == [
-        (g.event, g.kind, g.positions, g.box) for g in expected.groups
+    assert [(g.event, g.kind, g.positions, g.box, g.seen) for g in actual.groups] == [
+        (g.event, g.kind, g.positions, g.box, g.seen) for g in expected.groups
     ]
     assert all(isclose(a.loss, e.loss, abs_tol=1e-9) for a, e in zip(actual.groups, expected.groups, strict=True))
 
@@ -125,6 +126,25 @@ def test_clusters_are_merged_and_split_for_diversity_as_the_paper_has_it(stream:
     check_agreement(stream)
 
 
+@examples(12)
+@given(shaped_streams(mode="strict"))
+def test_distributions_are_kept_by_every_step_of_the_repaired_paper(stream: Stream) -> None:
+    check_agreement(stream)
+
+
+@examples(12)
+@given(shaped_streams(reading="any"))
+def test_distributions_are_kept_under_any_reading(stream: Stream) -> None:
+    check_agreement(stream)
+
+
+@examples(6)
+@given(shaped_streams(reading="any"), st.integers(0, 8))
+def test_when_too_much_would_have_to_be_remembered_everything_is_forgotten(stream: Stream, pairs: int) -> None:
+    with patch.object(policy, "_PAIRS_PER_BOX", pairs):
+        check_agreement(stream)
+
+
 @examples(1)
 @given(large_streams())
 def test_large_clusters_are_treated_alike(stream: Stream) -> None:
@@ -139,7 +159,7 @@ def test_climbing_a_hierarchy_is_the_same_as_looking_its_nodes_up(stream: Stream
 
 
 @examples(2)
-@given(streams(reading="any"), st.sampled_from([2**20 - 30, 2**21 - 30, 2**32 - 30, 2**40]))
+@given(streams(reading="any") | shaped_streams(), st.sampled_from([2**20 - 30, 2**21 - 30, 2**32 - 30, 2**40]))
 def test_the_engine_still_decides_so_after_many_rows(stream: Stream, first: int) -> None:
     """Across a change of the draws' key, and where a position no longer fits 32 bits."""
     check_agreement(stream, first)
@@ -149,7 +169,7 @@ def test_the_engine_still_decides_so_after_many_rows(stream: Stream, first: int)
 
 
 @examples(5)
-@given(streams(reading="any"))
+@given(streams(reading="any") | shaped_streams(reading="any"))
 def test_batch_boundaries_change_nothing(stream: Stream) -> None:
     whole = run_whole(stream, stream.steps)
     assert run_whole(stream, one_by_one(stream.steps)) == whole
@@ -157,7 +177,7 @@ def test_batch_boundaries_change_nothing(stream: Stream) -> None:
 
 
 @examples(5)
-@given(streams(reading="any"), st.data())
+@given(streams(reading="any") | shaped_streams(reading="any"), st.data())
 def test_a_snapshot_anywhere_changes_nothing(stream: Stream, data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(stream.steps)))
     before, after = stream.steps[:cut], stream.steps[cut:]

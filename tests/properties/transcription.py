@@ -3,16 +3,18 @@
 `Outcome` is what both are compared by: the groups in order of release, the order of their rows, and what was dropped.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from castleguard.engine.policy import Castle as Policy
 from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows
+from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Numeric, Schema
 from tests.properties.streams import Step, Stream
 from tests.reference import measure
 from tests.reference.castle import Castle, Decision, Row, Settings
 from tests.reference.chacha import Draws, choose
 from tests.reference.measure import Box, Cluster
+from tests.reference.shape import Shape
 
 KINDS = {"new": NEW, "reuse": REUSED, "root": ROOT}
 
@@ -26,6 +28,7 @@ class Group:
     positions: list[int]
     box: Box
     loss: float
+    seen: int  # rows that had arrived
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Transcription(Castle):
     def __init__(self, stream: Stream) -> None:
         self.draws = Draws([int(word) for word in stream.key])
         attributes = attributes_of(stream.schema, snap=stream.policy.strict)
-        super().__init__(attributes, settings_of(stream.policy), self.draws)
+        super().__init__(attributes, settings_of(stream.schema, stream.policy), self.draws)
         self.policy = stream.policy
         self.rows = rows_of(stream.rows)
         self.now = 0.0
@@ -93,7 +96,7 @@ class Transcription(Castle):
     def _note(self, event: int, decisions: list[Decision]) -> list[Decision]:
         published = [decision for decision in decisions if decision.kind != "drop"]
         self.outcome += Outcome(
-            groups=[Group(event, KINDS[d.kind], d.rows, d.box or (), d.loss) for d in published],
+            groups=[Group(event, KINDS[d.kind], d.rows, d.box or (), d.loss, self._arrivals) for d in published],
             order=self._in_order(event, [position for d in published for position in d.rows]),
             dropped=[position for d in decisions if d.kind == "drop" for position in d.rows],
         )
@@ -114,7 +117,7 @@ class Transcription(Castle):
         return positions
 
 
-def settings_of(policy: Policy) -> Settings:
+def settings_of(schema: Schema, policy: Policy) -> Settings:
     reading = policy.chosen_reading
     return Settings(
         k=policy.k,
@@ -133,6 +136,37 @@ def settings_of(policy: Policy) -> Settings:
         suppression=policy.chosen_suppression,
         l_per=policy.l_per,
         reusable_ttl=policy.reusable_age,
+        shape=shape_of(schema, policy),
+    )
+
+
+def shape_of(schema: Schema, policy: Policy) -> Shape | None:
+    """What is promised about the distribution of sensitive values, whose columns have hierarchies then."""
+    closeness = policy.closeness
+    if policy.diversity == "distinct" and closeness is None:
+        return None
+    trees = [tree_of(role.hierarchy) for role in schema.sensitive if role.hierarchy is not None]
+    shape = Shape(
+        l=policy.l,
+        sizes=[len(tree.leaf_nodes) + 1 for tree in trees],
+        trees=trees,
+        room=policy.remembered_pairs * len(trees),
+        diversity=policy.diversity,
+        c=policy.c or 0.0,
+    )
+    if closeness is None:
+        return shape
+    burn_in = 0 if closeness.reference == "public" else min(policy.delay, 1000)
+    return replace(
+        shape,
+        t=closeness.t,
+        distance=closeness.distance,
+        reference=closeness.reference,
+        window=closeness.window or 0,
+        decay=1.0 if closeness.decay is None else closeness.decay,
+        public=[list(shares.values()) for shares in (closeness.public or {}).values()],
+        alpha=closeness.alpha,
+        burn_in=burn_in if closeness.burn_in is None else closeness.burn_in,
     )
 
 
@@ -144,10 +178,12 @@ def attributes_of(schema: Schema, *, snap: bool) -> list[measure.Attribute]:
             lower, upper = role.domain or (None, None)
             attributes.append(measure.Numeric(lower, upper, role.edges.tolist() if snap else None))
         else:
-            nodes = role.hierarchy
-            tree = measure.Tree.from_arrays(nodes.parents, nodes.first_leaf, nodes.last_leaf)
-            attributes.append(measure.Categorical(tree))
+            attributes.append(measure.Categorical(tree_of(role.hierarchy)))
     return attributes
+
+
+def tree_of(nodes: Hierarchy) -> measure.Tree:
+    return measure.Tree.from_arrays(nodes.parents, nodes.first_leaf, nodes.last_leaf)
 
 
 def rows_of(rows: CodedRows) -> list[Row]:

@@ -14,7 +14,8 @@ from math import nan
 from typing import Any, Literal
 
 from .chacha import Choices, Ratcheting, choose
-from .measure import EPS, Attribute, Box, Cluster, Domain, Row, contains, matching, persons, union, values
+from .measure import EPS, Attribute, Box, Cluster, Domain, Row, around, contains, matching, persons, union, values
+from .shape import Pair, Shape
 from .split import BucketRule, Event, split, split_diverse
 
 __all__ = ["Castle", "Decision", "Reusable", "Row", "Settings"]
@@ -53,6 +54,7 @@ class Settings:
     suppression: Literal["generalise", "drop", "root"] = "generalise"
     l_per: Literal["row", "person"] = "row"
     reusable_ttl: int | None = None  # arrivals after which a generalisation is no longer reused
+    shape: Shape | None = None  # what is asked of the distribution of sensitive values
 
     def __post_init__(self) -> None:
         for name in ("k", "l", "delay", "max_clusters", "loss_window", "max_reusable"):
@@ -114,6 +116,9 @@ class Castle:
         self._arrivals = 0
         self._uses = 0
         self._losses: deque[float] = deque(maxlen=settings.loss_window)  # of the most recent released clusters
+        self.history: list[Row] = []  # every row that has arrived
+        self.memory: dict[Box, list[set[Pair]]] = {}  # what was published in a box, per sensitive attribute
+        self.remembered = 0  # pairs that have entered the memory, those of boxes that were forgotten included
 
     # -- Algorithm 1 ---------------------------------------------------------------------------------------------------
 
@@ -136,6 +141,7 @@ class Castle:
     def assign(self, row: Row) -> None:
         """The row waits from now on, in the cluster that best_selection names or in a new one."""
         self.pending[row.position] = row
+        self.history.append(row)
         if row.to_root:
             return
         self.domain.observe(row)
@@ -156,8 +162,9 @@ class Castle:
         like any other, and otherwise its rows are suppressed, with the rows that were for the root only.
         """
         decisions: list[Decision] = []
-        for cluster in [cluster for cluster in self.clusters if self._is_ready(cluster.rows)]:
-            decisions += self.output_cluster(cluster, cluster.rows[0].position)
+        # One after the other: what leaves may change what may leave next, where distributions are judged.
+        while ready := [cluster for cluster in self.clusters if self._is_ready(cluster.rows)]:
+            decisions += self.output_cluster(ready[0], ready[0].rows[0].position)
         if self.settings.reuse:
             for row in self._clustered_rows():
                 decisions += self._reuse(row)
@@ -212,8 +219,11 @@ class Castle:
         merged = cluster
         others = [other for other in self.clusters if other is not cluster]
         while not self._is_ready(merged.rows):
-            enlargements = [self.domain.enlargement(merged.box, other.box) for other in others]
-            cheapest = _cheapest(others, enlargements)
+            candidates = others
+            if self.settings.merge == "diversity_aware" and self._has_enough(merged.rows):
+                candidates = self._helpful(merged, others) or others
+            enlargements = [self.domain.enlargement(merged.box, other.box) for other in candidates]
+            cheapest = _cheapest(candidates, enlargements)
             if self.settings.merge == "diversity_aware" and merged.size >= self.settings.k:
                 cheapest = self._more_diverse(merged, cheapest) or cheapest
             neighbour = self._smallest(cheapest, "merge_tie", event)
@@ -229,8 +239,12 @@ class Castle:
             loss = self.domain.loss(box)
             self._losses.append(loss)
             self.threshold = _mean(self._losses)
-            if self._is_good(loss):
+            kept = self.settings.reuse and self._is_good(loss)
+            if kept or self._memory_of(box) is not None:
+                self._make_room(len(part.rows))
+            if kept:
                 self._admit(part.box, box)
+            self._remember(part.rows, box)
             decisions.append(self._leave("new", part.rows, box, loss))
         return decisions
 
@@ -241,20 +255,31 @@ class Castle:
             return [cluster]
         sensitive = self._sensitive(cluster.rows)
         release = Event(event, self.choices, self.domain)
-        if s.l <= 1 or not sensitive:
+        if (s.l <= 1 and s.shape is None) or not sensitive:
             parts = split(cluster.rows, s.k, release)
         else:
             poorest = min(sensitive, key=lambda i: len(values(cluster.rows, i)))
             parts = split_diverse(cluster.rows, poorest, s.k, s.l, s.buckets, release)
+        if s.shape is not None:
+            parts = self._one_per_box(parts)
         if parts and all(self._is_ready(part.rows) for part in parts):
             return parts
         return [cluster]
 
     # -- ready, reuse, suppress ----------------------------------------------------------------------------------------
 
-    def _is_ready(self, rows: Sequence[Row]) -> bool:
-        """May these rows be published as one group? k persons, and every sensitive attribute l-diverse."""
-        return persons(rows) >= self.settings.k and all(self._is_diverse(rows, i) for i in self._sensitive(rows))
+    def _is_ready(self, rows: Sequence[Row], box: Box | None = None) -> bool:
+        """May these rows be published as one group? k persons, and every sensitive attribute l-diverse; and their
+        distribution as it was promised, in this box (None: the smallest around them).
+        """
+        if persons(rows) < self.settings.k or not all(self._is_diverse(rows, i) for i in self._sensitive(rows)):
+            return False
+        return self._has_shape(rows, self.domain.published(around(rows)) if box is None else box)
+
+    def _has_enough(self, rows: Sequence[Row]) -> bool:
+        """k persons and l values: nothing is missing but, perhaps, their distribution."""
+        diverse = all(len(values(rows, i)) >= self.settings.l for i in self._sensitive(rows))
+        return persons(rows) >= self.settings.k and diverse
 
     def _is_diverse(self, rows: Sequence[Row], sensitive: int) -> bool:
         if self.settings.l <= 1:
@@ -266,11 +291,14 @@ class Castle:
     def _reuse(self, row: Row) -> list[Decision]:
         """The row alone, under a random one of the generalisations that contain it; nothing if there is none."""
         containing = [entry for entry in self.omega if self._may_reuse(entry, row)]
+        containing = [entry for entry in containing if self._may_join([row], entry.published)]
         if not containing:
             return []
         entry = containing[choose(self.choices, "reuse", row.position, len(containing))]
         self._uses += 1
         entry.last_used = self._uses
+        self._make_room(1)
+        self._remember([row], entry.published)
         return [self._leave("reuse", [row], entry.published, self.domain.loss(entry.published))]
 
     def _may_reuse(self, entry: Reusable, row: Row) -> bool:
@@ -297,7 +325,10 @@ class Castle:
             self.omega.append(new)
         else:
             stalest = min(range(len(self.omega)), key=lambda i: self.omega[i].last_used)
+            gone = self.omega[stalest].published
             self.omega[stalest] = new
+            if self._memory_of(gone) is None:
+                self.memory.pop(gone, None)
 
     def _suppress(self, row: Row) -> list[Decision]:
         """Publish the row at the most general value, or not at all.
@@ -305,35 +336,41 @@ class Castle:
         The rows at the root are a group like any other. The paper publishes the first ones alone ("generalise"), below
         k; "root" opens the group once with enough pending rows, and drops the row as long as there are not enough.
         """
-        if self.settings.suppression == "drop":
-            return [self._leave("drop", [row], None, nan)]
-        if self.settings.suppression == "generalise" or self.root_is_open:
-            return [self._leave("root", [row], self.domain.root(), 1.0)]
-        company = self._root_company(row)
+        root = self.domain.root()
+        if self.settings.suppression == "generalise":
+            return [self._leave("root", [row], root, 1.0)]
+        opening = not self.root_is_open
+        company: list[Row] = []
+        if self.settings.suppression == "root" and opening:
+            company = self._root_company(row)
+        elif self.settings.suppression == "root" and self._may_join([row], root):
+            company = [row]
         if not company:
             return [self._leave("drop", [row], None, nan)]
-        self.root_is_open = True
-        return [self._leave("root", company, self.domain.root(), 1.0)]
+        self._make_room(len(company))
+        self.root_is_open |= opening
+        self._remember(company, root)
+        return [self._leave("root", company, root, 1.0)]
 
     def _root_company(self, row: Row) -> list[Row]:
         """The row and the oldest pending rows that make the root group ready; nobody if all of them cannot.
 
-        Only rows that help are taken. Where l counts persons that may not be enough, and then every row is, in order.
+        Only rows that help are taken. Where l counts persons, or distributions are judged, that may not be enough, and
+        then every row is, in order.
         """
+        root = self.domain.root()
         others = [other for other in self.pending.values() if other is not row]
-        if not self._is_ready([row, *others]):
-            return []
         company = [row]
         for other in others:
-            if not self._is_ready(company) and self._helps(company, other):
+            if not self._is_ready(company, root) and self._helps(company, other):
                 company.append(other)
-        if self._is_ready(company):
+        if self._is_ready(company, root):
             return company
         company = [row]
         for other in others:
-            if not self._is_ready(company):
+            if not self._is_ready(company, root):
                 company.append(other)
-        return company
+        return company if self._is_ready(company, root) else []
 
     def _helps(self, company: Sequence[Row], other: Row) -> bool:
         """Does it bring a person while there are fewer than k, or a sensitive value while there are fewer than l?"""
@@ -343,6 +380,68 @@ class Castle:
             len(values(company, i)) < self.settings.l and other.sensitive[i] not in values(company, i)
             for i in self._sensitive(company)
         )
+
+    # -- distributions -------------------------------------------------------------------------------------------------
+
+    def _lack(self, rows: Sequence[Row]) -> float:
+        """What the rows lack by themselves, over all sensitive attributes."""
+        shape = self.settings.shape
+        if shape is None:
+            return 0.0
+        return sum(shape.lack(shape.pairs(rows, i), i, self.history) for i in self._sensitive(rows))
+
+    def _has_shape(self, rows: Sequence[Row], box: Box) -> bool:
+        """By themselves, and together with what was published in this box before."""
+        shape = self.settings.shape
+        if shape is None:
+            return True
+        if len(self.history) < shape.burn_in or self._lack(rows) > 0:
+            return False
+        return self._memory_of(box) is None or self._may_join(rows, box)
+
+    def _may_join(self, rows: Sequence[Row], box: Box) -> bool:
+        """Does all that is remembered of the box keep the promise with these rows?"""
+        shape, memory = self.settings.shape, self._memory_of(box)
+        if shape is None or memory is None:
+            return True
+        joint = [known | shape.pairs(rows, i) for i, known in enumerate(memory)]
+        return all(shape.lack(pairs, i, self.history) == 0 for i, pairs in enumerate(joint))
+
+    def _memory_of(self, box: Box) -> list[set[Pair]] | None:
+        """What is remembered of a box: of the root always, of others while they may be reused."""
+        shape = self.settings.shape
+        if shape is None or (box != self.domain.root() and all(entry.published != box for entry in self.omega)):
+            return None
+        return self.memory.setdefault(box, [set() for _ in shape.sizes])
+
+    def _remember(self, rows: Sequence[Row], box: Box) -> None:
+        shape, memory = self.settings.shape, self._memory_of(box)
+        if shape is not None and memory is not None:
+            for i, known in enumerate(memory):
+                fresh = shape.pairs(rows, i) - known
+                self.remembered += len(fresh)
+                known.update(fresh)
+
+    def _make_room(self, rows: int) -> None:
+        """Forget everything if the pairs of so many rows might be too much."""
+        shape = self.settings.shape
+        if shape is not None and self.remembered + rows * len(shape.sizes) > shape.room:
+            self.omega = []
+            self.memory = {}
+            self.remembered = 0
+            self.root_is_open = False
+
+    def _helpful(self, merged: Cluster, others: Sequence[Cluster]) -> list[Cluster]:
+        """Those that bring the distribution nearer to what was promised."""
+        own = self._lack(merged.rows)
+        return [other for other in others if self._lack(merged.rows + other.rows) < own - EPS]
+
+    def _one_per_box(self, parts: Sequence[Cluster]) -> list[Cluster]:
+        """Parts that are published as the same box are one group to whoever reads them."""
+        by_box: dict[Box, list[Row]] = {}
+        for part in parts:
+            by_box.setdefault(self.domain.published(part.box), []).extend(part.rows)
+        return [Cluster(sorted(rows, key=lambda row: row.position)) for rows in by_box.values()]
 
     # -- the small steps -----------------------------------------------------------------------------------------------
 

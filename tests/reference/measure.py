@@ -196,7 +196,7 @@ class Cluster:
     box: Box = field(init=False)
 
     def __post_init__(self) -> None:
-        self.box = _around(self.rows)
+        self.box = around(self.rows)
 
     def add(self, row: Row) -> None:
         self.rows.append(row)
@@ -207,14 +207,14 @@ class Cluster:
         stay = [row for row in self.rows if row.position not in positions]
         if len(stay) < len(self.rows):
             self.rows = stay
-            self.box = _around(stay)
+            self.box = around(stay)
 
     @property
     def size(self) -> int:
         return persons(self.rows)
 
 
-def _around(rows: Sequence[Row]) -> Box:
+def around(rows: Sequence[Row]) -> Box:
     """The smallest box around the rows; no sides if there are none."""
     return tuple((min(column), max(column)) for column in zip(*(row.quasi for row in rows), strict=True))
 

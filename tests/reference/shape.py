@@ -1,0 +1,114 @@
+"""What may be asked of the distribution of sensitive values in a group, from the definitions.
+
+Entropy and recursive (c, l)-diversity: Machanavajjhala et al., definitions 4.1 and 4.2. t-closeness: Li et al., section
+4. A group is the set of its distinct (person, value) pairs: a person counts once for a value. Everything is worked out
+anew from sets and lists at every question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Literal
+
+from .measure import EPS, Row, Tree
+
+Pair = tuple[Hashable, int]  # a person and the number of a value
+
+LEAST_LACK = 1e-9  # of a group that misses (c, l), even by nothing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """The criteria, and what is public about the sensitive columns."""
+
+    l: int
+    sizes: Sequence[int]  # per column: its values, the last of which is the missing one
+    trees: Sequence[Tree]  # per column: over all its values but the missing one
+    room: int  # pairs that are remembered before all are forgotten
+    diversity: Literal["distinct", "entropy", "recursive"] = "distinct"
+    c: float = 0.0
+    t: float | None = None  # None: closeness is not asked for
+    distance: Literal["equal", "ordered", "hierarchical"] = "equal"
+    reference: Literal["cumulative", "window", "decay", "public"] = "cumulative"
+    window: int = 0
+    decay: float = 1.0
+    public: Sequence[Sequence[float]] = ()
+    alpha: float = 1.0
+    burn_in: int = 0
+
+    def number(self, column: int, code: Hashable) -> int:
+        """The number of a value; whatever is none of the column's values is missing."""
+        last = self.sizes[column] - 1
+        return code if isinstance(code, int) and 0 <= code < last else last
+
+    def pairs(self, rows: Iterable[Row], column: int) -> set[Pair]:
+        return {(row.person, self.number(column, row.sensitive[column])) for row in rows}
+
+    def lack(self, pairs: set[Pair], column: int, history: Sequence[Row]) -> float:
+        """How far the pairs are from all that is asked of them; 0 if they keep it."""
+        counts = [len([1 for _, other in pairs if other == value]) for value in range(self.sizes[column])]
+        lack = 0.0
+        if self.diversity == "entropy":
+            missing = log(self.l) - entropy(counts)
+            lack += missing if missing > EPS else 0.0
+        if self.diversity == "recursive":
+            falling = sorted(counts, reverse=True)
+            excess = falling[0] - self.c * sum(falling[self.l - 1 :])
+            lack += max(excess / sum(counts), LEAST_LACK) if excess >= 0 else 0.0
+        if self.t is not None:
+            p = [count / sum(counts) for count in counts]
+            far = self.earth_mover(p, self.shares(history, column), column) - self.t
+            lack += far if far > EPS else 0.0
+        return lack
+
+    def shares(self, history: Sequence[Row], column: int) -> list[float]:
+        """The distribution of all rows that have arrived, oldest first."""
+        if self.reference == "public":
+            return list(self.public[column])
+        recent = history[-self.window :] if self.reference == "window" else history
+        weights = [0.0] * self.sizes[column]
+        for age, row in enumerate(reversed(recent)):
+            weights[self.number(column, row.sensitive[column])] += self.decay**age
+        total = sum(weights) + self.alpha * len(weights)
+        return [(weight + self.alpha) / total for weight in weights]
+
+    def earth_mover(self, p: Sequence[float], q: Sequence[float], column: int) -> float:
+        if self.distance == "equal":
+            return sum(abs(x - y) for x, y in zip(p, q, strict=True)) / 2
+        if self.distance == "ordered":
+            steps = len(p) - 1
+            return sum(abs(sum(p[: i + 1]) - sum(q[: i + 1])) for i in range(steps)) / steps
+        return hierarchical(p, q, self.trees[column])
+
+
+def entropy(counts: Sequence[int]) -> float:
+    total = sum(counts)
+    return -sum(count / total * log(count / total) for count in counts if count)
+
+
+def hierarchical(p: Sequence[float], q: Sequence[float], tree: Tree) -> float:
+    """Li et al., section 4.3: the cost of all inner nodes. The missing value hangs directly below the root."""
+    children: dict[int, list[int]] = {node: [] for node in range(len(tree.parents) + 1)}
+    for node, parent in enumerate(tree.parents):
+        if parent >= 0:
+            children[parent].append(node)
+    missing = len(tree.parents)
+    children[0].append(missing)
+    value_of = {node: value for value, node in enumerate([*tree.leaf_nodes, missing])}
+
+    def height(node: int) -> int:
+        return max((1 + height(child) for child in children[node]), default=0)
+
+    def extra(node: int) -> float:
+        if node in value_of:
+            return p[value_of[node]] - q[value_of[node]]
+        return sum(extra(child) for child in children[node])
+
+    def cost(node: int) -> float:
+        positive = sum(extra(child) for child in children[node] if extra(child) > 0)
+        negative = -sum(extra(child) for child in children[node] if extra(child) < 0)
+        return height(node) / height(0) * min(positive, negative)
+
+    return sum(cost(node) for node in children if children[node])
