@@ -96,7 +96,7 @@ def test_a_box_without_l_released_values_is_dropped_whole() -> None:
 def test_a_further_check_sees_released_counts_per_box_and_value_and_can_refuse() -> None:
     seen = []
 
-    def refuse_the_first(column: int, counts: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    def refuse_the_first(column: int, counts: np.ndarray) -> np.ndarray:
         seen.append((column, counts.tolist()))
         return np.array([False, True])
 
