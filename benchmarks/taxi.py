@@ -83,7 +83,8 @@ def _open_loss(stream: cg.Anonymiser, schema: cg.Schema) -> float:
     """The mean loss of the clusters that are open now."""
     arrays = stream._engine.snapshot()
     born, bounds = arrays["book"][0, :-1], arrays["bounds"]
-    widths = [float(role.domain[1] - role.domain[0]) for role in schema.quasi_identifiers if role.domain]
+    domains = [role.domain for role in schema.quasi_identifiers if isinstance(role, cg.Numeric) and role.domain]
+    widths = [upper - lower for lower, upper in domains]
     shares = (bounds[1] - bounds[0])[:, born >= 0] / np.array(widths)[:, None]
     return float(shares.mean()) if shares.size else 0.0
 

@@ -196,12 +196,12 @@ class SdgsEngine:
         if self._count["window"] == NO_WINDOW:
             self._count["window"] = window
         while self._count["window"] < window:
-            empty, before = not self._held, self._grid
+            undisturbed, before = not self._held and not self._count["adapted"], self._grid
             closed.append(self._close())
             self._count["window"] += 1
             self._count["adapted"] = 0
-            if empty and self._grid.same_as(before):
-                # An empty window no longer changes anything: nor do those that follow.
+            if undisturbed and self._grid.same_as(before):
+                # An empty window changes nothing any more: nor will those that follow.
                 self._count["window"] = window
         return closed
 

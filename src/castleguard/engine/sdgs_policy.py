@@ -10,6 +10,7 @@ import numpy as np
 
 from castleguard.engine.policy import Order
 from castleguard.errors import PolicyError, SchemaError
+from castleguard.privacy.composition import group
 from castleguard.privacy.criteria import Criteria
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
 from castleguard.privacy.parameters import check_count, check_positive, check_probability, check_sampling
@@ -24,8 +25,8 @@ Unit = Literal["person", "row"]
 class Sdgs:
     """(k, beta)-SDGS for streams: sample, generalise by a public grid, suppress below k, window by window.
 
-    Li, Qardaji, Su (ASIACCS 2012) for a table; Theorem 2 of CASTLEGUARD (Robinson, Brown, Hall, Jackson, Kemp, Leeke
-    2020) gives delta. What is published is true, and a row comes out with a probability of at most `sample_rate`.
+    Li, Qardaji and Su (ASIACCS 2012) for a table; Theorem 2 of CASTLEGUARD (Robinson, Brown, Hall, Jackson, Kemp and
+    Leeke) gives delta. What is published is true, and a row comes out with a probability of at most `sample_rate`.
     See docs/concepts/sdgs.md, and docs/proofs/sdgs.md for the proof.
     """
 
@@ -175,15 +176,14 @@ class Sdgs:
         return f"{promise} A row takes part with probability {self.sample_rate:g}, and leaves within {wait}."
 
     def _privacy(self, schema: Schema, seeded: bool) -> DifferentialPrivacy:
-        by_person, by_time = self.unit_for(schema) == "person", self.window_unit == "seconds"
-        epsilon, dp_delta, neighbours = (
-            self.epsilon,
-            self.dp_delta,
-            "with and without them" if by_person else "with and without it",
-        )
-        if not by_time:
-            # Out with the old values, in with the new ones: two steps of (epsilon, delta), one after the other.
-            epsilon, dp_delta = 2 * self.epsilon, min((1 + math.exp(self.epsilon)) * self.dp_delta, 1.0)
+        by_person = self.unit_for(schema) == "person"
+        if self.window_unit == "seconds":
+            epsilon, dp_delta = float(self.epsilon), self.dp_delta
+            neighbours = "with and without them" if by_person else "with and without it"
+        else:
+            # Out with the old values, in with the new ones: two steps, one after the other.
+            both = group(epsilon=self.epsilon, dp_delta=self.dp_delta, size=2)
+            epsilon, dp_delta = both.epsilon, both.dp_delta
             neighbours = f"{'their' if by_person else 'its'} values replaced by any others that the schema accepts"
         return DifferentialPrivacy(
             epsilon=epsilon,
