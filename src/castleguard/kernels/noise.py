@@ -50,9 +50,7 @@ class Tables(NamedTuple):
     columns: NDArray[np.int64]  # (columns, 4) kind, first table, number of tables (0 = nothing to draw), highest level
     start: NDArray[np.int64]  # (tables + 1,) where each table's entries begin
     guide: NDArray[np.int16]  # (tables, 2^GUIDE_BITS) per beginning of a word: the first entry that can exceed it
-    heads: NDArray[
-        np.uint32
-    ]  # (entries,) the first word of each entry; the last of a table is 2^32 - 1 and stands for 1
+    heads: NDArray[np.uint32]  # (entries,) the first word of each entry; a table ends with 2^32 - 1, standing for 1
     words: NDArray[np.uint32]  # (entries, words) all words
 
 

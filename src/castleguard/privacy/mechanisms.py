@@ -1,13 +1,14 @@
 """The mechanisms that randomise one value: discrete Laplace noise, k-ary randomised response, and a coin.
 
-Each is a law, stated in closed form, and knows the cumulative probabilities that `kernels/noise.py` compares random
-words with, truncated to any number of words. The proofs are in docs/proofs/noise.md.
+A mechanism publishes a level, a whole number from 0 to `top`, as some level, such that any two true levels give any
+outcome with probabilities that differ by a factor of at most exp(epsilon). It states its law in closed form, and knows
+the cumulative probabilities that `kernels/noise.py` compares random words with, truncated to any number of words. The
+proofs are in docs/proofs/noise.md.
 """
 
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Protocol
 
 from castleguard.errors import PolicyError
 from castleguard.kernels.noise import DIGIT
@@ -20,28 +21,6 @@ _SHOWN = 50  # decimal digits of a probability
 
 Table = list[int]
 """Cumulative probabilities of a draw's outcomes but the last, ascending, each floor(c * 2^(32 * words))."""
-
-
-class Mechanism(Protocol):
-    """Randomises a level, a whole number from 0 to `top`, such that any two levels give any outcome with probabilities
-    that differ by a factor of at most exp(epsilon).
-    """
-
-    @property
-    def epsilon(self) -> Fraction: ...
-
-    @property
-    def top(self) -> int:
-        """The highest level."""
-
-    def decimal_probability(self, true: int, seen: int) -> Decimal:
-        """The probability that the level `true` is published as `seen`, to fifty digits."""
-
-    def probability(self, true: int, seen: int) -> float:
-        """The same as a float."""
-
-    def tables(self, words: int) -> list[Table]:
-        """What is drawn for one value, a table per draw; none if there is but one level."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +68,7 @@ class DiscreteLaplace:
         return float(self.decimal_probability(true, seen))
 
     def tables(self, words: int) -> list[Table]:
-        """Sign and lowest digit, then the higher digits."""
+        """What is drawn for one value: sign with lowest digit, then the higher digits; nothing for a single level."""
         if self.cells == 0:
             return []
         # A size of `cells` or more leads to an end from everywhere, so |N| - 1 is told apart below cells - 1 only.
@@ -184,7 +163,7 @@ class RandomisedResponse:
         return float(self.decimal_probability(true, seen))
 
     def tables(self, words: int) -> list[Table]:
-        """Kept or not."""
+        """What is drawn for one value: kept or not; nothing for a single level."""
         if self.values == 1:
             return []
 
@@ -200,6 +179,9 @@ class RandomisedResponse:
         apart = arithmetic.exp_minus(self.epsilon)
         others = arithmetic.multiply(arithmetic.rational(self.top), apart)
         return apart, arithmetic.add(arithmetic.rational(1), others)
+
+
+Mechanism = DiscreteLaplace | RandomisedResponse
 
 
 @dataclass(frozen=True, kw_only=True)

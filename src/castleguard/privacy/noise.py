@@ -46,9 +46,10 @@ class Noise:
         self._coin = rate or Bernoulli(rate=Fraction(1))
         self._words = self._coin_words = words
         self._tables = pack(self._mechanisms, words)
-        # Two copies of one key: sampling runs ahead of randomising, and each replaces its copy in its own time.
-        self._draws = _new_draws(key)
-        self._coin_draws = _new_draws(key)
+        # Two copies of one key: sampling runs ahead of randomising, and each replaces its copy in its own time. One
+        # that nothing is drawn from would never be replaced, and give the others away: it is not kept at all.
+        self._draws = _new_draws(key) if self._mechanisms else _no_draws()
+        self._coin_draws = _new_draws(key) if self._coin.rate < 1 else _no_draws()
         self._work = Work(
             row=np.zeros(len(self._mechanisms), dtype=np.int64), lanes=np.zeros((2, 16 * LANES), dtype=np.uint32)
         )
@@ -58,6 +59,8 @@ class Noise:
         rows, columns = levels.shape
         if columns != len(self._mechanisms) or present.shape != (rows,):
             raise UsageError(f"levels must have {len(self._mechanisms)} columns, and present a flag for every row")
+        if columns == 0:
+            return
         _check_position(self._draws, first_position)
         done = 0
         while done < rows:
@@ -95,7 +98,7 @@ class Noise:
         return self._words
 
     def snapshot(self) -> Arrays:
-        """The keys and where they begin. All else follows from the mechanisms."""
+        """The keys, of the mechanisms and of the coin, and the positions where they begin, -1 if there is none."""
         both = (self._draws, self._coin_draws)
         return {
             "keys": np.stack([draws.words[0, :8] for draws in both]),
@@ -108,8 +111,11 @@ class Noise:
             theirs = arrays.get(name)
             if theirs is None or theirs.shape != mine.shape or theirs.dtype != mine.dtype:
                 raise SnapshotError(f"the snapshot does not fit this noise: {name} is missing or of another shape")
-        self._draws, self._coin_draws = (_new_draws(key) for key in arrays["keys"])
-        self._draws.position[0], self._coin_draws.position[0] = arrays["key_positions"]
+            if name == "key_positions" and ((theirs < 0) != (mine < 0)).any():
+                raise SnapshotError("the snapshot does not fit this noise: it has keys for other draws")
+        self._draws, self._coin_draws = (
+            _new_draws(key, int(begin)) for key, begin in zip(arrays["keys"], arrays["key_positions"], strict=True)
+        )
 
 
 def pack(mechanisms: Sequence[Mechanism], words: int) -> Tables:
@@ -140,10 +146,16 @@ def _split(numbers: list[int], words: int) -> NDArray[np.uint32]:
     return np.frombuffer(data, dtype=">u4").reshape(-1, words).astype(np.uint32)
 
 
-def _new_draws(key: NDArray[np.uint32]) -> Draws:
+def _new_draws(key: NDArray[np.uint32], begin: int = 0) -> Draws:
+    """Draws with nothing cached, by a key that holds from position `begin` on."""
     state = np.full((3, PURPOSES), -1, dtype=np.int64)
-    state[0, 0] = 0
+    state[0, 0] = begin
     return Draws(new_words(key), state[0], state[1], state[2])
+
+
+def _no_draws() -> Draws:
+    """Draws without a key; nothing may be drawn from them."""
+    return _new_draws(np.zeros(8, dtype=np.uint32), begin=-1)
 
 
 def _check_position(draws: Draws, first_position: int) -> None:

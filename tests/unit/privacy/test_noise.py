@@ -206,6 +206,24 @@ def test_a_snapshot_is_a_copy_and_holds_no_key_of_earlier_rows() -> None:
     assert not set(after["keys"][0].tolist()) & set(KEY)
 
 
+def test_a_key_that_nothing_is_drawn_from_is_not_kept() -> None:
+    """It would never be replaced, and whoever has it can work out the other one."""
+    nothing = [0] * 8
+    assert make_noise(COLUMNS).snapshot()["keys"].tolist() == [list(KEY), nothing]
+    assert make_noise(COLUMNS, rate=Fraction(1)).snapshot()["keys"].tolist() == [list(KEY), nothing]
+    assert make_noise([], rate=Fraction(1, 2)).snapshot()["keys"].tolist() == [nothing, list(KEY)]
+    nowhere = make_noise([])
+    nowhere.randomise(np.zeros((3, 0), dtype=np.int64), 0, np.ones(3, dtype=np.bool_))
+    assert nowhere.snapshot()["key_positions"].tolist() == [-1, -1]
+
+
+def test_a_snapshot_without_a_key_that_is_needed_is_refused() -> None:
+    with_coin, without = make_noise(COLUMNS, rate=Fraction(1, 2)), make_noise(COLUMNS)
+    for one, other in ((with_coin, without), (without, with_coin)):
+        with pytest.raises(SnapshotError, match="keys for other draws"):
+            one.restore(other.snapshot())
+
+
 @pytest.mark.parametrize("name", ["keys", "key_positions"])
 def test_a_snapshot_that_does_not_fit_is_refused_as_a_whole(name: str) -> None:
     noise = make_noise(COLUMNS)
@@ -214,7 +232,7 @@ def test_a_snapshot_that_does_not_fit_is_refused_as_a_whole(name: str) -> None:
         arrays = {other: kept[other] for other in kept if other != name} | wrong
         with pytest.raises(SnapshotError, match=name):
             noise.restore(arrays)
-    assert noise.snapshot()["keys"].tolist() == [list(KEY)] * 2
+    assert noise.snapshot()["keys"][0].tolist() == list(KEY)
 
 
 def test_positions_whose_key_is_gone_are_refused() -> None:
@@ -224,7 +242,7 @@ def test_positions_whose_key_is_gone_are_refused() -> None:
     randomised(noise, levels, RATCHET)
     with pytest.raises(UsageError, match="must not go back"):
         randomised(noise, levels, RATCHET - 1)
-    noise.sample(0, 1)  # has a key of its own
+    noise.sample(0, 1)  # has a copy of its own
     noise.sample(RATCHET, 1)
     with pytest.raises(UsageError, match="must not go back"):
         noise.sample(0, 1)
