@@ -8,13 +8,14 @@ The engine keeps a row as its box and its sensitive codes; the values themselves
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.engine.axes import Axes, mean_loss
 from castleguard.engine.base import Flags
+from castleguard.engine.cell_checks import Check, CloseCells, checks_of
 from castleguard.engine.partition import Nodes, Partition, Released, Rule, adapt
 from castleguard.engine.sdgs_policy import Sdgs
 from castleguard.errors import SnapshotError
@@ -29,24 +30,6 @@ WHOLE = -1
 """The box of rows that may only be published at the root, where the grid has more than one box."""
 
 _COUNTERS = ("arrivals", "window", "adapted", "releases", "longest_wait")
-
-
-class Check(Protocol):
-    """A condition on the released values of a box, beyond k. It may use the counts and what is public, nothing else."""
-
-    def __call__(self, column: int, counts: Ints) -> Flags:
-        """Which boxes may be published; `counts[box, value]` are the released rows, for one sensitive column."""
-        ...
-
-
-def distinct_values(least: int) -> Check:
-    """Distinct l-diversity."""
-
-    def check(column: int, counts: Ints) -> Flags:
-        enough: Flags = np.count_nonzero(counts, axis=1) >= least
-        return enough
-
-    return check
 
 
 class _Held(NamedTuple):
@@ -77,7 +60,9 @@ class SdgsEngine:
         self._policy = policy
         self._by_time = policy.window_unit == "seconds"
         self._values = [len(role.labels or ()) + 1 for role in schema.sensitive]
-        self._checks = (*((distinct_values(policy.l),) if policy.l > 1 else ()), *checks)
+        closeness = policy.criteria.closeness
+        self._close_to = None if closeness is None else CloseCells(schema, closeness)
+        self._checks = (*checks_of(policy.criteria), *checks)
         self._rule = Rule(k=policy.k, l=policy.l, survival=policy.survival, max_cells=policy.max_cells)
         self._grid = Partition.start(Axes.of(schema), self._rule, cells=policy.start_cells)
         none = np.empty(0, dtype=np.int64)
@@ -153,20 +138,23 @@ class SdgsEngine:
         held = self._whole_window()
         arrays: Arrays = {f"held_{name}": array.copy() for name, array in held._asdict().items()}
         arrays |= {f"grid_{name}": array.copy() for name, array in self._grid.nodes._asdict().items()}
+        arrays["released"] = np.empty(0, dtype=np.int64) if self._close_to is None else self._close_to.released.copy()
         arrays["counters"] = np.array([self._count[name] for name in _COUNTERS], dtype=np.int64)
         return arrays
 
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
         """Continue from a snapshot. One that does not fit is refused as a whole."""
-        lengths = {"held": arrays.get("held_position"), "grid": arrays.get("grid_parent"), "counters": None}
+        lengths = {"held": arrays.get("held_position"), "grid": arrays.get("grid_parent")}
         for name, mine in self.snapshot().items():
-            theirs, length = arrays.get(name), lengths[name.partition("_")[0]]
+            theirs, length = arrays.get(name), lengths.get(name.partition("_")[0])
             shape = (mine.shape[0] if length is None else length.size, *mine.shape[1:])
             if theirs is None or theirs.shape != shape or theirs.dtype != mine.dtype:
                 raise SnapshotError(f"the snapshot does not fit this engine: {name} is missing or of another shape")
         held = _Held(*(arrays[f"held_{name}"].copy() for name in _Held._fields))
         self._held = [held] if held.position.size else []
         self._grid = Partition(self._grid.axes, Nodes(*(arrays[f"grid_{name}"].copy() for name in Nodes._fields)))
+        if self._close_to is not None:
+            self._close_to.released[...] = arrays["released"]
         self._count = dict(zip(_COUNTERS, arrays["counters"].tolist(), strict=True))
 
     def _take_in(self, rows: CodedRows, present: Flags) -> None:
@@ -232,6 +220,9 @@ class SdgsEngine:
             np.add.at(counts, (box, cells.codes[:, column]), cells.rows)
             for check in self._checks:
                 passed &= check(column, counts)
+            if self._close_to is not None:
+                self._close_to.count(column, counts.sum(axis=0))
+                passed &= self._close_to(column, counts)
         flags: Flags = passed[box]
         return flags
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -10,8 +10,10 @@ import numpy as np
 
 from castleguard.engine.policy import Order
 from castleguard.errors import PolicyError, SchemaError
+from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.composition import group
-from castleguard.privacy.criteria import Criteria
+from castleguard.privacy.criteria import ColumnFacts, Criteria
+from castleguard.privacy.diversity import Diversity
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
 from castleguard.privacy.parameters import check_count, check_positive, check_probability, check_sampling
 from castleguard.privacy.sdgs import sdgs_delta
@@ -44,6 +46,12 @@ class Sdgs:
     """What is protected: all that a person has in one window, of which one row at most takes part; or every row."""
     l: int = 1  # the papers' own name
     """Distinct values of every sensitive column per published box and window."""
+    diversity: Diversity = "distinct"
+    """Beyond l distinct values: "entropy" or "recursive", as for CASTLE."""
+    c: float | None = None
+    """Of recursive (c, l)-diversity."""
+    closeness: Closeness | None = None
+    """t-closeness of every box of a window to what has been released so far ("cumulative"), or to "public" shares."""
     adapt: bool = True
     """Whether the grid follows what has been released; otherwise it stays as it starts."""
     max_cells: int = 1024
@@ -58,7 +66,12 @@ class Sdgs:
             value = getattr(self, field)
             if isinstance(value, np.generic):
                 object.__setattr__(self, field, value.item())
-        self.criteria  # noqa: B018  # checks k and l
+        self.criteria  # noqa: B018  # checks k, l and what else is asked of values
+        if self.closeness is not None and self.closeness.reference not in ("cumulative", "public"):
+            raise PolicyError(
+                f"SDGS compares with what was released or with public shares: reference must be 'cumulative' or "
+                f"'public', got {self.closeness.reference!r}"
+            )
         check_sampling(sample_rate=self.sample_rate, epsilon=self.epsilon)
         for name, choices in (
             ("window_unit", get_args(WindowUnit)),
@@ -80,7 +93,7 @@ class Sdgs:
     @property
     def criteria(self) -> Criteria:
         """The promise that the gate checks, on rows."""
-        return Criteria(k=self.k, l=self.l)
+        return Criteria(k=self.k, l=self.l, diversity=self.diversity, c=self.c, closeness=self.closeness)
 
     @property
     def strict(self) -> bool:
@@ -122,7 +135,8 @@ class Sdgs:
 
     def fingerprint(self) -> dict[str, object]:
         """A canonical description that JSON can hold: two policies decide alike iff theirs are equal."""
-        return {**asdict(self), "algorithm": "sdgs"}
+        closeness = None if self.closeness is None else self.closeness.fingerprint()
+        return {**asdict(replace(self, closeness=None)), "closeness": closeness, "algorithm": "sdgs"}
 
     def check(self, schema: Schema) -> None:
         """Refuse a schema for which the claim would not hold."""
@@ -140,8 +154,9 @@ class Sdgs:
                     f"column {sensitive.name!r}: SDGS needs its public values (values=, hierarchy= or bins=), "
                     f"since rows are counted and published by them"
                 )
-        if self.l > 1 and not schema.sensitive:
-            raise PolicyError(f"l={self.l} needs at least one sensitive column in the schema")
+        self.criteria.check_columns(
+            {role.name: ColumnFacts(len(role.labels or ()), role.hierarchy is not None) for role in schema.sensitive}
+        )
 
     def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:
         """What this policy promises for a stream of this schema."""
@@ -172,6 +187,12 @@ class Sdgs:
         if self.l > 1:
             names = " and of ".join(role.name for role in schema.sensitive)
             promise += f" Every box of a window has at least {self.l} distinct values of {names}."
+        if self.diversity == "entropy":
+            promise += f" Their entropy is at least ln {self.l}."
+        if self.diversity == "recursive":
+            promise += f" They are recursively ({self.c:g}, {self.l})-diverse."
+        if self.closeness is not None:
+            promise += f" Its values keep {self.closeness}, where rows are those of cells with at least {self.k} rows."
         wait = f"{self.window:g} s by the clock that is given" if self.max_wait else f"{self.window - 1} arrivals"
         return f"{promise} A row takes part with probability {self.sample_rate:g}, and leaves within {wait}."
 

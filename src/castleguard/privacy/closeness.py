@@ -168,6 +168,13 @@ def distance_hierarchical(p: Shares, q: Shares, tree: Tree) -> float:
     return float(moved)
 
 
+def distance_between(kind: Distance, p: Shares, q: Shares, tree: Tree | None) -> float:
+    """The distance of that kind; a hierarchical one needs the tree."""
+    if kind == "hierarchical" and tree is not None:
+        return distance_hierarchical(p, q, tree)
+    return distance_ordered(p, q) if kind == "ordered" else distance_equal(p, q)
+
+
 def _checked(public: object) -> dict[str, dict[Label | None, float]]:
     """The public shares as plain mappings, each of them a distribution."""
     if not isinstance(public, Mapping) or not all(isinstance(shares, Mapping) for shares in public.values()):

@@ -3,7 +3,8 @@
 A check on persons would itself tell something: whether a cell comes out would depend on whose rows were sampled. So
 this gate reads the rows that are about to be published and what is public, and nothing else (docs/proofs/sdgs.md).
 
-* Every cell (a group's box with one combination of sensitive values) must have k rows, every group l values.
+* Every cell (a group's box with one combination of sensitive values) must have k rows, every group l values, and the
+  values of a group the distribution that was asked for.
 * A box must lie in the public domain, its numbers on the public grid, its categories must be one node's leaves.
 * The boxes of one release must be disjoint or equal, and every row must lie in its own: whoever assigns rows to boxes
   has no choice then. A number on the edge of two boxes belongs to the upper one.
@@ -11,11 +12,13 @@ this gate reads the rows that are about to be published and what is public, and 
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.privacy.criteria import Criteria
+from castleguard.release.shape import ShapeJudge
 from castleguard.schema.coded import NEW, ROOT, CodedRows, Decisions
 from castleguard.schema.roles import Categorical, Numeric, Schema
 
@@ -32,6 +35,8 @@ class CellGate:
         self._sides = [
             _NumberSide(role) if isinstance(role, Numeric) else _CategorySide(role) for role in schema.quasi_identifiers
         ]
+        self._judge = _judge_of(schema, criteria)
+        self._values = [len(role.labels or ()) + 1 for role in schema.sensitive]
         self._last = -1  # the last release that was seen
 
     def check(self, decisions: Decisions, rows: CodedRows) -> Flags:
@@ -73,6 +78,15 @@ class CellGate:
         for column in range(1, cells.shape[1]):
             values, _ = _tally(cells[:, [0, column]])
             enough &= np.bincount(values[:, 0], minlength=groups) >= self._criteria.l
+        if self._judge is not None:
+            for at in np.flatnonzero(enough):
+                members = codes[group == at]
+                enough[at] = self._judge.keeps(
+                    [
+                        np.bincount(members[:, column], minlength=size).astype(np.float64)
+                        for column, size in enumerate(self._values)
+                    ]
+                )
         return enough
 
     def _are_disjoint(self, lower: Values, upper: Values) -> Flags:
@@ -132,6 +146,15 @@ class _CategorySide:
         """Whether one side has leaves in common with each of the others."""
         common: Flags = (lowers <= upper) & (lower <= uppers)
         return common
+
+
+def _judge_of(schema: Schema, criteria: Criteria) -> ShapeJudge | None:
+    """What judges the distribution of values. A running reference follows from cells that need not be published, so
+    that only the engine knows it: closeness is judged again where its reference is public.
+    """
+    if criteria.closeness is not None and criteria.closeness.reference != "public":
+        criteria = replace(criteria, closeness=None)
+    return ShapeJudge(schema, criteria, remembered=0) if criteria.judges_shape else None
 
 
 def _all_of(group: Ints, flags: NDArray[np.bool_], groups: int) -> Flags:

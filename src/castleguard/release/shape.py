@@ -10,14 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.privacy.closeness import (
-    Shares,
-    Tree,
-    distance_equal,
-    distance_hierarchical,
-    distance_ordered,
-    tree_with_missing,
-)
+from castleguard.privacy.closeness import distance_between, tree_with_missing
 from castleguard.privacy.criteria import ColumnFacts, Criteria
 from castleguard.privacy.diversity import is_entropy_diverse, is_recursive_diverse
 from castleguard.release.reference import Codes, Reference
@@ -193,16 +186,10 @@ class ShapeJudge:
         total = counts.sum()
         if total == 0:
             return False
-        far = _distance(
+        far = distance_between(
             criteria.closeness.distance, counts / total, self._reference.shares(column), self._trees[column]
         )
         return far <= criteria.closeness.t + _SLACK
-
-
-def _distance(kind: str, p: Shares, q: Shares, tree: Tree | None) -> float:
-    if kind == "hierarchical" and tree is not None:
-        return distance_hierarchical(p, q, tree)
-    return distance_ordered(p, q) if kind == "ordered" else distance_equal(p, q)
 
 
 def _tally(pairs: set[tuple[int, int]], size: int) -> NDArray[np.float64]:
