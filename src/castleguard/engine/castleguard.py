@@ -214,6 +214,7 @@ class Castleguard(Castle):
 
     def _notes(self, schema: Schema, seeded: bool) -> Iterator[str]:
         """What the promise means here, and what is not promised, a sentence each."""
+        yield from self._shape_limits()
         if self.strict:
             yield from self._strict_notes(schema)
         else:

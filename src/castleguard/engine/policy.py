@@ -247,13 +247,7 @@ class Castle:
 
     def _limits(self, schema: Schema, seeded: bool) -> Iterator[str]:
         """What is not promised, a sentence each."""
-        if self.criteria.judges_shape:
-            yield (
-                f"Remembered are the boxes that may be used again, at most {self.max_reusable}, and the root; when "
-                f"more than {self.remembered_pairs} persons' values are, all is forgotten and must be earned again."
-            )
-        if self.closeness is not None and self.closeness.reference != "public":
-            yield "Closeness is promised at the moment of a release only: the distribution of all rows moves on."
+        yield from self._shape_limits()
         yield "Not promised: differential privacy; protection of a person whose rows are followed over time"
         if self.reuse != "off":
             yield "or against someone who knows when a row arrived."
@@ -268,6 +262,16 @@ class Castle:
             yield f"Published as they are, outside the promise: {', '.join(schema.public)}."
         if seeded:
             yield "SEEDED: the choices and the order of rows can be predicted; for tests and experiments only."
+
+    def _shape_limits(self) -> Iterator[str]:
+        """How far the promise about the distribution of values reaches."""
+        if self.criteria.judges_shape:
+            yield (
+                f"Remembered are the boxes that may be used again, at most {self.max_reusable}, and the root; when "
+                f"more than {self.remembered_pairs} persons' values are, all is forgotten and must be earned again."
+            )
+        if self.closeness is not None and self.closeness.reference != "public":
+            yield "Closeness is promised at the moment of a release only: the distribution of all rows moves on."
 
 
 def _is_whole(value: object) -> bool:
