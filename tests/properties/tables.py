@@ -138,14 +138,22 @@ def _fate(pools: Sequence[ColumnPool], meanings: Sequence[Meaning]) -> Literal["
 
 @st.composite
 def streams(
-    draw: st.DrawFn, *, mode: Literal["strict", "paper"] = "strict", timed: bool | None = None, lopsided: bool = False
+    draw: st.DrawFn,
+    *,
+    mode: Literal["strict", "paper"] = "strict",
+    timed: bool | None = None,
+    lopsided: bool = False,
+    secretive: bool = False,
 ) -> Stream:
     """Any schema, policy and table; `timed`: with a clock and max_wait, without, or (None) either.
 
-    `lopsided`: three values are promised per person, and rare values tend to be of one person.
+    `lopsided`: three values are promised per person, and rare values tend to be of one person. `secretive`: there is a
+    sensitive column for sure.
     """
     pools = [draw(column_pools(f"q{number}")) for number in range(draw(st.integers(1, 3)))]
-    sensitive = [cg.Sensitive("s0"), cg.Sensitive("s1", bins=[10, 20])][: draw(st.integers(int(lopsided), 2))]
+    sensitive = [cg.Sensitive("s0"), cg.Sensitive("s1", bins=[10, 20])][
+        : draw(st.integers(int(lopsided or secretive), 2))
+    ]
     person = "pid" if lopsided else draw(st.sampled_from(("pid", "pid", "pid", None)))
     schema = cg.Schema(
         person=person, quasi_identifiers=[pool.role for pool in pools], sensitive=sensitive, public=["row"]

@@ -8,7 +8,7 @@ their tree. "Everybody" is, in a stream, who has arrived so far. See docs/concep
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,7 @@ class Closeness:
     window: int | None = None
     decay: float | None = None
     """The weight of a row against that of the row after it, above 0 and below 1."""
-    public: Mapping[str, Mapping[Label | None, float]] | None = field(default=None, hash=False)
+    public: Mapping[str, Mapping[Any, float]] | None = field(default=None, hash=False)
     """For each sensitive column the share of each value; None stands for a missing one. What is not named has none."""
     burn_in: int | None = None
     """Rows that must have arrived before anything is published, so that the reference means something; None: as many
