@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
-from castleguard.cli import commands
+from castleguard.cli import COMMANDS, commands
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
@@ -48,13 +49,23 @@ def test_every_make_command_of_the_readme_is_a_target() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_option_that_a_page_shows_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    lines = re.findall(r"^\s*castleguard (?:anonymise|demo)(?: .*)?$", text, re.MULTILINE)
+    lines = re.findall(rf"^\s*(?:\$ )?(castleguard (?:{'|'.join(COMMANDS)})(?: .*)?)$", text, re.MULTILINE)
     for words in map(shlex.split, lines):
         context = click.Context(commands)
         command = commands.get_command(context, words[1])
         assert command is not None
         with command.make_context(words[1], words[2:], parent=context):
             pass
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "console")], ids=name_of)
+def test_console_blocks_show_what_the_commands_print(page: Path) -> None:
+    for block in blocks(page, "console"):
+        command, _, shown = block.partition("\n")
+        assert command.startswith("$ castleguard ")
+        result = CliRunner().invoke(commands, shlex.split(command)[2:], prog_name="castleguard")
+        assert result.exit_code == 0
+        assert result.output == shown
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

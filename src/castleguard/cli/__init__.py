@@ -20,7 +20,7 @@ import click
 from castleguard import __version__
 from castleguard.errors import CastleguardError
 
-COMMANDS = ("anonymise", "demo")
+COMMANDS = ("anonymise", "budget", "demo")
 
 _ASK_AGAIN = 1.0  # seconds: more than it takes to remove an unfinished file
 

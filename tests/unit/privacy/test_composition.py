@@ -162,7 +162,7 @@ def test_basic_composition_leaves_unused_delta_alone() -> None:
     assert str(loss) == "epsilon 3, delta 3e-08 (basic)"
 
 
-@pytest.mark.parametrize("dp_delta", [0.0, 1e-7])
+@pytest.mark.parametrize("dp_delta", [0.0, 1e-7, 3e-8, 7e-9, 1.1e-6])
 def test_a_total_that_is_just_the_sum_leaves_basic_composition_alone(dp_delta: float) -> None:
     for times in range(1, 30):
         assert (
@@ -196,6 +196,10 @@ def test_a_group_pays_for_each_step_between_neighbours(epsilon: float, dp_delta:
     steps = sum(dp_delta * math.exp(step * epsilon) for step in range(size))
     assert loss.epsilon == pytest.approx(size * epsilon)
     assert loss.dp_delta == pytest.approx(steps)
+
+
+def test_a_group_may_be_large_where_delta_is_small() -> None:
+    assert group(epsilon=1, dp_delta=1e-20, size=30).dp_delta == pytest.approx(6.22e-8, rel=1e-3)
 
 
 def test_a_large_group_has_no_privacy_left() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import castleguard.privacy
 from castleguard.errors import PolicyError
-from castleguard.privacy import least_epsilon, min_epsilon, min_k, sdgs_delta, sdgs_delta_tight
+from castleguard.privacy import least_epsilon, min_epsilon, min_k, sdgs, sdgs_delta, sdgs_delta_tight
 from castleguard.privacy.sdgs import worst_case
 from tests.reference import sdgs as twin
 
@@ -47,6 +47,9 @@ KNOWN = [
     (110, 0.82, 3.0, 0.991038, 110, 112, 5.690403966958e-09, 3.307682e-10),
     (100, 0.89, 2.582, 0.991682, 100, 121, 1.199745533467e-05, 8.689618e-06),
 ]
+
+# Rare: the third candidate is the highest.
+AT_THE_THIRD = (20, Fraction(97, 250), 0.492)
 
 counts = st.integers(2, 300)
 rates = st.floats(0.001, 0.999)
@@ -85,7 +88,7 @@ def random_cases(number: int) -> list[tuple[int, Fraction, float]]:
     return cases
 
 
-@pytest.mark.parametrize(("k", "rate", "epsilon"), random_cases(60))
+@pytest.mark.parametrize(("k", "rate", "epsilon"), [AT_THE_THIRD, *random_cases(60)])
 def test_delta_is_the_printed_formula(k: int, rate: Fraction, epsilon: float) -> None:
     e_eps = Fraction(math.exp(epsilon))
     up_to = 2 * twin.first_n(k, rate, e_eps) + 40
@@ -95,7 +98,7 @@ def test_delta_is_the_printed_formula(k: int, rate: Fraction, epsilon: float) ->
     assert (worst.first_rows, worst.rows) == (twin.first_n(k, rate, e_eps), expected.n)
 
 
-@pytest.mark.parametrize(("k", "rate", "epsilon"), random_cases(60))
+@pytest.mark.parametrize(("k", "rate", "epsilon"), [AT_THE_THIRD, *random_cases(60)])
 def test_tight_delta_is_the_definition_of_differential_privacy(k: int, rate: Fraction, epsilon: float) -> None:
     e_eps = Fraction(math.exp(epsilon))
     up_to = 2 * twin.first_n(k, rate, e_eps) + 40
@@ -103,6 +106,22 @@ def test_tight_delta_is_the_definition_of_differential_privacy(k: int, rate: Fra
     worst = worst_case(k=k, sample_rate=float(rate), epsilon=epsilon, tight=True)
     assert worst.dp_delta == pytest.approx(float(expected.value), rel=1e-9)
     assert worst.rows == expected.n
+
+
+@pytest.mark.parametrize("tight", [False, True])
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_how_many_candidates_are_looked_at_together_does_not_matter(
+    monkeypatch: pytest.MonkeyPatch, at_once: int, tight: bool
+) -> None:
+    def worst_cases() -> list[sdgs.WorstCase]:
+        cases = [(known[0], known[1], known[2]) for known in KNOWN]
+        k, rate, epsilon = AT_THE_THIRD
+        cases.append((k, float(rate), epsilon))
+        return [worst_case(k=k, sample_rate=b, epsilon=e, tight=tight) for k, b, e in cases]
+
+    at_default = worst_cases()
+    monkeypatch.setattr(sdgs, "_AT_ONCE", at_once)
+    assert worst_cases() == at_default
 
 
 def test_a_tie_counts_against_the_claim() -> None:
@@ -185,6 +204,10 @@ def test_min_k_is_enough_and_one_less_is_not(rate: float, more: float, dp_delta:
 
 def test_min_epsilon_finds_the_step() -> None:
     assert min_epsilon(k=7, sample_rate=0.5, dp_delta=1e-2) == pytest.approx(math.log(5), rel=2e-12)
+
+
+def test_min_epsilon_is_never_below_the_least_of_the_rate() -> None:
+    assert min_epsilon(k=50, sample_rate=0.1, dp_delta=0.5) == least_epsilon(sample_rate=0.1) == -math.log1p(-0.1)
 
 
 @given(k=st.integers(2, 100), rate=rates, above=st.floats(1.0001, 1e6), tight=st.booleans())

@@ -1,0 +1,267 @@
+"""The answers of `castleguard budget`: each in words for people, and as figures for programs.
+
+Losses are shown rounded up, so that what is read is never less than what is true.
+"""
+
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from castleguard.errors import PolicyError
+from castleguard.privacy.composition import Loss, compositions
+from castleguard.privacy.parameters import least_epsilon, rounded_up
+from castleguard.privacy.perturbation import distance_for, phi_for, probability_within
+from castleguard.privacy.sdgs import min_epsilon, min_k, sdgs_delta, sdgs_delta_tight
+
+WIDTH = 100
+
+TIGHT = "The smallest delta that is true of the same algorithm"
+RATE_NEEDS_MORE = "(-: this sample rate needs a larger epsilon)"
+NOT_REACHED = "(-: no epsilon reaches this delta)"
+SDGS_ONLY = (
+    "It holds for one row more or less in a window, or for one person where each has at most one row in it; and for "
+    "the SDGS algorithm (policy Sdgs): rows are sampled, generalised by a rule that does not depend on them, and "
+    "published in groups of at least k. It does not hold for CASTLEGUARD as printed in its paper: groups there follow "
+    "the data."
+)
+PHI_IS_EPSILON = (
+    "Where the bounds of an attribute are public and values are clamped to them, phi is exactly the epsilon of this "
+    "one numeric attribute in one row, and the attributes of a row add up. With bounds taken from the stream, as in "
+    "the paper, there is no epsilon."
+)
+VALUES_ONLY = (
+    "It covers the values in the rows. That a row exists, whose it is and when it came is not hidden, and to sample "
+    "rows beforehand does not lower the loss."
+)
+
+
+class Answer(NamedTuple):
+    """One answer, for two kinds of readers."""
+
+    text: str
+    figures: dict[str, Any]
+
+
+class Promise(NamedTuple):
+    """What SDGS promises for one window, with the names of the Python functions."""
+
+    k: int
+    sample_rate: float
+    epsilon: float
+    dp_delta: float
+
+
+class Solved(NamedTuple):
+    """The answer to a question about sampling."""
+
+    sentence: str
+    table: str
+    by_theorem: Promise
+    tight: Promise
+
+
+def answer_delta(*, k: int, sample_rate: float, epsilon: float) -> Solved:
+    """The delta of given parameters."""
+    found = sdgs_delta(k=k, sample_rate=sample_rate, epsilon=epsilon)
+    tight = sdgs_delta_tight(k=k, sample_rate=sample_rate, epsilon=epsilon)
+    sentence = (
+        f"With k {k}, sample rate {sample_rate:g} and epsilon {epsilon:g}, delta is {rounded_up(found, 3)} "
+        f"(Theorem 2 of CASTLEGUARD). {TIGHT} is {rounded_up(tight, 3)}."
+    )
+    table = _grid(
+        "delta by Theorem 2",
+        ("k", _around_count(k)),
+        ("epsilon", _around(epsilon)),
+        lambda rows, loss: rounded_up(sdgs_delta(k=int(rows), sample_rate=sample_rate, epsilon=loss), 3),
+        RATE_NEEDS_MORE,
+    )
+    one, other = (Promise(k, sample_rate, epsilon, delta) for delta in (found, tight))
+    return Solved(sentence, table, one, other)
+
+
+def answer_k(*, sample_rate: float, epsilon: float, dp_delta: float) -> Solved:
+    """The k that a promise needs."""
+
+    def promise(tight: bool) -> Promise:
+        k = min_k(sample_rate=sample_rate, epsilon=epsilon, dp_delta=dp_delta, tight=tight)
+        delta = (sdgs_delta_tight if tight else sdgs_delta)(k=k, sample_rate=sample_rate, epsilon=epsilon)
+        return Promise(k, sample_rate, epsilon, delta)
+
+    found, tight = promise(False), promise(True)
+    sentence = (
+        f"For epsilon {epsilon:g} and delta {dp_delta:g} at sample rate {sample_rate:g}, k must be at least {found.k} "
+        f"(Theorem 2 of CASTLEGUARD); delta is then {rounded_up(found.dp_delta, 3)}. "
+        f"{TIGHT} would allow k {tight.k}."
+    )
+    table = _grid(
+        f"k for delta {dp_delta:g}",
+        ("sample rate", [rate for rate in _around(sample_rate) if rate < 1]),
+        ("epsilon", _around(epsilon)),
+        lambda rate, loss: str(min_k(sample_rate=rate, epsilon=loss, dp_delta=dp_delta)),
+        RATE_NEEDS_MORE,
+    )
+    return Solved(sentence, table, found, tight)
+
+
+def answer_epsilon(*, k: int, sample_rate: float, dp_delta: float) -> Solved:
+    """The epsilon that can be promised."""
+
+    def promise(tight: bool) -> Promise:
+        epsilon = min_epsilon(k=k, sample_rate=sample_rate, dp_delta=dp_delta, tight=tight)
+        delta = (sdgs_delta_tight if tight else sdgs_delta)(k=k, sample_rate=sample_rate, epsilon=epsilon)
+        return Promise(k, sample_rate, epsilon, delta)
+
+    found, tight = promise(False), promise(True)
+    sentence = (
+        f"With k {k}, sample rate {sample_rate:g} and delta {dp_delta:g}, epsilon is {rounded_up(found.epsilon)} "
+        f"(Theorem 2 of CASTLEGUARD). {TIGHT} would allow epsilon {rounded_up(tight.epsilon)}. "
+        f"No epsilon below {rounded_up(least_epsilon(sample_rate=sample_rate))} is possible at this sample rate."
+    )
+    table = _grid(
+        f"epsilon for delta {dp_delta:g}",
+        ("k", _around_count(k)),
+        ("sample rate", [rate for rate in _around(sample_rate) if rate < 1]),
+        lambda rows, rate: rounded_up(min_epsilon(k=int(rows), sample_rate=rate, dp_delta=dp_delta), 4),
+        NOT_REACHED,
+    )
+    return Solved(sentence, table, found, tight)
+
+
+def answer_sampling(asked: str, solved: Solved, *, windows: int | None, total_delta: float | None) -> Answer:
+    """The whole answer about sampling; with `windows`, also what that many of them cost together."""
+    figures = {"asked": asked, **solved.by_theorem._asdict(), "tight": solved.tight._asdict()}
+    parts = [_wrap(solved.sentence), solved.table, _wrap(SDGS_ONLY)]
+    if windows is not None:
+        sum_of_deltas = windows * solved.by_theorem.dp_delta
+        total = 2 * sum_of_deltas if total_delta is None else total_delta
+        if total_delta is None and total >= 1:
+            raise PolicyError(
+                f"{windows} windows with a delta of {rounded_up(solved.by_theorem.dp_delta, 3)} each leave no privacy: "
+                "take a larger k, a smaller sample rate, or a larger epsilon"
+            )
+        promise = solved.by_theorem
+        losses = _losses(epsilon=promise.epsilon, times=windows, dp_delta=promise.dp_delta, total_delta=total)
+        figures["composition"] = {"windows": windows, "total_delta": total, **_figures(losses)}
+        parts += [
+            _wrap(
+                f"A person with one row in each of {_several(windows, 'window')} loses {_smallest(losses)}, where "
+                f"delta may be {rounded_up(total, 3)} in all. (zCDP does not apply: a window has a delta of its own.)"
+            ),
+            _losses_table(losses),
+        ]
+    return Answer("\n\n".join(parts), figures)
+
+
+def answer_noise(*, phi: float | None, distance: float | None, probability: float | None) -> Answer:
+    """Two of them are given, and the third is the answer."""
+    if phi is None:
+        assert distance is not None
+        assert probability is not None
+        asked, phi = "phi", phi_for(probability=probability, distance=distance)
+    elif distance is None:
+        assert probability is not None
+        asked, distance = "distance", distance_for(phi=phi, probability=probability)
+    else:
+        asked, probability = "probability", probability_within(phi=phi, distance=distance)
+    sentence = (
+        f"With phi {phi:.6g} a value moves by less than {distance:.4g} of its range with probability {probability:.6g} "
+        "(Theorem 1 of CASTLEGUARD)."
+    )
+    table = _table(
+        f"phi {phi:.6g}",
+        ["moves by less than"],
+        {
+            f"{chance:.0%} of values": [f"{distance_for(phi=phi, probability=chance):.4f}"]
+            for chance in (0.5, 0.9, 0.99)
+        },
+    )
+    figures = {"asked": asked, "phi": phi, "distance": distance, "probability": probability}
+    return Answer("\n\n".join([_wrap(sentence), table, _wrap(PHI_IS_EPSILON)]), figures)
+
+
+def answer_rows(*, epsilon: float, rows: int, total_delta: float | None) -> Answer:
+    """What one person spends with that many rows, by every bound that applies."""
+    total = total_delta or 0.0
+    losses = _losses(epsilon=epsilon, times=rows, dp_delta=0.0, total_delta=total)
+    sentence = f"A person with {_several(rows, 'row')} of epsilon {epsilon:g} each loses {_smallest(losses)}"
+    sentence += ". With --delta there are further bounds." if total == 0 else f", where delta may be {total:g} in all."
+    figures = {"asked": "rows", "row_epsilon": epsilon, "rows": rows, "total_delta": total, **_figures(losses)}
+    return Answer("\n\n".join([_wrap(sentence), _losses_table(losses), _wrap(VALUES_ONLY)]), figures)
+
+
+Losses = Mapping[str, Loss]  # by what they are called here
+
+
+def _losses(*, epsilon: float, times: int, dp_delta: float, total_delta: float) -> Losses:
+    """Every bound that applies, and zCDP also with its tight rho."""
+    found: dict[str, Loss] = {}
+    for tight in (False, True):
+        for loss in compositions(epsilon=epsilon, times=times, dp_delta=dp_delta, total_delta=total_delta, tight=tight):
+            found["tight zCDP" if tight and loss.method == "zCDP" else loss.method] = loss
+    return found
+
+
+def _smallest_name(losses: Losses) -> str:
+    return min(losses, key=lambda name: losses[name].epsilon)
+
+
+def _smallest(losses: Losses) -> str:
+    name = _smallest_name(losses)
+    return f"at most epsilon {rounded_up(losses[name].epsilon)} by {name} composition"
+
+
+def _figures(losses: Losses) -> dict[str, Any]:
+    by_name = {name: {"epsilon": loss.epsilon, "dp_delta": loss.dp_delta} for name, loss in losses.items()}
+    return {"losses": by_name, "smallest": _smallest_name(losses)}
+
+
+def _losses_table(losses: Losses) -> str:
+    rows = {name: [rounded_up(loss.epsilon), rounded_up(loss.dp_delta, 3)] for name, loss in losses.items()}
+    return _table("composition", ["epsilon", "delta"], rows)
+
+
+def _around(value: float) -> list[float]:
+    return [value / 2, value, 2 * value]
+
+
+def _around_count(value: int) -> list[float]:
+    return sorted({float(max(value // 2, 2)), float(value), 2.0 * value})
+
+
+def _grid(
+    corner: str,
+    down: tuple[str, Sequence[float]],
+    across: tuple[str, Sequence[float]],
+    cell: Callable[[float, float], str],
+    without: str,
+) -> str:
+    """The answer for neighbouring parameters; a dash where there is none, which `without` explains."""
+
+    def try_cell(row: float, column: float) -> str:
+        try:
+            return cell(row, column)
+        except PolicyError:
+            return "-"
+
+    rows = {f"{down[0]} {row:g}": [try_cell(row, column) for column in across[1]] for row in down[1]}
+    table = _table(corner, [f"{across[0]} {column:g}" for column in across[1]], rows)
+    return f"{table}\n  {without}" if any("-" in cells for cells in rows.values()) else table
+
+
+def _table(corner: str, columns: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
+    """Names to the left, figures to the right."""
+    lines = [[corner, *columns], *([name, *cells] for name, cells in rows.items())]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    laid_out = (
+        [line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))]
+        for line in lines
+    )
+    return "\n".join("  " + "   ".join(line) for line in laid_out)
+
+
+def _several(number: int, name: str) -> str:
+    return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
+
+
+def _wrap(text: str) -> str:
+    return textwrap.fill(text, WIDTH)
