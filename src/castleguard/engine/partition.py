@@ -6,8 +6,8 @@ published in it. It cannot see a row, and its arguments hold none; that is why f
 
 * **Split.** Take the largest released cells (box and sensitive values) of a box that together hold `survival` of its
   released rows, and call the smallest of them the bar. An even cut into m parts leaves bar/m rows in it. The box is cut
-  if that is at least k + 2 sqrt(k): a count around k has a standard deviation of at most sqrt(k), so that a cell at the
-  bar is below k in about one window of forty. Released counts are counts after sampling, so nothing has to be scaled.
+  if that is at least k + 2 sqrt(k): two standard deviations of a count around k, so that a cell which just meets the
+  bar falls below k in 3 to 5 windows of 100. Released counts are counts after sampling: nothing has to be scaled.
 * **Merge.** A split is *just worth it* at the released count at which the bar would be met exactly, the shares of the
   values being the same. Siblings that together released less than half of that, in `PATIENCE` windows in a row, become
   one box again. Between the half and the whole nothing happens: noise does not move the grid.
