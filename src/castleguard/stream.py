@@ -208,7 +208,9 @@ class Anonymiser:
         self._check_whole()
         if now is None:
             if self._policy.timed and self._now == -math.inf:
-                raise UsageError("the policy counts seconds (max_wait or a window): say when the rows arrive, push(batch, now=seconds)")
+                raise UsageError(
+                    "the policy counts seconds (max_wait or a window): say when the rows arrive, push(batch, now=seconds)"
+                )
             return
         if not math.isfinite(now):
             raise UsageError(f"now must be a finite number of seconds, got {now}")
