@@ -209,7 +209,7 @@ class Anonymiser:
         if now is None:
             if self._policy.timed and self._now == -math.inf:
                 raise UsageError(
-                    "the policy counts seconds (max_wait or a window): say when the rows arrive, push(batch, now=seconds)"
+                    "the policy counts seconds (max_wait, a window): say when the rows arrive, push(batch, now=seconds)"
                 )
             return
         if not math.isfinite(now):

@@ -5,6 +5,7 @@ Only public names are used, and a row number in a public column where there may 
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -46,7 +47,7 @@ class Case:
 
     def batches(self) -> list[pa.Table]:
         edges = [0, *self.cuts, self.table.num_rows]
-        return [self.table.slice(start, stop - start) for start, stop in zip(edges, edges[1:], strict=False)]
+        return [self.table.slice(start, stop - start) for start, stop in pairwise(edges)]
 
 
 @st.composite
@@ -159,14 +160,15 @@ def judge(case: Case, out: pa.Table) -> None:
 @given(cases(sdgs=False))
 def test_no_person_has_more_rows_than_the_ledger_admits(case: Case) -> None:
     assert isinstance(case.policy, cg.Castleguard)
-    if case.policy.rows_per_person is None:
+    most = case.policy.rows_per_person
+    if most is None:
         return
     case = replace(case, policy=replace(case.policy, window=None))
     out, report = run(case)
     whose = case.table["pid"].to_pylist()
     rows = [whose[row] for row in out["row"].to_pylist()]
-    assert all(rows.count(person) <= case.policy.rows_per_person for person in set(rows))
-    expected = sum(max(0, whose.count(person) - case.policy.rows_per_person) for person in set(whose))
+    assert all(rows.count(person) <= most for person in set(rows))
+    expected = sum(max(0, whose.count(person) - most) for person in set(whose))
     assert report.over_budget == expected
 
 
