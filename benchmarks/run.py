@@ -26,12 +26,13 @@ from rich.console import Console
 from rich.table import Table
 
 import castleguard as cg
-from benchmarks import adult
+from benchmarks import adult, noise
 from castleguard.connectors.files import open_sink, open_source
 from castleguard.engine.castle import CastleEngine
 from castleguard.pipeline import run as run_pipeline
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.decode import Decoder
+from castleguard.stages import Policy
 
 BATCH = 16_384
 PAPER_SETTINGS = ((10, 1_000), (10, 10_000), (100, 1_000), (100, 10_000))
@@ -110,6 +111,49 @@ def bench_engine(bench: Bench) -> None:
                 rate = bench.rate(bench.rows, partial(run_engine, schema, policy, rows))
                 label = f"{name}, k={k}, delay={delay}, {policy.mode}"
                 bench.add("engine", label, rate, "rows/s", target if policy.strict else None)
+
+
+def run_stream(schema: cg.Schema, policy: Policy, table: pa.Table) -> cg.Report:
+    """The whole stream, rows in, rows out."""
+    stream = cg.Anonymiser(schema, policy)
+    for at in range(0, table.num_rows, BATCH):
+        stream.push(table.slice(at, BATCH), now=0.0)
+    stream.flush()
+    return stream.report()
+
+
+def bench_policies(bench: Bench) -> None:
+    """Every policy on the same rows, everything between rows in and rows out included, beside CASTLE."""
+    table = adult.load(bench.rows)
+    values = sorted(set(table.column("occupation").to_pylist()))
+    schema = cg.Schema(
+        person="pid",
+        quasi_identifiers=adult.schema(table).quasi_identifiers,
+        sensitive=[cg.Sensitive("occupation", values=values)],
+    )
+    table = table.select(schema.columns)
+    for k in (10, 100):
+        castle, guard = partial(cg.Castle, k=k, delay=10_000), partial(cg.Castleguard, k=k, delay=10_000)
+        policies: dict[str, Policy] = {
+            "CASTLE": castle(),
+            "CASTLEGUARD strict, epsilon 8": guard(epsilon=8.0),
+            "CASTLEGUARD strict, epsilon 8, ledger": guard(
+                epsilon=8.0, rows_per_person=3, window=100_000, window_unit="rows"
+            ),
+            "CASTLEGUARD paper, phi 100, rate 0.5": guard(mode="paper", phi=100.0, sample_rate=0.5),
+            "SDGS, rate 0.5, windows of 10,000 rows": cg.Sdgs(
+                k=k, sample_rate=0.5, epsilon=1.0, window=10_000, window_unit="rows"
+            ),
+            "CASTLE, entropy l=3": castle(l=3, diversity="entropy"),
+            "CASTLE, t=0.3": castle(closeness=cg.Closeness(t=0.3)),
+        }
+        plain = 0.0
+        for name, policy in policies.items():
+            rate = bench.rate(bench.rows, partial(run_stream, schema, policy, table))
+            plain = plain or rate
+            bench.add("policies, whole stream", f"{name}, k={k}", rate, "rows/s")
+            if name.startswith("CASTLEGUARD strict"):
+                bench.add("policies, whole stream", f"{name}, k={k}, against CASTLE", rate / plain, "", 0.5)
 
 
 def bench_scaling(bench: Bench) -> None:
@@ -236,6 +280,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         bench_start(bench, Path(folder))
         bench_engine(bench)
+        bench_policies(bench)
+        for name, value in noise.measure(repeats=bench.repeats).items():
+            bench.add("samplers", name, value, "/s", 4e6 if name.startswith("discrete Laplace") else None)
         bench_csv(bench, Path(folder))
         bench_scaling(bench)
         bench_long(bench)

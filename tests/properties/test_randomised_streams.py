@@ -69,7 +69,8 @@ def cases(draw: st.DrawFn, *, sdgs: bool) -> Case:
         columns[name] = draw(st.lists(st.sampled_from(RAW[name]), min_size=count, max_size=count))
     kinds = {"pid": pa.int64(), "row": pa.int64()}
     table = pa.table({name: pa.array(values, kinds.get(name, pa.string())) for name, values in columns.items()})
-    policy = draw(sdgs_policies(bool(sensitive)) if sdgs else guard_policies(schema))
+    policy: cg.Castleguard | cg.Sdgs
+    policy = draw(sdgs_policies(bool(sensitive))) if sdgs else draw(guard_policies(schema))
     cuts = sorted(draw(st.lists(st.integers(0, count), max_size=4)))
     return Case(schema, policy, table, tuple(cuts), draw(st.integers(0, 99)))
 
