@@ -1,0 +1,162 @@
+"""The other algorithms on the command line, and noise at the edge."""
+
+from pathlib import Path
+
+import pyarrow.csv
+import pytest
+
+from tests.unit.cli.conftest import Run
+
+SCHEMA = """
+person: pid
+quasi_identifiers:
+  - {name: age, lower: 0, upper: 100, step: 5}
+sensitive:
+  - {name: job, values: [cook, nurse]}
+"""
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    rows = "".join(f"{n % 90},{n % 71 + 20},{('cook', 'nurse')[n % 2]}\n" for n in range(400))
+    (tmp_path / "in.csv").write_text("pid,age,job\n" + rows + "1,odd,spy\n")
+    (tmp_path / "schema.yaml").write_text(SCHEMA)
+    return tmp_path
+
+
+def options(folder: Path, *more: str) -> list[str | Path]:
+    return [folder / "in.csv", "-o", folder / "out.csv", "--schema", folder / "schema.yaml", "--overwrite", *more]
+
+
+def read(folder: Path, name: str = "out.csv") -> "pyarrow.Table":
+    return pyarrow.csv.read_csv(folder / name)
+
+
+def test_castleguard_publishes_noisy_rows_and_states_its_claim(run: Run, people: Path) -> None:
+    more = ("--algorithm", "castleguard", "--k", "5", "--delay", "50", "--epsilon", "2", "--rows-per-person", "3")
+    outcome = run("anonymise", *options(people, *more))
+    assert outcome.code == 0
+    assert "(6, 0)-differential privacy of all rows of one person" in outcome.out
+    assert "over budget" in outcome.out
+    assert read(people).column_names == ["age_min", "age_max", "job"]
+    assert set(read(people)["job"].to_pylist()) <= {"cook", "nurse", ""}
+
+
+def test_paper_mode_says_what_it_does_not_claim(run: Run, people: Path) -> None:
+    more = ("--algorithm", "castleguard", "--k", "5", "--delay", "50", "--phi", "10", "--sample-rate", "0.5")
+    outcome = run("anonymise", *options(people, *more, "--mode", "paper"))
+    assert outcome.code == 0
+    assert "NOT claimed" in outcome.out
+    assert "sampled out" in outcome.out
+    assert "age: invalid 1" in outcome.out
+
+
+@pytest.mark.parametrize("window", [("--start-cells", "4"), ("--window", "200", "--window-unit", "rows")])
+def test_sdgs_publishes_true_rows_of_a_public_grid(run: Run, people: Path, window: tuple[str, ...]) -> None:
+    more = ("--algorithm", "sdgs", "--k", "5", "--sample-rate", "0.5", "--epsilon", "1", "--seed", "1")
+    outcome = run("anonymise", *options(people, *more, *window))
+    assert outcome.code == 0
+    assert "differential privacy of all rows of one person in one window" in outcome.out
+    assert "VOID" in outcome.out
+    assert read(people).num_rows >= 5
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--l", "2", "--diversity", "entropy"),
+        ("--l", "2", "--diversity", "recursive", "--c", "3"),
+        ("--t", "0.4", "--distance", "ordered", "--burn-in", "10"),
+    ],
+)
+def test_more_criteria_can_be_asked_for(run: Run, people: Path, more: tuple[str, ...]) -> None:
+    outcome = run("anonymise", *options(people, "--k", "5", "--delay", "50", *more))
+    assert outcome.code == 0
+    assert "At each release the values of job" in " ".join(outcome.out.split())
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--k", "5"), "--delay is needed: it has no default with castle"),
+        (("--delay", "5"), "--k is needed: it has no default with castle"),
+        (("--k", "5", "--delay", "9", "--phi", "3"), "--phi does not belong to castle"),
+        (("--k", "5", "--delay", "9", "--distance", "equal"), "--distance and --burn-in belong to --t"),
+        (("--algorithm", "sdgs", "--k", "5", "--epsilon", "1"), "--sample-rate is needed"),
+        (
+            ("--algorithm", "sdgs", "--k", "5", "--epsilon", "1", "--sample-rate", "0.5"),
+            "a file is one window, and the grid of sdgs starts as one box",
+        ),
+        (
+            ("--algorithm", "sdgs", "--k", "5", "--epsilon", "1", "--sample-rate", "0.5", "--delay", "9",
+             "--start-cells", "4"),
+            "--delay does not belong to sdgs",
+        ),
+    ],
+)  # fmt: skip
+def test_options_that_do_not_fit_are_named(run: Run, people: Path, more: tuple[str, ...], message: str) -> None:
+    outcome = run("anonymise", *options(people, *more))
+    assert outcome.code == 2
+    assert message in outcome.err
+    assert not (people / "out.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--algorithm", "castleguard", "--k", "5", "--delay", "9"), "give epsilon (for the whole row) or phi"),
+        (
+            ("--algorithm", "sdgs", "--k", "5", "--epsilon", "1", "--sample-rate", "1", "--start-cells", "4"),
+            "sample_rate 1 keeps every row",
+        ),
+        (
+            ("--algorithm", "sdgs", "--k", "5", "--epsilon", "1", "--sample-rate", "0.9", "--start-cells", "4"),
+            "epsilon must be at least -ln(1 - sample_rate) = 2.30259",
+        ),
+    ],
+)
+def test_parameters_that_cannot_work_get_one_sentence(
+    run: Run, people: Path, more: tuple[str, ...], message: str
+) -> None:
+    outcome = run("anonymise", *options(people, *more))
+    assert outcome.code == 1
+    assert message in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_rows_can_be_randomised_at_the_edge_and_collected(run: Run, people: Path) -> None:
+    outcome = run("randomise", *options(people, "--epsilon", "3", "--weight", "job=2"))
+    assert outcome.code == 0
+    assert "(3, 0)-differential privacy of one row" in outcome.out
+    noisy = read(people)
+    assert noisy.column_names == ["pid", "age", "job"]
+    assert noisy.num_rows == 401
+    assert set(noisy["age"].to_pylist()) <= set(range(0, 101, 5))
+    (people / "in.csv").write_bytes((people / "out.csv").read_bytes())
+    more = ("--algorithm", "castleguard", "--k", "5", "--delay", "50", "--epsilon", "3", "--noise", "edge")
+    outcome = run("anonymise", *options(people, *more))
+    assert outcome.code == 0
+    assert "declared to arrive randomised" in outcome.out
+
+
+def test_randomise_is_quiet_if_asked_and_repeatable_with_a_seed(run: Run, people: Path) -> None:
+    found = set()
+    for _ in range(2):
+        outcome = run("randomise", *options(people, "--phi", "1", "--seed", "5", "-q"))
+        assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
+        found.add((people / "out.csv").read_bytes())
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "message"),
+    [
+        ((), 1, "give epsilon"),
+        (("--epsilon", "1", "--weight", "job"), 2, "--weight must look like age=2, got job"),
+        (("--epsilon", "1", "--weight", "wage=2"), 1, "weights names 'wage', which is none of the columns: age, job"),
+    ],
+)
+def test_randomise_says_what_is_missing(run: Run, people: Path, more: tuple[str, ...], code: int, message: str) -> None:
+    outcome = run("randomise", *options(people, *more))
+    assert outcome.code == code
+    assert message in outcome.err
