@@ -197,6 +197,8 @@ class Front:
         self._seen: set[tuple[int, int]] = set()
         self.out: list[tuple[float, ...]] = []
         """Every published row as an observer has it: its box, then its sensitive codes."""
+        self.persons: list[tuple[int, int]] = []
+        """Whose row each of them is, which nobody else knows: (release, person)."""
 
     def push(self, rows: CodedRows, now: float = 0.0) -> None:
         """Rows that arrive now."""
@@ -224,6 +226,7 @@ class Front:
         assert self.gate.check(decisions, rows).all()
         for at, group in enumerate(decisions.group):
             self.out.append((*decisions.lower[group], *decisions.upper[group], *rows.sensitive[at]))
+            self.persons.append((int(decisions.event[group]), int(rows.person[at])))
 
 
 def with_calls(stream: Stream, calls: list[Call]) -> Stream:

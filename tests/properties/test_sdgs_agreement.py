@@ -13,7 +13,7 @@ from castleguard.engine.partition import Partition, Released, Rule, adapt
 from castleguard.engine.sdgs import SdgsEngine
 from castleguard.release.cells import CellGate
 from castleguard.schema.coded import CodedRows, Decisions
-from tests.properties.sdgs_streams import Stream, call_twin, one_by_one, streams, twin_of, with_calls
+from tests.properties.sdgs_streams import Front, Stream, call_twin, one_by_one, streams, twin_of, with_calls
 from tests.properties.streams import examples
 from tests.reference.sdgs_stream import Box, Node, boxes_of
 
@@ -180,6 +180,21 @@ def test_the_next_grid_depends_on_what_was_released_and_on_nothing_else(stream: 
         codes = moved.sensitive[again.position - (other.arrivals - kept.size)]
         assert codes.tolist() == rows.sensitive[decisions.position - start].tolist()
         assert other.grid.same_as(engine.grid)
+
+
+@examples(2)
+@given(streams())
+def test_behind_the_cap_the_k_rows_of_a_cell_are_k_persons(stream: Stream) -> None:
+    front = Front(stream.schema, stream.policy, stream.present)
+    for call in stream.calls:
+        if call.kind == "push":
+            front.push(stream.rows.take(slice(call.start, call.stop)), call.now)
+    front.flush()
+    persons: dict[object, set[int]] = {}
+    for row, (release, person) in zip(front.out, front.persons, strict=True):
+        persons.setdefault((release, row), set()).add(person)
+    rows = Counter((release, row) for row, (release, _) in zip(front.out, front.persons, strict=True))
+    assert all(len(persons[cell]) == many >= stream.policy.k for cell, many in rows.items())
 
 
 def move_within(rows: CodedRows, engine: SdgsEngine, draw: np.random.Generator) -> CodedRows:

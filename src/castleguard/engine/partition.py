@@ -16,8 +16,10 @@ published in it. It cannot see a row, and its arguments hold none; that is why f
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +28,7 @@ from numpy.typing import NDArray
 from castleguard.engine.axes import Axes, Cells, Values, mean_loss
 
 Ints = NDArray[np.int64]
+_Path = tuple[int, ...]  # from the root of a tree: the number of the child at each step
 
 UNCUT = -1
 PATIENCE = 2
@@ -83,20 +86,25 @@ class Partition:
     @classmethod
     def start(cls, axes: Axes, rule: Rule, *, cells: int = 1) -> "Partition":
         """One box; or the box that loses most, the earliest of them, cut again and again as long as `cells` allow."""
-        zero, high = (0,) * len(axes.axes), tuple(axis.cells - 1 for axis in axes.axes)
-        partition = cls(axes, _nodes([_Node(-1, zero, high)]))
-        while True:
-            boxes, nodes = partition.boxes, partition.nodes
-            losses = axes.losses(nodes.first[boxes], nodes.last[boxes])
-            for box in np.argsort(-mean_loss(losses), kind="stable"):
-                parts = _cuts(axes, nodes, boxes[box])
-                axis = _widest(losses[box], parts, cells - boxes.size + 1)
-                if axis != UNCUT:
-                    plan = _Plan(axis, len(parts[axis]) * rule.reach, 0.0)
-                    partition = cls(axes, _rebuild(axes, nodes, {int(boxes[box]): plan}, merged=set()))
-                    break
-            else:
-                return partition
+        whole = _Node(-1, (0,) * len(axes.axes), tuple(axis.cells - 1 for axis in axes.axes))
+        grown: dict[_Path, _Node] = {(): whole}
+        waiting: list[tuple[float, _Path]] = [(0.0, ())]
+        boxes = 1
+        while waiting:
+            _, path = heappop(waiting)
+            node = grown[path]
+            parts = _cuts(axes, node.first, node.last)
+            axis = _widest(_losses_of(axes, node), parts, cells - boxes + 1)
+            if axis == UNCUT:
+                continue  # for good: there is never more room than now
+            boxes += len(parts[axis]) - 1
+            grown[path] = node._replace(axis=axis, enough=len(parts[axis]) * rule.reach)
+            for number, child in enumerate(_children(node, -1, axis, parts[axis])):
+                grown[*path, number] = child
+                heappush(waiting, (-float(mean_loss(_losses_of(axes, child)[None])[0]), (*path, number)))
+        # A path comes right before those that begin with it: sorted paths are preorder.
+        place = {path: number for number, path in enumerate(sorted(grown))}
+        return cls(axes, _nodes([grown[path]._replace(parent=place[path[:-1]] if path else -1) for path in place]))
 
     @cached_property
     def boxes(self) -> Ints:
@@ -148,12 +156,12 @@ def adapt(partition: Partition, released: Released, rule: Rule) -> Partition:
     room = rule.max_cells - _boxes_after(nodes, merged)
     plans = {}
     for node, plan in _worth_a_split(partition, nodes, released, rule):
-        more = len(_cut(partition.axes, nodes, node, plan.axis)) - 1
+        more = len(plan.starts) - 1
         if more <= room and int(nodes.parent[node]) not in merged:
             plans[node] = plan
             room -= more
     if plans or merged:
-        nodes = _rebuild(partition.axes, nodes, plans, merged)
+        nodes = _rebuild(nodes, plans, merged)
     return Partition(partition.axes, nodes)
 
 
@@ -161,6 +169,8 @@ class _Plan(NamedTuple):
     """A box that is to be cut."""
 
     axis: int
+    starts: tuple[int, ...]
+    """The first cells of its parts."""
     enough: float
     gain: float
     """Released rows times the loss on the axis: what is cut first if there is not room for all."""
@@ -233,28 +243,31 @@ def _worth_a_split(partition: Partition, nodes: Nodes, released: Released, rule:
     axes, boxes = partition.axes, partition.boxes
     losses = axes.losses(nodes.first[boxes], nodes.last[boxes])
     starts = np.flatnonzero(np.diff(box, prepend=-1))
-    for number, counts in zip(box[starts].tolist(), np.split(count, starts[1:]), strict=False):
+    for number, start, stop in zip(box[starts].tolist(), starts, [*starts[1:], box.size], strict=False):
+        counts = count[start:stop]
         node = int(boxes[number])
         total = int(counts.sum())
         cells = max(int(np.searchsorted(np.cumsum(counts), rule.survival * total)) + 1, rule.l)
         if cells > counts.size or nodes.age[node] > 0:
             continue
         bar = int(counts[cells - 1])
-        parts = _cuts(axes, nodes, node)
+        parts = _cuts(axes, nodes.first[node].tolist(), nodes.last[node].tolist())
         axis = _widest(losses[number], parts, bar / rule.reach)
         if axis != UNCUT:
             enough = total * len(parts[axis]) * rule.reach / bar
-            found.append((node, _Plan(axis, enough, total * float(losses[number, axis]))))
+            found.append((node, _Plan(axis, parts[axis], enough, total * float(losses[number, axis]))))
     return sorted(found, key=lambda plan: (-plan[1].gain, plan[0]))
 
 
-def _cut(axes: Axes, nodes: Nodes, node: int, axis: int) -> tuple[int, ...]:
-    return axes.axes[axis].cut(int(nodes.first[node, axis]), int(nodes.last[node, axis]))
+def _cuts(axes: Axes, first: Sequence[int], last: Sequence[int]) -> list[tuple[int, ...]]:
+    """Per axis: the first cells of the parts that a box would fall into."""
+    return [axis.cut(low, high) for axis, low, high in zip(axes.axes, first, last, strict=True)]
 
 
-def _cuts(axes: Axes, nodes: Nodes, node: int) -> list[tuple[int, ...]]:
-    """Per axis: the first cells of the parts that the node would fall into."""
-    return [_cut(axes, nodes, node, axis) for axis in range(len(axes.axes))]
+def _losses_of(axes: Axes, node: _Node) -> Values:
+    """The information loss of a box on every axis."""
+    losses: Values = axes.losses(np.array([node.first]), np.array([node.last]))[0]
+    return losses
 
 
 def _widest(losses: Values, parts: list[tuple[int, ...]], most: float) -> int:
@@ -263,7 +276,7 @@ def _widest(losses: Values, parts: list[tuple[int, ...]], most: float) -> int:
     return min(possible, key=lambda axis: (-losses[axis], len(parts[axis]), axis), default=UNCUT)
 
 
-def _rebuild(axes: Axes, nodes: Nodes, plans: dict[int, _Plan], merged: set[int]) -> Nodes:
+def _rebuild(nodes: Nodes, plans: dict[int, _Plan], merged: set[int]) -> Nodes:
     """The tree after these splits and merges, again in preorder."""
     built: list[_Node] = []
     place: dict[int, int] = {-1: -1}
@@ -280,9 +293,9 @@ def _rebuild(axes: Axes, nodes: Nodes, plans: dict[int, _Plan], merged: set[int]
         if number not in plans:
             built.append(node)
             continue
-        axis = plans[number].axis
-        built.append(node._replace(axis=axis, enough=plans[number].enough, quiet=0, age=0))
-        built += _children(node, place[number], axis, _cut(axes, nodes, number, axis))
+        plan = plans[number]
+        built.append(node._replace(axis=plan.axis, enough=plan.enough, quiet=0, age=0))
+        built += _children(node, place[number], plan.axis, plan.starts)
     return _nodes(built)
 
 
