@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from castleguard.privacy.parameters import rounded_up
+
 SYSTEM = "ChaCha20, keyed by the operating system"
 SEED = "a seed, so that every draw can be repeated"
 
@@ -32,8 +34,9 @@ class DifferentialPrivacy:
     @property
     def sentence(self) -> str:
         """The claim in words."""
+        loss = f"({rounded_up(self.epsilon)}, {rounded_up(self.dp_delta, 3)})"
         parts = [
-            f"({self.epsilon:.4g}, {self.dp_delta:.3g})-differential privacy of {self.unit}, {self.neighbours}, "
+            f"{loss}-differential privacy of {self.unit}, {self.neighbours}, "
             f"over {self.horizon}, for {', '.join(self.covered)}."
         ]
         if self.uncovered:
