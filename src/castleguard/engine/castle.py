@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from castleguard.engine.base import Flags
 from castleguard.engine.domain import make_domain
 from castleguard.engine.policy import Castle
-from castleguard.engine.shape import check_sensitive, make_reference, make_shape, make_values, most_values
+from castleguard.engine.shape import check_sensitive, make_shape, make_weights, most_values
 from castleguard.errors import SchemaError, SnapshotError
 from castleguard.kernels import castle as kernels
 from castleguard.kernels import state as names
@@ -144,7 +144,7 @@ def make_state(schema: Schema, policy: Castle, key: NDArray[np.uint32]) -> State
     criteria = policy.criteria
     closeness = criteria.closeness
     window = 0 if closeness is None or closeness.window is None else closeness.window
-    width, room = most_values(schema, criteria), policy.remembered_pairs * sensitive
+    room = policy.remembered_pairs * sensitive
     levels = np.zeros(1 + policy.loss_window)
     levels[0] = policy.chosen_reading.first_threshold
     link = np.full((4, capacity), -1, dtype=np.int64)
@@ -155,7 +155,6 @@ def make_state(schema: Schema, policy: Castle, key: NDArray[np.uint32]) -> State
         counters=_ints(names.COUNTERS),
         levels=levels,
         domain=make_domain(schema, snap=policy.strict),
-        values=make_values(schema, criteria),
         quasi=np.zeros((capacity, columns)),
         person=np.zeros(capacity, dtype=np.uint64),
         sensitive=np.zeros((capacity, sensitive), dtype=np.int64),
@@ -168,9 +167,8 @@ def make_state(schema: Schema, policy: Castle, key: NDArray[np.uint32]) -> State
         value_table=new_table(2 * capacity * sensitive),
         kept_bounds=np.zeros((4, columns, entries)),
         kept_stamp=np.zeros((4, entries + 1), dtype=np.int64),
-        kept_counts=np.zeros((entries + 1, sensitive, width)),
+        weights=make_weights(schema, criteria, entries=entries),
         pair_table=new_table(room) if criteria.judges_shape else np.zeros((0, 2), dtype=np.uint64),
-        reference=make_reference(schema, criteria),
         recent=np.zeros((sensitive, window), dtype=np.int32),
         words=new_words(key),
         drawn=np.full((3, PURPOSES), -1, dtype=np.int64),
@@ -181,7 +179,7 @@ def make_work(schema: Schema, policy: Castle) -> Work:
     """Scratch space for the kernels, large enough for a cluster of all pending rows."""
     columns, capacity = len(schema.quasi_identifiers), policy.delay + 1
     parts = capacity // policy.k + 2
-    values = make_values(schema, policy.criteria)
+    width = max(most_values(schema, policy.criteria), policy.max_clusters, policy.l)
     return Work(
         gain=np.zeros(policy.max_clusters),
         inside=np.zeros(policy.max_reusable, dtype=np.bool_),
@@ -193,7 +191,7 @@ def make_work(schema: Schema, policy: Castle) -> Work:
         far=np.zeros(capacity),
         parts=np.zeros((2, parts, columns)),
         part_loss=np.zeros(parts),
-        tally=np.zeros((5, max(values.trees.shape[2], policy.max_clusters, policy.l))),
+        tally=np.zeros((5, width)),
         table=new_table(capacity),
     )
 
@@ -215,7 +213,7 @@ def _check(schema: Schema, policy: Castle) -> None:
 
 def _changing(state: State) -> Arrays:
     """Every array that the kernels write, by name. Of the domain only what is observed changes."""
-    arrays: Arrays = {name: array for name, array in state._asdict().items() if name not in ("domain", "values")}
+    arrays: Arrays = {name: array for name, array in state._asdict().items() if name != "domain"}
     arrays["domain_bounds"] = state.domain.bounds
     return arrays
 

@@ -3,11 +3,10 @@
 import numpy as np
 
 from castleguard.kernels import state as names
-from castleguard.kernels.state import Floats, Shape, Values
+from castleguard.kernels.state import Floats, Shape
 from castleguard.privacy.closeness import tree_with_missing
 from castleguard.privacy.criteria import ColumnFacts, Criteria
 from castleguard.schema.roles import Schema
-from castleguard.schema.sensitive import Sensitive
 
 _DIVERSITY = {"distinct": names.DISTINCT, "entropy": names.ENTROPY, "recursive": names.RECURSIVE}
 _DISTANCE = {"equal": names.EQUAL, "ordered": names.ORDERED, "hierarchical": names.HIERARCHICAL}
@@ -50,43 +49,34 @@ def make_shape(criteria: Criteria, *, room: int) -> Shape:
     )
 
 
-def make_values(schema: Schema, criteria: Criteria) -> Values:
-    """What is public about the sensitive columns; nothing where nobody asks."""
+def make_weights(schema: Schema, criteria: Criteria, *, entries: int) -> Floats:
+    """Nothing remembered of `entries` boxes and the root, a reference that has counted nothing (or the public one),
+    and what is public about the sensitive columns; all without size where nobody asks. `views.values_of` has the names.
+    """
     roles = schema.sensitive
-    sizes = np.zeros((len(roles), 2), dtype=np.int64)
+    weights = np.zeros((entries + 6, len(roles), most_values(schema, criteria)))
     if not criteria.judges_shape:
-        return Values(sizes, np.zeros((len(roles), 3, 0)))
+        return weights
+    reference, facts, *trees = weights[entries + 1 :]
+    facts[:, names.NEWEST] = 1.0
+    closeness = criteria.closeness
     for column, role in enumerate(roles):
-        sizes[column] = _size(role), 1
-        if role.hierarchy is not None:
-            sizes[column, 1] = role.hierarchy.parents.size + 1
-    trees = np.zeros((len(roles), 3, int(sizes.max())))
-    for column, role in enumerate(roles):
+        labels = role.labels or ()
+        facts[column, names.SIZE] = len(labels) + 1
         if role.hierarchy is not None:
             tree = tree_with_missing(role.hierarchy.parents, role.hierarchy.leaf_nodes)
-            for row, numbers in enumerate(tree):
-                trees[column, row, : numbers.size] = numbers
-    return Values(sizes, trees)
-
-
-def make_reference(schema: Schema, criteria: Criteria) -> Floats:
-    """A reference that has counted nothing, or the public one."""
-    width = most_values(schema, criteria)
-    reference = np.zeros((len(schema.sensitive) + 1, width))
-    if width:
-        reference[-1, 0] = 1.0  # the weight of the newest row
-    closeness = criteria.closeness
-    if closeness is not None and closeness.reference == "public":
-        for column, role in enumerate(schema.sensitive):
-            shares = closeness.public_shares(role.name, role.labels or ())
+            facts[column, names.NODES] = tree.parents.size
+            for numbers, part in zip(trees, tree, strict=True):
+                numbers[column, : part.size] = part
+        if closeness is not None and closeness.reference == "public":
+            shares = closeness.public_shares(role.name, labels)
             reference[column, : shares.size] = shares
-    return reference
+    return weights
 
 
 def most_values(schema: Schema, criteria: Criteria) -> int:
-    """Room for the values of any sensitive column, the missing one included; 0 where nobody asks."""
-    return max(map(_size, schema.sensitive), default=0) if criteria.judges_shape else 0
-
-
-def _size(role: Sensitive) -> int:
-    return len(role.labels or ()) + 1
+    """Room for the values, or the nodes, of any sensitive column and what is to be known of it; 0 where nobody asks."""
+    if not criteria.judges_shape:
+        return 0
+    nodes = (role.hierarchy.parents.size for role in schema.sensitive if role.hierarchy is not None)
+    return max(names.FACTS, *(1 + len(role.labels or ()) for role in schema.sensitive), *(1 + count for count in nodes))

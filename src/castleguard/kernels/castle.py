@@ -17,6 +17,7 @@ from castleguard.kernels.publish import order_rows
 from castleguard.kernels.reference import refer
 from castleguard.kernels.reuse import try_reuse
 from castleguard.kernels.state import (
+    ANYHOW,
     ARRIVALS,
     AT_ROOT,
     GONE,
@@ -40,7 +41,8 @@ def arrive(state: State, settings: Settings, work: Work, at: Int, to_root: bool)
     rows = rows_of(state)
     clusters = clusters_of(state)
     state.counters[PENDING] += 1
-    refer(state, settings.shape, at)
+    if settings.shape.distance != ANYHOW:
+        refer(state, settings.shape, at)
     if to_root:
         rows.cluster[at] = AT_ROOT
         state.counters[WAITING] += 1

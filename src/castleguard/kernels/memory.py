@@ -14,9 +14,16 @@ from castleguard.kernels.loss import is_root, publish_box, stretch
 from castleguard.kernels.reference import value_at
 from castleguard.kernels.shape import is_burnt_in, lack_of_counts
 from castleguard.kernels.state import BOXES, PAIRS, REUSABLE, ROOT_OPEN, Ints, Settings, State, Work
-from castleguard.kernels.views import Box, box_of, memory_of, reusables_of, tally_of
+from castleguard.kernels.views import Box, box_of, memory_of, reusables_of, size_of, tally_of
 
 _OWNERS = 1 << 32  # what the upper half of a table's entry can tell apart
+_VALUES = 1 + 4096  # the most that a column may have, with the missing one
+
+
+@kernel
+def root_memory(state: State) -> Int:
+    """Where the pairs of the root's box are counted: after those of all others."""
+    return state.kept_bounds.shape[2]
 
 
 @kernel
@@ -36,7 +43,7 @@ def memory_of_box(state: State, box: Box) -> Int:
     """Where the pairs of a published box are counted, -1 if nothing is remembered of it."""
     reusables = reusables_of(state)
     if is_root(state.domain, box.published_low, box.published_high):
-        return reusables.born.size
+        return root_memory(state)
     for entry in range(state.counters[REUSABLE]):
         if is_box(state, entry, box):
             return reusables.memory[entry]
@@ -46,8 +53,7 @@ def memory_of_box(state: State, box: Box) -> Int:
 @kernel
 def owner_of(state: State, memory: Int, column: Int, value: Int) -> Int:
     """The table's name for a value of a column in a box."""
-    counts = state.kept_counts
-    return (memory_of(state).owner[memory] * counts.shape[1] + column) * counts.shape[2] + value
+    return (memory_of(state).owner[memory] * state.weights.shape[1] + column) * _VALUES + value
 
 
 @kernel
@@ -66,7 +72,7 @@ def forget_pairs(state: State) -> None:
     state.counters[BOXES] = 0
     for place in range(state.pair_table.shape[0]):
         state.pair_table[place, 1] = np.uint64(0)
-    root = state.kept_counts[state.kept_counts.shape[0] - 1]
+    root = state.weights[root_memory(state)]
     for column in range(root.shape[0]):
         for value in range(root.shape[1]):
             root[column, value] = 0.0
@@ -75,9 +81,9 @@ def forget_pairs(state: State) -> None:
 @kernel
 def make_room(state: State, settings: Settings, rows: Int) -> None:
     """Forget everything if the pairs of so many rows, or one more box, might not fit."""
-    columns = state.kept_counts.shape[1]
+    columns = state.weights.shape[1]
     crowded = state.counters[PAIRS] + rows * columns > settings.shape.room
-    if crowded or (state.counters[BOXES] + 2) * columns * state.kept_counts.shape[2] > _OWNERS:
+    if crowded or (state.counters[BOXES] + 2) * columns * _VALUES > _OWNERS:
         forget_pairs(state)
 
 
@@ -90,7 +96,7 @@ def begin_memory(state: State, entry: Int, box: Box) -> None:
     reusables = reusables_of(state)
     entries = state.counters[REUSABLE]
     if is_root(state.domain, box.published_low, box.published_high):
-        reusables.memory[entry] = reusables.born.size
+        reusables.memory[entry] = root_memory(state)
         return
     for other in range(entries):
         if other != entry and is_box(state, other, box):
@@ -107,7 +113,7 @@ def begin_memory(state: State, entry: Int, box: Box) -> None:
     reusables.memory[entry] = place
     state.counters[BOXES] += 1
     memory_of(state).owner[place] = state.counters[BOXES]
-    counts = state.kept_counts[place]
+    counts = state.weights[place]
     for column in range(counts.shape[0]):
         for value in range(counts.shape[1]):
             counts[column, value] = 0.0
@@ -121,7 +127,7 @@ def add_pairs(state: State, memory: Int, at: Int) -> None:
         owner = owner_of(state, memory, column, value)
         if count_of(state.pair_table, owner, state.person[at]) == 0:
             count_in(state.pair_table, owner, state.person[at])
-            state.kept_counts[memory, column, value] += 1.0
+            state.weights[memory, column, value] += 1.0
             state.counters[PAIRS] += 1
 
 
@@ -137,7 +143,7 @@ def note_row(state: State, box: Box, at: Int) -> None:
 def can_join(state: State, settings: Settings, work: Work, memory: Int, at: Int) -> Bool:
     """Whether all that is remembered of a box keeps the promise together with one more row, by today's reference."""
     for column in range(state.sensitive.shape[1]):
-        counts = state.kept_counts[memory, column, : state.values.sizes[column, 0]]
+        counts = state.weights[memory, column, : size_of(state, column)]
         value = value_at(state, at, column)
         new = 0.0 if is_known(state, memory, column, at) else 1.0
         counts[value] += new
@@ -157,12 +163,12 @@ def have_shape(state: State, settings: Settings, work: Work, slots: Ints, memory
         capacity *= 2
     seen = work.table[:capacity]
     for column in range(state.sensitive.shape[1]):
-        size = state.values.sizes[column, 0]
+        size = size_of(state, column)
         alone = tally.alone[:size]
         joint = tally.joint[:size]
         for place in range(size):
             alone[place] = 0.0
-            joint[place] = state.kept_counts[memory, column, place] if memory >= 0 else 0.0
+            joint[place] = state.weights[memory, column, place] if memory >= 0 else 0.0
         for place in range(capacity):
             seen[place, 1] = np.uint64(0)
         for at in slots:

@@ -7,7 +7,8 @@ these rows alone, however they came.
 """
 
 from castleguard.kernels.compile import Int, kernel
-from castleguard.kernels.state import ANYHOW, DECAY, PUBLIC, REFERRED, WINDOW, Shape, State
+from castleguard.kernels.state import DECAY, NEWEST, PUBLIC, REFERRED, SIZE, SUM, WINDOW, Floats, Shape, State
+from castleguard.kernels.views import size_of, values_of
 
 _LARGE = 2.0**100
 
@@ -16,38 +17,43 @@ _LARGE = 2.0**100
 def value_at(state: State, at: Int, column: Int) -> Int:
     """The value of a pending row; a code that is none of the column's values is a missing one."""
     code = state.sensitive[at, column]
-    last = state.values.sizes[column, 0] - 1
+    last = size_of(state, column) - 1
     return code if 0 <= code < last else last
+
+
+@kernel
+def age(weights: Floats, facts: Floats, decay: float) -> None:
+    """Let all rows so far weigh less than the one that comes."""
+    while facts[NEWEST] > _LARGE:
+        for value in range(weights.size):
+            weights[value] /= _LARGE
+        facts[NEWEST] /= _LARGE
+        facts[SUM] /= _LARGE
+    facts[NEWEST] /= decay
 
 
 @kernel
 def refer(state: State, shape: Shape, at: Int) -> None:
     """Count the row that has just been written to ring slot `at`."""
-    if shape.distance == ANYHOW:
-        return
     number = state.counters[REFERRED]
     state.counters[REFERRED] = number + 1
     if shape.reference == PUBLIC:
         return
-    columns = state.sensitive.shape[1]
-    scale = state.reference[columns]  # the newest row's weight, and the sum of all
-    if shape.reference == DECAY:
-        while scale[0] > _LARGE:
-            for column in range(columns + 1):
-                for place in range(state.reference.shape[1]):
-                    state.reference[column, place] /= _LARGE
-        scale[0] /= shape.decay
     window = state.recent.shape[1]
-    for column in range(columns):
+    for column in range(state.sensitive.shape[1]):
         value = value_at(state, at, column)
+        weights = values_of(state).reference[column]
+        facts = values_of(state).facts[column]
+        if shape.reference == DECAY:
+            age(weights, facts, shape.decay)
         if shape.reference == WINDOW:
             place = number % window
             if number >= window:
-                state.reference[column, state.recent[column, place]] -= 1.0
+                weights[state.recent[column, place]] -= 1.0
+                facts[SUM] -= 1.0
             state.recent[column, place] = value
-        state.reference[column, value] += scale[0]
-    if shape.reference != WINDOW or number < window:
-        scale[1] += scale[0]
+        weights[value] += facts[NEWEST]
+        facts[SUM] += facts[NEWEST]
 
 
 @kernel
@@ -55,6 +61,6 @@ def smoothing(state: State, shape: Shape, column: Int) -> tuple[float, float]:
     """(factor, offset): a value's share is its weight times the factor, plus the offset."""
     if shape.reference == PUBLIC:
         return 1.0, 0.0
-    scale = state.reference[state.sensitive.shape[1]]
-    divisor = scale[1] / scale[0] + shape.alpha * state.values.sizes[column, 0]
-    return 1.0 / (scale[0] * divisor), shape.alpha / divisor
+    facts = values_of(state).facts[column]
+    divisor = facts[SUM] / facts[NEWEST] + shape.alpha * facts[SIZE]
+    return 1.0 / (facts[NEWEST] * divisor), shape.alpha / divisor

@@ -15,6 +15,7 @@ from castleguard.kernels.state import (
     ENTROPY,
     EPS,
     EQUAL,
+    NODES,
     ORDERED,
     REFERRED,
     Floats,
@@ -23,7 +24,7 @@ from castleguard.kernels.state import (
     State,
     Work,
 )
-from castleguard.kernels.views import tally_of
+from castleguard.kernels.views import size_of, tally_of, values_of
 
 _LEAST_LACK = 1e-9  # what a group that misses (c, l) lacks at least: it misses it even where both sides are equal
 
@@ -60,16 +61,15 @@ def excess_of(counts: Floats, total: float, settings: Settings, top: Floats) -> 
 def climb(state: State, work: Work, column: Int) -> float:
     """The hierarchical distance, from what each node has too much of by itself (leaves only) in the tally."""
     tally = tally_of(work)
-    parents = state.values.trees[column, 0]
-    heights = state.values.trees[column, 1]
+    values = values_of(state)
     moved = 0.0
     # A child comes after its parent, so walking back sees all branches of a node before the node itself.
-    for node in range(state.values.sizes[column, 1] - 1, -1, -1):
+    for node in range(np.int64(values.facts[column, NODES]) - 1, -1, -1):
         extra = tally.extra[node]
         too_much = tally.too_much[node]
-        moved += heights[node] * min(too_much, too_much - extra)
+        moved += values.heights[column, node] * min(too_much, too_much - extra)
         if node > 0:
-            above = np.int64(parents[node])
+            above = np.int64(values.parents[column, node])
             tally.extra[above] += extra
             if extra > 0.0:
                 tally.too_much[above] += extra
@@ -81,7 +81,8 @@ def distance_of(state: State, settings: Settings, work: Work, column: Int, count
     """The earth mover's distance between the counts and the reference."""
     shape = settings.shape
     factor, offset = smoothing(state, shape, column)
-    reference = state.reference[column]
+    values = values_of(state)
+    reference = values.reference[column]
     moved = 0.0
     if shape.distance == EQUAL:
         for value in range(counts.size):
@@ -96,12 +97,13 @@ def distance_of(state: State, settings: Settings, work: Work, column: Int, count
             moved += abs(ahead)
         return moved / (counts.size - 1)
     tally = tally_of(work)
-    nodes = state.values.trees[column, 2]
-    for node in range(state.values.sizes[column, 1]):
+    for node in range(np.int64(values.facts[column, NODES])):
         tally.extra[node] = 0.0
         tally.too_much[node] = 0.0
     for value in range(counts.size):
-        tally.extra[np.int64(nodes[value])] = counts[value] / total - (reference[value] * factor + offset)
+        tally.extra[np.int64(values.nodes[column, value])] = counts[value] / total - (
+            reference[value] * factor + offset
+        )
     return climb(state, work, column)
 
 
@@ -140,7 +142,7 @@ def lack_of_rows(state: State, settings: Settings, work: Work, slots: Ints) -> f
     seen = work.table[:capacity]
     lack = 0.0
     for column in range(state.sensitive.shape[1]):
-        counts = tally_of(work).alone[: state.values.sizes[column, 0]]
+        counts = tally_of(work).alone[: size_of(state, column)]
         for place in range(counts.size):
             counts[place] = 0.0
         for place in range(capacity):

@@ -72,6 +72,13 @@ PAIRS = 12  # entries of the table of remembered pairs
 BOXES = 13  # boxes remembered since that table was last emptied
 COUNTERS = 14
 
+# Elements of a column's `Values.facts`.
+NEWEST = 0  # the weight of the newest row in the reference
+SUM = 1  # the weights of all its rows
+SIZE = 2  # number of values, of which the last is the missing one
+NODES = 3  # number of nodes of their tree
+FACTS = 4
+
 
 class Shape(NamedTuple):
     """What is asked of the distribution of sensitive values in a group, beyond l distinct ones."""
@@ -108,20 +115,12 @@ class Settings(NamedTuple):
     shape: Shape
 
 
-class Values(NamedTuple):
-    """What is public about the sensitive columns. The last value of each is the missing one."""
-
-    sizes: Ints  # (sensitive columns, 2) number of values, and of nodes of their tree
-    trees: Floats  # (sensitive columns, 3, nodes) parents, heights (the root's is 1), and the nodes of the values
-
-
 class State(NamedTuple):
     """Everything the engine knows, in few arrays: `views.py` gives them their names back."""
 
     counters: Ints  # (COUNTERS,)
     levels: Floats  # (1 + loss_window,) the threshold (CASTLE's tau), then a ring of the latest losses
     domain: Domain
-    values: Values
     quasi: Floats  # (capacity, columns) the ring of pending rows: slot = position % capacity
     person: NDArray[np.uint64]  # (capacity,)
     sensitive: Ints  # (capacity, sensitive columns)
@@ -133,9 +132,8 @@ class State(NamedTuple):
     value_table: Table  # rows per (cluster, sensitive column, value)
     kept_bounds: Floats  # (4, columns, entries) the reusable generalisations, CASTLE's Omega
     kept_stamp: Ints  # (4, entries + 1)
-    kept_counts: Floats  # (entries + 1, sensitive columns, values) remembered pairs per value; the last is the root's
+    weights: Floats  # (entries + 6, sensitive columns, values or nodes) remembered pairs, reference, public trees
     pair_table: Table  # the remembered pairs: (box, sensitive column, value) and person
-    reference: Floats  # (sensitive columns + 1, values) weights of values; the newest row's weight, and the sum of all
     recent: Slots  # (sensitive columns, window) a ring of the latest values, if only these count
     words: NDArray[np.uint32]  # (PURPOSES, 16) the draws' blocks; row 0 is the key
     drawn: Ints  # (3, PURPOSES)

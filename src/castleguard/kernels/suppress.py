@@ -13,7 +13,7 @@ from castleguard.kernels.compile import Bool, Int, allocating_kernel, kernel
 from castleguard.kernels.counts import Table, count_in
 from castleguard.kernels.grouping import number_keys
 from castleguard.kernels.matching import persons_stand_apart
-from castleguard.kernels.memory import add_pairs, can_join, is_known, make_room
+from castleguard.kernels.memory import add_pairs, can_join, is_known, make_room, root_memory
 from castleguard.kernels.publish import add_drop, add_root, add_row
 from castleguard.kernels.reference import value_at
 from castleguard.kernels.shape import is_burnt_in, lack_of_counts
@@ -32,7 +32,7 @@ from castleguard.kernels.state import (
     State,
     Work,
 )
-from castleguard.kernels.views import Rows, box_of, cluster_of, clusters_of, numbers_of, rows_of
+from castleguard.kernels.views import Rows, box_of, cluster_of, clusters_of, numbers_of, rows_of, size_of
 
 
 @kernel
@@ -61,7 +61,7 @@ def list_pending(state: State, work: Work, first: Int) -> Int:
 @kernel
 def tally_root(state: State, pairs: Table, at: Int, alone: Floats, joint: Floats) -> None:
     """Count one more row: by itself, and with what is remembered of the root. `pairs` has the pairs counted so far."""
-    root = state.kept_counts.shape[0] - 1
+    root = root_memory(state)
     for column in range(alone.shape[0]):
         value = value_at(state, at, column)
         if count_in(pairs, column * alone.shape[1] + value, state.person[at]) == 1:
@@ -74,7 +74,7 @@ def tally_root(state: State, pairs: Table, at: Int, alone: Floats, joint: Floats
 def is_shapely(state: State, settings: Settings, work: Work, counts: Floats) -> Bool:
     """Whether the counts of all columns keep the promise."""
     for column in range(counts.shape[0]):
-        values = counts[column, : state.values.sizes[column, 0]]
+        values = counts[column, : size_of(state, column)]
         if lack_of_counts(state, settings, work, column, values) > 0.0:
             return False
     return True
@@ -95,8 +95,8 @@ def fill_root(state: State, settings: Settings, work: Work, slots: Ints, everyth
     while room < 2 * counting:
         room *= 2
     pairs = np.zeros((room, 2), dtype=np.uint64)
-    alone = np.zeros((columns, state.kept_counts.shape[2]))
-    joint = state.kept_counts[state.kept_counts.shape[0] - 1].copy()
+    alone = np.zeros((columns, state.weights.shape[2]))
+    joint = state.weights[root_memory(state)].copy()
     keys = np.empty(total, dtype=np.uint64)
     person = np.empty(total, dtype=np.int64)
     value = np.empty((columns, total), dtype=np.int64)
@@ -171,7 +171,7 @@ def open_root(state: State, settings: Settings, work: Work, output: Output, firs
     for at in range(count):
         add_row(state.counters, output, rows.position[taken[at]], group)
         if settings.shape.on:
-            add_pairs(state, state.kept_counts.shape[0] - 1, taken[at])
+            add_pairs(state, root_memory(state), taken[at])
         remove_row(state, taken[at])
     state.counters[ROOT_OPEN] = 1
     return True
@@ -180,7 +180,7 @@ def open_root(state: State, settings: Settings, work: Work, output: Output, firs
 @kernel
 def join_root(state: State, settings: Settings, work: Work, output: Output, at: Int, event: Int) -> Bool:
     """Publish one more row at the open root; False if that would break the promise."""
-    root = state.kept_counts.shape[0] - 1
+    root = root_memory(state)
     if settings.shape.on and not can_join(state, settings, work, root, at):
         return False
     position = rows_of(state).position[at]

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.kernels.chacha import Draws
-from castleguard.kernels.compile import kernel
+from castleguard.kernels.compile import Int, kernel
 from castleguard.kernels.counts import Table
-from castleguard.kernels.state import Floats, Ints, State, Work
+from castleguard.kernels.state import SIZE, Floats, Ints, State, Work
 
 SCRATCH = 22  # rows of Work.ints
 
@@ -65,9 +65,19 @@ class Reusables(NamedTuple):
 class Memory(NamedTuple):
     """Which (person, value) pairs have been published in a box, for the boxes that may be used again and the root."""
 
-    counts: Floats  # (entries + 1, sensitive columns, values)
+    counts: Floats  # (entries + 1 and more, sensitive columns, values)
     owner: Ints  # (entries + 1,) the box's number in the table; the root, which is last, has 0
     pairs: Table
+
+
+class Values(NamedTuple):
+    """What is known of the values of each sensitive column: how they are distributed, and their tree."""
+
+    reference: Floats  # (sensitive columns, values) weights of the rows so far
+    facts: Floats  # (sensitive columns, FACTS and more)
+    parents: Floats  # (sensitive columns, nodes)
+    heights: Floats  # (sensitive columns, nodes) the root's is 1
+    nodes: Floats  # (sensitive columns, values) the leaves that they are
 
 
 class Tally(NamedTuple):
@@ -178,14 +188,30 @@ def tallies_of(state: State) -> Tallies:
 def reusables_of(state: State) -> Reusables:
     """The reusable generalisations."""
     bounds = state.kept_bounds
-    stamp = state.kept_stamp[:, : bounds.shape[2]]
-    return Reusables(bounds[0], bounds[1], bounds[2], bounds[3], stamp[0], stamp[1], stamp[2])
+    stamp = state.kept_stamp
+    entries = bounds.shape[2]
+    used, born, memory = stamp[0, :entries], stamp[1, :entries], stamp[2, :entries]
+    return Reusables(bounds[0], bounds[1], bounds[2], bounds[3], used, born, memory)
 
 
 @kernel
 def memory_of(state: State) -> Memory:
     """The remembered pairs."""
-    return Memory(state.kept_counts, state.kept_stamp[3], state.pair_table)
+    return Memory(state.weights, state.kept_stamp[3], state.pair_table)
+
+
+@kernel
+def values_of(state: State) -> Values:
+    """The values of the sensitive columns."""
+    weights = state.weights
+    root = state.kept_bounds.shape[2]
+    return Values(weights[root + 1], weights[root + 2], weights[root + 3], weights[root + 4], weights[root + 5])
+
+
+@kernel
+def size_of(state: State, column: Int) -> Int:
+    """How many values a sensitive column has, the missing one included."""
+    return np.int64(state.weights[state.kept_bounds.shape[2] + 2, column, SIZE])
 
 
 @kernel

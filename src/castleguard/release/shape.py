@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.privacy.closeness import distance_between, tree_with_missing
-from castleguard.privacy.criteria import ColumnFacts, Criteria
+from castleguard.privacy.criteria import MOST_VALUES, ColumnFacts, Criteria
 from castleguard.privacy.diversity import is_entropy_diverse, is_recursive_diverse
 from castleguard.release.reference import Codes, Reference
 from castleguard.schema.coded import CodedRows
@@ -127,7 +127,7 @@ class ShapeJudge:
         The engine forgets by the same rule, so that neither knows boxes that the other does not.
         """
         columns = len(self._sizes)
-        if self._pairs + rows * columns <= self._room and (self._boxes + 2) * columns * max(self._sizes) <= _OWNERS:
+        if self._pairs + rows * columns <= self._room and (self._boxes + 2) * columns * (MOST_VALUES + 1) <= _OWNERS:
             return False
         self._pairs = self._boxes = 0
         return True

@@ -8,7 +8,7 @@ import pytest
 
 from castleguard.engine.castle import CastleEngine
 from castleguard.engine.policy import STRICT, Castle
-from castleguard.engine.shape import make_reference, make_shape, make_values
+from castleguard.engine.shape import make_shape, make_weights
 from castleguard.errors import PolicyError
 from castleguard.kernels import state as names
 from castleguard.privacy.closeness import Closeness
@@ -141,14 +141,15 @@ def test_before_the_burn_in_rows_that_must_leave_are_dropped() -> None:
 
 
 def test_rows_that_were_left_out_do_not_count() -> None:
-    engine = CastleEngine(
-        SCHEMA, replace(CLOSE, closeness=Closeness(t=1.0, burn_in=3)), key=np.arange(8, dtype=np.uint32)
-    )
+    policy = replace(CLOSE, closeness=Closeness(t=1.0, burn_in=3))
+    engine = CastleEngine(SCHEMA, policy, key=np.arange(8, dtype=np.uint32))
     present = np.array([False, True, True])
     engine.push(rows((1, 0, 11), (2, 1, 12), (3, 0, 12)), 0.0, present)
     snapshot = engine.snapshot()
     assert snapshot["counters"][names.REFERRED] == 2
-    assert snapshot["reference"].tolist() == [[1.0, 1.0, 0.0, 0.0], [1.0, 2.0, 0.0, 0.0]]
+    reference, facts = snapshot["weights"][policy.max_reusable + 1 :, 0][:2]
+    assert reference.tolist() == [1.0, 1.0, 0.0, 0.0]
+    assert facts[[names.NEWEST, names.SUM]].tolist() == [1.0, 2.0]
     assert engine.flush().dropped.tolist() == [1, 2]
 
 
@@ -158,11 +159,11 @@ def test_falling_weights_stay_finite_and_right_over_many_rows(decay: float) -> N
     engine = CastleEngine(SCHEMA, policy, key=np.arange(8, dtype=np.uint32))
     values = np.random.default_rng(1).integers(0, 3, 3000)
     engine.push(rows(*((number, int(value), 0.0) for number, value in enumerate(values))), 0.0)
-    reference = engine.snapshot()["reference"]
+    reference, facts = engine.snapshot()["weights"][policy.max_reusable + 1 :, 0][:2]
     weights = decay ** np.arange(len(values), dtype=np.float64)[::-1]
     expected = [float(weights[values == value].sum()) for value in range(3)]
-    assert reference[0, :3] / reference[1, 0] == pytest.approx(expected, rel=1e-9)
-    assert reference[1, 1] / reference[1, 0] == pytest.approx(weights.sum(), rel=1e-9)
+    assert reference[:3] / facts[names.NEWEST] == pytest.approx(expected, rel=1e-9)
+    assert facts[names.SUM] / facts[names.NEWEST] == pytest.approx(weights.sum(), rel=1e-9)
 
 
 # -- what is handed to the kernels -------------------------------------------------------------------------------------
@@ -177,25 +178,26 @@ def test_trees_have_the_missing_value_below_the_root() -> None:
         quasi_identifiers=[AGE],
         sensitive=[Sensitive("illness", hierarchy=TREE), Sensitive("job", values=["x"])],
     )
-    values = make_values(schema, replace(CLOSE, closeness=Closeness(t=0.5)).criteria)
-    assert values.sizes.tolist() == [[4, 6], [2, 1]]
-    parents, heights, leaves = values.trees[0]
-    assert parents.tolist() == [-1, 0, 1, 1, 0, 0]
-    assert heights.tolist() == [1.0, 0.5, 0, 0, 0, 0]
-    assert leaves[:4].tolist() == [2, 3, 4, 5]
+    weights = make_weights(schema, replace(CLOSE, closeness=Closeness(t=0.5)).criteria, entries=3)
+    assert weights.shape == (3 + 6, 2, 6)
+    _, facts, parents, heights, leaves = weights[4:]
+    assert facts[:, [names.SIZE, names.NODES]].tolist() == [[4, 6], [2, 0]]
+    assert parents[0].tolist() == [-1, 0, 1, 1, 0, 0]
+    assert heights[0].tolist() == [1.0, 0.5, 0, 0, 0, 0]
+    assert leaves[0, :4].tolist() == [2, 3, 4, 5]
 
 
 def test_public_shares_are_the_reference_from_the_beginning() -> None:
     public = {"illness": {"a": 0.5, "c": 0.25, None: 0.25}}
     policy = replace(CLOSE, closeness=Closeness(t=0.5, reference="public", public=public))
-    assert make_reference(SCHEMA, policy.criteria)[0].tolist() == [0.5, 0.0, 0.25, 0.25]
+    assert make_weights(SCHEMA, policy.criteria, entries=3)[4, 0].tolist() == [0.5, 0.0, 0.25, 0.25]
 
 
 def test_without_such_a_promise_nothing_is_kept() -> None:
     plain = Castle(k=2, l=2, delay=20)
     assert not make_shape(plain.criteria, room=9).on
     arrays = CastleEngine(SCHEMA, plain, key=np.arange(8, dtype=np.uint32)).snapshot()
-    for name in ("kept_counts", "pair_table", "reference", "recent"):
+    for name in ("weights", "pair_table", "recent"):
         assert arrays[name].size == 0
 
 
