@@ -35,7 +35,7 @@ from castleguard.kernels.suppress import is_pending, suppress
 from castleguard.kernels.views import clusters_of, draws_of, rows_of, tallies_of
 
 
-@kernel
+@inlined_kernel
 def arrive(state: State, settings: Settings, work: Work, at: Int, to_root: bool) -> None:
     """Find a place for the row that has just been written to ring slot `at`."""
     rows = rows_of(state)
@@ -157,7 +157,7 @@ def flush(state: State, settings: Settings, work: Work, output: Output) -> None:
         skip_gone(state)
 
 
-@kernel
+@inlined_kernel
 def take_in(state: State, batch: Batch, row: Int, now: float) -> Int:
     """Write one row of the batch into the ring; its position."""
     rows = rows_of(state)

@@ -47,7 +47,7 @@ class Gate:
         self._judge = ShapeJudge(schema, criteria, remembered=remembered) if criteria.judges_shape else None
         self._root_memory = None if self._judge is None else self._judge.new_memory(numbered=False)
         self._intervals = [_node_intervals(schema, column) for column in range(len(schema.quasi_identifiers))]
-        self._root = np.array([_root_interval(role) for role in schema.quasi_identifiers]).T
+        self._root = np.array([_root_interval(role) for role in schema.quasi_identifiers]).T + 0.0
         self._root_box = self._root[0].tobytes() + self._root[1].tobytes()
 
     def check(self, decisions: Decisions, rows: CodedRows) -> Flags:
@@ -120,11 +120,12 @@ class Gate:
     ) -> Flags:
         """The same where distributions are judged: every group changes what the next one is compared with."""
         passed = np.zeros(alone.size, dtype=np.bool_)
+        lower, upper = decisions.lower + 0.0, decisions.upper + 0.0  # 0 and -0 are the same bound
         order = np.argsort(decisions.group, kind="stable")
         start = np.searchsorted(decisions.group[order], np.arange(alone.size + 1))
         for group in range(alone.size):
             members = order[start[group] : start[group + 1]]
-            kind, box = decisions.kind[group], decisions.lower[group].tobytes() + decisions.upper[group].tobytes()
+            kind, box = decisions.kind[group], lower[group].tobytes() + upper[group].tobytes()
             joins = bool(self._root_is_open if kind == ROOT else kind == REUSED and box in self._known)
             latest = int(decisions.position[members].max(initial=-1))
             if not judge.move_to(int(decisions.seen[group]), latest) or not sound[group]:

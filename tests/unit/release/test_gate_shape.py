@@ -306,3 +306,8 @@ def test_far_branches_of_a_tree_are_farther_than_near_ones() -> None:
         stream.gate = Gate(schema, close(0.3, distance="hierarchical"), known=1, on_grid=True)
         stream.gate.observe(np.array([[value] for _, value in stream.rows]))
         assert stream.check(members) == [passes]
+
+
+def test_a_box_from_minus_nothing_is_the_box_from_nothing() -> None:
+    stream = started(ENTROPY, (1, 0), (2, 1), (1, 0), (3, 1))
+    assert stream.check([0, 1], [2, 3], boxes=[(0.0, 40.0), (-0.0, 40.0)]) == [True, False]
