@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import castleguard as cg
+from castleguard.engine.castleguard import Clock
 from castleguard.evaluate.canaries import Canary, Stream, standard_canaries, with_values_replaced
 from castleguard.evaluate.evidence import Claim
 from castleguard.evaluate.features import Features, standing_together
@@ -76,10 +77,10 @@ def background(rows: int, *, values: Sequence[str] = ("a", "b", "c", "d"), every
     ]
 
 
-def paper(*, k: int, sample_rate: float, clock: str, epsilon: float = 1.0) -> Setting:
+def paper(*, k: int, sample_rate: float, clock: Clock, epsilon: float = 1.0) -> Setting:
     """The published algorithm, and Theorem 2 for it."""
     rows = background(150)
-    policy = cg.Castleguard(k=k, delay=100, sample_rate=sample_rate, phi=100, mode="paper", clock=clock)  # type: ignore[arg-type]
+    policy = cg.Castleguard(k=k, delay=100, sample_rate=sample_rate, phi=100, mode="paper", clock=clock)
     return Setting(
         name=f"paper k={k} rate={sample_rate:g} phi=100 clock={clock}",
         policy=policy,
@@ -92,7 +93,7 @@ def paper(*, k: int, sample_rate: float, clock: str, epsilon: float = 1.0) -> Se
     )
 
 
-def paper_clock(*, k: int, sample_rate: float, clock: str) -> Setting:
+def paper_clock(*, k: int, sample_rate: float, clock: Clock) -> Setting:
     """The stream that betrays a clock of arrivals, though no row of it is unusual.
 
     For every cell i a row a_i comes first, then come enough others to fill the cell; c_i comes exactly when a_i has to
@@ -108,7 +109,7 @@ def paper_clock(*, k: int, sample_rate: float, clock: str) -> Setting:
     rows = [{**row, "pid": number} for number, row in enumerate([*first, *fillers, *last])]
     between = len(first) + len(fillers)
     row = {"pid": len(rows), "cell": cells[0], "s": "usual"}
-    policy = cg.Castleguard(k=k, delay=between, sample_rate=sample_rate, phi=100, mode="paper", clock=clock)  # type: ignore[arg-type]
+    policy = cg.Castleguard(k=k, delay=between, sample_rate=sample_rate, phi=100, mode="paper", clock=clock)
     return Setting(
         name=f"paper k={k} rate={sample_rate:g} phi=100 clock={clock}, clock stream",
         policy=policy,
