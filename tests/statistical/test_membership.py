@@ -1,8 +1,8 @@
 """The membership game, played for real: the paper's claim falls, ours stand, and the game finds what is there to find.
 
 Seeds are fixed, so every test is repeatable. With other seeds: a verdict of "not refuted" on a true claim fails with
-probability 5 % at most, and far less where the claim is not tight; each "refuted", and each bound that is compared with a
-number, has a margin of three standard deviations of the counts or more, so it fails less than once in 300.
+probability 5 % at most, and far less where the claim is not tight; each "refuted", and each bound that is compared with
+a number, has a margin of three standard deviations of the counts or more, so it fails less than once in 300.
 """
 
 from dataclasses import replace
