@@ -1,8 +1,8 @@
 """The membership game, played for real: the paper's claim falls, ours stand, and the game finds what is there to find.
 
 Seeds are fixed, so every test is repeatable. With other seeds: a verdict of "not refuted" on a true claim fails with
-probability 5 % at most, and far less where the claim is not tight; each "refuted" below has a margin that chance does
-not bridge (its probability of failing is below one in a thousand).
+probability 5 % at most, and far less where the claim is not tight; each "refuted", and each bound that is compared with
+a number, has a margin of three standard deviations of the counts or more, so it fails less than once in 300.
 """
 
 from dataclasses import replace
@@ -53,7 +53,7 @@ def test_the_own_statement_of_paper_mode_holds_and_is_nearly_reached() -> None:
     found = played(paper(k=20, sample_rate=0.5, clock="sampled"), "unique sensitive value", "first row", runs=500)
     assert found["ours"].claim == (0.0, 0.5)
     assert not found["ours"].refuted
-    assert found["ours"].dp_delta > 0.35
+    assert found["ours"].dp_delta > 0.3
 
 
 def test_a_clock_of_arrivals_betrays_a_row_that_was_not_even_kept() -> None:
@@ -106,10 +106,10 @@ def test_a_delta_that_sdgs_does_not_keep_is_refuted() -> None:
         claims={"too proud": too_proud, **own_claim(policy, SCHEMA)},
         clock="now",
     )
-    found = setting.verdicts(runs=300)
+    found = setting.verdicts(runs=400)
     assert found["too proud"].refuted
     assert not found["ours"].refuted
-    assert 0.1 < found["ours"].dp_delta < 0.25
+    assert 0.04 < found["ours"].dp_delta < 0.25
 
 
 def test_without_noise_and_sampling_no_claim_stands() -> None:

@@ -5,8 +5,8 @@ canary, as many on its neighbour. One half of the runs serves to choose an event
 event happens is then counted in the other half, which knows nothing of the choice. What the counts prove is a lower
 bound (`evaluate.evidence`). A claim that is not refuted has not been proved: proofs are in docs/proofs.
 
-    publish = publisher(schema, policy)
-    seen = [play(Game(schema, publish, background, runs=1000), canary) for canary in standard_canaries(...)]
+    game = Game(schema=schema, publish=publisher(schema, policy), background=rows, runs=1000)
+    seen = [play(game, canary) for canary in standard_canaries(schema, rows)]
     print(judge(seen, Claim(epsilon=1.0, dp_delta=1e-3)))
 """
 
