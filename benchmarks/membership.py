@@ -203,9 +203,10 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|---|")
     for name, whose, verdict in played:
         word = "**refuted**" if verdict.refuted else "not refuted"
+        canary = verdict.worst.canary if verdict.epsilon or verdict.dp_delta else "none"
         print(
             f"| {name} | {whose} | {verdict.claim} | {verdict.epsilon:.2f} | {verdict.dp_delta:.3f} "
-            f"| {verdict.ceiling:.2f} | {verdict.worst.canary} | {word} |"
+            f"| {verdict.ceiling:.2f} | {canary} | {word} |"
         )
     print("\n| setting | claim | canary | event | with | without | of | epsilon >= | delta >= |")
     print("|---|---|---|---|---|---|---|---|---|")

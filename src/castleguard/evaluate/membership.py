@@ -131,7 +131,7 @@ class Verdict:
         return (
             f"claim {self.claim}: {word}, epsilon >= {self.epsilon:.2f} at this delta and delta >= {self.dp_delta:.3g} "
             f"at this epsilon ({100 * self.confidence:g} % confidence, {worst.tested:,} + {worst.tested:,} runs, "
-            f"ceiling {self.ceiling:.2f}); most by {worst.canary}"
+            f"ceiling {self.ceiling:.2f})" + (f"; most by {worst.canary}" if worst.epsilon or worst.dp_delta else "")
         )
 
     def __str__(self) -> str:
