@@ -3,7 +3,7 @@
 The environment variable HYPOTHESIS_PROFILE chooses the profile:
 
     default    a moderate number of examples, for the work at hand
-    ci         more of them, and the same ones in every run: a change is not blamed for an old bug
+    ci         about half of that, and the same ones in every run: a change is not blamed for an old bug
     nojit      few, because the kernels run as plain Python
     thorough   many, for a night or for a change to a guarantee
 
@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("default", max_examples=50, deadline=None)
 settings.register_profile(
     "ci",
-    max_examples=60,
+    max_examples=25,
     deadline=None,
     derandomize=True,
     print_blob=True,

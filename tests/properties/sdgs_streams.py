@@ -221,6 +221,8 @@ class Front:
         self._publish(self.engine.flush())
 
     def _publish(self, decisions: Decisions) -> None:
+        if not self._rows:
+            return  # nothing has arrived, so nothing can leave
         arrived = CodedRows(*(np.concatenate(parts) for parts in zip(*self._rows, strict=True)))
         rows = arrived.take(decisions.position)
         assert self.gate.check(decisions, rows).all()

@@ -220,6 +220,7 @@ class Sdgs:
         """What is not promised, a sentence each."""
         if self.unit_for(schema) == "person":
             yield "k counts rows, which are persons because a person has one row at most in a window."
+            yield "Rows without a person count as those of one person: single ones among them are not protected so."
             yield (
                 "Windows of one person add up: over c of them (c epsilon, c delta), or less by advanced composition; "
                 "`castleguard budget --windows c` computes it."

@@ -6,6 +6,7 @@ beside it): a column of mixed types becomes text, which the decoder reads value 
 """
 
 import datetime as dt
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -103,11 +104,17 @@ def _from_values(values: list[Any]) -> pa.Array:
     """One array of Python values: of their type if they have one in common, else of text."""
     kinds = {type(value) for value in values} - {type(None)}
     if any(issubclass(kind, np.generic) for kind in kinds):
-        return _from_values([value.item() if isinstance(value, np.generic) else value for value in values])
+        return _from_values([_plain(value) if isinstance(value, np.generic) else value for value in values])
     if (len(kinds) <= 1 and kinds <= PLAIN) or (kinds == {int, float} and _fit_floats(values)):
         with suppress(*MISFITS):
             return pa.array(values)
     return pa.array(_texts(values), pa.large_string())
+
+
+def _plain(value: np.generic) -> object:
+    """A numpy value as Python has it; a long double has no such form, and becomes a float."""
+    plain: object = value.item()
+    return float(value) if isinstance(plain, np.floating) else str(plain) if isinstance(plain, np.generic) else plain
 
 
 def _fit_floats(numbers: list[Any]) -> bool:
@@ -116,11 +123,24 @@ def _fit_floats(numbers: list[Any]) -> bool:
 
 
 def _texts(values: Iterable[object]) -> list[str | None]:
-    """Each value as the text that the decoder would make of it in a column of its own type."""
-    return [None if value is None else _text(value) for value in values]
+    """Each value as the text that the decoder would make of it in a column of its own type.
+
+    A value of which no text can be made (a number of thousands of digits, a time beyond the calendar) is missing: one
+    odd value must not stop the others.
+    """
+    texts: list[str | None] = []
+    for value in values:
+        try:
+            texts.append(None if value is None else _text(value))
+        except (ValueError, OverflowError):
+            texts.append(None)
+    return texts
 
 
 def _text(value: object) -> str:
+    if isinstance(value, float) and not value.is_integer() and math.isfinite(value):
+        # As Arrow prints it in a column of floats: 0.00001, not 1e-05.
+        return str(pa.scalar(value).cast(pa.large_string()))
     if isinstance(value, dt.datetime):
         aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
         plain = str(aware.astimezone(dt.UTC).replace(tzinfo=None))

@@ -14,6 +14,7 @@ import pytest
 
 from castleguard.errors import SchemaError
 from castleguard.schema.table import to_table
+from castleguard.schema.text import as_text
 
 ROWS = [{"age": 1, "sex": "f"}, {"age": 2, "sex": None}]
 
@@ -40,6 +41,7 @@ class Absent:
 
 sys.meta_path.insert(0, Absent())
 from castleguard.schema.table import to_table
+from castleguard.schema.text import as_text
 sys.exit(to_table([{"a": 1}]).num_rows != 1)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -130,3 +132,24 @@ def test_pandas_categories_stay_dictionaries() -> None:
     column = to_table(frame).column("a")
     assert pa.types.is_dictionary(column.type)
     assert column.to_pylist() == ["x", None, "y"]
+
+
+def test_a_float_reads_the_same_beside_texts_and_alone() -> None:
+    """Otherwise one row's value would change what another row says."""
+    numbers = [1e-05, 0.5, 3.0, 1e-300, 123456.789]
+    alone = to_table([{"x": number} for number in numbers], ["x"])["x"].combine_chunks()
+    mixed = to_table([{"x": number} for number in [*numbers, "n/a"]], ["x"])["x"].to_pylist()
+    expected = as_text(alone)
+    assert expected is not None
+    assert mixed[:-1] == expected.to_pylist()
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [10**5000, dt.datetime.max.replace(tzinfo=dt.timezone(dt.timedelta(hours=-5))), np.longdouble(1.5)],
+    ids=["digits", "time", "long double"],
+)
+def test_one_odd_value_does_not_stop_the_others(odd: object) -> None:
+    table = to_table([{"x": odd}, {"x": "text"}, {"x": 5}], ["x"])
+    assert table["x"].to_pylist()[1:] == ["text", "5"]
+    assert to_table([{"x": odd}], ["x"]).num_rows == 1
