@@ -71,7 +71,7 @@ class Anonymiser:
         """
         self._advance(now)
         if not is_warm():
-            LOG.warning("compiling the kernels for this machine, once: about a minute")
+            LOG.warning("compiling the kernels for this machine, once: about two minutes")
         rows, present = self._take_in(to_table(batch, self._schema.columns))
         slices = [slice(at, at + _SLICE) for at in range(0, max(rows.person.size, 1), _SLICE)]
         with self._releasing():

@@ -64,6 +64,7 @@ def test_a_reference_that_would_follow_rows_that_were_not_released_is_refused() 
         cg.Sdgs(k=2, sample_rate=0.5, epsilon=1, window=10, closeness=cg.Closeness(t=0.1, reference="window", window=5))
 
 
+@pytest.mark.compiled  # thousands of coins, sixteen at a time
 @pytest.mark.parametrize(
     "asked",
     [
