@@ -82,3 +82,11 @@ def test_a_row_leaves_once_and_only_if_it_came(positions: list[int]) -> None:
     pending.leave(np.array([0, 2]))
     with pytest.raises(AssertionError):
         pending.leave(np.array(positions))
+
+
+def test_a_row_that_was_left_out_before_cannot_leave() -> None:
+    pending = Pending(2, 1)
+    pending.append(*chunk(0, 3), np.array([True, False, True]))
+    pending.leave(np.array([0]))
+    with pytest.raises(AssertionError, match="decided twice, or never arrived"):
+        pending.leave(np.array([1]))

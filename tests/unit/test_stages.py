@@ -1,0 +1,54 @@
+"""What each policy puts between decoding and the engine, seen from the public names."""
+
+import pytest
+
+import castleguard as cg
+
+SCHEMA = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100)])
+
+
+def sdgs(**changed: object) -> cg.Sdgs:
+    given = {"k": 2, "sample_rate": 0.5, "epsilon": 1.0, "window": 60, **changed}
+    return cg.Sdgs(**given)  # type: ignore[arg-type]
+
+
+def over_budget(policy: cg.Sdgs | cg.Castleguard, arrivals: list[tuple[float, int]]) -> int:
+    """How many rows (time, person) the cap leaves out."""
+    stream = cg.Anonymiser(SCHEMA, policy)
+    for now, person in arrivals:
+        stream.push([{"pid": person, "age": 30}], now=now)
+    stream.flush()
+    report = stream.report()
+    assert report.published + report.suppressed + report.sampled_out + report.over_budget == len(arrivals)
+    return report.over_budget
+
+
+def test_in_sdgs_a_person_has_one_row_in_a_window_whatever_the_coin_says() -> None:
+    assert over_budget(sdgs(), [(0, 1), (0, 1), (0, 2), (30, 1), (59, 2), (59, 3)]) == 3
+
+
+def test_the_windows_of_sdgs_begin_at_fixed_times() -> None:
+    """A window that slid along would refuse the second row, and what it refuses would depend on rows before it."""
+    assert over_budget(sdgs(), [(59, 1), (61, 1), (119, 1), (120, 1)]) == 1
+
+
+def test_a_window_that_was_flushed_still_remembers_who_took_part() -> None:
+    stream = cg.Anonymiser(SCHEMA, sdgs())
+    stream.push([{"pid": 1, "age": 30}], now=0.0)
+    stream.flush()
+    stream.push([{"pid": 1, "age": 30}], now=1.0)
+    assert stream.report().over_budget == 1
+
+
+def test_windows_of_rows_are_counted_in_arrivals() -> None:
+    assert over_budget(sdgs(window=3, window_unit="rows"), [(0, 1), (0, 1), (0, 1), (0, 1), (0, 2), (0, 1)]) == 3
+
+
+def test_where_rows_are_the_unit_nobody_is_capped() -> None:
+    assert over_budget(sdgs(unit="row"), [(0, 1)] * 5) == 0
+
+
+@pytest.mark.parametrize(("window", "left_out"), [(60.0, 1), (2.0, 0), (None, 2)])
+def test_the_ledger_of_castleguard_slides(window: float | None, left_out: int) -> None:
+    policy = cg.Castleguard(k=2, delay=9, epsilon=1.0, rows_per_person=1, window=window)
+    assert over_budget(policy, [(59, 1), (61, 1), (119, 1)]) == left_out
