@@ -24,7 +24,7 @@ from castleguard.release.encode import Encoder, Numbers
 from castleguard.release.order import InputOrder, Leaving, nothing_leaving, select
 from castleguard.release.pending import Pending
 from castleguard.release.report import Report
-from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions
+from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions, Decoded
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.schema.table import to_table
 from castleguard.stages import Policy, make_decoder, make_engine, make_gate, make_intake, make_keys
@@ -72,9 +72,13 @@ class Anonymiser:
         self._advance(now)
         if not is_warm():
             LOG.warning("compiling the kernels for this machine, once: about two minutes")
-        rows, present = self._take_in(to_table(batch, self._schema.columns))
-        slices = [slice(at, at + _SLICE) for at in range(0, max(rows.person.size, 1), _SLICE)]
+        table = to_table(batch, self._schema.columns)
+        decoded = self._decoder.decode(table)
+        payload = self._typed(decoded.payload)
+        # What can fail because of the rows has not failed: from here on the state changes.
         with self._releasing():
+            rows, present = self._enter(decoded, payload, table.num_rows)
+            slices = [slice(at, at + _SLICE) for at in range(0, max(rows.person.size, 1), _SLICE)]
             out = [self._pass_on(rows.take(at), None if present is None else present[at]) for at in slices]
         mark_warm()
         return out[0] if len(out) == 1 else pa.concat_tables(out)
@@ -192,8 +196,9 @@ class Anonymiser:
 
     @contextmanager
     def _releasing(self) -> Iterator[None]:
-        """From here on rows are decided. If that ends half-way, the stream is over: the gate may know boxes whose rows
-        nobody has received, and a later row could be published alone in one of them.
+        """From here on rows are counted and decided. If that ends half-way, the stream is over: the gate may know boxes
+        whose rows nobody has received, and a later row could be published alone in one of them; and the intake may have
+        counted rows that the engine has not seen.
         """
         self._whole = False
         yield
@@ -201,7 +206,7 @@ class Anonymiser:
 
     def _check_whole(self) -> None:
         if not self._whole:
-            raise UsageError("an earlier call failed while rows were leaving: continue from a snapshot taken before it")
+            raise UsageError("an earlier call failed half-way: continue from a snapshot taken before it")
 
     def _advance(self, now: float | None) -> None:
         """Move the clock forward."""
@@ -218,15 +223,11 @@ class Anonymiser:
             raise UsageError(f"now must not go back: it was {self._now}, got {now}")
         self._now = float(now)
 
-    def _take_in(self, table: pa.Table) -> tuple[CodedRows, NDArray[np.bool_] | None]:
-        """Decode a batch, pass it through the intake and enter it into the books; which rows go on (None: all).
-
-        Whatever can fail fails before anything is changed.
-        """
-        decoded = self._decoder.decode(table)
-        taken = self._intake.take(decoded.rows, self._typed(decoded.payload), self._now)
+    def _enter(self, decoded: Decoded, payload: pa.Table, rows_in: int) -> tuple[CodedRows, NDArray[np.bool_] | None]:
+        """Pass decoded rows through the intake and enter them into the books; which rows go on (None: all)."""
+        taken = self._intake.take(decoded.rows, payload, self._now)
         self._payload_schema = taken.payload.schema
-        self._counts["rows_in"] += table.num_rows
+        self._counts["rows_in"] += rows_in
         self._counts["over_budget"] += taken.over_budget
         self._counts["sampled_out"] += taken.sampled_out
         for reason, count in decoded.rejected.counts.items():

@@ -3,6 +3,7 @@
 import pytest
 
 import castleguard as cg
+from castleguard.errors import UsageError
 
 SCHEMA = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100)])
 
@@ -52,3 +53,18 @@ def test_where_rows_are_the_unit_nobody_is_capped() -> None:
 def test_the_ledger_of_castleguard_slides(window: float | None, left_out: int) -> None:
     policy = cg.Castleguard(k=2, delay=9, epsilon=1.0, rows_per_person=1, window=window)
     assert over_budget(policy, [(59, 1), (61, 1), (119, 1)]) == left_out
+
+
+def test_a_stream_whose_intake_failed_half_way_takes_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cap has counted rows that the engine never saw: its windows would no longer be the engine's."""
+    stream = cg.Anonymiser(SCHEMA, sdgs(window=3, window_unit="rows"))
+
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("castleguard.privacy.noise.Noise.sample", fail)
+        with pytest.raises(MemoryError):
+            stream.push([{"pid": 1, "age": 30}])
+    with pytest.raises(UsageError, match="snapshot"):
+        stream.push([{"pid": 1, "age": 30}])

@@ -11,6 +11,7 @@ from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.criteria import CountedPer, Criteria
 from castleguard.privacy.diversity import Diversity
 from castleguard.privacy.guarantee import Guarantee
+from castleguard.privacy.parameters import is_number, is_whole
 from castleguard.schema.roles import Schema
 
 Mode = Literal["strict", "paper"]
@@ -113,7 +114,7 @@ class Castle:
         self.criteria  # noqa: B018  # checks k and l
         for name, least in (("delay", 1), ("max_clusters", 1), ("loss_window", 1), ("max_reusable", 1)):
             value = getattr(self, name)
-            if not _is_whole(value) or value < least:
+            if not is_whole(value) or value < least:
                 raise PolicyError(f"{name} must be a whole number of at least {least}, got {value}")
         if self.delay + 1 < self.k:
             raise PolicyError(
@@ -124,9 +125,9 @@ class Castle:
             raise PolicyError(
                 f"delay must be at most {_MAX_DELAY}, got {self.delay}: every pending row is kept in memory"
             )
-        if self.max_wait is not None and not (_is_number(self.max_wait) and 0 < self.max_wait < float("inf")):
+        if self.max_wait is not None and not (is_number(self.max_wait) and 0 < self.max_wait < float("inf")):
             raise PolicyError(f"max_wait must be a number of seconds above 0, got {self.max_wait}")
-        if self.reusable_age is not None and not (_is_whole(self.reusable_age) and self.reusable_age >= 0):
+        if self.reusable_age is not None and not (is_whole(self.reusable_age) and self.reusable_age >= 0):
             raise PolicyError(f"reusable_age must be a whole number that is not negative, got {self.reusable_age}")
         for name, allowed in (
             ("mode", ("strict", "paper")),
@@ -272,11 +273,3 @@ class Castle:
             )
         if self.closeness is not None and self.closeness.reference != "public":
             yield "Closeness is promised at the moment of a release only: the distribution of all rows moves on."
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.errors import PolicyError
+from castleguard.privacy.parameters import is_number, is_whole
 
 Distance = Literal["equal", "ordered", "hierarchical"]
 ReferenceKind = Literal["cumulative", "window", "decay", "public"]
@@ -56,7 +57,7 @@ class Closeness:
             value = getattr(self, name)
             if isinstance(value, np.generic):
                 object.__setattr__(self, name, value.item())
-        if not _is_number(self.t) or not 0 < self.t <= 1:
+        if not is_number(self.t) or not 0 < self.t <= 1:
             raise PolicyError(f"t must be a number above 0 and at most 1, got {self.t!r}")
         for name, kind in (("distance", Distance), ("reference", ReferenceKind)):
             if getattr(self, name) not in get_args(kind):
@@ -65,13 +66,13 @@ class Closeness:
         for name in ("window", "decay", "public"):
             if (getattr(self, name) is None) == (self.reference == name):
                 raise PolicyError(f"{name} and reference={name!r} go together: give both or neither")
-        if self.window is not None and not (_is_whole(self.window) and 1 <= self.window <= _LARGEST_WINDOW):
+        if self.window is not None and not (is_whole(self.window) and 1 <= self.window <= _LARGEST_WINDOW):
             raise PolicyError(f"window must be a whole number from 1 to {_LARGEST_WINDOW}, got {self.window!r}")
-        if self.decay is not None and not (_is_number(self.decay) and _SMALLEST_DECAY <= self.decay < 1):
+        if self.decay is not None and not (is_number(self.decay) and _SMALLEST_DECAY <= self.decay < 1):
             raise PolicyError(f"decay must be a number from {_SMALLEST_DECAY} to below 1, got {self.decay!r}")
-        if self.burn_in is not None and not (_is_whole(self.burn_in) and self.burn_in >= 0):
+        if self.burn_in is not None and not (is_whole(self.burn_in) and self.burn_in >= 0):
             raise PolicyError(f"burn_in must be a whole number that is not negative, got {self.burn_in!r}")
-        if not _is_number(self.alpha) or not 0 < self.alpha < math.inf:
+        if not is_number(self.alpha) or not 0 < self.alpha < math.inf:
             raise PolicyError(f"alpha must be a number above 0, got {self.alpha!r}")
         if self.public is not None:
             object.__setattr__(self, "public", _checked(self.public))
@@ -181,17 +182,9 @@ def _checked(public: object) -> dict[str, dict[Label | None, float]]:
         raise PolicyError("public must give for each sensitive column a mapping from values to shares")
     checked: dict[str, dict[Label | None, float]] = {}
     for column, shares in public.items():
-        if not all(_is_number(share) and share >= 0 for share in shares.values()):
+        if not all(is_number(share) and share >= 0 for share in shares.values()):
             raise PolicyError(f"public: the shares of column {column!r} must be numbers that are not negative")
         if not math.isclose(math.fsum(shares.values()), 1.0, abs_tol=1e-9):
             raise PolicyError(f"public: the shares of column {column!r} must add up to 1")
         checked[column] = {label: float(share) for label, share in shares.items()}
     return checked
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

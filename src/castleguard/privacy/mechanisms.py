@@ -13,6 +13,7 @@ from fractions import Fraction
 from castleguard.errors import PolicyError
 from castleguard.kernels.noise import DIGIT
 from castleguard.privacy.enclosure import Arithmetic, Enclosure, leading_bits
+from castleguard.privacy.parameters import is_whole
 
 MAX_CELLS = 1 << 53
 MAX_VALUES = 1 << 31
@@ -42,7 +43,7 @@ class DiscreteLaplace:
     epsilon: Fraction
 
     def __post_init__(self) -> None:
-        if not _is_whole(self.cells) or not 0 <= self.cells <= MAX_CELLS:
+        if not is_whole(self.cells) or not 0 <= self.cells <= MAX_CELLS:
             raise PolicyError(f"cells must be a whole number from 0 to 2^53, got {self.cells}")
         _check_epsilon(self.epsilon)
 
@@ -142,7 +143,7 @@ class RandomisedResponse:
     epsilon: Fraction
 
     def __post_init__(self) -> None:
-        if not _is_whole(self.values) or not 1 <= self.values <= MAX_VALUES:
+        if not is_whole(self.values) or not 1 <= self.values <= MAX_VALUES:
             raise PolicyError(f"values must be a whole number from 1 to 2^31, got {self.values}")
         _check_epsilon(self.epsilon)
 
@@ -198,10 +199,6 @@ class Bernoulli:
         """floor(rate * 2^(32 * words)), and whether nothing was cut off."""
         scaled = self.rate * (1 << _WORD * words)
         return int(scaled), scaled.denominator == 1
-
-
-def _is_whole(number: object) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool)
 
 
 def _check_epsilon(epsilon: object) -> None:

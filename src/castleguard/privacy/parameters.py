@@ -20,21 +20,21 @@ def check_count(name: str, value: object, *, least: int = 1) -> int:
 
 def check_epsilon(value: object, *, name: str = "epsilon") -> float:
     """A loss: finite, and not negative. 0 is allowed, which is perfect privacy."""
-    if not _is_number(value) or not 0 <= value < math.inf:
+    if not is_number(value) or not 0 <= value < math.inf:
         raise PolicyError(f"{name} must be a finite number of at least 0, got {value}")
     return float(value)
 
 
 def check_positive(name: str, value: object) -> float:
     """A finite number above 0."""
-    if not _is_number(value) or not 0 < value < math.inf:
+    if not is_number(value) or not 0 < value < math.inf:
         raise PolicyError(f"{name} must be a finite number above 0, got {value}")
     return float(value)
 
 
 def check_probability(name: str, value: object, *, zero: bool = False, one: bool = False) -> float:
     """A number between 0 and 1; the ends are allowed where they mean something."""
-    if not _is_number(value) or not (0 < value < 1 or (zero and value == 0) or (one and value == 1)):
+    if not is_number(value) or not (0 < value < 1 or (zero and value == 0) or (one and value == 1)):
         low, high = "at least 0" if zero else "above 0", "at most 1" if one else "below 1"
         raise PolicyError(f"{name} must be a number {low} and {high}, got {value}")
     return float(value)
@@ -55,7 +55,7 @@ def check_sampling(*, sample_rate: object, epsilon: object) -> tuple[float, floa
 
 def check_sample_rate(value: object) -> float:
     """The probability with which a row is kept. Keeping all of them hides nobody."""
-    if _is_number(value) and value == 1:
+    if is_number(value) and value == 1:
         raise PolicyError("sample_rate 1 keeps every row, so there is no differential privacy to account for")
     return check_probability("sample_rate", value)
 
@@ -85,5 +85,11 @@ def rounded_up(value: float, digits: int = 6) -> str:
     return f"{float(nearest) + unit:.{digits}g}"
 
 
-def _is_number(value: object) -> TypeGuard[float]:
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether it is a number, of Python's or numpy's; True and False are none."""
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether it is one of Python's whole numbers."""
+    return isinstance(value, int) and not isinstance(value, bool)
