@@ -6,18 +6,12 @@ from typing import Any
 
 import click
 
-from castleguard.cli.output import check_output
+from castleguard.cli.file_options import check_output, file_options
 from castleguard.cli.policy_options import make_policy, policy_options
-
-FILE = click.Path(path_type=Path)
 
 
 @click.command(short_help="Anonymise a file.")
-@click.argument("input", type=FILE, metavar="IN")
-@click.option(
-    "-o", "--output", type=FILE, required=True, metavar="OUT", help="File to write; its ending is its format."
-)
-@click.option("--schema", "schema_file", type=FILE, required=True, help="YAML file that gives every column its role.")
+@file_options
 @policy_options
 @click.option(
     "--numbers",

@@ -5,17 +5,11 @@ from pathlib import Path
 
 import click
 
-from castleguard.cli.output import check_output
-
-FILE = click.Path(path_type=Path)
+from castleguard.cli.file_options import check_output, file_options
 
 
 @click.command(short_help="Make the rows of a file noisy, one by one.")
-@click.argument("input", type=FILE, metavar="IN")
-@click.option(
-    "-o", "--output", type=FILE, required=True, metavar="OUT", help="File to write; its ending is its format."
-)
-@click.option("--schema", "schema_file", type=FILE, required=True, help="YAML file that gives every column its role.")
+@file_options
 @click.option("--epsilon", type=float, help="Differential privacy of a row, all columns together.")
 @click.option("--phi", type=float, help="The same for each column by itself.")
 @click.option("--weight", "weights", multiple=True, metavar="COLUMN=NUMBER", help="A column's share of epsilon.")
