@@ -13,6 +13,19 @@ from castleguard.evaluate.structure import Verification
 
 INK, BLUE, ORANGE, GREY = "#22303c", "#2f6f9f", "#d9822b", "#9aa5b1"
 COLOURS = ("#2f6f9f", "#d9822b", "#4f9d69", "#b5495b", "#7a5ea8", "#8a7a3b")
+STYLE: Any = {
+    "font.size": 10,
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": INK,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
 LAYOUT = "AAA\nBCD"
 LINK = "record"
 
@@ -31,20 +44,7 @@ def draw(
     from matplotlib import pyplot as plt
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    style: Any = {
-        "font.size": 10,
-        "axes.edgecolor": GREY,
-        "axes.labelcolor": INK,
-        "axes.spines.right": False,
-        "axes.spines.top": False,
-        "axes.titlelocation": "left",
-        "axes.titlesize": 11,
-        "axes.titleweight": "bold",
-        "text.color": INK,
-        "xtick.color": INK,
-        "ytick.color": INK,
-    }
-    with mpl.rc_context(style):
+    with mpl.rc_context(STYLE):
         figure = plt.figure(figsize=(13, 8), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
         top, left, middle, right = (axes for _, axes in sorted(figure.subplot_mosaic(LAYOUT).items()))
         _draw_loss(top, moments)
