@@ -1,0 +1,118 @@
+"""How far published numbers are from the original ones: the two measures of DOCA's paper, and a pairing for multisets.
+
+Leal, Vidal and Machado (2018, section 4) judge DOCA by the mean squared error of its values, and by the share of area
+that the histograms of both have in common. The first needs to know which published value stands for which original
+one. Where a window is published as a multiset nobody can know, and `paired_by_rank` says what is compared instead.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from castleguard.errors import InputError, PolicyError
+from castleguard.privacy.parameters import check_count, is_number
+
+Numbers = NDArray[np.float64]  # (values,)
+
+
+def mean_squared_error(original: ArrayLike, published: ArrayLike) -> float:
+    """The mean of the squared differences, value by value; infinite if it is beyond a float64.
+
+    >>> mean_squared_error([1, 2, 3], [1, 4, 4])
+    1.6666666666666667
+    """
+    before, after = finite_numbers("original", original), finite_numbers("published", published)
+    if before.size != after.size:
+        raise InputError(
+            f"original and published must have a value for one another, got {before.size:,} and {after.size:,} values"
+        )
+    with np.errstate(over="ignore"):
+        return float(np.mean(np.square(after - before)))
+
+
+def histogram_intersection(
+    original: ArrayLike, published: ArrayLike, *, bins: int = 100, range: tuple[float, float] | None = None
+) -> float:
+    """The share of area that the two histograms have in common: 1 if they are equal, 0 if no bin has values of both.
+
+    Both have the same bins of equal width, and each is divided by its own number of values, so they need not have
+    equally many. The bins reach over `range`, both ends included; what lies outside is in no bin and so has nothing in
+    common with anything.
+
+    Without `range` they reach from the smallest to the largest value of both, as in the paper's figure, which draws
+    both as one histogram. Then a single published value far outside makes all bins wide, and wide bins tell less
+    apart: to compare methods, give all of them the same `range`. If all values of both are equal, that is one bin, and
+    the answer is 1.
+
+    >>> histogram_intersection([0, 1, 2, 3], [1, 1, 1, 400], bins=4)
+    0.75
+    >>> histogram_intersection([0, 1, 2, 3], [1, 1, 1, 400], bins=4, range=(0, 4))
+    0.25
+    """
+    before, after = finite_numbers("original", original), finite_numbers("published", published)
+    edges = _edges(before, after, check_count("bins", bins), range)
+    # Whole numbers throughout: equal histograms have exactly 1 in common.
+    here, there = (np.histogram(values, edges)[0].astype(np.int64) for values in (before, after))
+    common = np.minimum(here * after.size, there * before.size).sum()
+    return int(common) / (before.size * after.size)
+
+
+def paired_by_rank(original: ArrayLike, published: ArrayLike, *, window: int) -> tuple[Numbers, Numbers]:
+    """Pairs for values that are published window by window, each window as a multiset: within a window the smallest
+    original goes with the smallest published value, and so on.
+
+    `original` in the order of arrival, cut into windows of so many values; `published` the same windows in the same
+    order, but each in any order. The last window, if it is shorter than the others, may be missing altogether.
+
+    No other pairing within the windows has a smaller mean squared error, so this is a lower bound for whoever would
+    know which value stands for which. It may not be compared with the error of values that are paired by their rows.
+
+    >>> paired_by_rank([3, 1, 9, 5], [2.0, 1.5, 6.0, 8.0], window=2)
+    (array([1., 3., 5., 9.]), array([1.5, 2. , 6. , 8. ]))
+    """
+    before, after = finite_numbers("original", original), finite_numbers("published", published)
+    size = check_count("window", window)
+    whole = before.size - before.size % size
+    if after.size not in (before.size, whole):
+        raise InputError(
+            f"published must have {before.size:,} values, or {whole:,} without a last window that is shorter than "
+            f"{size:,}, got {after.size:,}"
+        )
+    return _sorted_windows(before[: after.size], size), _sorted_windows(after, size)
+
+
+def finite_numbers(name: str, values: ArrayLike) -> Numbers:
+    """The values as one row of numbers, if there are any and all of them are finite."""
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        # Not `from` it: what numpy says has the value in it.
+        raise InputError(f"{name} must hold numbers only") from None
+    if numbers.ndim != 1:
+        raise InputError(f"{name} must be one row of numbers, got {numbers.ndim} dimensions")
+    if not numbers.size:
+        raise InputError(f"{name} must hold a value at least, got none")
+    bad = numbers.size - int(np.count_nonzero(np.isfinite(numbers)))
+    if bad:
+        raise InputError(f"{name} must hold finite numbers only, got {bad:,} that are missing or infinite")
+    return numbers
+
+
+def _edges(before: Numbers, after: Numbers, bins: int, range: tuple[float, float] | None) -> Numbers:
+    """Where the bins begin and end, the last one included."""
+    if range is None:
+        low, high = float(min(before.min(), after.min())), float(max(before.max(), after.max()))
+        if not math.isfinite(high - low):
+            raise InputError("the values lie too far apart for bins: their range is beyond a float64")
+    else:
+        low, high = range
+        if not (is_number(low) and is_number(high) and math.isfinite(high - low) and low < high):
+            raise PolicyError(f"range must be two finite numbers, the lower one first, got {range}")
+    return np.linspace(low, high, bins + 1)
+
+
+def _sorted_windows(values: Numbers, size: int) -> Numbers:
+    whole = values.size - values.size % size
+    windows = np.sort(values[:whole].reshape(-1, size), axis=1)
+    return np.concatenate([windows.ravel(), np.sort(values[whole:])])
