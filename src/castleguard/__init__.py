@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from castleguard.edge import Randomiser
     from castleguard.engine.castleguard import Castleguard
+    from castleguard.engine.doca_policy import Doca
     from castleguard.engine.policy import Castle
     from castleguard.engine.sdgs_policy import Sdgs
     from castleguard.errors import CastleguardError
@@ -33,6 +34,7 @@ __all__ = [
     "CastleguardError",
     "Categorical",
     "Closeness",
+    "Doca",
     "Guarantee",
     "Hierarchy",
     "Numeric",
@@ -52,6 +54,7 @@ _HOMES = {
     "CastleguardError": "errors",
     "Categorical": "schema.roles",
     "Closeness": "privacy.closeness",
+    "Doca": "engine.doca_policy",
     "Guarantee": "privacy.guarantee",
     "Hierarchy": "schema.hierarchy",
     "Numeric": "schema.roles",

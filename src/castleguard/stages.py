@@ -11,24 +11,31 @@ from numpy.typing import NDArray
 from castleguard.engine.base import Engine
 from castleguard.engine.castle import CastleEngine
 from castleguard.engine.castleguard import Castleguard
+from castleguard.engine.doca import DocaEngine
+from castleguard.engine.doca_policy import Doca
 from castleguard.engine.policy import Castle
 from castleguard.engine.sdgs import SdgsEngine
 from castleguard.engine.sdgs_policy import Sdgs
+from castleguard.engine.windows import WindowEngine, WindowKeys
 from castleguard.errors import PolicyError
 from castleguard.privacy.budget import exact
 from castleguard.privacy.ledger import Ledger
 from castleguard.privacy.mechanisms import Bernoulli
 from castleguard.privacy.noise import Noise
 from castleguard.randomise.intake import Intake, Perturbation
-from castleguard.randomise.local import LocalNoise, check_domains
+from castleguard.randomise.local import LocalNoise
 from castleguard.randomise.paper import PaperNoise
 from castleguard.release.cells import CellGate
+from castleguard.release.encode import Encoder, Numbers
 from castleguard.release.gate import Gate
+from castleguard.release.point_gate import PointGate
+from castleguard.release.points import PointEncoder
 from castleguard.schema.arrow import sensitive_labels
 from castleguard.schema.decode import Decoder
+from castleguard.schema.levels import check_declared
 from castleguard.schema.roles import Schema
 
-Policy = Castle | Sdgs
+Policy = Castle | Sdgs | Doca
 """What can be asked of a stream; a Castleguard is a Castle."""
 Key = NDArray[np.uint32]  # (8,)
 
@@ -43,35 +50,39 @@ class Keys(NamedTuple):
     coin: Key
     """Which rows are sampled."""
     noise: Key
+    """Of values, or of their sums."""
+    counts: Key
+    """The noise of counts."""
 
 
 def make_keys(seed: int | None) -> Keys:
     """Fresh keys from the operating system, or those that follow from a seed."""
-    size = 32 + 16 + 32 + 32
+    size = 32 + 16 + 32 + 32 + 32
     raw = os.urandom(size) if seed is None else hashlib.shake_256(f"castleguard seed {seed}".encode()).digest(size)
-    words = [np.frombuffer(raw[at : at + 32], dtype="<u4").astype(np.uint32) for at in (0, 48, 80)]
+    words = [np.frombuffer(raw[at : at + 32], dtype="<u4").astype(np.uint32) for at in (0, 48, 80, 112)]
     hashes = np.frombuffer(raw[32:48], dtype="<u8").astype(np.uint64)
-    return Keys(choices=words[0], hashes=hashes, coin=words[1], noise=words[2])
+    return Keys(choices=words[0], hashes=hashes, coin=words[1], noise=words[2], counts=words[3])
 
 
 def make_decoder(schema: Schema, policy: Policy, key: NDArray[np.uint64]) -> Decoder:
-    """The noise of a row must not depend on what it holds, so in local mode no row is refused for its values."""
-    local = isinstance(policy, Castleguard) and policy.strict
-    sealed = local or isinstance(policy, Sdgs)
-    return Decoder(
-        schema, key=key, strict=policy.strict, needs_bins=policy.l > 1 and not sealed, total=local, sealed=sealed
-    )
+    """Where noise is claimed to hide what a row holds, no row is refused for its values."""
+    total = isinstance(policy, Castleguard | Doca) and policy.strict
+    sealed = total or isinstance(policy, Sdgs | Doca)
+    needs_bins = not sealed and isinstance(policy, Castle) and policy.l > 1
+    return Decoder(schema, key=key, strict=policy.strict, needs_bins=needs_bins, total=total, sealed=sealed)
 
 
 def make_intake(schema: Schema, policy: Policy, keys: Keys) -> Intake:
     """What happens to rows before the engine sees them."""
     if isinstance(policy, Sdgs):
         return _sdgs_intake(schema, policy, keys)
+    if isinstance(policy, Doca):
+        return _doca_intake(schema, policy, keys)
     if not isinstance(policy, Castleguard):
         return Intake()
     labels = []
     if policy.strict:
-        check_domains(schema)
+        check_declared(schema)
         labels = [sensitive_labels(role) for role in schema.sensitive]
     return Intake(
         ledger=_ledger(schema, policy),
@@ -97,17 +108,41 @@ def _sdgs_intake(schema: Schema, policy: Sdgs, keys: Keys) -> Intake:
     )
 
 
+def _doca_intake(schema: Schema, policy: Doca, keys: Keys) -> Intake:
+    """The contribution bound; in paper mode also the noise of labels, which then go with their rows."""
+    policy.check(schema)
+    ledger = None
+    if policy.rows_per_person is not None:
+        # Rows of a cluster arrive within `delay` of one another, both ends included; windows are aligned.
+        window = float(policy.delay if policy.strict else policy.delay + 1)
+        ledger = Ledger(rows_per_person=policy.rows_per_person, window=window, aligned=policy.strict)
+    if policy.strict:
+        return Intake(ledger=ledger, in_rows=True)
+    return Intake(
+        ledger=ledger,
+        perturbation=LocalNoise(schema, policy.shares(schema), key=keys.noise, numbers=False),
+        labels=[sensitive_labels(role) for role in schema.sensitive],
+        in_rows=True,
+    )
+
+
 def make_engine(schema: Schema, policy: Policy, keys: Keys) -> Engine:
     """What holds rows and decides which leave."""
     if isinstance(policy, Sdgs):
         return SdgsEngine(schema, policy)
+    if isinstance(policy, Doca):
+        if not policy.strict:
+            return DocaEngine(schema, policy, key=keys.choices)
+        return WindowEngine(schema, policy, keys=WindowKeys(keys.noise, keys.counts, keys.choices))
     return CastleEngine(schema, policy, key=keys.choices)
 
 
-def make_gate(schema: Schema, policy: Policy) -> Gate | CellGate:
+def make_gate(schema: Schema, policy: Policy) -> Gate | CellGate | PointGate:
     """What re-checks every group."""
     if isinstance(policy, Sdgs):
         return CellGate(schema, policy.criteria)
+    if isinstance(policy, Doca):
+        return PointGate(schema, delay=policy.delay, k=policy.k, rows_per_person=policy.rows_per_person)
     return Gate(
         schema,
         policy.criteria,
@@ -115,6 +150,15 @@ def make_gate(schema: Schema, policy: Policy) -> Gate | CellGate:
         on_grid=policy.strict,
         remembered=policy.remembered_pairs,
     )
+
+
+def make_encoder(schema: Schema, policy: Policy, numbers: Numbers | None) -> Encoder | PointEncoder:
+    """What turns coded output into a table. `numbers` says how ranges are written, where ranges are published."""
+    if not isinstance(policy, Doca):
+        return Encoder(schema, numbers=numbers or "bounds", exact=not policy.strict)
+    if numbers is not None:
+        raise PolicyError(f"numbers={numbers!r} says how a range is written, and DOCA publishes numbers, not ranges")
+    return PointEncoder(schema, sensitive=policy.strict)
 
 
 def _ledger(schema: Schema, policy: Castleguard) -> Ledger | None:

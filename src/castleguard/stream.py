@@ -27,7 +27,7 @@ from castleguard.release.report import Report
 from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions, Decoded
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.schema.table import to_table
-from castleguard.stages import Policy, make_decoder, make_engine, make_gate, make_intake, make_keys
+from castleguard.stages import Policy, make_decoder, make_encoder, make_engine, make_gate, make_intake, make_keys
 from castleguard.telemetry.logs import LOG
 
 _SLICE = 1 << 16  # rows handed to the engine at once: bounds the memory of one call
@@ -37,21 +37,24 @@ _SAMPLE = 1000  # rows after which a grid that hides nothing is noticed
 class Anonymiser:
     """Publishes the rows of one stream under a policy. Not for use by several threads at once.
 
-    `seed` is for tests and experiments: it makes every choice predictable, and the guarantee says so.
+    `seed` is for tests and experiments: it makes every choice predictable, and the guarantee says so. `numbers` says
+    how a range is published: "bounds" (the default), "interval" or "midpoint".
     """
 
-    def __init__(self, schema: Schema, policy: Policy, *, seed: int | None = None, numbers: Numbers = "bounds") -> None:
+    def __init__(
+        self, schema: Schema, policy: Policy, *, seed: int | None = None, numbers: Numbers | None = None
+    ) -> None:
         self._schema = schema
         self._policy = policy
         self._seeded = seed is not None
-        self._numbers = numbers
+        self._numbers = numbers or "bounds"
         columns = len(schema.quasi_identifiers)
         self._keys = make_keys(seed)
         self._intake = make_intake(schema, policy, self._keys)
         self._engine = make_engine(schema, policy, self._keys)
         self._decoder = make_decoder(schema, policy, self._keys.hashes)
         self._gate = make_gate(schema, policy)
-        self._encoder = Encoder(schema, numbers=numbers, exact=not policy.strict)
+        self._encoder = make_encoder(schema, policy, numbers)
         self._pending = Pending(columns, len(schema.sensitive))
         self._order = InputOrder(columns) if policy.chosen_order == "input" else None
         self._payload_schema = pa.schema([(name, pa.null()) for name in _payload_names(schema)])
@@ -152,7 +155,7 @@ class Anonymiser:
         )
 
     @classmethod
-    def restore(cls, schema: Schema, policy: Policy, blob: bytes, *, numbers: Numbers = "bounds") -> "Anonymiser":
+    def restore(cls, schema: Schema, policy: Policy, blob: bytes, *, numbers: Numbers | None = None) -> "Anonymiser":
         """Continue a stream from its snapshot; refused if schema, policy or `numbers` are not the snapshot's own."""
         record = unpack(blob)
         stream = cls(schema, policy, numbers=numbers)
@@ -263,7 +266,9 @@ class Anonymiser:
         self._count(leaving)
         payload = self._pending.payload(leaving.position, self._payload_schema)
         self._pending.forget(oldest)
-        return self._encoder.encode(leaving.lower, leaving.upper, leaving.group, payload)
+        if isinstance(self._encoder, Encoder):
+            return self._encoder.encode(leaving.lower, leaving.upper, leaving.group, payload)
+        return self._encoder.encode(decisions.points[through], payload)
 
     def _count(self, leaving: Leaving) -> None:
         """Enter the rows that leave now into the books."""
@@ -328,7 +333,7 @@ _COUNTS = (
 
 
 def anonymise(
-    table: object, schema: Schema, policy: Policy, *, seed: int | None = None, numbers: Numbers = "bounds"
+    table: object, schema: Schema, policy: Policy, *, seed: int | None = None, numbers: Numbers | None = None
 ) -> pa.Table:
     """The whole of a finite table: push and flush in one."""
     stream = Anonymiser(schema, policy, seed=seed, numbers=numbers)

@@ -56,7 +56,13 @@ class Player:
 
     def __init__(self, stream: Stream) -> None:
         assert isinstance(stream.policy, Castleguard)
-        keys = Keys(choices=stream.key, hashes=np.zeros(2, dtype=np.uint64), coin=SAMPLER_KEY, noise=SAMPLER_KEY)
+        keys = Keys(
+            choices=stream.key,
+            hashes=np.zeros(2, dtype=np.uint64),
+            coin=SAMPLER_KEY,
+            noise=SAMPLER_KEY,
+            counts=SAMPLER_KEY,
+        )
         self.intake = make_intake(stream.schema, stream.policy, keys)
         self.engine = CastleEngine(stream.schema, stream.policy, key=stream.key)
         self.clustered: dict[int, tuple[float, ...]] = {}

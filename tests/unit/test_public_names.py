@@ -14,6 +14,7 @@ PUBLIC_NAMES = [
     "CastleguardError",
     "Categorical",
     "Closeness",
+    "Doca",
     "Guarantee",
     "Hierarchy",
     "Numeric",

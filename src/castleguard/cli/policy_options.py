@@ -11,11 +11,12 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-ALGORITHMS = ("castle", "castleguard", "sdgs")
+ALGORITHMS = ("castle", "castleguard", "sdgs", "doca")
 REQUIRED = {
     "castle": ("k", "delay"),
     "castleguard": ("k", "delay"),
     "sdgs": ("k", "sample_rate", "epsilon"),
+    "doca": ("epsilon", "delay"),
 }
 
 _OPTIONS = (
@@ -24,9 +25,12 @@ _OPTIONS = (
         type=click.Choice(ALGORITHMS),
         default="castle",
         show_default=True,
-        help="k-anonymous groups; the same on sampled and noisy rows; or true rows under differential privacy.",
+        help="k-anonymous groups; the same on sampled and noisy rows; true rows under differential privacy; or noisy "
+        "means.",
     ),
-    click.option("--k", type=int, help="Distinct persons in every published group.  [required]"),
+    click.option(
+        "--k", type=int, help="Distinct persons in every published group; with doca rows of a mean.  [required]"
+    ),
     click.option("--l", type=int, help="Distinct values of every sensitive column in every group.  [default: 1]"),
     click.option("--delay", type=int, help="Rows that may arrive before a row has to leave.  [required, not sdgs]"),
     click.option(
@@ -57,6 +61,7 @@ _OPTIONS = (
         help="Between sensitive values, for t-closeness.  [default: equal]",
     ),
     click.option("--burn-in", type=int, help="Rows before t-closeness is judged and anything leaves."),
+    click.option("--sensitivity", type=float, help="Paper-mode doca: what one row can change.  [default: 1.5 ranges]"),
     click.option("--max-clusters", type=int, help="Open clusters, CASTLE's beta.  [default: 50]"),
     click.option("--loss-window", type=int, help="Clusters whose mean loss is the threshold.  [default: 100]"),
     click.option(
@@ -114,10 +119,11 @@ def make_policy(algorithm: str, options: dict[str, Any]) -> "Policy":
 
 def _kind(algorithm: str) -> "type[Policy]":
     from castleguard.engine.castleguard import Castleguard
+    from castleguard.engine.doca_policy import Doca
     from castleguard.engine.policy import Castle
     from castleguard.engine.sdgs_policy import Sdgs
 
-    kinds: dict[str, type[Policy]] = {"castle": Castle, "castleguard": Castleguard, "sdgs": Sdgs}
+    kinds: dict[str, type[Policy]] = {"castle": Castle, "castleguard": Castleguard, "sdgs": Sdgs, "doca": Doca}
     return kinds[algorithm]
 
 

@@ -19,7 +19,7 @@ Suppression = Literal["root", "generalise", "drop"]
 Order = Literal["shuffled", "arrival", "input"]
 Reuse = Literal["paper", "off"]
 
-_MAX_DELAY = 1 << 30
+MAX_DELAY = 1 << 30
 _PAIRS_PER_BOX = 64  # what is remembered of a box that may be used again, on average
 
 
@@ -121,9 +121,9 @@ class Castle:
                 f"delay must be at least k - 1, got delay={self.delay} and k={self.k}: "
                 f"k persons could never be held at once"
             )
-        if self.delay > _MAX_DELAY:
+        if self.delay > MAX_DELAY:
             raise PolicyError(
-                f"delay must be at most {_MAX_DELAY}, got {self.delay}: every pending row is kept in memory"
+                f"delay must be at most {MAX_DELAY}, got {self.delay}: every pending row is kept in memory"
             )
         if self.max_wait is not None and not (is_number(self.max_wait) and 0 < self.max_wait < float("inf")):
             raise PolicyError(f"max_wait must be a number of seconds above 0, got {self.max_wait}")

@@ -20,7 +20,7 @@ from castleguard.engine.partition import Nodes, Partition, Released, Rule, adapt
 from castleguard.engine.sdgs_policy import Sdgs
 from castleguard.errors import SnapshotError
 from castleguard.kernels.state import Arrays
-from castleguard.schema.coded import NEW, ROOT, CodedRows, Decisions
+from castleguard.schema.coded import NEW, ROOT, CodedRows, Decisions, join_decisions
 from castleguard.schema.roles import Schema
 
 Ints = NDArray[np.int64]
@@ -251,12 +251,9 @@ class SdgsEngine:
 
     def _joined(self, closed: list[Decisions]) -> Decisions:
         """Several releases, one after the other."""
-        if len(closed) == 1:
-            return closed[0]
-        nothing = self._decide(_sort_into_cells(self._nothing)[1], self._nothing.position, self._nothing.position)
-        before = np.cumsum([0, *(part.loss.size for part in closed)])
-        shifted = [part._replace(group=part.group + at) for part, at in zip(closed, before, strict=False)]
-        return Decisions(*(np.concatenate(parts) for parts in zip(nothing, *shifted, strict=True)))
+        if closed:
+            return join_decisions(closed)
+        return self._decide(_sort_into_cells(self._nothing)[1], self._nothing.position, self._nothing.position)
 
 
 def _sort_into_cells(held: _Held) -> tuple[Ints, _Cells]:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.privacy.criteria import Criteria
+from castleguard.release.grouped import all_of
 from castleguard.release.shape import ShapeJudge
 from castleguard.schema.coded import NEW, ROOT, CodedRows, Decisions
 from castleguard.schema.roles import Categorical, Numeric, Schema
@@ -50,9 +51,9 @@ class CellGate:
             whole &= (lower == side.low) & (upper == side.high)
             inside &= side.contains(rows.quasi[:, at], lower[decisions.group], upper[decisions.group])
         sound &= whole == (decisions.kind == ROOT)
-        sound &= _all_of(decisions.group, np.where(rows.to_root, whole[decisions.group], inside), whole.size)
+        sound &= all_of(decisions.group, np.where(rows.to_root, whole[decisions.group], inside), whole.size)
         sound &= self._is_large_enough(decisions.group, rows.sensitive, whole.size)
-        apart = whole & _all_of(decisions.group, rows.to_root, whole.size)
+        apart = whole & all_of(decisions.group, rows.to_root, whole.size)
         for event in np.unique(decisions.event):
             members = np.flatnonzero((decisions.event == event) & ~apart)
             sound[members] &= self._are_disjoint(decisions.lower[members], decisions.upper[members])
@@ -155,13 +156,6 @@ def _judge_of(schema: Schema, criteria: Criteria) -> ShapeJudge | None:
     if criteria.closeness is not None and criteria.closeness.reference != "public":
         criteria = replace(criteria, closeness=None)
     return ShapeJudge(schema, criteria, remembered=0) if criteria.judges_shape else None
-
-
-def _all_of(group: Ints, flags: NDArray[np.bool_], groups: int) -> Flags:
-    """Which groups have no row without the flag."""
-    every = np.ones(groups, dtype=np.bool_)
-    every[group[~flags]] = False
-    return every
 
 
 def _tally(keys: Ints) -> tuple[Ints, Ints]:

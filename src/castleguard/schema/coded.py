@@ -4,6 +4,7 @@ After decoding, no stage sees a raw quasi-identifier or a raw person again: a nu
 leaf number, a person is a 64-bit keyed hash. Plain tuples of arrays, so that kernels take them without conversion.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -88,7 +89,19 @@ class Decisions(NamedTuple):
     """(groups,) how many rows had arrived when the group was decided: what it was compared with."""
     dropped: NDArray[np.int64]
     """(drops,) the arrival numbers of rows that leave without being published."""
+    points: NDArray[np.float64] = np.empty((0, 0))
+    """(rows, columns) what is published in place of a box, where every row has values of its own (DOCA): coded numbers,
+    leaf numbers, and maybe the codes of sensitive values. The boxes then have no columns. Otherwise empty."""
 
 
 NEW, REUSED, ROOT = 0, 1, 2
 """Kinds of groups: a cluster published for the first time, a published box used again, the box of everything."""
+
+
+def join_decisions(parts: Sequence[Decisions]) -> Decisions:
+    """Several releases, one after the other; at least one."""
+    if len(parts) == 1:
+        return parts[0]
+    before = np.cumsum([0, *(part.loss.size for part in parts)])
+    shifted = [part._replace(group=part.group + at) for part, at in zip(parts, before, strict=False)]
+    return Decisions._make(np.concatenate(arrays) for arrays in zip(*shifted, strict=True))

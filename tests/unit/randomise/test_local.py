@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import castleguard as cg
-from castleguard.randomise.local import LocalNoise, mechanisms, numeric_levels
+from castleguard.randomise.local import LocalNoise, mechanisms
 from castleguard.schema.coded import CodedRows
+from castleguard.schema.levels import numeric_levels
 from tests.reference.local import Grid
 
 KEY = np.arange(8, dtype=np.uint32)

@@ -1,0 +1,105 @@
+"""The gate of DOCA: it re-checks what the noise was made for, and that nothing else is published.
+
+Whether the noise is right cannot be seen from one release. What can be seen is that its premises hold:
+
+* A group has rows that arrived within `delay` of one another, each once, and no more rows of one person than the noise
+  was made for.
+* Every number of a group is shared by k of its rows (strict), or is the same for all of them (paper).
+* In strict mode a group is a window: it has k rows at least, follows the windows before it, and every number lies in
+  its public domain.
+* A label is one of those that the schema declares, and a row that was to leave is not published another time.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from castleguard.release.grouped import all_of, run_lengths
+from castleguard.schema.coded import NEW, CodedRows, Decisions
+from castleguard.schema.levels import label_counts
+from castleguard.schema.roles import Numeric, Schema
+
+Flags = NDArray[np.bool_]  # (groups,)
+Ints = NDArray[np.int64]
+Values = NDArray[np.float64]
+
+
+class PointGate:
+    """Checks the releases of one stream, in order. The same methods as `release.gate.Gate`.
+
+    `k`: the rows of a run in strict mode, None in paper mode. `rows_per_person`: None if there is no bound.
+    """
+
+    def __init__(self, schema: Schema, *, delay: int, k: int | None, rows_per_person: int | None) -> None:
+        self._delay = delay
+        self._k = k
+        self._most = rows_per_person
+        self._numbers = {at: role for at, role in enumerate(schema.quasi_identifiers) if isinstance(role, Numeric)}
+        places = schema.described
+        labels = {places.index(name): count for name, count in label_counts(schema).items()}
+        # In paper mode sensitive values are no points: they leave with their rows, as they were randomised.
+        self._labels = {
+            at: count for at, count in labels.items() if k is not None or at < len(schema.quasi_identifiers)
+        }
+        self._last = -1  # the last row of the windows before
+
+    def check(self, decisions: Decisions, rows: CodedRows) -> Flags:
+        """Which groups may be published. `rows` are the decoded rows at `decisions.position`."""
+        groups, group, points = decisions.loss.size, decisions.group, decisions.points
+        columns = len(self._numbers) + len(self._labels)
+        if points.shape != (group.size, columns) or not np.all(np.isfinite(points)):
+            return np.zeros(groups, dtype=np.bool_)
+        sound: Flags = (decisions.kind == NEW) & (np.bincount(group, minlength=groups) >= (self._k or 1))
+        sound &= self._arrived_together(group, decisions.position, groups)
+        sound &= self._is_bounded(group, rows.person, groups)
+        for at, role in self._numbers.items():
+            sound &= self._is_shared(group, points[:, at], groups)
+            if self._k is not None and role.domain is not None:
+                inside = (role.domain[0] <= points[:, at]) & (points[:, at] <= role.domain[1])
+                sound &= all_of(group, inside, groups)
+        for at, count in self._labels.items():
+            label = points[:, at]
+            sound &= all_of(group, (label == np.floor(label)) & (label >= 0) & (label < count), groups)
+        return sound
+
+    def observe(self, sensitive: Ints, present: NDArray[np.bool_] | None = None) -> None:
+        """Rows arrive: nothing is learnt from them."""
+
+    def snapshot(self) -> dict[str, Ints]:
+        """How far the windows have got."""
+        return {"last": np.array([self._last], dtype=np.int64)}
+
+    def restore(self, arrays: Mapping[str, Ints]) -> None:
+        """Continue from a snapshot."""
+        self._last = int(arrays["last"][0])
+
+    def _arrived_together(self, group: Ints, position: Ints, groups: int) -> Flags:
+        """Whether the rows of each group arrived within the delay; in strict mode, after those of all groups before."""
+        first, last = np.full(groups, np.iinfo(np.int64).max), np.full(groups, -1)
+        np.minimum.at(first, group, position)
+        np.maximum.at(last, group, position)
+        if self._k is None:
+            return np.asarray(last - first <= self._delay)
+        together: Flags = last - first < self._delay
+        for number in range(groups):
+            together[number] &= first[number] > self._last
+            self._last = max(self._last, int(last[number]))
+        return together
+
+    def _is_bounded(self, group: Ints, person: NDArray[np.uint64], groups: int) -> Flags:
+        """Whether no person has more rows in a group than the noise was made for."""
+        if self._most is None:
+            return np.ones(groups, dtype=np.bool_)
+        order = np.lexsort((person, group))
+        runs = run_lengths(group[order], person[order])
+        return all_of(group[order], runs <= self._most, groups)
+
+    def _is_shared(self, group: Ints, values: Values, groups: int) -> Flags:
+        """Whether every number stands in k rows of its group, or in all of them."""
+        order = np.lexsort((values, group))
+        runs = run_lengths(group[order], values[order])
+        if self._k is not None:
+            return all_of(group[order], runs >= self._k, groups)
+        sizes = np.bincount(group, minlength=groups)
+        return all_of(group[order], runs == sizes[group[order]], groups)

@@ -1,0 +1,67 @@
+"""From points to the published table: a number under its column's own name, labels for categories.
+
+For engines that publish values in place of boxes (DOCA). Person and position have no way into the output.
+"""
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from castleguard.schema.arrow import numeric_type, numeric_values, sensitive_labels
+from castleguard.schema.roles import Numeric, Schema
+
+Points = NDArray[np.float64]  # (rows, columns)
+
+# The days and microseconds since 1970 of the years 1 and 9999, which is what Python's dates can hold.
+_RANGE = {"date": (-719162, 2932896), "timestamp": (-62135596800000000, 253402300799999999)}
+
+
+class PointEncoder:
+    """Encodes one stream. `sensitive` says that points have the codes of sensitive columns too, in place of a payload
+    that then only holds public ones.
+    """
+
+    def __init__(self, schema: Schema, *, sensitive: bool) -> None:
+        self._columns: list[_Numbers | _Labels] = []
+        for role in schema.quasi_identifiers:
+            if isinstance(role, Numeric):
+                self._columns.append(_Numbers(role))
+            else:
+                self._columns.append(_Labels(role.name, pa.array(role.hierarchy.leaves, pa.string())))
+        self._dropped = [role.name for role in schema.sensitive] if sensitive else []
+        if sensitive:
+            self._columns += [_Labels(role.name, sensitive_labels(role)) for role in schema.sensitive]
+
+    def encode(self, points: Points, payload: pa.Table) -> pa.Table:
+        """One row per point: its values, then its payload."""
+        payload = payload.drop_columns(self._dropped)
+        arrays = [column.encode(points[:, at]) for at, column in enumerate(self._columns)]
+        fields = [pa.field(column.name, array.type) for column, array in zip(self._columns, arrays, strict=True)]
+        return pa.table([*arrays, *payload.columns], schema=pa.schema([*fields, *payload.schema]))
+
+
+class _Numbers:
+    """A number, a date or a timestamp. A mean need not be whole where the values are."""
+
+    def __init__(self, role: Numeric) -> None:
+        self.name = role.name
+        self._role = role
+        self._type = numeric_type(role, exact=True)
+
+    def encode(self, coded: NDArray[np.float64]) -> pa.Array:
+        """Coded numbers as published values."""
+        if self._role.kind != "number":
+            coded = np.clip(np.floor(coded), *_RANGE[self._role.kind])
+        return numeric_values(self._role, self._type, coded)
+
+
+class _Labels:
+    """A column whose points are numbers of labels."""
+
+    def __init__(self, name: str, labels: pa.Array) -> None:
+        self.name = name
+        self._labels = labels
+
+    def encode(self, coded: NDArray[np.float64]) -> pa.Array:
+        """The labels with these numbers."""
+        return self._labels.take(pa.array(coded.astype(np.int64)))
