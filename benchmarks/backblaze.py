@@ -5,6 +5,9 @@
 Per run the values are shuffled and published by every method. The paper has 1,989,462 values of January 2017 with a
 maximum of 66,413; here are 868,484 of April and May 2013. So its errors cannot be met, but their ratio can be: how far
 DOCA's error falls below that of noise on every value, and how much its histogram has in common with the original one.
+
+As in the paper, the domain is the range of the data and every row counts as a person, though a drive has one per day.
+Whoever publishes such data would have to know the domain beforehand, and to say how many rows a person may have.
 """
 
 import argparse

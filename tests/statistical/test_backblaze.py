@@ -1,9 +1,8 @@
 """The experiment of DOCA's paper: its figures are computed as they are explained, and the real data come near its own.
 
-With 20,000 values and a delay of 1,000 the error of the algorithm as printed is 99.31 % below the naive one, and its
-histogram has 78.9 % in common with the original one; over 150 shuffles the standard deviations are 0.10 and 1.6.
-(With all 868,484 values both are nearer to the paper's: 99.30 % and 86.5 %, against 99.2952 % and 85.98 %.) The bounds
-here are four standard deviations wide and the seeds are fixed; other seeds would miss them once in 15,000 runs.
+All 868,484 values in five runs: the error of the algorithm as printed is 99.30 % below the naive one, and its histogram
+has 87.0 % in common with the original one, against 99.2952 % and 85.98 % in the paper. The tests take 20,000 values of
+each shuffle, with which there are fewer groups to fill the bins.
 """
 
 import gzip
@@ -171,26 +170,34 @@ def test_a_last_window_below_k_is_missing_and_the_rest_is_paired() -> None:
 @pytest.mark.compiled
 @pytest.mark.statistical
 def test_the_error_falls_as_far_as_in_the_paper(data_folder: Path) -> None:
+    """Over 150 shuffles 99.30 and 79.0 were the means, 0.10 and 1.4 the standard deviations. So the means of 20 of them
+    are 0.022 and 0.32 off, and with other seeds would miss the bounds less than once in a thousand times.
+    """
     values = backblaze.load()
     assert values is not None
     assert (values.size, values.min(), values.max()) == (868_484, *backblaze.DOMAIN)
     naive, paper, *_ = backblaze.methods(epsilon=1, delay=1000)
-    for seed in range(3):
-        stream = backblaze.shuffled(values, seed, 20_000)
-        before, after = (backblaze.run(method, stream, seed)[0] for method in (naive, paper))
-        assert after.rows == 20_000
-        assert 100 * (1 - after.error / before.error) == pytest.approx(99.31, abs=0.40)
-        assert 100 * after.common == pytest.approx(78.9, abs=6.4)
+    streams = [backblaze.shuffled(values, seed, 20_000) for seed in range(20)]
+    pairs = [
+        [backblaze.run(method, stream, seed)[0] for method in (naive, paper)] for seed, stream in enumerate(streams)
+    ]
+    assert all(after.rows == 20_000 for _, after in pairs)
+    falls = [100 * (1 - after.error / before.error) for before, after in pairs]
+    assert np.mean(falls) == pytest.approx(99.30, abs=0.10)
+    assert 100 * np.mean([after.common for _, after in pairs]) == pytest.approx(79.0, abs=1.4)
 
 
 @pytest.mark.compiled
 @pytest.mark.statistical
 def test_strict_mode_is_nearer_to_the_data_than_the_paper_is(data_folder: Path) -> None:
-    """By the one error that compares like with like. Of 150 shuffles all agreed, by a factor of five at least."""
+    """By the one error that compares like with like. Over 150 shuffles it was seven times smaller at least, and the
+    bound here is three times.
+    """
     values = backblaze.load()
     assert values is not None
     _, paper, *stricts = backblaze.methods(epsilon=1, delay=1000)
     stream = backblaze.shuffled(values, 0, 20_000)
-    printed_error = backblaze.run(paper, stream, 0)[0].error_by_rank
+    as_printed = backblaze.run(paper, stream, 0)[0].error_by_rank
+    assert len(stricts) == 4
     for method in stricts:
-        assert backblaze.run(method, stream, 0)[0].error_by_rank < printed_error / 3
+        assert backblaze.run(method, stream, 0)[0].error_by_rank < as_printed / 3
