@@ -170,8 +170,8 @@ class Doca:
         """It is `now`: rows that have waited for max_wait expire, the oldest first."""
         groups = []
         for position in self.pending():
-            still_here = position in self.pending()
-            if still_here and self.arrived_at[position] + self.max_wait <= now:
+            overdue = self.arrived_at[position] + self.max_wait <= now
+            if overdue and position in self.pending():  # an older row may have taken it along
                 groups.append(self.publish(position))
         return groups
 

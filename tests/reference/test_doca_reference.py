@@ -578,7 +578,8 @@ def test_counts_are_of_every_label_also_of_absent_ones() -> None:
         ([3, 3, 5], [3, 3, 4]),  # 2 2/3, 2 2/3, 4 2/3
         ([3, 3, 3], [4, 3, 3]),  # 3 1/3 each
         ([0, 0, 0], [4, 3, 3]),
-        ([-5, 2, 8], [0, 2, 8]),  # below 0 is 0 before anything else
+        ([-5, 2, 8], [0, 2, 8]),  # below 0 is 0 ...
+        ([-5, 2, 2], [2, 4, 4]),  # ... before anything else
         ([7, 5, 0], [6, 4, 0]),  # 0 stays 0 where something is taken away
         ([6, 5, 0], [6, 4, 0]),  # 5 1/2, 4 1/2
     ],
