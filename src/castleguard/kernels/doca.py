@@ -277,6 +277,8 @@ def run(state: State, settings: Settings, growth: Floats, output: Output, batch:
         due = state.counters[ARRIVALS] - 1 - settings.delay
         if due >= 0 and state.link[CLUSTER, due % capacity] != GONE:
             _expire(state, settings, output, due)
+        # Its place in the ring is taken by the next row: nothing may look there for an older one.
+        state.counters[OLDEST] = max(state.counters[OLDEST], due + 1)
     oldest = _skip_gone(state)
     while last and oldest < state.counters[ARRIVALS]:
         _expire(state, settings, output, oldest)
