@@ -15,7 +15,6 @@ from castleguard.engine.policy import MAX_DELAY, Mode, Order
 from castleguard.errors import PolicyError, SchemaError
 from castleguard.privacy.budget import Shares, exact, share_epsilon
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
-from castleguard.privacy.mechanisms import MAX_CELLS
 from castleguard.privacy.parameters import check_count, check_positive, is_number
 from castleguard.schema.levels import check_declared, check_labels
 from castleguard.schema.roles import Categorical, Numeric, Schema
@@ -206,12 +205,6 @@ class Doca:
                 f"declare it as a quasi-identifier or as sensitive, or leave it out of the schema"
             )
         check_declared(schema)
-        for role in schema.quasi_identifiers:
-            if isinstance(role, Numeric) and (2 * self.run - 1) * (role.edges.size - 1) > MAX_CELLS:
-                raise SchemaError(
-                    f"column {role.name!r}: a sum of {2 * self.run - 1} values has more than 2^53 levels: "
-                    f"use a larger step or a smaller k"
-                )
 
     def _check_groups(self, schema: Schema) -> None:
         if not any(isinstance(role, Numeric) for role in schema.quasi_identifiers):

@@ -77,7 +77,7 @@ class NoisyMeans:
     def __init__(self, columns: Sequence[NumberColumn], *, k: int, key: NDArray[np.uint32]) -> None:
         self._columns = columns
         self._k = k
-        most = 2 * k - 1  # rows of a run
+        most = 2 * k - 1  # rows of a run; with the largest k and the finest grid their sums stay below 2^53
         self._noise = Noise(
             [
                 DiscreteLaplace(cells=most * column.top, epsilon=column.decay * max(most * column.top, 1))
