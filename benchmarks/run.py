@@ -156,6 +156,26 @@ def bench_policies(bench: Bench) -> None:
                 bench.add("policies, whole stream", f"{name}, k={k}, against CASTLE", rate / plain, "", 0.5)
 
 
+def bench_doca(bench: Bench) -> None:
+    """DOCA with the paper's settings, everything between rows in and rows out included: one number, then more columns.
+
+    The values are made up (their rate does not depend on what they are worth), as many as the drive data have.
+    """
+    random = np.random.default_rng(1)
+    values, jobs = random.gamma(2.0, 7_000.0, bench.long), random.choice(["cook", "clerk", "nurse"], bench.long)
+    table = pa.table({"hours": values, "age": random.integers(0, 100, bench.long), "job": jobs})
+    hours = cg.Numeric("hours", lower=0, upper=50_000, step=1)
+    job = cg.Categorical("job", hierarchy=cg.Hierarchy.flat(["cook", "clerk", "nurse"]))
+    one = cg.Schema(person=None, quasi_identifiers=[hours])
+    three = cg.Schema(person=None, quasi_identifiers=[hours, cg.Numeric("age", lower=0, upper=100), job])
+    paper = cg.Doca(epsilon=1.0, delay=1000, max_clusters=50, loss_window=100, mode="paper")
+    strict = cg.Doca(epsilon=1.0, delay=1000, k=50)
+    for name, schema in (("1 attribute", one), ("2 attributes and a label", three)):
+        for label, policy in (("paper, 50 clusters", paper), ("strict, k=50", strict)):
+            rate = bench.rate(bench.long, partial(run_stream, schema, policy, table.select(schema.columns)))
+            bench.add("DOCA, whole stream", f"{name}, {label}", rate, "values/s", 500_000 if schema is one else None)
+
+
 def bench_scaling(bench: Bench) -> None:
     """What a row costs against the number of clusters, attributes and the delay."""
     table = adult.load(bench.rows)
@@ -281,6 +301,7 @@ def main() -> None:
         bench_start(bench, Path(folder))
         bench_engine(bench)
         bench_policies(bench)
+        bench_doca(bench)
         for name, value in noise.measure(repeats=bench.repeats).items():
             bench.add("samplers", name, value, "/s", 4e6 if name.startswith("discrete Laplace") else None)
         bench_csv(bench, Path(folder))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from castleguard.engine.base import Flags
 from castleguard.engine.doca import DocaEngine
 from castleguard.engine.doca_policy import Doca
 from castleguard.kernels.compile import JIT
@@ -131,7 +132,7 @@ def new_engine(stream: Stream) -> DocaEngine:
     return DocaEngine(stream.schema, stream.policy, key=np.array(KEY, dtype=np.uint32))
 
 
-def coded(rows: Sequence[tuple[float, ...] | None], columns: int) -> tuple[CodedRows, np.ndarray]:  # type: ignore[type-arg]
+def coded(rows: Sequence[tuple[float, ...] | None], columns: int) -> tuple[CodedRows, Flags]:
     """Rows as an engine takes them; an absent one holds what must not matter."""
     quasi = np.array([[777.0] * columns if row is None else row for row in rows]).reshape(-1, columns)
     count = len(rows)

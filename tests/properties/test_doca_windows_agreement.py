@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from castleguard.engine.base import Flags
 from castleguard.engine.doca_policy import Doca
 from castleguard.engine.windows import WindowEngine, WindowKeys
 from castleguard.schema.coded import CodedRows, Decisions
@@ -177,7 +178,8 @@ class Definitions:
 
 def by_definition(stream: Stream) -> list[Release]:
     """What the definitions publish."""
-    doca, found, left = Definitions(stream), [], list(stream.rows)
+    doca, left = Definitions(stream), list(stream.rows)
+    found: list[Release] = []
     for step in stream.steps:
         if step == FLUSH:
             found += doca.close()
@@ -214,7 +216,7 @@ def new_engine(stream: Stream) -> WindowEngine:
     return WindowEngine(stream.schema, stream.policy, keys=keys)
 
 
-def coded(rows: Sequence[Row | None], schema: Schema) -> tuple[CodedRows, np.ndarray]:  # type: ignore[type-arg]
+def coded(rows: Sequence[Row | None], schema: Schema) -> tuple[CodedRows, Flags]:
     """Rows as an engine takes them."""
     quasi, count = len(schema.quasi_identifiers), len(rows)
     width = quasi + len(schema.sensitive)

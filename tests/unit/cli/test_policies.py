@@ -61,6 +61,25 @@ def test_sdgs_publishes_true_rows_of_a_public_grid(run: Run, people: Path, windo
     assert read(people).num_rows >= 5
 
 
+def test_doca_publishes_noisy_means_under_the_columns_own_name(run: Run, people: Path) -> None:
+    more = ("--algorithm", "doca", "--epsilon", "1", "--k", "10", "--delay", "100", "--rows-per-person", "2")
+    outcome = run("anonymise", *options(people, *more))
+    assert outcome.code == 0
+    said = " ".join(outcome.out.split())
+    assert "(1, 0)-differential privacy of all rows of one person in one window" in said
+    assert "noisy mean of at least 10 rows of one window of 100" in said
+    assert read(people).column_names == ["age", "job"]
+    assert read(people).schema.field("age").type == "double"
+
+
+def test_doca_as_printed_says_that_it_is_not_private(run: Run, people: Path) -> None:
+    more = ("--algorithm", "doca", "--mode", "paper", "--epsilon", "1", "--delay", "100", "--sensitivity", "150")
+    outcome = run("anonymise", *options(people, *more, "--max-clusters", "5", "--loss-window", "10"))
+    assert outcome.code == 0
+    assert "NO differential privacy" in outcome.out
+    assert read(people).num_rows == 400
+
+
 @pytest.mark.parametrize(
     "more",
     [
@@ -92,6 +111,8 @@ def test_more_criteria_can_be_asked_for(run: Run, people: Path, more: tuple[str,
              "--start-cells", "4"),
             "--delay does not belong to sdgs",
         ),
+        (("--algorithm", "doca", "--delay", "9"), "--epsilon is needed: it has no default with doca"),
+        (("--algorithm", "doca", "--epsilon", "1", "--delay", "9", "--l", "2"), "--l does not belong to doca"),
     ],
 )  # fmt: skip
 def test_options_that_do_not_fit_are_named(run: Run, people: Path, more: tuple[str, ...], message: str) -> None:
@@ -112,6 +133,12 @@ def test_options_that_do_not_fit_are_named(run: Run, people: Path, more: tuple[s
         (
             ("--algorithm", "sdgs", "--k", "5", "--epsilon", "1", "--sample-rate", "0.9", "--start-cells", "4"),
             "epsilon must be at least -ln(1 - sample_rate) = 2.30259",
+        ),
+        (("--algorithm", "doca", "--epsilon", "1", "--delay", "9"), "strict DOCA needs k"),
+        (("--algorithm", "doca", "--epsilon", "0", "--k", "2", "--delay", "9"), "epsilon must be above 0, got 0"),
+        (
+            ("--algorithm", "doca", "--epsilon", "1", "--k", "2", "--delay", "9", "--numbers", "interval"),
+            "DOCA publishes numbers, not ranges",
         ),
     ],
 )
