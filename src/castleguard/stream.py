@@ -46,6 +46,7 @@ class Anonymiser:
     ) -> None:
         self._schema = schema
         self._policy = policy
+        self._algorithm = str(policy.fingerprint()["algorithm"])
         self._seeded = seed is not None
         self._numbers = numbers or "bounds"
         columns = len(schema.quasi_identifiers)
@@ -73,8 +74,8 @@ class Anonymiser:
         has all output columns, and maybe no rows.
         """
         self._advance(now)
-        if not is_warm():
-            LOG.warning("compiling the kernels for this machine, once: about two minutes")
+        if not is_warm(self._algorithm):
+            LOG.warning("compiling the kernels for this machine, once: up to two minutes")
         table = to_table(batch, self._schema.columns)
         decoded = self._decoder.decode(table)
         payload = self._typed(decoded.payload)
@@ -83,7 +84,7 @@ class Anonymiser:
             rows, present = self._enter(decoded, payload, table.num_rows)
             slices = [slice(at, at + _SLICE) for at in range(0, max(rows.person.size, 1), _SLICE)]
             out = [self._pass_on(rows.take(at), None if present is None else present[at]) for at in slices]
-        mark_warm()
+        mark_warm(self._algorithm)
         return out[0] if len(out) == 1 else pa.concat_tables(out)
 
     def tick(self, now: float) -> pa.Table:

@@ -123,25 +123,24 @@ def _compile(function: _Function, *, allocates: bool, entry: bool, inline: str =
     return cast(_Function, compiled)
 
 
-class _Warmth:
-    """Whether the kernels have been compiled; looked up on disk once."""
-
-    known: bool | None = None
+_WARM: set[str] = set()  # what is known to be compiled, so that the disk is asked once
 
 
-def is_warm() -> bool:
-    """Whether the kernels need no compiling: they were compiled before on this machine, or run as plain Python."""
-    if _Warmth.known is None:
-        _Warmth.known = not JIT or (FOLDER is not None and (FOLDER / _MARK).exists())
-    return _Warmth.known
+def is_warm(algorithm: str) -> bool:
+    """Whether an algorithm's kernels need no compiling: they were compiled before on this machine, or run as plain
+    Python.
+    """
+    if algorithm not in _WARM and (not JIT or (FOLDER is not None and (FOLDER / f"{_MARK}-{algorithm}").exists())):
+        _WARM.add(algorithm)
+    return algorithm in _WARM
 
 
-def mark_warm() -> None:
-    """Remember that the kernels have been compiled and cached."""
-    if is_warm():
+def mark_warm(algorithm: str) -> None:
+    """Remember that an algorithm's kernels have been compiled and cached."""
+    if algorithm in _WARM:
         return
-    _Warmth.known = True
+    _WARM.add(algorithm)
     if FOLDER is not None:
         # A full disk must not stop a stream: the next start merely announces a compile again.
         with contextlib.suppress(OSError):
-            (FOLDER / _MARK).touch()
+            (FOLDER / f"{_MARK}-{algorithm}").touch()
