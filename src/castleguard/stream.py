@@ -170,7 +170,7 @@ class Anonymiser:
     def _identity(self) -> dict[str, Any]:
         """What a snapshot must have in common with the stream that continues it, as JSON has it."""
         own = {"schema": self._schema.fingerprint(), "policy": self._policy.fingerprint(), "numbers": self._numbers}
-        described: dict[str, Any] = json.loads(json.dumps(own))
+        described: dict[str, Any] = json.loads(json.dumps(own, default=str))
         return described
 
     def _continue(self, record: Record) -> None:

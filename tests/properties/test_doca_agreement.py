@@ -92,7 +92,7 @@ def played_by_paper(stream: Stream) -> list[Group]:
         epsilons=[float(share) for share in shares.values()],
         sensitivities=list(sensitivities.values()),
         laplace=draw,
-        rows_per_person=policy.rows_per_person or 1,
+        rows_per_person=min(policy.rows_per_person or 1, policy.delay + 1),  # as many as a cluster can hold
         admit_equal=policy.admission == "le",
         max_wait=math.inf if policy.max_wait is None else policy.max_wait,
     )

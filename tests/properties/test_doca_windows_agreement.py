@@ -148,7 +148,7 @@ class Definitions:
         sizes = twin.run_sizes(len(rows), self.k)
         true = [twin.sums(column, self.k) for column in levels.values()]
         noisy = [self.sums.randomise(self.runs + run, [sums[run] for sums in true]) for run in range(len(sizes))]
-        self.runs += len(sizes) if self.tops else 0
+        self.runs += len(rows)
         found = {}
         for number, (at, top) in enumerate(self.tops.items()):
             role = roles[at]
@@ -167,7 +167,7 @@ class Definitions:
         noisy = [
             self.counts.randomise(self.counted + label, [t[label] for t in true.values()]) for label in range(height)
         ]
-        self.counted += height
+        self.counted += max(height, len(rows))
         found = {}
         for number, (at, labels) in enumerate(self.labels.items()):
             shifts = [noisy[label][number] - true[at][label] for label in range(labels)]

@@ -7,13 +7,14 @@ hold (docs/proofs/castleguard.md); strict mode replaces the noise by one for whi
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 import numpy as np
 
 from castleguard.engine.policy import Castle, Suppression
 from castleguard.errors import PolicyError
-from castleguard.privacy.budget import Shares, exact, share_epsilon
+from castleguard.privacy.budget import Shares, exact, float_above, share_epsilon
 from castleguard.privacy.composition import Loss, compose_advanced, compose_basic, compose_zcdp
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
 from castleguard.privacy.sdgs import sdgs_delta
@@ -156,8 +157,7 @@ class Castleguard(Castle):
     def spent(self, schema: Schema) -> Loss:
         """Strict: what a row spends, or a person in one window of the ledger, by the best of the known sums."""
         epsilons = [float(share) for share in self.shares(schema).values()]
-        # The float above the exact sum: a statement may be too modest, never too proud.
-        row = math.nextafter(float(sum(self.shares(schema).values())), math.inf)
+        row = float_above(sum(self.shares(schema).values(), Fraction(0)))
         if self.rows_per_person is None:
             return Loss(epsilon=row, dp_delta=0.0, method="basic")
         losses = [compose_basic(epsilon=row, times=self.rows_per_person)]

@@ -13,7 +13,7 @@ import numpy as np
 
 from castleguard.engine.policy import MAX_DELAY, Mode, Order
 from castleguard.errors import PolicyError, SchemaError
-from castleguard.privacy.budget import Shares, exact, share_epsilon
+from castleguard.privacy.budget import Shares, exact, float_above, share_epsilon
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
 from castleguard.privacy.parameters import check_count, check_positive, is_number
 from castleguard.schema.levels import check_declared, check_labels
@@ -111,8 +111,8 @@ class Doca:
 
     @property
     def contributions(self) -> int:
-        """The rows of a person that the noise is made for."""
-        return 1 if self.rows_per_person is None else self.rows_per_person
+        """The rows of a person that the noise is made for: no more than a window or a cluster can hold."""
+        return 1 if self.rows_per_person is None else min(self.rows_per_person, self.delay + (not self.strict))
 
     def shares(self, schema: Schema) -> Shares:
         """The epsilon of every column."""
@@ -230,7 +230,7 @@ class Doca:
     def _claim(self, schema: Schema, seeded: bool) -> DifferentialPrivacy:
         by_person = self.rows_per_person is not None
         return DifferentialPrivacy(
-            epsilon=float(self.epsilon),
+            epsilon=float_above(exact("epsilon", self.epsilon)),
             dp_delta=0.0,
             unit="all rows of one person in one window" if by_person else "one row",
             neighbours=f"{'their' if by_person else 'its'} values replaced by any others",
@@ -246,7 +246,9 @@ class Doca:
             "No value belongs to a row: each column of a window leaves in an order of its own, so that what stands in "
             "one line of the output stands there by chance."
         )
-        yield f"A window of fewer than {self.k} rows is dropped, also the last one."
+        yield (
+            f"Fewer than {self.k} rows are dropped, in a window or in what is left of one after a flush or max_wait."
+        )
         if self.rows_per_person is not None:
             yield "Windows of one person add up: over w of them the loss is w times epsilon."
             yield "Rows without a person count as those of one person."

@@ -85,7 +85,7 @@ class NoisyMeans:
             ],
             key=key,
         )
-        self._runs = 0  # released so far: no draw is made twice
+        self._rows = 0  # released so far: no draw is made twice, and the key is replaced as often as anywhere else
 
     def release(self, levels: Levels, points: Points) -> float:
         """Write the columns' noisy means into `points`, every run's to its rows; the mean spread of the runs, for the
@@ -97,8 +97,8 @@ class NoisyMeans:
         starts = np.cumsum(sizes) - sizes
         ranked = np.sort(levels[:, [column.at for column in self._columns]], axis=0)
         sums = np.add.reduceat(ranked, starts, axis=0)
-        self._noise.randomise(sums, self._runs, np.ones(sizes.size, dtype=np.bool_))
-        self._runs += sizes.size
+        self._noise.randomise(sums, self._rows, np.ones(sizes.size, dtype=np.bool_))
+        self._rows += len(levels)
         for number, column in enumerate(self._columns):
             means = np.clip(sums[:, number] / sizes, 0, column.top)
             points[:, column.at] = np.repeat(numeric_means(column.role, means), sizes)
@@ -108,12 +108,12 @@ class NoisyMeans:
 
     def snapshot(self) -> Arrays:
         """The generator's state, and how much was drawn."""
-        return {**self._noise.snapshot(), "runs": np.array([self._runs], dtype=np.int64)}
+        return {**self._noise.snapshot(), "rows": np.array([self._rows], dtype=np.int64)}
 
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
         """Continue from a snapshot."""
         self._noise.restore(arrays)
-        self._runs = int(arrays["runs"][0])
+        self._rows = int(arrays["rows"][0])
 
 
 class NoisyCounts:
@@ -125,7 +125,7 @@ class NoisyCounts:
         self._most = most
         self._noise = Noise([DiscreteLaplace(cells=most, epsilon=column.decay * most) for column in columns], key=key)
         self._height = max((column.labels for column in columns), default=0)
-        self._drawn = 0  # rows of counts that noise was drawn for: no draw is made twice
+        self._rows = 0  # rows released so far, or counts where those are more: no draw is made twice
 
     def release(self, levels: Levels, points: Points) -> None:
         """Write labels into `points`, sorted: as many of each as its count says, once noisy and made to fit."""
@@ -134,20 +134,20 @@ class NoisyCounts:
         counts = np.zeros((self._height, len(self._columns)), dtype=np.int64)
         for number, column in enumerate(self._columns):
             counts[: column.labels, number] = np.bincount(levels[:, column.at], minlength=column.labels)
-        self._noise.randomise(counts, self._drawn, np.ones(self._height, dtype=np.bool_))
-        self._drawn += self._height
+        self._noise.randomise(counts, self._rows, np.ones(self._height, dtype=np.bool_))
+        self._rows += max(self._height, len(levels))
         for number, column in enumerate(self._columns):
             rows = fit_counts(counts[: column.labels, number], len(levels))
             points[:, column.at] = np.repeat(np.arange(column.labels), rows)
 
     def snapshot(self) -> Arrays:
         """The generator's state, and how much was drawn."""
-        return {**self._noise.snapshot(), "labels": np.array([self._drawn], dtype=np.int64)}
+        return {**self._noise.snapshot(), "rows": np.array([self._rows], dtype=np.int64)}
 
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
         """Continue from a snapshot."""
         self._noise.restore(arrays)
-        self._drawn = int(arrays["labels"][0])
+        self._rows = int(arrays["rows"][0])
 
 
 def fit_counts(counts: Ints, rows: int) -> Ints:

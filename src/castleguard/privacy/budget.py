@@ -39,6 +39,16 @@ def share_epsilon(
     return {name: whole * share / total for name, share in shares.items()}
 
 
+def float_above(number: Fraction) -> float:
+    """The smallest float that is not below a fraction: a statement may be too modest, never too proud.
+
+    >>> float_above(Fraction(1, 2)), float_above(Fraction(3, 10)) > 0.3
+    (0.5, True)
+    """
+    nearest = float(number)
+    return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
+
+
 def exact(what: str, number: float) -> Fraction:
     """A positive number, taken as it is written: 0.1 is a tenth."""
     if isinstance(number, bool) or not isinstance(number, int | float | Fraction) or not math.isfinite(number):

@@ -5,8 +5,9 @@ Whether the noise is right cannot be seen from one release. What can be seen is 
 * A group has rows that arrived within `delay` of one another, each once, and no more rows of one person than the noise
   was made for.
 * Every number of a group is shared by k of its rows (strict), or is the same for all of them (paper).
-* In strict mode a group is a window: it has k rows at least, follows the windows before it, and every number lies in
-  its public domain.
+* In strict mode a group is a window, from one multiple of `delay` to the next, or a part of it: it has k rows at least
+  and follows the groups before it, its numbers lie in their public domains, and all parts of a window keep the bound on
+  a person's rows together.
 * A label is one of those that the schema declares, and a row that was to leave is not published another time.
 """
 
@@ -43,6 +44,7 @@ class PointGate:
             at: count for at, count in labels.items() if k is not None or at < len(schema.quasi_identifiers)
         }
         self._last = -1  # the last row of the windows before
+        self._persons = np.empty(0, dtype=np.uint64)  # whose rows were in the window that it belongs to
 
     def check(self, decisions: Decisions, rows: CodedRows) -> Flags:
         """Which groups may be published. `rows` are the decoded rows at `decisions.position`."""
@@ -51,8 +53,15 @@ class PointGate:
         if points.shape != (group.size, columns) or not np.all(np.isfinite(points)):
             return np.zeros(groups, dtype=np.bool_)
         sound: Flags = (decisions.kind == NEW) & (np.bincount(group, minlength=groups) >= (self._k or 1))
-        sound &= self._arrived_together(group, decisions.position, groups)
-        sound &= self._is_bounded(group, rows.person, groups)
+        if self._k is None:
+            sound &= self._arrived_together(group, decisions.position, groups)
+            sound &= self._is_bounded(group, rows.person, groups)
+        else:
+            order = np.argsort(group, kind="stable")
+            ends = np.searchsorted(group[order], np.arange(groups + 1))
+            for number in np.flatnonzero(sound):
+                members = order[ends[number] : ends[number + 1]]
+                sound[number] = self._continues(decisions.position[members], rows.person[members])
         for at, role in self._numbers.items():
             sound &= self._is_shared(group, points[:, at], groups)
             if self._k is not None and role.domain is not None:
@@ -68,23 +77,32 @@ class PointGate:
 
     def snapshot(self) -> dict[str, Ints]:
         """How far the windows have got."""
-        return {"last": np.array([self._last], dtype=np.int64)}
+        return {"last": np.array([self._last], dtype=np.int64), "persons": self._persons.view(np.int64).copy()}
 
     def restore(self, arrays: Mapping[str, Ints]) -> None:
         """Continue from a snapshot."""
         self._last = int(arrays["last"][0])
+        self._persons = arrays["persons"].view(np.uint64).copy()
+
+    def _continues(self, position: Ints, person: NDArray[np.uint64]) -> bool:
+        """Whether rows are of one window, all later than those before, and no person has too many in it."""
+        first, last = int(position.min()), int(position.max())
+        if first <= self._last or first // self._delay != last // self._delay:
+            return False
+        if self._last // self._delay != first // self._delay:
+            self._persons = self._persons[:0]
+        self._last = last
+        if self._most is None:
+            return True
+        self._persons = np.sort(np.concatenate([self._persons, person]))
+        return bool(run_lengths(self._persons).max(initial=0) <= self._most)
 
     def _arrived_together(self, group: Ints, position: Ints, groups: int) -> Flags:
-        """Whether the rows of each group arrived within the delay; in strict mode, after those of all groups before."""
+        """Whether the rows of each group arrived within the delay."""
         first, last = np.full(groups, np.iinfo(np.int64).max), np.full(groups, -1)
         np.minimum.at(first, group, position)
         np.maximum.at(last, group, position)
-        if self._k is None:
-            return np.asarray(last - first <= self._delay)
-        together: Flags = last - first < self._delay
-        for number in range(groups):
-            together[number] &= first[number] > self._last
-            self._last = max(self._last, int(last[number]))
+        together: Flags = last - first <= self._delay
         return together
 
     def _is_bounded(self, group: Ints, person: NDArray[np.uint64], groups: int) -> Flags:
