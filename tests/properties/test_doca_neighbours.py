@@ -248,7 +248,9 @@ def test_sums_and_counts_move_within_their_bounds_for_any_levels(number: int) ->
     tops, labels = random.integers(1, 2000, random.integers(1, 4)), random.integers(2, 9, random.integers(1, 3))
     roles: list[QuasiIdentifier] = []
     roles += [cg.Numeric(f"n{at}", lower=0, upper=int(top), step=1) for at, top in enumerate(tops)]
-    roles += [cg.Categorical(f"c{at}", hierarchy=cg.Hierarchy.flat("abcdefghi"[:m])) for at, m in enumerate(labels)]
+    roles += [
+        cg.Categorical(f"c{at}", hierarchy=cg.Hierarchy.flat(list("abcdefghi"[:m]))) for at, m in enumerate(labels)
+    ]
     schema = cg.Schema(person="p", quasi_identifiers=roles)
     contributions, k, windows = int(random.integers(1, 5)), int(random.integers(1, 7)), 100
     delay = int(random.integers(max(k, contributions), 6 * k + contributions))

@@ -155,7 +155,7 @@ def claimed(world: World) -> float:
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_no_outcome_is_likelier_by_more_than_the_claim_says_and_one_is_by_as_much(name: str) -> None:
-    """For all neighbours and all outcomes, by the closed form. Epsilon is used up: the noise is no larger than needed."""
+    """For all neighbours and all outcomes, by the closed form. Epsilon is used up: no noise is larger than needed."""
     worst, claim = worst_loss(WORLDS[name]), claimed(WORLDS[name])
     assert claim * (1 - 1e-12) < worst <= claim * (1 + 1e-12)
 
@@ -163,8 +163,7 @@ def test_no_outcome_is_likelier_by_more_than_the_claim_says_and_one_is_by_as_muc
 # -- by counting -------------------------------------------------------------------------------------------------------
 
 MISTAKES = 1e-6
-"""How often a test fails by chance, at most, if the claim holds; whether it refutes the smaller one is settled by its
-seeds."""
+"""How often a test may fail by chance although the claim holds."""
 
 
 def proven_loss(one: Sequence[Seen], other: Sequence[Seen]) -> float:
@@ -190,34 +189,30 @@ def far_apart(world: World) -> tuple[list[Row], list[Row]]:
     return world.rows((least,) * len(world.persons)), world.rows(new)
 
 
-COUNTED = ["a number", "a number, two rows of a person", "labels", "a number and labels"]
-
-
 @pytest.mark.statistical
 @pytest.mark.compiled
-@pytest.mark.parametrize("name", COUNTED)
-def test_many_windows_of_a_stream_keep_epsilon_and_refute_four_fifths_of_it(name: str) -> None:
-    world, windows = WORLDS[name], 30_000
+@pytest.mark.parametrize(
+    "name", ["a number, two rows of a person", "labels, two rows of a person", "a number and labels"]
+)
+def test_many_windows_of_a_stream_keep_epsilon_and_refute_half_of_it(name: str) -> None:
+    """Fails by chance for one in a million seeds at most, if the claim holds."""
+    world, windows = WORLDS[name], 15_000
     size, samples = len(world.persons), []
     for seed, rows in enumerate(far_apart(world)):
         table = Anonymiser(world.schema, world.policy, seed=seed).push(pa.Table.from_pylist(rows * windows))
         columns = [np.sort(column.to_numpy().reshape(windows, size), axis=1) for column in table.columns]
         samples.append([tuple(tuple(c[at].tolist()) for c in columns) for at in range(windows)])
     proven = proven_loss(*samples)
-    assert 0.8 * claimed(world) < proven <= claimed(world)
+    assert 0.5 * claimed(world) < proven <= claimed(world)
 
 
 @pytest.mark.statistical
 @pytest.mark.compiled
-@pytest.mark.parametrize("name", ["a number", "a number and labels"])
-def test_streams_of_their_own_keys_keep_epsilon_and_refute_half_of_it(name: str) -> None:
-    world, streams = WORLDS[name], 4_000
-    samples = [
-        [
-            published(cg.anonymise(pa.Table.from_pylist(rows), world.schema, world.policy, seed=2 * n + side))
-            for n in range(streams)
-        ]
-        for side, rows in enumerate(far_apart(world))
-    ]
+def test_streams_of_their_own_keys_keep_epsilon_and_refute_half_of_it() -> None:
+    """The keys are those of the operating system: fails in one of a million runs at most, if the claim holds. Half of
+    epsilon is refuted by six standard deviations."""
+    world, streams = WORLDS["a number"], 4_000
+    tables = [pa.Table.from_pylist(rows) for rows in far_apart(world)]
+    samples = [[published(cg.anonymise(t, world.schema, world.policy)) for _ in range(streams)] for t in tables]
     proven = proven_loss(*samples)
     assert 0.5 * claimed(world) < proven <= claimed(world)

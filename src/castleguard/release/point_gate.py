@@ -5,8 +5,8 @@ Whether the noise is right cannot be seen from one release. What can be seen is 
 * A group has rows that arrived within `delay` of one another, each once, and no more rows of one person than the noise
   was made for.
 * Every number of a group is shared by k of its rows (strict), or is the same for all of them (paper).
-* In strict mode a group is a window: it has k rows at least, follows the windows before it, and every number lies in
-  its public domain.
+* In strict mode a group is a window or a part of one: it has k rows at least, follows the groups before it, and every
+  number lies in its public domain.
 * A label is one of those that the schema declares, and a row that was to leave is not published another time.
 """
 
@@ -51,6 +51,7 @@ class PointGate:
         if points.shape != (group.size, columns) or not np.all(np.isfinite(points)):
             return np.zeros(groups, dtype=np.bool_)
         sound: Flags = (decisions.kind == NEW) & (np.bincount(group, minlength=groups) >= (self._k or 1))
+        sound &= _are_listed_once(group, decisions.position, groups)
         sound &= self._arrived_together(group, decisions.position, groups)
         sound &= self._is_bounded(group, rows.person, groups)
         for at, role in self._numbers.items():
@@ -75,13 +76,15 @@ class PointGate:
         self._last = int(arrays["last"][0])
 
     def _arrived_together(self, group: Ints, position: Ints, groups: int) -> Flags:
-        """Whether the rows of each group arrived within the delay; in strict mode, after those of all groups before."""
+        """Whether the rows of each group arrived within the delay; in strict mode, in one window, which begins at a
+        multiple of the delay, and after those of all groups before.
+        """
         first, last = np.full(groups, np.iinfo(np.int64).max), np.full(groups, -1)
         np.minimum.at(first, group, position)
         np.maximum.at(last, group, position)
         if self._k is None:
             return np.asarray(last - first <= self._delay)
-        together: Flags = last - first < self._delay
+        together: Flags = first // self._delay == last // self._delay
         for number in range(groups):
             together[number] &= first[number] > self._last
             self._last = max(self._last, int(last[number]))
@@ -103,3 +106,9 @@ class PointGate:
             return all_of(group[order], runs >= self._k, groups)
         sizes = np.bincount(group, minlength=groups)
         return all_of(group[order], runs == sizes[group[order]], groups)
+
+
+def _are_listed_once(group: Ints, position: Ints, groups: int) -> Flags:
+    """Whether each row of a group stands in this release once: k of the same row would be no crowd."""
+    order = np.argsort(position, kind="stable")
+    return all_of(group[order], run_lengths(position[order]) == 1, groups)
