@@ -2,6 +2,7 @@
 the same order; in any batches, with absent rows, ticks, a flush on the way and a restart.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -81,6 +82,24 @@ def _values(role: QuasiIdentifier) -> st.SearchStrategy[float]:
     return st.sampled_from(role.edges.tolist())
 
 
+class Keyed:
+    """Draws for one window after the other: each by a key of its own, made of all that the window holds."""
+
+    def __init__(self, key: Sequence[int], mechanisms: Sequence[Laplace]) -> None:
+        self._key = b"".join(word.to_bytes(4, "little") for word in key)
+        self._mechanisms = mechanisms
+
+    def sampler(self, contents: bytes) -> Sampler:
+        """The draws of the next window; its key follows from the last one's."""
+        key = self._derived(contents)
+        self._key = self._derived(b"")
+        words = [int.from_bytes(key[at : at + 4], "little") for at in range(0, 32, 4)]
+        return Sampler(words, self._mechanisms)
+
+    def _derived(self, what: bytes) -> bytes:
+        return hashlib.blake2b(what, key=self._key, digest_size=32, person=b"window noise").digest()
+
+
 class Definitions:
     """Strict DOCA from its definitions: windows of rows, one list of published values per column."""
 
@@ -93,19 +112,19 @@ class Definitions:
         self.labels = {at: len(role.hierarchy.leaves) for at, role in enumerate(roles) if isinstance(role, Categorical)}
         self.labels |= {len(roles) + at: len(role.labels or ()) + 1 for at, role in enumerate(self.schema.sensitive)}
         names, most = self.schema.described, 2 * self.k - 1
-        self.sums = Sampler(
+        self.sums = Keyed(
             SUMS,
             [
                 Laplace(most * top, shares[names[at]] * most / self.c if top else Fraction(1))
                 for at, top in self.tops.items()
             ],
         )
-        self.counts = Sampler(
+        self.counts = Keyed(
             COUNTS,
             [Laplace(self.policy.delay, shares[names[at]] * self.policy.delay / (2 * self.c)) for at in self.labels],
         )
         self.order = Draws(ORDER)
-        self.runs = self.counted = self.arrivals = 0
+        self.arrivals = 0
         self.window: list[tuple[int, Row]] = []
         self.since = 0.0
 
@@ -130,7 +149,7 @@ class Definitions:
             if rows:
                 yield [], [], positions
             return
-        columns = {**self.numbers(rows), **self.labelled(rows)}
+        columns = {**self.numbers(positions, rows), **self.labelled(positions, rows)}
         published = [columns[at] for at in range(len(columns))]
         for column in published:
             for last in range(len(column) - 1, 0, -1):
@@ -138,17 +157,24 @@ class Definitions:
                 column[last], column[other] = column[other], column[last]
         yield positions, [list(point) for point in zip(*published, strict=True)], []
 
-    def numbers(self, rows: Sequence[Row]) -> dict[int, list[float]]:
-        roles = self.schema.quasi_identifiers
-        levels = {}
-        for at in self.tops:
-            role = roles[at]
-            assert isinstance(role, Numeric)
-            levels[at] = [role.edges.tolist().index(row[at]) for row in rows]
+    def contents(self, positions: Sequence[int], rows: Sequence[Row]) -> bytes:
+        """Which rows a window has, and what is in them."""
+        levels = [self.level(at, value) for row in rows for at, value in enumerate(row)]
+        return hashlib.blake2b(b"".join(number.to_bytes(8, "little") for number in (*positions, *levels))).digest()
+
+    def level(self, at: int, value: float) -> int:
+        if at not in self.tops:
+            return int(value)
+        role = self.schema.quasi_identifiers[at]
+        assert isinstance(role, Numeric)
+        return int(role.edges.tolist().index(value))
+
+    def numbers(self, positions: Sequence[int], rows: Sequence[Row]) -> dict[int, list[float]]:
+        roles, sampler = self.schema.quasi_identifiers, self.sums.sampler(self.contents(positions, rows))
+        levels = {at: [self.level(at, row[at]) for row in rows] for at in self.tops}
         sizes = twin.run_sizes(len(rows), self.k)
         true = [twin.sums(column, self.k) for column in levels.values()]
-        noisy = [self.sums.randomise(self.runs + run, [sums[run] for sums in true]) for run in range(len(sizes))]
-        self.runs += len(rows)
+        noisy = [sampler.randomise(run, [sums[run] for sums in true]) for run in range(len(sizes))]
         found = {}
         for number, (at, top) in enumerate(self.tops.items()):
             role = roles[at]
@@ -160,14 +186,12 @@ class Definitions:
             found[at] = [unit for unit, size in zip(units, sizes, strict=True) for _ in range(size)]
         return found
 
-    def labelled(self, rows: Sequence[Row]) -> dict[int, list[float]]:
+    def labelled(self, positions: Sequence[int], rows: Sequence[Row]) -> dict[int, list[float]]:
         height = max(self.labels.values(), default=0)
         codes = {at: [int(row[at]) for row in rows] for at in self.labels}
         true = {at: [*twin.counts(codes[at], labels), *[0] * height] for at, labels in self.labels.items()}
-        noisy = [
-            self.counts.randomise(self.counted + label, [t[label] for t in true.values()]) for label in range(height)
-        ]
-        self.counted += max(height, len(rows))
+        sampler = self.counts.sampler(self.contents(positions, rows))
+        noisy = [sampler.randomise(label, [t[label] for t in true.values()]) for label in range(height)]
         found = {}
         for number, (at, labels) in enumerate(self.labels.items()):
             shifts = [noisy[label][number] - true[at][label] for label in range(labels)]

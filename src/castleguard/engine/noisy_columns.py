@@ -5,6 +5,7 @@ the sums of a number's runs by c times its range, in all; the counts of labels b
 that bound makes each column as private as its share of epsilon says. What follows the noise reads nothing else.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from castleguard.engine.doca_policy import Doca
 from castleguard.kernels.state import Arrays
-from castleguard.privacy.mechanisms import DiscreteLaplace
+from castleguard.privacy.mechanisms import DiscreteLaplace, Mechanism
 from castleguard.privacy.noise import Noise
 from castleguard.schema.levels import Levels, label_counts, numeric_means
 from castleguard.schema.roles import Numeric, Schema
@@ -71,6 +72,42 @@ def run_sizes(rows: int, k: int) -> Ints:
     return sizes
 
 
+class WindowNoise:
+    """Noise that belongs to what a window holds: the same rows get the same, others get other noise.
+
+    A stream that is restored may cut its windows elsewhere, by a flush or by the clock. Were noise drawn by number
+    alone, two sums would then have the same, and the difference would be exact. Of a window that was released before,
+    the key is gone.
+    """
+
+    def __init__(self, mechanisms: Sequence[Mechanism], *, key: NDArray[np.uint32]) -> None:
+        self._noise = Noise(mechanisms, key=key)
+        self._key = key
+        self._drawn = bool(mechanisms)
+
+    def randomise(self, numbers: Ints, contents: bytes) -> None:
+        """Add noise to the numbers of a window, in place; `contents` is a digest of all that the window holds."""
+        if not self._drawn:
+            return
+        fresh = np.stack([self._derived(contents), np.zeros(8, dtype=np.uint32)])
+        self._noise.restore({"keys": fresh, "key_positions": np.array([0, -1], dtype=np.int64)})
+        self._noise.randomise(numbers, 0, np.ones(len(numbers), dtype=np.bool_))
+        self._key = self._derived(b"")
+
+    def snapshot(self) -> Arrays:
+        """The key of all noise to come."""
+        return {"key": self._key.copy()}
+
+    def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
+        """Continue from a snapshot."""
+        self._key = arrays["key"].copy()
+
+    def _derived(self, what: bytes) -> NDArray[np.uint32]:
+        secret = self._key.astype("<u4").tobytes()
+        derived = hashlib.blake2b(what, key=secret, digest_size=32, person=b"window noise").digest()
+        return np.frombuffer(derived, dtype="<u4").astype(np.uint32)
+
+
 class NoisyMeans:
     """Releases the numbers of windows, each run of k sorted values as its noisy mean."""
 
@@ -78,16 +115,15 @@ class NoisyMeans:
         self._columns = columns
         self._k = k
         most = 2 * k - 1  # rows of a run; with the largest k and the finest grid their sums stay below 2^53
-        self._noise = Noise(
+        self.noise = WindowNoise(
             [
                 DiscreteLaplace(cells=most * column.top, epsilon=column.decay * max(most * column.top, 1))
                 for column in columns
             ],
             key=key,
         )
-        self._rows = 0  # released so far: no draw is made twice, and the key is replaced as often as anywhere else
 
-    def release(self, levels: Levels, points: Points) -> float:
+    def release(self, levels: Levels, points: Points, contents: bytes) -> float:
         """Write the columns' noisy means into `points`, every run's to its rows; the mean spread of the runs, for the
         operator: it is not noisy.
         """
@@ -97,23 +133,13 @@ class NoisyMeans:
         starts = np.cumsum(sizes) - sizes
         ranked = np.sort(levels[:, [column.at for column in self._columns]], axis=0)
         sums = np.add.reduceat(ranked, starts, axis=0)
-        self._noise.randomise(sums, self._rows, np.ones(sizes.size, dtype=np.bool_))
-        self._rows += len(levels)
+        self.noise.randomise(sums, contents)
         for number, column in enumerate(self._columns):
             means = np.clip(sums[:, number] / sizes, 0, column.top)
             points[:, column.at] = np.repeat(numeric_means(column.role, means), sizes)
         tops = np.array([max(column.top, 1) for column in self._columns])
         spread = (ranked[starts + sizes - 1] - ranked[starts]) / tops
         return float(np.average(spread.mean(axis=1), weights=sizes))
-
-    def snapshot(self) -> Arrays:
-        """The generator's state, and how much was drawn."""
-        return {**self._noise.snapshot(), "rows": np.array([self._rows], dtype=np.int64)}
-
-    def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
-        """Continue from a snapshot."""
-        self._noise.restore(arrays)
-        self._rows = int(arrays["rows"][0])
 
 
 class NoisyCounts:
@@ -122,32 +148,22 @@ class NoisyCounts:
     def __init__(self, columns: Sequence[LabelColumn], *, most: int, key: NDArray[np.uint32]) -> None:
         """`most`: the rows of a window, at most."""
         self._columns = columns
-        self._most = most
-        self._noise = Noise([DiscreteLaplace(cells=most, epsilon=column.decay * most) for column in columns], key=key)
+        self.noise = WindowNoise(
+            [DiscreteLaplace(cells=most, epsilon=column.decay * most) for column in columns], key=key
+        )
         self._height = max((column.labels for column in columns), default=0)
-        self._rows = 0  # rows released so far, or counts where those are more: no draw is made twice
 
-    def release(self, levels: Levels, points: Points) -> None:
+    def release(self, levels: Levels, points: Points, contents: bytes) -> None:
         """Write labels into `points`, sorted: as many of each as its count says, once noisy and made to fit."""
         if not self._columns:
             return
         counts = np.zeros((self._height, len(self._columns)), dtype=np.int64)
         for number, column in enumerate(self._columns):
             counts[: column.labels, number] = np.bincount(levels[:, column.at], minlength=column.labels)
-        self._noise.randomise(counts, self._rows, np.ones(self._height, dtype=np.bool_))
-        self._rows += max(self._height, len(levels))
+        self.noise.randomise(counts, contents)
         for number, column in enumerate(self._columns):
             rows = fit_counts(counts[: column.labels, number], len(levels))
             points[:, column.at] = np.repeat(np.arange(column.labels), rows)
-
-    def snapshot(self) -> Arrays:
-        """The generator's state, and how much was drawn."""
-        return {**self._noise.snapshot(), "rows": np.array([self._rows], dtype=np.int64)}
-
-    def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
-        """Continue from a snapshot."""
-        self._noise.restore(arrays)
-        self._rows = int(arrays["rows"][0])
 
 
 def fit_counts(counts: Ints, rows: int) -> Ints:

@@ -6,6 +6,7 @@ sums and counts, and from there on nothing is read but what is noisy: means and 
 own. The engine keeps a row as its levels, until the window is closed.
 """
 
+import hashlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -41,6 +42,10 @@ class _Held(NamedTuple):
 
     position: Ints
     levels: Levels
+
+    def digest(self) -> bytes:
+        """What tells this window from any other: which rows it has, and what is in them."""
+        return hashlib.blake2b(b"".join(array.astype("<i8").tobytes() for array in self)).digest()
 
 
 class WindowEngine:
@@ -128,8 +133,8 @@ class WindowEngine:
             "words": self._draws.words.copy(),
             "drawn": np.stack([self._draws.position, self._draws.number, self._draws.drawn]),
         }
-        for name, part in (("sums", self._numbers), ("counts", self._labels)):
-            arrays |= {f"{name}_{field}": array for field, array in part.snapshot().items()}
+        for name, noise in (("sums", self._numbers.noise), ("counts", self._labels.noise)):
+            arrays |= {f"{name}_{field}": array for field, array in noise.snapshot().items()}
         return arrays
 
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
@@ -139,8 +144,8 @@ class WindowEngine:
             theirs, rows = arrays.get(name), held if name in ("position", "levels") else mine.shape[0]
             if theirs is None or theirs.shape != (rows, *mine.shape[1:]) or theirs.dtype != mine.dtype:
                 raise SnapshotError(f"the snapshot does not fit this engine: {name} is missing or of another shape")
-        for name, part in (("sums", self._numbers), ("counts", self._labels)):
-            part.restore({field.removeprefix(f"{name}_"): array for field, array in arrays.items()})
+        for name, noise in (("sums", self._numbers.noise), ("counts", self._labels.noise)):
+            noise.restore({"key": arrays[f"{name}_key"]})
         self._held = [_Held(arrays["position"].copy(), arrays["levels"].copy())] if held else []
         self._since = float(arrays["since"][0])
         self._count = dict(zip(_COUNTERS, arrays["counters"].tolist(), strict=True))
@@ -173,8 +178,9 @@ class WindowEngine:
         if held.position.size < self._policy.run:
             return self._decide(self._nothing.position, np.empty((0, len(self._schema.described))), held.position, 0.0)
         points = np.empty(held.levels.shape)
-        loss = self._numbers.release(held.levels, points)
-        self._labels.release(held.levels, points)
+        contents = held.digest()
+        loss = self._numbers.release(held.levels, points, contents)
+        self._labels.release(held.levels, points, contents)
         # All that is read from here on is noisy; the order must only not be that of the values.
         shuffle_columns(self._draws, int(held.position[0]), points)
         self._count["longest_wait"] = max(self.longest_wait, self.arrivals - 1 - int(held.position[0]))

@@ -53,15 +53,16 @@ class PointGate:
         if points.shape != (group.size, columns) or not np.all(np.isfinite(points)):
             return np.zeros(groups, dtype=np.bool_)
         sound: Flags = (decisions.kind == NEW) & (np.bincount(group, minlength=groups) >= (self._k or 1))
+        sound &= _are_listed_once(group, decisions.position, groups)
         if self._k is None:
             sound &= self._arrived_together(group, decisions.position, groups)
             sound &= self._is_bounded(group, rows.person, groups)
         else:
             order = np.argsort(group, kind="stable")
             ends = np.searchsorted(group[order], np.arange(groups + 1))
-            for number in np.flatnonzero(sound):
+            for number in range(groups):
                 members = order[ends[number] : ends[number + 1]]
-                sound[number] = self._continues(decisions.position[members], rows.person[members])
+                sound[number] &= self._continues(decisions.position[members], rows.person[members])
         for at, role in self._numbers.items():
             sound &= self._is_shared(group, points[:, at], groups)
             if self._k is not None and role.domain is not None:
@@ -86,16 +87,16 @@ class PointGate:
 
     def _continues(self, position: Ints, person: NDArray[np.uint64]) -> bool:
         """Whether rows are of one window, all later than those before, and no person has too many in it."""
-        first, last = int(position.min()), int(position.max())
-        if first <= self._last or first // self._delay != last // self._delay:
+        first, last, before = int(position.min(initial=2**62)), int(position.max(initial=-1)), self._last
+        self._last = max(before, last)
+        if first <= before or first // self._delay != last // self._delay:
             return False
-        if self._last // self._delay != first // self._delay:
+        if before // self._delay != first // self._delay:
             self._persons = self._persons[:0]
-        self._last = last
         if self._most is None:
             return True
         self._persons = np.sort(np.concatenate([self._persons, person]))
-        return bool(run_lengths(self._persons).max(initial=0) <= self._most)
+        return bool(run_lengths(self._persons).max() <= self._most)
 
     def _arrived_together(self, group: Ints, position: Ints, groups: int) -> Flags:
         """Whether the rows of each group arrived within the delay."""
@@ -121,3 +122,9 @@ class PointGate:
             return all_of(group[order], runs >= self._k, groups)
         sizes = np.bincount(group, minlength=groups)
         return all_of(group[order], runs == sizes[group[order]], groups)
+
+
+def _are_listed_once(group: Ints, position: Ints, groups: int) -> Flags:
+    """Whether each row of a group stands in this release once: k of the same row would be no crowd."""
+    order = np.argsort(position, kind="stable")
+    return all_of(group[order], run_lengths(position[order]) == 1, groups)

@@ -12,8 +12,9 @@ from castleguard.schema.roles import Numeric, Schema
 
 Points = NDArray[np.float64]  # (rows, columns)
 
-# The days and microseconds since 1970 of the years 1 and 9999, which is what Python's dates can hold.
-_RANGE = {"date": (-719162, 2932896), "timestamp": (-62135596800000000, 253402300799999999)}
+# The days and microseconds since 1970 of the years 1 and 9999, which is what Python's dates can hold. The last
+# microsecond is the last that a float64 holds: the one that ends in 999999 would be rounded into the year 10000.
+_RANGE = {"date": (-719162, 2932896), "timestamp": (-62135596800000000, 253402300799999968)}
 
 
 class PointEncoder:
