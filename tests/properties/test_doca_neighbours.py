@@ -22,6 +22,8 @@ import castleguard as cg
 from castleguard.engine import noisy_columns
 from castleguard.engine.windows import WindowEngine, WindowKeys
 from castleguard.kernels.compile import JIT
+from castleguard.privacy.mechanisms import DiscreteLaplace
+from castleguard.privacy.noise import Noise
 from castleguard.schema.coded import CodedRows, join_decisions
 from castleguard.schema.roles import QuasiIdentifier
 from castleguard.stream import Anonymiser
@@ -186,7 +188,7 @@ def public_report(stream: Anonymiser) -> dict[str, object]:
 
 # -- strict mode: what moves, and what does not ------------------------------------------------------------------------
 
-STREAMS, WINDOWS = (25, 20) if JIT else (12, 12)
+STREAMS, WINDOWS = (25, 20) if JIT else (25, 12)
 
 
 @pytest.fixture(scope="module")
@@ -252,7 +254,7 @@ def test_sums_and_counts_move_within_their_bounds_for_any_levels(number: int) ->
         cg.Categorical(f"c{at}", hierarchy=cg.Hierarchy.flat(list("abcdefghi"[:m]))) for at, m in enumerate(labels)
     ]
     schema = cg.Schema(person="p", quasi_identifiers=roles)
-    contributions, k, windows = int(random.integers(1, 5)), int(random.integers(1, 7)), 100
+    contributions, k, windows = int(random.integers(1, 5)), int(random.integers(1, 7)), 100 if JIT else 25
     delay = int(random.integers(max(k, contributions), 6 * k + contributions))
     policy = cg.Doca(epsilon=1.0, delay=delay, k=k, rows_per_person=contributions)
     last = int(random.integers(1, delay + 1))
@@ -344,7 +346,7 @@ def to_bytes(table: pa.Table) -> bytes:
 def wide(k: int, delay: int) -> tuple[cg.Schema, cg.Doca]:
     """Noise of a few hundred in a column where a value is at most 100, and of a few in counts."""
     tree = cg.Hierarchy.flat(["a", "b", "c"])
-    roles = [cg.Numeric("x", lower=0, upper=100, step=1), cg.Categorical("c", hierarchy=tree)]
+    roles: list[QuasiIdentifier] = [cg.Numeric("x", lower=0, upper=100, step=1), cg.Categorical("c", hierarchy=tree)]
     return cg.Schema(person=None, quasi_identifiers=roles), cg.Doca(epsilon=0.5, delay=delay, k=k, max_wait=10.0)
 
 
@@ -353,7 +355,7 @@ def noises(
 ) -> list[Numbers]:
     """The noise that a stream adds, continued from `blob`: what comes back from the real noise, less what went in."""
     added: list[Numbers] = []
-    genuine = noisy_columns.Noise.randomise
+    genuine = Noise.randomise
 
     def watched(self: object, levels: Numbers, first: int, present: NDArray[np.bool_]) -> None:
         before = levels.copy()
@@ -361,7 +363,7 @@ def noises(
         added.append(levels - before)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(noisy_columns.Noise, "randomise", watched)
+        patch.setattr(Noise, "randomise", watched)
         calls(Anonymiser(schema, policy, seed=5) if blob is None else Anonymiser.restore(schema, policy, blob))
     return added
 
@@ -406,22 +408,37 @@ def test_no_two_windows_have_the_same_noise() -> None:
         assert len(drawn) == 5
 
 
+def test_the_key_of_a_window_is_gone_once_it_is_released() -> None:
+    """So that a snapshot, and whoever finds it, does not tell the noise of what is out already."""
+    mechanisms = [DiscreteLaplace(cells=9, epsilon=Fraction(1))]
+    noise = noisy_columns.WindowNoise(mechanisms, key=np.arange(8, dtype=np.uint32))
+    before = noise.snapshot()["key"]
+    noise.randomise(np.zeros((1, 1), dtype=np.int64), b"a window")
+    after = noise.snapshot()["key"]
+    assert not np.any(before == after)
+    noise.randomise(np.zeros((1, 1), dtype=np.int64), b"the next")
+    noise.restore({"key": before})
+    noise.randomise(np.zeros((1, 1), dtype=np.int64), b"another window")
+    assert np.array_equal(noise.snapshot()["key"], after), "the keys to come depend on no row"
+
+
 def test_rows_of_a_person_are_bounded_over_the_whole_window_however_it_is_released() -> None:
     schema = cg.Schema(person="p", quasi_identifiers=[cg.Numeric("x", lower=0, upper=9, step=1)])
     stream, heard = listening(schema, cg.Doca(epsilon=1.0, delay=12, k=1, rows_per_person=2))
+    others: list[Row] = [{"p": at, "x": 0} for at in range(6)]
+    mine: list[Row] = [{"p": "a", "x": 9}] * 2
     sizes = []
-    for _ in range(2):
-        for _ in range(4):
-            stream.push([{"p": "a", "x": 9}] * 3)
-            sizes.append(stream.flush().num_rows)
-    assert sum(sizes) == 4
+    # Two windows: the person has the last six rows of the first, and the first six of the second.
+    for rows in (others, mine, mine, mine, mine, mine, mine, others):
+        sizes.append(stream.push(rows).num_rows + stream.flush().num_rows)
+    assert sizes == [6, 2, 0, 0, 2, 0, 0, 6]
     assert sum(int(numbers.sum()) for _, numbers in heard.calls) == 4 * 9
 
 
 # -- paper mode --------------------------------------------------------------------------------------------------------
 
 
-def visible_partition(values: Sequence[float], seed: int) -> list[int]:
+def visible_partition(values: NDArray[np.float64], seed: int) -> list[int]:
     """The sizes of the groups in the order of their release, as anybody sees them: equal numbers in a row."""
     table = cg.anonymise(pa.table({"x": values}), PAPER_SCHEMA, PAPER, seed=seed)
     return [len(list(same)) for _, same in groupby(table["x"].to_pylist())]
@@ -433,7 +450,7 @@ PAPER = cg.Doca(epsilon=1.0, delay=100, max_clusters=20, mode="paper")
 
 def test_paper_mode_shows_its_partition_so_it_claims_nothing() -> None:
     """One value of 600 is replaced. An outcome that only one of two neighbours can have has no finite epsilon."""
-    pairs = 100 if JIT else 5
+    pairs = 100 if JIT else 10
     changed = 0
     for number in range(pairs):
         random = np.random.default_rng(number)
@@ -441,7 +458,7 @@ def test_paper_mode_shows_its_partition_so_it_claims_nothing() -> None:
         other = values.copy()
         other[random.integers(600)] = random.uniform(0, 100)
         changed += visible_partition(values, number) != visible_partition(other, number)
-    assert changed >= 0.9 * pairs
+    assert changed >= 0.8 * pairs
     statement = PAPER.guarantee(PAPER_SCHEMA, seeded=False)
     assert statement.privacy is None
     assert "NO differential privacy" in str(statement)

@@ -111,9 +111,10 @@ def _law(
         each = [[_chance(mechanism, int(true), y) for y in range(mechanism.top + 1)] for true in numbers]
         chances.append([_product(each[at][y] for at, y in enumerate(noisy)) for noisy in outcomes])
     found: Law = defaultdict(Decimal)
-    for outcome, together in zip(seen, product(*chances), strict=True):
-        found[outcome] += _product(together)
-    assert abs(sum(found.values()) - 1) < Decimal("1e-20")
+    together = [_product(factors) for factors in product(*chances)]
+    for outcome, chance in zip(seen, together, strict=True):
+        found[outcome] += chance
+    assert abs(sum(found.values(), Decimal(0)) - 1) < Decimal("1e-20")
     return found
 
 
@@ -133,8 +134,8 @@ def worst_loss(world: World) -> float:
     """The largest log-ratio of the probabilities of an outcome, over all neighbours."""
     found = laws(world)
     assert all(law.keys() == found[0].keys() for law in found)
-    worst = max(max(found[a][outcome] / found[b][outcome] for outcome in found[a]) for a, b in world.neighbours())
-    return float(worst.ln())
+    ratios = (found[a][outcome] / found[b][outcome] for a, b in world.neighbours() for outcome in found[a])
+    return float(max(ratios).ln())
 
 
 WORLDS = {
@@ -191,6 +192,7 @@ def far_apart(world: World) -> tuple[list[Row], list[Row]]:
 
 @pytest.mark.statistical
 @pytest.mark.compiled
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["a number, two rows of a person", "labels, two rows of a person", "a number and labels"]
 )
@@ -208,11 +210,13 @@ def test_many_windows_of_a_stream_keep_epsilon_and_refute_half_of_it(name: str) 
 
 @pytest.mark.statistical
 @pytest.mark.compiled
-def test_streams_of_their_own_keys_keep_epsilon_and_refute_half_of_it() -> None:
-    """The keys are those of the operating system: fails in one of a million runs at most, if the claim holds. Half of
-    epsilon is refuted by six standard deviations."""
+@pytest.mark.slow
+def test_streams_of_their_own_keys_keep_epsilon_and_refute_two_fifths_of_it() -> None:
+    """The keys are the operating system's: fails in one of a million runs at most if the claim holds. Two fifths are
+    nearly six standard deviations below what is expected to be proven.
+    """
     world, streams = WORLDS["a number"], 4_000
     tables = [pa.Table.from_pylist(rows) for rows in far_apart(world)]
     samples = [[published(cg.anonymise(t, world.schema, world.policy)) for _ in range(streams)] for t in tables]
     proven = proven_loss(*samples)
-    assert 0.5 * claimed(world) < proven <= claimed(world)
+    assert 0.4 * claimed(world) < proven <= claimed(world)
