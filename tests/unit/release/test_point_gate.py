@@ -233,6 +233,6 @@ def test_arrivals_teach_the_gate_nothing() -> None:
     gate.observe(np.zeros((5, 1), dtype=np.int64), np.ones(5, dtype=np.bool_))
     assert (
         {name: array.tolist() for name, array in gate.snapshot().items()}
-        == {"last": [-1]}
+        == {"last": [-1], "persons": []}
         == {name: array.tolist() for name, array in before.items()}
     )
