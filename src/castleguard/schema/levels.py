@@ -36,12 +36,14 @@ def label_counts(schema: Schema) -> dict[str, int]:
 def numeric_levels(role: Numeric, values: NDArray[np.float64]) -> NDArray[np.int64]:
     """The number of the grid point nearest to each value, halves up; whatever the value, it is one of the grid's."""
     assert role.domain is not None
-    cells = role.edges.size - 1
+    edges, cells = role.edges, role.edges.size - 1
     if cells == 0:
         return np.zeros(values.size, dtype=np.int64)
-    # The spacing of the grid; a last cell that is shorter counts as a whole one.
-    nearest = np.floor((values - role.domain[0]) / _spacing(role) + 0.5)
-    return np.clip(nearest, 0, cells).astype(np.int64)
+    with np.errstate(over="ignore"):  # beyond a float64 is beyond the grid, and a warning would tell of a value
+        nearest = np.clip(np.floor((values - role.domain[0]) / _spacing(role) + 0.5), 0, cells - 1)
+        # The last cell may be shorter than the others.
+        last = values - edges[-2] >= edges[-1] - values
+    return np.where(last, cells, nearest).astype(np.int64)
 
 
 def numeric_means(role: Numeric, levels: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -79,4 +81,5 @@ def check_labels(schema: Schema) -> None:
 
 
 def _spacing(role: Numeric) -> float:
-    return float(role.edges[1] - role.edges[0])
+    assert role.grid is not None
+    return float(role.grid.step)

@@ -51,6 +51,26 @@ def test_a_number_becomes_the_nearest_grid_point(lower: int, cells: int, step: f
     assert role.edges.size - 1 == grid.top
 
 
+def test_a_last_cell_that_is_shorter_has_its_own_middle() -> None:
+    role = cg.Numeric("x", lower=0, upper=9, step=4)  # 0, 4, 8, 9
+    assert numeric_levels(role, np.array([0.0, 1.9, 2.0, 6.0, 8.4, 8.5, 9.0, 1e300])).tolist() == [
+        0,
+        0,
+        1,
+        2,
+        2,
+        3,
+        3,
+        3,
+    ]
+
+
+def test_bounds_as_far_apart_as_floats_allow_warn_of_no_value() -> None:
+    role = cg.Numeric("x", lower=-1e308, upper=1e308)
+    levels = numeric_levels(role, np.array([-1e308, 1e308])).tolist()
+    assert levels == [0, role.edges.size - 1]
+
+
 def test_every_column_has_the_mechanism_of_its_public_domain() -> None:
     shares = dict.fromkeys(SCHEMA.described, Fraction(1))
     assert [mechanism.top for mechanism in mechanisms(SCHEMA, shares)] == [4, 0, 2, 2]
