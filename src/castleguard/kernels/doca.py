@@ -267,8 +267,9 @@ def _take_in(state: State, growth: Floats, settings: Settings, batch: Batch, row
 def run(state: State, settings: Settings, growth: Floats, output: Output, batch: Batch, now: float, last: bool) -> None:
     """Let rows leave that have waited too long, take in a batch that arrives `now`, and flush if it is the last."""
     capacity = state.arrived.size
+    timed = settings.max_wait < np.inf
     oldest = _skip_gone(state)
-    while oldest < state.counters[ARRIVALS] and state.arrived[oldest % capacity] + settings.max_wait <= now:
+    while timed and oldest < state.counters[ARRIVALS] and state.arrived[oldest % capacity] + settings.max_wait <= now:
         _expire(state, settings, output, oldest)
         oldest = _skip_gone(state)
     for row in range(batch.present.size):
