@@ -71,6 +71,14 @@ def test_as_printed_equal_values_fill_all_clusters_evenly() -> None:
     assert sorted(out.count(value) for value in set(out)) == [3, 3, 3]
 
 
+def test_as_printed_the_first_of_the_smallest_clusters_is_taken() -> None:
+    schema = cg.Schema(person=None, quasi_identifiers=ONE.quasi_identifiers, public=["row"])
+    table = pa.table({"x": [42] * 5, "row": range(5)})
+    out = cg.anonymise(table, schema, paper(max_clusters=2, delay=100), seed=1).to_pylist()
+    assert [row["row"] for row in out] == [0, 2, 4, 1, 3]  # the third row goes to the first cluster, the fourth not
+    assert len({row["x"] for row in out[:3]}) == len({row["x"] for row in out[3:]}) == 1
+
+
 def test_as_the_authors_compare_equal_values_stay_together() -> None:
     stream = cg.Anonymiser(ONE, paper(max_clusters=3, delay=100, admission="le"), seed=1)
     stream.push(pa.table({"x": [42] * 9}))
