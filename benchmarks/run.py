@@ -27,9 +27,9 @@ from rich.table import Table
 
 import castleguard as cg
 from benchmarks import adult, noise
-from castleguard.connectors.files import open_sink, open_source
+from castleguard.connectors.formats import open_reader, open_writer
+from castleguard.conversion import convert
 from castleguard.engine.castle import CastleEngine
-from castleguard.pipeline import run as run_pipeline
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.decode import Decoder
 from castleguard.stages import Policy
@@ -214,7 +214,7 @@ def bench_csv(bench: Bench, folder: Path) -> None:
 
     def anonymise() -> None:
         stream = cg.Anonymiser(schema, cg.Castle(k=100, delay=10_000))
-        run_pipeline(open_source(source, schema.columns), stream, open_sink(target))
+        convert(open_reader(source, schema.columns), stream, open_writer(target))
         target.unlink()
 
     anonymise()

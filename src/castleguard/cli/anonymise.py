@@ -43,19 +43,19 @@ def anonymise(
     from castleguard.cli.progress import progress_bar
     from castleguard.cli.summary import summary
     from castleguard.config.schema_file import load_schema
-    from castleguard.connectors.files import open_sink, open_source
-    from castleguard.pipeline import run
+    from castleguard.connectors.formats import open_reader, open_writer
+    from castleguard.conversion import convert
     from castleguard.stream import Anonymiser
 
     schema = load_schema(schema_file)
     chosen = make_policy(algorithm, policy)
     stream = Anonymiser(schema, chosen, **_given({"seed": seed, "numbers": numbers}))
-    with closing(open_source(input, schema.columns)) as source:
-        with progress_bar(source, quiet=quiet) as progress:
+    with closing(open_reader(input, schema.columns)) as reader:
+        with progress_bar(reader, quiet=quiet) as progress:
             # A file has no clock: all of its rows arrive at once.
-            run(source, stream, open_sink(output), now=0.0 if chosen.timed else None, progress=progress)
+            convert(reader, stream, open_writer(output), now=0.0 if chosen.timed else None, progress=progress)
         if not quiet:
-            click.echo(summary(stream.report(), stream.guarantee(), malformed=source.malformed))
+            click.echo(summary(stream.report(), stream.guarantee(), malformed=reader.malformed))
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:

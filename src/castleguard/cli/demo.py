@@ -74,28 +74,28 @@ def _make_folder(folder: Path) -> None:
 
 def _write_original(folder: Path, original: "pa.Table") -> None:
     """The stream as a file, and its schema, so that `castleguard anonymise` can be tried on them."""
-    from castleguard.connectors.files import open_sink
+    from castleguard.connectors.formats import open_writer
     from castleguard.testing.streams import visits_schema_text
 
-    sink = open_sink(folder / "visits.csv")
+    writer = open_writer(folder / "visits.csv")
     try:
-        sink.write(original)
-        sink.close()
+        writer.write(original)
+        writer.close()
         (folder / "schema.yaml").write_text(visits_schema_text(), encoding="utf-8")
     except OSError as exc:
         raise OutputError(f"{folder} cannot be written: {exc.strerror}") from exc
     finally:
-        sink.abort()
+        writer.abort()
 
 
 def _anonymise(tables: "list[pa.Table]", schema: "Schema", castle: "Castle", seed: int | None, path: Path) -> "History":
     """Push the stream through, show it, print the summary."""
     from castleguard.cli.live import History, live_view
     from castleguard.cli.summary import summary
-    from castleguard.connectors.files import open_sink
-    from castleguard.pipeline import run
+    from castleguard.connectors.formats import open_writer
+    from castleguard.conversion import convert
     from castleguard.stream import Anonymiser
-    from castleguard.testing.memory import MemorySource
+    from castleguard.testing.memory import MemoryReader
 
     # A few rows first: loading the compiled kernels is not part of the speed that is shown.
     warm = Anonymiser(schema, castle)
@@ -104,7 +104,7 @@ def _anonymise(tables: "list[pa.Table]", schema: "Schema", castle: "Castle", see
     stream = Anonymiser(schema, castle, seed=seed)
     history = History(stream, sum(table.num_rows for table in tables))
     with live_view(history) as add:
-        run(MemorySource(tables), stream, open_sink(path), progress=add)
+        convert(MemoryReader(tables), stream, open_writer(path), progress=add)
     click.echo("\n" + summary(stream.report(), stream.guarantee()) + "\n")
     return history
 

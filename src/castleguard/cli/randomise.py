@@ -37,24 +37,24 @@ def randomise(
 
     from castleguard.cli.summary import statement
     from castleguard.config.schema_file import load_schema
-    from castleguard.connectors.files import open_sink, open_source
+    from castleguard.connectors.formats import open_reader, open_writer
     from castleguard.edge import Randomiser
 
     schema = load_schema(schema_file)
     shares = dict(_weight(text) for text in weights) or None
     randomiser = Randomiser(schema, epsilon=epsilon, phi=phi, weights=shares, seed=seed)
-    with closing(open_source(input, schema.columns)) as source:
-        sink = open_sink(output)
+    with closing(open_reader(input, schema.columns)) as reader:
+        writer = open_writer(output)
         try:
-            for batch in source:
-                sink.write(randomiser.randomise(batch))
-            sink.close()
+            for batch in reader:
+                writer.write(randomiser.randomise(batch))
+            writer.close()
         except BaseException:
-            sink.abort()
+            writer.abort()
             raise
         if not quiet:
-            if source.malformed:
-                click.echo(f"{source.malformed:,} malformed lines were left out")
+            if reader.malformed:
+                click.echo(f"{reader.malformed:,} malformed lines were left out")
             click.echo(statement(randomiser.guarantee()))
 
 

@@ -22,7 +22,7 @@ from castleguard.errors import InputError, OutputError
 UNREADABLE = "\ufffd"  # what a byte that is not UTF-8 is replaced by
 
 
-class CsvSource:
+class CsvReader:
     """The declared columns of a CSV file as strings; an empty value is null.
 
     Malformed is a line with a wrong number of values, an unclosed quote, or a declared value that is not UTF-8.
@@ -138,7 +138,7 @@ def _readable(table: pa.Table) -> pa.Table:
     return table
 
 
-class CsvSink:
+class CsvWriter:
     """Writes a CSV file with a header; numbers and text plain, quotes only where a chunk needs them."""
 
     def __init__(self, path: Path) -> None:

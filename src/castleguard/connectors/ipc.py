@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from castleguard.connectors.columns import require_columns
 from castleguard.connectors.part_file import PartFile
-from castleguard.connectors.typed import TypedSink
+from castleguard.connectors.typed import TypedWriter
 from castleguard.errors import InputError
 
 
-class IpcSource:
+class IpcReader:
     """The declared columns of an Arrow file or stream. Nothing in it can be malformed."""
 
     malformed = 0
@@ -70,7 +70,7 @@ class IpcSource:
         return iter(reader)
 
 
-class IpcSink(TypedSink):
+class IpcWriter(TypedWriter):
     """Writes an Arrow file with a footer, uncompressed, so that it can be mapped into memory."""
 
     group_rows = 1 << 16

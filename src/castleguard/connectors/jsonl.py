@@ -23,7 +23,7 @@ from castleguard.errors import OutputError
 EXACT = 2.0**53  # from here on a float64 no longer tells neighbouring whole numbers apart
 
 
-class JsonlSource:
+class JsonlReader:
     """The declared keys of every object as strings. Malformed is a line that is not one JSON object."""
 
     def __init__(self, path: Path, columns: Sequence[str], batch_rows: int) -> None:
@@ -153,7 +153,7 @@ def _value_as_text(value: Any) -> str | None:
     return json.dumps(value)
 
 
-class JsonlSink:
+class JsonlWriter:
     """Writes one object per line; numbers as numbers, dates and times as ISO strings, NaN as null."""
 
     def __init__(self, path: Path) -> None:

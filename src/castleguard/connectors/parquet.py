@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 
 from castleguard.connectors.columns import require_columns
 from castleguard.connectors.part_file import PartFile
-from castleguard.connectors.typed import TypedSink
+from castleguard.connectors.typed import TypedWriter
 from castleguard.errors import InputError
 
 
-class ParquetSource:
+class ParquetReader:
     """The declared columns of a Parquet file. Nothing in it can be malformed: it is read as a whole or not at all."""
 
     malformed = 0
@@ -57,7 +57,7 @@ class ParquetSource:
         self._file.close()
 
 
-class ParquetSink(TypedSink):
+class ParquetWriter(TypedWriter):
     """Writes a Parquet file, a row group for about every million rows."""
 
     group_rows = 1 << 20

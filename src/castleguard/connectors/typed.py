@@ -10,7 +10,7 @@ from castleguard.connectors.part_file import PartFile
 from castleguard.errors import OutputError
 
 
-class TypedSink(ABC):
+class TypedWriter(ABC):
     """Collects tables into groups of `group_rows` rows and hands them to the writer of the format."""
 
     group_rows: ClassVar[int]

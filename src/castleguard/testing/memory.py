@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 
-class MemorySource:
+class MemoryReader:
     """Yields the batches of the given tables, one table after the other."""
 
     malformed = 0
@@ -29,7 +29,7 @@ class MemorySource:
         self.closed = True
 
 
-class MemorySink:
+class MemoryWriter:
     """Keeps the tables that were written; forgets them when it is aborted."""
 
     def __init__(self) -> None:

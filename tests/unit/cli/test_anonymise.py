@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from castleguard.connectors.files import open_sink, open_source
+from castleguard.connectors.formats import open_reader, open_writer
 from castleguard.evaluate.structure import verify
 from castleguard.testing.streams import visits_schema
 from tests.unit.cli.conftest import Outcome, Run
@@ -24,7 +24,7 @@ COLUMNS = [
 
 
 def read(path: Path, columns: list[str]) -> pa.Table:
-    with closing(open_source(path, columns)) as source:
+    with closing(open_reader(path, columns)) as source:
         return pa.Table.from_batches(list(source))
 
 
@@ -49,7 +49,7 @@ def test_every_format_can_be_read(anonymise: Run, folder: Path) -> None:
     columns = list(visits_schema().columns)
     table = read(folder / "visits.csv", columns)
     for ending in (".csv", ".jsonl", ".parquet", ".arrow"):
-        sink = open_sink(folder / f"in{ending}")
+        sink = open_writer(folder / f"in{ending}")
         sink.write(table)
         sink.close()
         assert anonymise("--seed", "1", "--overwrite", input=f"in{ending}").code == 0

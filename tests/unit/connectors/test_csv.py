@@ -15,21 +15,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from castleguard.connectors import lines, text
-from castleguard.connectors.base import Source
-from castleguard.connectors.files import open_sink, open_source
+from castleguard.connectors.base import Reader
+from castleguard.connectors.formats import open_reader, open_writer
 from castleguard.errors import InputError, SchemaError
 
 
-def read(source: Source) -> list[dict[str, str | None]]:
+def read(source: Reader) -> list[dict[str, str | None]]:
     """All rows of a source, which is then closed."""
     with closing(source):
         return [row for batch in source for row in batch.to_pylist()]
 
 
-def source_of(folder: Path, content: str | bytes, columns: str = "a b") -> Source:
+def source_of(folder: Path, content: str | bytes, columns: str = "a b") -> Reader:
     path = folder / "in.csv"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return open_source(path, columns.split(), batch_rows=4)
+    return open_reader(path, columns.split(), batch_rows=4)
 
 
 def test_every_column_is_text_and_an_empty_value_is_null(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_damaged_archive_is_an_input_error(tmp_path: Path) -> None:
     path = tmp_path / "in.csv.gz"
     path.write_bytes(gzip.compress(b"a,b\n" + bytes(range(48, 58)) * 100)[:-20])
     with pytest.raises(InputError, match="compression is damaged"):
-        read(open_source(path, ["a", "b"]))
+        read(open_reader(path, ["a", "b"]))
 
 
 def test_the_fraction_read_ends_at_one(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ TABLE = pa.table(
 
 
 def test_written_values_are_plain_and_null_is_empty(tmp_path: Path) -> None:
-    sink = open_sink(tmp_path / "out.csv")
+    sink = open_writer(tmp_path / "out.csv")
     sink.write(TABLE)
     sink.close()
     assert (tmp_path / "out.csv").read_text().splitlines() == [
@@ -190,7 +190,7 @@ def test_written_values_are_plain_and_null_is_empty(tmp_path: Path) -> None:
 
 def test_texts_with_separators_survive(tmp_path: Path) -> None:
     table = pa.table({"a, b": ["x, y", 'say "hi"', "two\nlines", "plain"], "n": [1, 2, 3, 4]})
-    sink = open_sink(tmp_path / "out.csv")
+    sink = open_writer(tmp_path / "out.csv")
     sink.write(table)
     sink.close()
     read_back = pacsv.read_csv(tmp_path / "out.csv", parse_options=pacsv.ParseOptions(newlines_in_values=True))
@@ -205,7 +205,7 @@ def test_the_same_rows_give_the_same_bytes_however_they_are_handed_over(
     table = pa.table({"a": list(range(100)), "b": [str(i) if i != 50 else "5,0" for i in range(100)]})
     written = []
     for size in (1, 3, 7, 100):
-        sink = open_sink(tmp_path / f"out{ending}")
+        sink = open_writer(tmp_path / f"out{ending}")
         for start in range(0, 100, size):
             sink.write(table.slice(start, size))
         sink.close()
@@ -215,7 +215,7 @@ def test_the_same_rows_give_the_same_bytes_however_they_are_handed_over(
 
 
 def test_an_empty_table_gives_a_header(tmp_path: Path) -> None:
-    sink = open_sink(tmp_path / "out.csv")
+    sink = open_writer(tmp_path / "out.csv")
     sink.write(TABLE.slice(0, 0))
     sink.close()
     assert (tmp_path / "out.csv").read_text() == "low,wide,share,day,at,place,ok\n"
@@ -232,7 +232,7 @@ def test_whatever_a_csv_writer_writes_is_read_back(rows: list[tuple[str, str, st
         path = Path(folder, "in.csv")
         path.write_bytes(content.getvalue().encode())
         with mock.patch.dict(lines.LineBlocks.__init__.__kwdefaults__, {"block_bytes": block_bytes}):
-            source = open_source(path, ["c", "a"])
+            source = open_reader(path, ["c", "a"])
             assert read(source) == [{"c": c or None, "a": a or None} for a, _, c in rows]
     assert source.malformed == 0
 
@@ -243,6 +243,6 @@ def test_no_content_stops_the_stream(content: bytes) -> None:
         path = Path(folder, "in.csv")
         path.write_bytes(b"a,b\n" + content)
         with mock.patch.dict(lines.LineBlocks.__init__.__kwdefaults__, {"block_bytes": 50}):
-            source = open_source(path, ["b"])
+            source = open_reader(path, ["b"])
             found = len(read(source)) + source.malformed
     assert found <= len(content) + 1

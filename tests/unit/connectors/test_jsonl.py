@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from castleguard.connectors import lines
-from castleguard.connectors.base import Source
-from castleguard.connectors.files import open_sink, open_source
+from castleguard.connectors.base import Reader
+from castleguard.connectors.formats import open_reader, open_writer
 from castleguard.errors import OutputError, SchemaError
 
 
-def source_of(folder: Path, content: str | bytes, columns: str = "a") -> Source:
+def source_of(folder: Path, content: str | bytes, columns: str = "a") -> Reader:
     path = folder / "in.jsonl"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return open_source(path, columns.split())
+    return open_reader(path, columns.split())
 
 
-def values(source: Source) -> list[str | None]:
+def values(source: Reader) -> list[str | None]:
     with closing(source):
         return [value for batch in source for value in batch.column(0).to_pylist()]
 
@@ -114,7 +114,7 @@ def test_written_lines_are_json_again(tmp_path: Path) -> None:
             "ok": pa.array([True, None]),
         }
     )
-    sink = open_sink(tmp_path / "out.jsonl")
+    sink = open_writer(tmp_path / "out.jsonl")
     sink.write(table.slice(0, 1))
     sink.write(table.slice(1))
     sink.close()
@@ -122,14 +122,14 @@ def test_written_lines_are_json_again(tmp_path: Path) -> None:
 
 
 def test_an_empty_table_gives_an_empty_file(tmp_path: Path) -> None:
-    sink = open_sink(tmp_path / "out.jsonl")
+    sink = open_writer(tmp_path / "out.jsonl")
     sink.write(pa.table({"a": pa.array([], pa.int64())}))
     sink.close()
     assert (tmp_path / "out.jsonl").read_bytes() == b""
 
 
 def test_a_nested_column_is_refused(tmp_path: Path) -> None:
-    sink = open_sink(tmp_path / "out.jsonl")
+    sink = open_writer(tmp_path / "out.jsonl")
     sink.write(pa.table({"a": [[1], [2]]}))
     with pytest.raises(OutputError, match="nested column 'a'"):
         sink.close()
@@ -141,4 +141,4 @@ def test_no_content_stops_the_stream(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "in.jsonl")
         path.write_bytes(b'{"a": 1}\n' + content)
-        assert values(open_source(path, ["a"]))[0] == "1"
+        assert values(open_reader(path, ["a"]))[0] == "1"

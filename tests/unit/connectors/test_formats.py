@@ -10,7 +10,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 
-from castleguard.connectors.files import open_sink, open_source
+from castleguard.connectors.formats import open_reader, open_writer
 from castleguard.errors import InputError, OutputError, SchemaError
 
 ENDINGS = [".csv", ".csv.gz", ".jsonl", ".jsonl.gz", ".ndjson", ".parquet", ".arrow", ".feather", ".ipc"]
@@ -19,7 +19,7 @@ TABLE = pa.table({"n": [1, 2, 3], "s": ["x", None, "z"]})
 
 
 def write(path: Path, *tables: pa.Table) -> None:
-    sink = open_sink(path)
+    sink = open_writer(path)
     try:
         for table in tables:
             sink.write(table)
@@ -29,7 +29,7 @@ def write(path: Path, *tables: pa.Table) -> None:
 
 
 def read(path: Path, columns: list[str], batch_rows: int = 65536) -> pa.Table:
-    with closing(open_source(path, columns, batch_rows=batch_rows)) as source:
+    with closing(open_reader(path, columns, batch_rows=batch_rows)) as source:
         return pa.Table.from_batches(list(source))
 
 
@@ -50,14 +50,14 @@ def test_what_is_written_is_read_back(path: Path) -> None:
 
 
 def test_a_sink_that_is_aborted_leaves_nothing(path: Path) -> None:
-    sink = open_sink(path)
+    sink = open_writer(path)
     sink.write(TABLE)
     sink.abort()
     assert not path.exists()
 
 
 def test_the_final_name_appears_on_close_only(path: Path) -> None:
-    sink = open_sink(path)
+    sink = open_writer(path)
     sink.write(TABLE)
     assert not path.exists()
     sink.close()
@@ -68,7 +68,7 @@ def test_the_final_name_appears_on_close_only(path: Path) -> None:
 
 def test_an_older_file_stays_until_close(path: Path) -> None:
     path.write_text("older")
-    sink = open_sink(path)
+    sink = open_writer(path)
     sink.write(TABLE)
     assert path.read_text() == "older"
     sink.abort()
@@ -97,24 +97,24 @@ def test_a_missing_column_is_named(path: Path) -> None:
 
 def test_a_missing_folder_is_an_error_at_open(path: Path) -> None:
     with pytest.raises(OutputError, match="there is no folder"):
-        open_sink(path.parent / "missing" / path.name)
+        open_writer(path.parent / "missing" / path.name)
 
 
 def test_a_folder_is_neither_input_nor_output(path: Path) -> None:
     path.mkdir()
     with pytest.raises(InputError, match="it is a folder"):
-        open_source(path, ["n"])
+        open_reader(path, ["n"])
     with pytest.raises(OutputError, match="it is a folder"):
-        open_sink(path)
+        open_writer(path)
 
 
 def test_a_missing_file_is_an_input_error(path: Path) -> None:
     with pytest.raises(InputError, match="there is no such file"):
-        open_source(path, ["n"])
+        open_reader(path, ["n"])
 
 
 def test_a_sink_without_tables_closes(path: Path) -> None:
-    open_sink(path).close()
+    open_writer(path).close()
     assert path.exists()
 
 
@@ -122,7 +122,7 @@ def test_a_sink_without_tables_closes(path: Path) -> None:
 def test_types_are_kept_and_batches_are_small(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"data{ending}"
     write(path, TABLE)
-    source = open_source(path, ["n", "s"], batch_rows=2)
+    source = open_reader(path, ["n", "s"], batch_rows=2)
     batches = list(source)
     assert [batch.num_rows for batch in batches] == [2, 1]
     assert pa.Table.from_batches(batches).equals(TABLE)
@@ -135,11 +135,11 @@ def test_types_are_kept_and_batches_are_small(tmp_path: Path, ending: str) -> No
 def test_an_empty_table_keeps_its_schema(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"data{ending}"
     write(path, TABLE.slice(0, 0))
-    source = open_source(path, ["n", "s"])
+    source = open_reader(path, ["n", "s"])
     assert sum(batch.num_rows for batch in source) == 0
     source.close()
     with pytest.raises(SchemaError):
-        open_source(path, ["other"])
+        open_reader(path, ["other"])
 
 
 @pytest.mark.parametrize("ending", TYPED)
@@ -153,7 +153,7 @@ def test_dictionaries_that_differ_from_table_to_table_are_written(tmp_path: Path
 
 @pytest.mark.parametrize("ending", TYPED)
 def test_columns_that_change_on_the_way_are_refused(tmp_path: Path, ending: str) -> None:
-    sink = open_sink(tmp_path / f"data{ending}")
+    sink = open_writer(tmp_path / f"data{ending}")
     sink.write(TABLE)
     sink.write(TABLE.set_column(0, "n", pa.array([1, 2, 3], pa.int32())))
     with pytest.raises(OutputError, match="changed their names or types"):
@@ -167,7 +167,7 @@ def test_a_file_of_another_kind_is_an_input_error(tmp_path: Path, ending: str, c
     path = tmp_path / f"data{ending}"
     path.write_bytes(content)
     with pytest.raises(InputError, match="cannot be read"):
-        open_source(path, ["n"])
+        open_reader(path, ["n"])
 
 
 def test_a_parquet_file_that_is_cut_off_is_an_input_error(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_parquet_file_that_is_cut_off_is_an_input_error(tmp_path: Path) -> Non
     pq.write_table(TABLE, path)
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(InputError, match="damaged"):
-        open_source(path, ["n"])
+        open_reader(path, ["n"])
 
 
 def test_a_parquet_file_with_a_damaged_page_is_an_input_error(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_parquet_file_with_a_damaged_page_is_an_input_error(tmp_path: Path) ->
     content = bytearray(path.read_bytes())
     content[4:120] = b"\x00" * 116
     path.write_bytes(content)
-    source = open_source(path, ["n", "s"])
+    source = open_reader(path, ["n", "s"])
     with pytest.raises(InputError, match="damaged"):
         list(source)
     source.close()
@@ -201,9 +201,9 @@ def test_an_arrow_stream_without_a_footer_is_read(tmp_path: Path) -> None:
 def test_an_unknown_ending_is_answered_with_the_known_ones(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
     with pytest.raises(InputError, match=r"known are \.csv, \.csv\.gz, \.jsonl"):
-        open_source(tmp_path / name, ["n"])
+        open_reader(tmp_path / name, ["n"])
     with pytest.raises(OutputError, match=r"known are \.csv, \.csv\.gz, \.jsonl"):
-        open_sink(tmp_path / name)
+        open_writer(tmp_path / name)
 
 
 def test_endings_may_be_in_capitals(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from castleguard.conversion import convert
 from castleguard.engine.policy import Castle
-from castleguard.pipeline import run
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.stream import Anonymiser
-from castleguard.testing.memory import MemorySink, MemorySource
+from castleguard.testing.memory import MemoryReader, MemoryWriter
 
 SCHEMA = Schema(person="pid", quasi_identifiers=[Numeric("age", lower=0, upper=100)], public=["row"])
 POLICY = Castle(k=2, delay=10)
@@ -20,8 +20,8 @@ def rows(count: int) -> pa.Table:
 
 
 def test_every_row_is_published_and_both_ends_are_closed() -> None:
-    source, sink = MemorySource([rows(100)]), MemorySink()
-    run(source, Anonymiser(SCHEMA, POLICY, seed=1), sink)
+    source, sink = MemoryReader([rows(100)]), MemoryWriter()
+    convert(source, Anonymiser(SCHEMA, POLICY, seed=1), sink)
     assert sorted(sink.table()["row"].to_pylist()) == list(range(100))
     assert source.closed
     assert sink.closed
@@ -31,14 +31,14 @@ def test_every_row_is_published_and_both_ends_are_closed() -> None:
 def test_progress_is_told_the_rows_of_every_batch() -> None:
     told: list[int] = []
     table = rows(50)
-    source = MemorySource([table.slice(0, 20), table.slice(20, 30)])
-    run(source, Anonymiser(SCHEMA, POLICY, seed=1), MemorySink(), progress=told.append)
+    source = MemoryReader([table.slice(0, 20), table.slice(20, 30)])
+    convert(source, Anonymiser(SCHEMA, POLICY, seed=1), MemoryWriter(), progress=told.append)
     assert told == [20, 30]
 
 
 def test_an_empty_source_still_writes_a_table_with_its_columns() -> None:
-    sink = MemorySink()
-    run(MemorySource([]), Anonymiser(SCHEMA, POLICY, seed=1), sink)
+    sink = MemoryWriter()
+    convert(MemoryReader([]), Anonymiser(SCHEMA, POLICY, seed=1), sink)
     assert sink.closed
     assert sink.table().column_names == ["age_min", "age_max", "row"]
 
@@ -49,9 +49,9 @@ def test_whatever_goes_wrong_the_sink_is_aborted_and_the_source_closed(error: ty
         yield rows(50)
         raise error
 
-    source, sink = MemorySource(failing()), MemorySink()
+    source, sink = MemoryReader(failing()), MemoryWriter()
     with pytest.raises(error):
-        run(source, Anonymiser(SCHEMA, POLICY, seed=1), sink)
+        convert(source, Anonymiser(SCHEMA, POLICY, seed=1), sink)
     assert sink.aborted
     assert not sink.closed
     assert sink.tables == []

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-from castleguard.connectors.base import Sink, Source
+from castleguard.connectors.base import Reader, Writer
 from castleguard.errors import CastleguardError, InputError, OutputError
 
 _FORMATS = {
@@ -21,7 +21,7 @@ _FORMATS = {
 }
 
 
-def open_source(path: str | Path, columns: Sequence[str], *, batch_rows: int = 65536) -> Source:
+def open_reader(path: str | Path, columns: Sequence[str], *, batch_rows: int = 65536) -> Reader:
     """Open a file for reading its declared `columns`, in batches of at most `batch_rows` rows.
 
     Raises InputError if it cannot be read, SchemaError if a column is missing.
@@ -31,16 +31,16 @@ def open_source(path: str | Path, columns: Sequence[str], *, batch_rows: int = 6
         raise InputError(f"{path} cannot be read: there is no such file")
     if path.is_dir():
         raise InputError(f"{path} cannot be read: it is a folder")
-    return cast(Source, _class_of(path, "Source", InputError)(path, columns, batch_rows))
+    return cast(Reader, _class_of(path, "Reader", InputError)(path, columns, batch_rows))
 
 
-def open_sink(path: str | Path) -> Sink:
+def open_writer(path: str | Path) -> Writer:
     """Open a file for writing. It replaces an older one on `close`, and not before.
 
     Raises OutputError if it cannot be written.
     """
     path = Path(path)
-    return cast(Sink, _class_of(path, "Sink", OutputError)(path))
+    return cast(Writer, _class_of(path, "Writer", OutputError)(path))
 
 
 def _class_of(path: Path, direction: str, error: type[CastleguardError]) -> type:

@@ -1,0 +1,64 @@
+"""What a job file can name as its source or sink: the connectors that come with the package, and those of others.
+
+A connector is one module with both directions and a `CONNECTOR` that describes them. Somebody else's is found by the
+entry point group `castleguard.connectors`, whose entries point at such a `CONNECTOR`. A module is imported when a job
+names it, not before: whoever has no Kafka needs no Kafka client.
+"""
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib.metadata import entry_points
+from typing import Any
+
+from castleguard.connectors.base import Position, Sink, Source
+from castleguard.errors import ConfigError
+
+GROUP = "castleguard.connectors"
+
+_BUILT_IN = {
+    "csv": "castleguard.connectors.files:CSV",
+    "jsonl": "castleguard.connectors.files:JSONL",
+    "parquet": "castleguard.connectors.files:PARQUET",
+    "arrow": "castleguard.connectors.files:ARROW",
+    "stdio": "castleguard.connectors.stdio:CONNECTOR",
+    "kafka": "castleguard.connectors.kafka:CONNECTOR",
+    "nats": "castleguard.connectors.nats:CONNECTOR",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connector:
+    """One technology. The options of a direction are a frozen dataclass; None: there is no such direction."""
+
+    source_options: type | None = None
+    sink_options: type | None = None
+    open_source: Callable[[Any, Sequence[str], Position | None], Source] | None = None
+    """From options, the declared columns and the position to begin at. Raises InputError, SchemaError; UnavailableError
+    may also be left to the first read."""
+    open_sink: Callable[[Any], Sink] | None = None
+    """From options. Raises OutputError; UnavailableError may also be left to the first delivery."""
+
+
+def names() -> list[str]:
+    """Every type that a job file can name."""
+    return sorted({*_BUILT_IN, *(entry.name for entry in entry_points(group=GROUP))})
+
+
+def find(name: str) -> Connector:
+    """The connector of this name; the package's own come first."""
+    if name in _BUILT_IN:
+        module, _, attribute = _BUILT_IN[name].partition(":")
+        return _checked(name, getattr(importlib.import_module(module), attribute))
+    for entry in entry_points(group=GROUP, name=name):
+        return _checked(name, entry.load())
+    close = get_close_matches(name, names(), n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else f": known are {', '.join(names())}"
+    raise ConfigError(f"there is no connector {name!r}{hint}")
+
+
+def _checked(name: str, found: object) -> Connector:
+    if not isinstance(found, Connector):
+        raise ConfigError(f"the connector {name!r} is a {type(found).__name__}, and must be a Connector")
+    return found
