@@ -23,6 +23,7 @@ from castleguard.connectors.base import Position, Read, Sink, Source
 from castleguard.errors import InputError, OutputError, SnapshotError, UnavailableError
 from castleguard.stream import Anonymiser
 from castleguard.telemetry.logs import LOG
+from castleguard.telemetry.metrics import Status
 
 Outcome = Literal["finished", "stopped", "drained"]
 """How a job ended: its source did; it was told to stop and can go on later; it was drained."""
@@ -100,7 +101,8 @@ class Parts:
 class Job:
     """One source through one stream into one sink, for as long as it takes.
 
-    `step` is called with the number of every step of a commit before it is taken; tests die there.
+    `step` is called with the number of every step of a commit before it is taken; tests die there. `watch` is told how
+    the job stands, about once a second.
     """
 
     def __init__(
@@ -110,6 +112,7 @@ class Job:
         clock: Clock | None = None,
         pace: Pace | None = None,
         step: Callable[[int], None] = lambda _: None,
+        watch: Callable[[Status], None] = lambda _: None,
     ) -> None:
         self._sink = parts.sink
         self._store = parts.store
@@ -118,10 +121,15 @@ class Job:
         self._clock = clock or WallClock()
         self._pace = pace or Pace()
         self._step = step
+        self._watch = watch
+        self._state = "starting"
+        self._commit_seconds = 0.0
+        self._watched_at = 0.0
         self._stopping = False
         self._segment = _Segment()
         self._committed_at = self._clock.now()
         self._identity = parts.identity
+        self._opened = False
         latest = self._recover()
         self._number, self.ended = latest.number, latest.ended
         self._bad = int(latest.books.get("bad", 0))
@@ -131,6 +139,7 @@ class Job:
         self._source = parts.open_source(latest.position)
         self.stream = parts.make_stream(latest.snapshot)
         self._now = max(self._committed_at, self.stream.now)
+        self._opened = True
 
     def run(self) -> Outcome:
         """Carry rows until the source ends or `stop` is called. Raises what cannot be mended by trying again."""
@@ -138,6 +147,7 @@ class Job:
             if self.ended == "finished" and self._source.finished:
                 return "finished"
             while not self._stopping:
+                self._tell("running")
                 read = self._until_available(self._read, "the source")
                 self._take(read)
                 if self._is_due():
@@ -145,10 +155,12 @@ class Job:
                 if self._source.finished:
                     self._gather(self.stream.flush())
                     self.commit(ended="finished")
+                    self._tell("finished", at_once=True)
                     return "finished"
             if self._store is None:
                 self._gather(self.stream.flush())
             self.commit()
+            self._tell("stopped", at_once=True)
             return "stopped"
         finally:
             self.close()
@@ -183,6 +195,7 @@ class Job:
         """
         if not self._segment.dirty and ended is None:
             return
+        started = time.monotonic()
         self._step(1)
         checkpoint = self._gathered(ended)
         self._step(2)
@@ -196,6 +209,7 @@ class Job:
             self._step(5)
             self._until_available(lambda: self._source.acknowledge(checkpoint.position or {}), "the source", tries=3)
         self._committed_at = self._clock.now()
+        self._commit_seconds = time.monotonic() - started
         self._check_rejects()
 
     def close(self) -> None:
@@ -318,9 +332,37 @@ class Job:
                 attempt += 1
                 if self._stopping or attempt == tries:
                     raise
+                self._tell("waiting", at_once=True)
                 LOG.warning("%s is not available, trying again in %.1f s: %s", what, pause, exc)
                 self._clock.sleep(pause)
                 pause = min(2 * pause, self._pace.longest_pause)
+
+    def status(self) -> Status:
+        """How the job stands."""
+        books = self.books()
+        outcomes = ("published", "suppressed", "sampled_out", "over_budget", "bad", "pending")
+        return Status(
+            job=str(self._identity.get("job", "")),
+            state=self._state,
+            rows={name: books[name] for name in outcomes},
+            rejected=books["rejected"],
+            groups=books["groups"],
+            information_loss=books["information_loss"],
+            open_clusters=books["open_clusters"],
+            oldest_wait=books["oldest_wait"],
+            commits=self._number,
+            commit_seconds=self._commit_seconds,
+            committed_at=self._committed_at,
+            lag=self._source.lag(),
+        )
+
+    def _tell(self, state: str, *, at_once: bool = False) -> None:
+        """Let whoever watches know, but not all the time."""
+        now = self._clock.now()
+        if at_once or state != self._state or now - self._watched_at >= _WATCHED_EVERY:
+            self._state, self._watched_at = state, now
+            if self._opened:
+                self._watch(self.status())
 
     def books(self) -> dict[str, Any]:
         """The job in numbers, over all its streams: as a report has them, and `bad`, what arrived and was no row."""
@@ -328,6 +370,7 @@ class Job:
 
 
 _ENOUGH = 1000  # rows before a share of rejects means something
+_WATCHED_EVERY = 1.0
 
 
 def _summed(books: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
