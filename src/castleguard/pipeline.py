@@ -68,6 +68,16 @@ class Pace:
     longest_pause: float = 30.0
 
 
+class Stop:
+    """Says that a job is to commit and return soon. May be set by a signal handler, before the job is there."""
+
+    asked = False
+
+    def ask(self) -> None:
+        """Ask it to stop."""
+        self.asked = True
+
+
 @dataclass(kw_only=True)
 class _Segment:
     """What has been released and rejected since the last commit."""
@@ -111,6 +121,7 @@ class Job:
         *,
         clock: Clock | None = None,
         pace: Pace | None = None,
+        stop: Stop | None = None,
         step: Callable[[int], None] = lambda _: None,
         watch: Callable[[Status], None] = lambda _: None,
     ) -> None:
@@ -125,7 +136,7 @@ class Job:
         self._state = "starting"
         self._commit_seconds = 0.0
         self._watched_at = 0.0
-        self._stopping = False
+        self._stop = stop or Stop()
         self._segment = _Segment()
         self._committed_at = self._clock.now()
         self._identity = parts.identity
@@ -146,7 +157,7 @@ class Job:
         try:
             if self.ended == "finished" and self._source.finished:
                 return "finished"
-            while not self._stopping:
+            while not self._stop.asked:
                 self._tell("running")
                 read = self._until_available(self._read, "the source")
                 self._take(read)
@@ -177,8 +188,8 @@ class Job:
             self.close()
 
     def stop(self) -> None:
-        """Ask the job to commit and return soon. May be called by a signal handler."""
-        self._stopping = True
+        """Ask the job to commit and return soon."""
+        self._stop.ask()
 
     def commit(self, *, ended: Ended | None = None) -> None:
         """Publish what was released since the last commit, exactly once.
@@ -330,7 +341,7 @@ class Job:
                 return call()
             except UnavailableError as exc:
                 attempt += 1
-                if self._stopping or attempt == tries:
+                if self._stop.asked or attempt == tries:
                     raise
                 self._tell("waiting", at_once=True)
                 LOG.warning("%s is not available, trying again in %.1f s: %s", what, pause, exc)
