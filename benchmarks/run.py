@@ -30,9 +30,9 @@ from benchmarks import adult, noise
 from castleguard.connectors.formats import open_reader, open_writer
 from castleguard.conversion import convert
 from castleguard.engine.castle import CastleEngine
+from castleguard.engine.policies import Policy
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.decode import Decoder
-from castleguard.stages import Policy
 
 BATCH = 16_384
 PAPER_SETTINGS = ((10, 1_000), (10, 10_000), (100, 1_000), (100, 10_000))

@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.checkpoint.codec import Record, differences, pack, unpack
+from castleguard.engine.policies import Policy
 from castleguard.errors import SchemaError, SnapshotError, UsageError
 from castleguard.kernels.compile import is_warm, mark_warm
 from castleguard.privacy.guarantee import Guarantee
@@ -27,7 +28,7 @@ from castleguard.release.report import Report
 from castleguard.schema.coded import NEW, REASONS, REUSED, ROOT, CodedRows, Decisions, Decoded, Rejects
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.schema.table import to_table
-from castleguard.stages import Policy, make_decoder, make_encoder, make_engine, make_gate, make_intake, make_keys
+from castleguard.stages import make_decoder, make_encoder, make_engine, make_gate, make_intake, make_keys
 from castleguard.telemetry.logs import LOG
 
 _SLICE = 1 << 16  # rows handed to the engine at once: bounds the memory of one call

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from castleguard.config.document import Document, Place, spell
+from castleguard.config.secrets import HIDDEN, holds_secret
 from castleguard.errors import ConfigError
 
 KnownKeys = Mapping[tuple[str, ...], tuple[str, ...]]  # keys of a section, by its place without list indices
@@ -26,8 +27,13 @@ class Problem(NamedTuple):
 
 def report(document: Document, problems: Iterable[Problem]) -> ConfigError:
     """One error that lists all problems, in the order of the file."""
+    return ConfigError("\n".join(sentences(document, problems)))
+
+
+def sentences(document: Document, problems: Iterable[Problem]) -> list[str]:
+    """Every problem as a line of its own, in the order of the file."""
     ordered = sorted(problems, key=lambda problem: document.line(problem.place))
-    return ConfigError("\n".join(f"{document.where(place)}  {_sentence(place, end)}" for place, end in ordered))
+    return [f"{document.where(place)}  {_sentence(place, end)}" for place, end in ordered]
 
 
 def explain(error: ValidationError, known: KnownKeys, section: Place = ()) -> list[Problem]:
@@ -66,7 +72,8 @@ def _explain(details: ErrorDetails, known: KnownKeys, section: Place) -> Problem
             sentence = f"must be {details['ctx']['expected']}"
         case _:
             sentence = f"is wrong: {details['msg']}"
-    return Problem(place, f"{sentence}, got {_shown(details['input'])}")
+    key = next((step for step in reversed(place) if isinstance(step, str)), None)
+    return Problem(place, f"{sentence}, got {_shown(key, details['input'])}")
 
 
 def _unknown_key(key: str, keys: tuple[str, ...], location: tuple[int | str, ...]) -> str:
@@ -76,10 +83,12 @@ def _unknown_key(key: str, keys: tuple[str, ...], location: tuple[int | str, ...
     return f"is not a known key; {suggest(key, keys)}"
 
 
-def _shown(value: object) -> str:
-    """A value of the file, as far as it helps to find it."""
+def _shown(key: str | None, value: object) -> str:
+    """A value of the file, as far as it helps to find it and is no secret."""
     if value is None:
         return "nothing"
+    if not isinstance(value, dict | list) and holds_secret(key, value):
+        return HIDDEN
     if isinstance(value, dict | list):
         return f"a {'mapping' if isinstance(value, dict) else 'list'} of {len(value)}"
     text = repr(value) if isinstance(value, str) else str(value)
