@@ -1,15 +1,28 @@
 """From a job file to live objects: the only place that knows every implementation."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
+
+from castleguard.checkpoint.cipher import Cipher
+from castleguard.checkpoint.letters import DeadLetters
+from castleguard.checkpoint.store import Store
 from castleguard.config.job_file import Options, load_job
 from castleguard.config.job_model import Endpoint, JobFile
+from castleguard.config.secrets import HIDDEN
 from castleguard.connectors import registry
 from castleguard.connectors.base import Position, Sink, Source
 from castleguard.connectors.registry import Connector
+from castleguard.engine.castleguard import Castleguard
+from castleguard.engine.policy import Castle
 from castleguard.errors import ConfigError, PolicyError, SchemaError
+from castleguard.pipeline import Job, Pace, Parts, Stop
 from castleguard.stream import Anonymiser
+from castleguard.telemetry.metrics import Status
 
 
 def load(path: str | Path) -> JobFile:
@@ -73,3 +86,92 @@ class Connectors(Mapping[str, Options]):
 
     def __len__(self) -> int:
         return len(registry.names())
+
+
+def make_job(
+    job: JobFile,
+    *,
+    stop: Stop | None = None,
+    watch: Callable[[Status], None] = lambda _: None,
+    dry_run: bool = False,
+    allow_duplicates: bool = False,
+) -> Job:
+    """The job itself, at the point where it stopped, with what was left to deliver delivered.
+
+    A dry run begins at the beginning, delivers nothing, stores nothing and acknowledges nothing. A sink that cannot
+    know what it has may get rows twice; for a policy that draws noise that has to be allowed.
+    """
+    if dry_run:
+        parts = Parts(open_source=partial(_open_quietly, job), make_stream=partial(make_stream, job), sink=Nowhere())
+        return Job(parts, stop=stop, watch=watch)
+    sink = open_sink(job)
+    if not sink.exactly_once and _draws_noise(job) and not allow_duplicates:
+        sink.close()
+        raise ConfigError(
+            f"{job.where('sink')}  sink.type {job.sink.type} may get rows twice after a crash, and a row that is "
+            f"published twice with noise says more than is promised: use another sink, or --allow-duplicates"
+        )
+    parts = Parts(
+        open_source=partial(open_source, job),
+        make_stream=partial(make_stream, job),
+        sink=sink,
+        store=None,
+        identity={"job": job.name, "source": _identity(job.source), "sink": _identity(job.sink)},
+        max_reject_share=1.0 if job.dead_letter is None else job.dead_letter.max_share,
+    )
+    pace = Pace() if job.checkpoint is None else Pace(every=job.checkpoint.every)
+    key = None if job.checkpoint is None else job.checkpoint.key_bytes()
+    cipher = None if key is None else Cipher(key)
+    with ExitStack() as opened:
+        opened.callback(sink.close)
+        if job.checkpoint is not None:
+            parts = replace(parts, store=opened.enter_context(Store(job.checkpoint.path, cipher=cipher)))
+        if job.dead_letter is not None:
+            parts = replace(parts, letters=DeadLetters(job.dead_letter.path, cipher=cipher))
+        made = Job(parts, pace=pace, stop=stop, watch=watch)
+        opened.pop_all()
+    return made
+
+
+class Nowhere:
+    """A sink that keeps nothing: for a dry run."""
+
+    exactly_once = True
+
+    def last(self) -> int:
+        """Nothing is there."""
+        return 0
+
+    def deliver(self, number: int, table: pa.Table) -> None:
+        """Forget it."""
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class _Quiet:
+    """A source that is not told what was read: its broker keeps no mark of a dry run."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.read, self.position, self.lag, self.close = source.read, source.position, source.lag, source.close
+
+    @property
+    def finished(self) -> bool:
+        return self._source.finished
+
+    def acknowledge(self, position: Position) -> None:
+        """Keep it to ourselves."""
+
+
+def _open_quietly(job: JobFile, position: Position | None) -> Source:
+    return _Quiet(open_source(job, position))
+
+
+def _draws_noise(job: JobFile) -> bool:
+    return not isinstance(job.policy, Castle) or isinstance(job.policy, Castleguard)
+
+
+def _identity(endpoint: Endpoint) -> dict[str, str]:
+    """What a source or sink is, without its secrets: another password is the same broker."""
+    return {"type": endpoint.type, **{name: text for name, text in endpoint.shown().items() if text != HIDDEN}}

@@ -348,6 +348,11 @@ class Job:
                 self._clock.sleep(pause)
                 pause = min(2 * pause, self._pace.longest_pause)
 
+    @property
+    def bad(self) -> int:
+        """How much arrived that was no row."""
+        return self._bad
+
     def status(self) -> Status:
         """How the job stands."""
         books = self.books()

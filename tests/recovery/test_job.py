@@ -9,9 +9,9 @@ import pytest
 import castleguard as cg
 from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Store
+from castleguard.engine.policies import Policy
 from castleguard.errors import InputError, OutputError, SnapshotError, UnavailableError, UsageError
 from castleguard.pipeline import Job, Pace, Parts
-from castleguard.stages import Policy
 from castleguard.testing.clock import ManualClock
 from castleguard.testing.crash import CrashError, ScriptedCrash
 from tests.recovery.fakes import Shelf, Topic
