@@ -120,6 +120,7 @@ class _Loader:
             dead_letter=dead_letter,
             metrics=metrics,
             document=self._document,
+            variables=self._variables,
         )
 
     def sentences(self) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from castleguard.config.document import Document
+from castleguard.config.environment import Variables
 from castleguard.config.secrets import HIDDEN
 from castleguard.engine.policies import Policy
 from castleguard.errors import ConfigError
@@ -115,6 +116,8 @@ class JobFile:
     metrics: Metrics | None = None
     document: Document
     """The file as it was read, with its variables not replaced: for the lines of messages."""
+    variables: Variables
+    """What came from the environment, so that it can be kept out of messages."""
 
     @property
     def path(self) -> Path:
@@ -129,6 +132,10 @@ class JobFile:
     def where(self, *place: str) -> str:
         """File and line of a section or a key: "job.yaml:14"."""
         return self.document.where(place)
+
+    def mask(self, message: str) -> str:
+        """The message without anything that came from the environment."""
+        return self.variables.mask(message)
 
     def __repr__(self) -> str:
         """Its name and where it leads."""

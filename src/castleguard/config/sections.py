@@ -97,11 +97,12 @@ def section_model(cls: type, seconds: tuple[str, ...] = ()) -> type[Section]:
             if isinstance(part, type) and issubclass(part, Section):
                 below[field.name] = part
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        default = ... if required else None if field.default is dataclasses.MISSING else field.default
+        # Only to be shown: the dataclass has its own. What JSON cannot hold is not shown.
+        shown = field.default if isinstance(field.default, str | int | float) else None
         # An underscore, because a key may be named as something that every model has: `schema`, `copy`.
         definitions[f"{field.name}_"] = (
             shape,
-            Field(default, alias=field.name, description=help_texts.get(field.name)),
+            Field(... if required else shown, alias=field.name, description=help_texts.get(field.name)),
         )
     model = create_model(cls.__name__, __base__=Section, __doc__=summary(cls), **definitions)
     model.builds, model.below = cls, below
