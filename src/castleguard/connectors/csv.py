@@ -187,7 +187,10 @@ class CsvReader:
 
 def _swallows(block: bytes, rows: int) -> bool:
     """Whether a quote that is never closed made one row of several lines."""
-    if b'"' not in block or rows >= count_byte(block, b"\n") or count_byte(block, b'"') % 2 == 0:
+    if b'"' not in block:
+        return False
+    lines = count_byte(block, b"\n") + (not block.endswith(b"\n"))
+    if rows >= lines or count_byte(block, b'"') % 2 == 0:
         return False
     return rows < sum(1 for line in block.splitlines() if line)
 

@@ -31,9 +31,10 @@ class FileSink:
         if folder.exists() and not folder.is_dir():
             raise OutputError(f"{folder} cannot be written: it is a file, and a job writes a folder of parts")
         try:
-            if not folder.exists():
-                folder.mkdir(parents=True)
-                _sync(folder.parent)
+            missing = [path for path in (folder, *folder.parents) if not path.exists()]
+            folder.mkdir(parents=True, exist_ok=True)
+            for path in missing:
+                _sync(path.parent)
             for name in os.listdir(folder):
                 if _STRAY.fullmatch(name):
                     (folder / name).unlink(missing_ok=True)

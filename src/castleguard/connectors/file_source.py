@@ -7,7 +7,7 @@ from pathlib import Path
 
 from castleguard.connectors.base import Position, Read, Reader
 from castleguard.connectors.listing import Listing
-from castleguard.connectors.resumable import ResumableFile, as_mark
+from castleguard.connectors.resumable import Mark, ResumableFile
 from castleguard.errors import InputError
 
 POLL_SECONDS = 0.2
@@ -45,12 +45,12 @@ class FileSource:
         self._follow = follow
         self._clock = clock or Clock()
         self._looked_at = self._clock.now()
-        position = position or {"done": None, "reading": None}
+        done, mark = _parts_of(position)
         names = listing.names()
-        self._in_any_order = follow or isinstance(position["done"], list)
-        self._done = _done_of(position["done"], names)
+        self._in_any_order = follow or isinstance(done, list)
+        self._done = _done_of(done, mark, names)
         self._file: ResumableFile | None = None
-        if (mark := as_mark(position["reading"])) is not None:
+        if mark is not None:
             self._file = ResumableFile(listing.path(mark.name), mark.name, open_reader, mark)
         elif not names and not self._done and not follow:
             raise InputError(f"{listing.folder / listing.pattern} cannot be read: there is no file")
@@ -130,9 +130,22 @@ class FileSource:
         return [name for name in reversed(names) if name not in self._done and name != current]
 
 
-def _done_of(stored: str | list[str] | None, names: Sequence[str]) -> set[str]:
-    """The files that a position calls done; one that is no longer there may be left out."""
+def _parts_of(position: Position | None) -> tuple[str | list[str] | None, Mark | None]:
+    """What a position holds: the files that are done, and the mark in the one that is not."""
+    if position is None:
+        return None, None
+    if set(position) != {"done", "reading"}:
+        raise InputError("the position to continue from is not one of files: the job had another source")
+    reading = position["reading"]
+    return position["done"], None if reading is None else Mark(**reading)
+
+
+def _done_of(stored: str | list[str] | None, mark: Mark | None, names: Sequence[str]) -> set[str]:
+    """The files that a position calls done. By one name: all up to it, or up to the file that was being read."""
     if isinstance(stored, list):
         return set(stored)
-    # Its own name too, whether the file is still there or not: the position must not go back.
-    return set() if stored is None else {stored, *(name for name in names if name <= stored)}
+    last = mark.name if mark is not None else stored
+    done = {name for name in names if last is not None and name <= last}
+    if stored is not None:
+        done.add(stored)  # whether the file is still there or not: the position must not go back
+    return done if mark is None else done - {mark.name}

@@ -27,7 +27,7 @@ class Listing(NamedTuple):
     def names(self) -> list[str]:
         """The files that are there now, in the order in which they are read.
 
-        Raises UnavailableError if the folder cannot be looked into.
+        Raises InputError if the folder must not be looked into, UnavailableError if it cannot be now.
         """
         if not self.several:
             return [self.pattern] if (self.folder / self.pattern).is_file() else []
@@ -39,6 +39,8 @@ class Listing(NamedTuple):
                 os.stat(self.folder)  # glob says nothing of a folder that is gone
                 matches = glob.iglob(self.pattern, root_dir=self.folder, recursive=True)
                 found = [name for name in matches if (self.folder / name).is_file()]
+        except PermissionError as exc:
+            raise InputError(f"{self.folder} cannot be looked into: {exc.strerror}") from exc
         except OSError as exc:
             raise UnavailableError(f"{self.folder} cannot be looked into: {exc.strerror}") from exc
         return sorted({name for name in found if _is_finished(os.path.basename(name))})

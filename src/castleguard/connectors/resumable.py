@@ -8,7 +8,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -101,11 +101,6 @@ def bad_row(name: str, line: BadLine) -> BadRow:
     """A malformed line of the file of this name."""
     place = f"{name}, after row {line.after}" if line.after else f"{name}, before row 1"
     return BadRow(place, line.reason, line.raw)
-
-
-def as_mark(stored: Any) -> Mark | None:
-    """A mark that was written as JSON."""
-    return None if stored is None else Mark(**stored)
 
 
 def _identity(path: Path, mark: Mark | None) -> tuple[int, str]:
