@@ -20,7 +20,8 @@ from castleguard.connectors.registry import Connector
 from castleguard.engine.castleguard import Castleguard
 from castleguard.engine.policy import Castle
 from castleguard.errors import ConfigError, PolicyError, SchemaError
-from castleguard.pipeline import Job, Pace, Parts, Stop
+from castleguard.pipeline import Job, Pace, Parts
+from castleguard.stopping import Stop
 from castleguard.stream import Anonymiser
 from castleguard.telemetry.metrics import Status
 

@@ -21,6 +21,7 @@ from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Checkpoint, Ended, Store
 from castleguard.connectors.base import Position, Read, Sink, Source
 from castleguard.errors import InputError, OutputError, SnapshotError, UnavailableError
+from castleguard.stopping import Stop
 from castleguard.stream import Anonymiser
 from castleguard.telemetry.logs import LOG
 from castleguard.telemetry.metrics import Status
@@ -66,16 +67,6 @@ class Pace:
     first_pause: float = 0.1
     """Seconds before something unavailable is tried again; doubled each time."""
     longest_pause: float = 30.0
-
-
-class Stop:
-    """Says that a job is to commit and return soon. May be set by a signal handler, before the job is there."""
-
-    asked = False
-
-    def ask(self) -> None:
-        """Ask it to stop."""
-        self.asked = True
 
 
 @dataclass(kw_only=True)

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from castleguard.stopping import Stop
+
 if TYPE_CHECKING:
-    from castleguard.pipeline import Job, Stop
+    from castleguard.pipeline import Job
 
 
 @click.command(short_help="Run a job.")
@@ -26,16 +28,16 @@ def run(job_file: Path, dry_run: bool, log_format: str, allow_duplicates: bool, 
     SIGTERM, or Ctrl-C once, commits and stops: the next run goes on from there, with what was pending. Ctrl-C twice
     aborts: the next run goes on from the last commit.
     """
-    from castleguard.assemble import load, make_job
-    from castleguard.cli.job_view import job_view
-    from castleguard.pipeline import Stop
-
-    use_log_format(log_format)
-    job = load(job_file)
     stop = Stop()
-    with stopping_on_signals(stop), job_view(job, quiet=quiet) as watch:
-        made = make_job(job, stop=stop, watch=watch, dry_run=dry_run, allow_duplicates=allow_duplicates)
-        outcome = made.run()
+    with stopping_on_signals(stop):
+        from castleguard.assemble import load, make_job
+        from castleguard.cli.job_view import job_view
+
+        use_log_format(log_format)
+        job = load(job_file)
+        with job_view(job, quiet=quiet) as watch:
+            made = make_job(job, stop=stop, watch=watch, dry_run=dry_run, allow_duplicates=allow_duplicates)
+            outcome = made.run()
     if not quiet:
         click.echo(closing_words(made, outcome, dry_run=dry_run))
 
@@ -52,7 +54,7 @@ def use_log_format(log_format: str) -> None:
 
 
 @contextmanager
-def stopping_on_signals(stop: "Stop") -> Iterator[None]:
+def stopping_on_signals(stop: Stop) -> Iterator[None]:
     """SIGTERM and the first SIGINT ask the job to stop; a second SIGINT does what it did before."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
