@@ -381,8 +381,13 @@ _WATCHED_EVERY = 1.0
 
 
 def _summed(books: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """Books with the rows of earlier streams added; what is no count stays as it is."""
+    """Books with those of earlier streams added."""
     found = dict(books)
+    losses = [(one.get("information_loss"), one.get("published", 0)) for one in (books, before)]
+    published = sum(rows for loss, rows in losses if loss is not None)
+    if published:
+        found["information_loss"] = sum(loss * rows for loss, rows in losses if loss is not None) / published
+    found["oldest_wait"] = max(books["oldest_wait"], before.get("oldest_wait", 0))
     for name in _COUNTED:
         found[name] += before.get(name, 0)
     reasons = {*books["rejected"], *before.get("rejected", {})}

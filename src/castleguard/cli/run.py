@@ -4,6 +4,7 @@ import logging
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -76,6 +77,7 @@ def stopping_on_signals(stop: Stop) -> Iterator[None]:
 def closing_words(job: "Job", outcome: str, *, dry_run: bool) -> str:
     """The books, the statement, and what comes next."""
     from castleguard.cli.summary import summary
+    from castleguard.release.report import Report
 
     words = {
         "finished": "The source has ended, and everything that can be published is.",
@@ -84,4 +86,7 @@ def closing_words(job: "Job", outcome: str, *, dry_run: bool) -> str:
     }
     if dry_run:
         words = dict.fromkeys(words, "A dry run: nothing was written, and nothing is remembered.")
-    return f"{summary(job.stream.report(), job.stream.guarantee(), malformed=job.bad)}\n\n{words[outcome]}"
+    # The books of the whole job, not only of the stream that runs now.
+    books = job.books()
+    report = Report(**{field.name: books[field.name] for field in fields(Report)})
+    return f"{summary(report, job.stream.guarantee(), malformed=job.bad)}\n\n{words[outcome]}"
