@@ -258,7 +258,7 @@ def _files(path: str) -> list[str]:
     """The files that a path, a pattern or a folder stands for, in the order of their names."""
     if os.path.isdir(path):
         path = os.path.join(glob.escape(path), "*")
-    found = [path] if os.path.isfile(path) else glob.glob(path)
+    found = [path] if os.path.isfile(path) else glob.glob(path, recursive=True)
     ignored = (".part", ".tmp")
     return sorted(name for name in found if os.path.isfile(name) and not name.endswith(ignored))
 

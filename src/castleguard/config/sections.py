@@ -55,10 +55,8 @@ class Section(Entry):
             return None
         try:
             return self.builds(**given)
-        except CastleguardError as exc:
+        except (CastleguardError, TypeError, ValueError) as exc:  # the latter of connectors, which may be anybody's
             problems.append(_problem(place, str(exc), self.names()))
-        except (TypeError, ValueError) as exc:  # of somebody else's dataclass
-            problems.append(Problem(place, f"cannot work: {exc}"))
         return None
 
     @classmethod
