@@ -11,7 +11,7 @@ from castleguard.connectors.nats.connection import Connection, Inbox
 from castleguard.connectors.nats.options import NatsSourceOptions
 
 FETCH_MESSAGES = 5000
-_FETCH_BYTES = 8 << 20
+FETCH_BYTES = 8 << 20
 _FETCH_SECONDS = 30.0
 _LINGER_SECONDS = 0.05  # that a read waits for more, once something has come
 _FORGET_SECONDS = 60.0  # after which the server forgets a consumer that nobody asks
@@ -83,7 +83,7 @@ class Consumer:
         self._asked, self._left = now, 1 if self._one else FETCH_MESSAGES
         request = {"batch": self._left, "expires": int(_FETCH_SECONDS * 1e9)}
         if not self._one:
-            request["max_bytes"] = _FETCH_BYTES
+            request["max_bytes"] = FETCH_BYTES
         self._one = False
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._name}"
         await self._connection.publish(subject, json.dumps(request).encode(), reply=self._inbox.subject)

@@ -119,7 +119,8 @@ class NatsSource:
             if consumer is not None:
                 await consumer.leave()
             consumer = self._consumer = await self._consume()
-        await consumer.ask()
+        if not consumer.arrived:
+            await consumer.ask()
         await consumer.wait(timeout)
         messages = consumer.take()
         if messages:
