@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import nats
 import pytest
 from nats.aio.client import Client
+from nats.js.api import AckPolicy, ConsumerConfig
 
 T = TypeVar("T")
 
@@ -117,13 +118,15 @@ class NatsBroker:
 
         async def work(client: Client) -> list[Stored]:
             jetstream = client.jetstream()
-            state = (await jetstream.stream_info(stream)).state
-            found = []
-            for sequence in range(max(state.first_seq, 1), state.last_seq + 1):
-                message = await jetstream.get_msg(stream, sequence)
-                found.append(
-                    Stored(sequence, str(message.subject), bytes(message.data or b""), message.headers or {})
-                )
+            left = (await jetstream.stream_info(stream)).state.messages
+            found: list[Stored] = []
+            subscription = await jetstream.pull_subscribe(
+                ">", stream=stream, config=ConsumerConfig(ack_policy=AckPolicy.NONE)
+            )
+            while len(found) < left:
+                for message in await subscription.fetch(min(500, left - len(found))):
+                    sequence = message.metadata.sequence.stream
+                    found.append(Stored(sequence, message.subject, message.data, message.headers or {}))
             return found
 
         return self.run(work)

@@ -11,7 +11,7 @@ import pytest
 
 from castleguard.connectors.base import Read
 from castleguard.connectors.nats import NatsSource, NatsSourceOptions, consumer, open_source, source
-from castleguard.errors import InputError, UnavailableError
+from castleguard.errors import CastleguardError, InputError, UnavailableError
 from tests.integration.broker_nats import NatsBroker, running_broker
 
 pytestmark = pytest.mark.integration
@@ -67,6 +67,16 @@ def read_all(from_source: NatsSource, rows: int) -> list[int]:
         found += numbers(read)
     assert from_source.read(0.1) is None
     return found
+
+
+def failure_of(reader: NatsSource) -> CastleguardError | None:
+    """What the next read raises, or the one after it: the first may only hear that its consumer is gone."""
+    try:
+        assert reader.read(1.0) is None
+        reader.read(1.0)
+    except CastleguardError as exc:
+        return exc
+    return None
 
 
 def test_rows_come_in_order_and_know_their_place(broker: NatsBroker, stream: str, opened: Open) -> None:
@@ -214,9 +224,9 @@ def test_stream_that_was_made_anew_is_another(broker: NatsBroker, stream: str, o
     broker.publish(f"{stream}.a", objects(1, 9))
     with pytest.raises(InputError, match="it is another stream"):
         opened(reader.position())
-    with pytest.raises(InputError, match="was deleted and made anew"):
-        for _ in range(10):
-            reader.read(1.0)
+    failed = failure_of(reader)
+    assert isinstance(failed, InputError)
+    assert "was deleted and made anew" in str(failed)
 
 
 @pytest.mark.parametrize("retention", ["workqueue", "interest"])
@@ -291,11 +301,10 @@ def test_reader_survives_a_server_that_dies_and_comes_back(tmp_path: Path) -> No
         reader = open_source(options, ["n"], None)
         assert read_all(reader, 3) == [1, 2, 3]
         broker.kill()
-        with pytest.raises(UnavailableError, match=f"{broker.url} cannot be reached"):
-            for _ in range(3):
-                assert reader.read(1.0) is None
-        with pytest.raises(UnavailableError):
-            reader.read(1.0)
+        for _ in range(2):
+            failed = failure_of(reader)
+            assert isinstance(failed, UnavailableError)
+            assert f"{broker.url} cannot be reached" in str(failed)
         with pytest.raises(UnavailableError):
             open_source(options, ["n"], None)
         broker.start()

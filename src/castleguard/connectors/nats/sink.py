@@ -24,7 +24,7 @@ SEGMENT = "castleguard-segment"
 ROWS = "castleguard-rows"  # "300/1000": 300 of the segment's 1000 rows are in this message and those before it
 WRITER = "castleguard-writer"
 
-_BATCH_MESSAGES = 1000  # a server takes no more at once, unless its configuration says so
+BATCH_MESSAGES = 1000  # a server takes no more at once, unless its configuration says so
 _BATCH_BYTES = 64 << 20
 _HEADER_BYTES = 1024  # of a message, at most
 
@@ -108,7 +108,7 @@ class NatsSink:
             raise translated(exc, self._connection) from exc
         if name not in (found.get("streams") or []):
             raise OutputError(f"stream {name!r} does not take the subject {subject!r}: add it to the stream's subjects")
-        self._batch_messages = _BATCH_MESSAGES if config.get("allow_atomic") else 1
+        self._batch_messages = BATCH_MESSAGES if config.get("allow_atomic") else 1
 
     # What is there
 
