@@ -2,11 +2,13 @@
 
 import datetime
 import ipaddress
+import socket
 import ssl
 import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -22,8 +24,6 @@ pytestmark = pytest.mark.integration
 
 def write_and_read(broker: NatsBroker, **access: Any) -> None:
     """Once in and once out."""
-    import pyarrow as pa
-
     writer = open_sink(NatsSinkOptions(**({"servers": broker.url} | access), stream="trips", subject="trips.a"))
     try:
         number = writer.last() + 1
@@ -74,7 +74,7 @@ def test_missing_permission_is_said(tmp_path: Path) -> None:
         broker.make_stream("trips", "trips.>")
         said = refused(broker, user="bob", password="b", timeout=0.5)
         assert "does not permit it" in said
-        assert "$JS.API.STREAM.INFO.trips" in said
+        assert "$js.api.stream.info.trips" in said.lower()
 
 
 def test_server_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
@@ -88,6 +88,30 @@ def test_one_of_several_servers_is_enough(tmp_path: Path) -> None:
     with running_broker(tmp_path) as broker:
         broker.make_stream("trips", "trips.>")
         write_and_read(broker, servers=("nats://127.0.0.1:1", broker.url))
+
+
+def test_password_is_never_told_to_a_server_without_a_secure_connection(tmp_path: Path) -> None:
+    """Somebody in between might say that there is none."""
+    certificate(tmp_path, "ca", None)
+    heard = b""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            nonlocal heard
+            connection, _ = listening.accept()
+            with connection:
+                connection.sendall(b'INFO {"server_id": "x", "version": "2.15.1", "max_payload": 1048576}\r\n')
+                while more := connection.recv(1000):
+                    heard += more
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        url = f"tls://127.0.0.1:{listening.getsockname()[1]}"
+        access: dict[str, Any] = {"user": "ann", "password": "s3cret", "ca_file": tmp_path / "ca.pem"}
+        with pytest.raises(InputError, match="offers no secure connection"):
+            open_source(NatsSourceOptions(servers=url, stream="trips", **access), ["n"], None)
+        answering.join()
+    assert heard == b""
 
 
 def certificate(folder: Path, name: str, authority: tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None) -> Any:

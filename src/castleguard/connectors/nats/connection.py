@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_CLOSE_SECONDS = 2.0
+_TURNED_AWAY = ("authorization", "authentication expired", "authentication revoked")
 _PING_SECONDS = 20.0  # a server that is silent for two of them is gone
 
 
@@ -136,7 +138,7 @@ class Connection:
         if self._client is not None and self._client.is_connected:
             return self._client
         await self._drop()
-        client: Client = self._nats.aio.client.Client()
+        client = _client_class(secure=self._tls is not None)()
         lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._denied = None
 
@@ -147,9 +149,7 @@ class Connection:
         try:
             await client.connect(**self._connect_options(), closed_cb=gone, error_cb=self._heard)
         except BaseException:
-            # The library leaves its socket open when it is turned away.
-            with contextlib.suppress(Exception):
-                await client.close()
+            await _closed(client)  # the library leaves its socket open when it is turned away
             raise
         self._client, self._lost = client, lost
         return client
@@ -180,20 +180,21 @@ class Connection:
     async def _drop(self) -> None:
         client, self._client = self._client, None
         if client is not None:
-            with contextlib.suppress(Exception):
-                await client.close()
+            await _closed(client)
 
     async def _translated(self, work: Coroutine[Any, Any, T]) -> T:
         errors = self._nats.errors
         try:
             return await work
-        except errors.AuthorizationError as exc:
-            raise self.error(f"{self.where} refuses these credentials") from exc
         except ssl.SSLError as exc:
             why = getattr(exc, "verify_message", None) or exc.reason or "the handshake failed"
             raise self.error(f"{self.where} cannot be reached securely: {why}") from exc
         except (errors.Error, OSError, TimeoutError) as exc:
             await self._drop()
+            if any(words in str(exc).lower() for words in _TURNED_AWAY):
+                raise self.error(f"{self.where} refuses these credentials") from exc
+            if isinstance(exc, errors.SecureConnWantedError):
+                raise self.error(f"{self.where} offers no secure connection, and one is asked for") from exc
             if self._denied is not None:
                 raise self.error(f"{self.where} does not permit it: {self._denied}") from exc
             why = str(exc).removeprefix("nats: ") or type(exc).__name__
@@ -232,6 +233,28 @@ def _library() -> ModuleType:
     except ImportError as exc:
         raise ConfigError("NATS needs its client library: pip install 'castleguard[nats]'") from exc
     return nats
+
+
+def _client_class(*, secure: bool) -> "type[Client]":
+    """The library's client. If asked for a secure connection, it never tells a password to a server without one: by
+    itself the library would, and whoever is between the two could ask it to.
+    """
+    from nats.aio.client import Client
+    from nats.errors import SecureConnWantedError
+
+    class SecureClient(Client):
+        def _connect_command(self) -> bytes:
+            if not self._server_info.get("tls_required"):
+                raise SecureConnWantedError
+            return super()._connect_command()
+
+    return SecureClient if secure else Client
+
+
+async def _closed(client: "Client") -> None:
+    """Close without a word. A handshake that failed leaves the library waiting for a close that never comes."""
+    with contextlib.suppress(Exception):
+        await asyncio.wait_for(client.close(), _CLOSE_SECONDS)
 
 
 def _tls_context(access: Access) -> ssl.SSLContext | None:
