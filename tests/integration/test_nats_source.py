@@ -98,14 +98,11 @@ def test_reading_without_waiting_returns_at_once(broker: NatsBroker, stream: str
     assert numbers(reader.read(5.0)) == [1]
 
 
-def test_any_position_resumes_with_the_row_behind_it(
-    broker: NatsBroker, stream: str, opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_any_position_resumes_with_the_row_behind_it(broker: NatsBroker, stream: str, opened: Open) -> None:
     """Messages of one row and of three, and one that is none: positions are between messages."""
-    monkeypatch.setattr(consumer, "FETCH_MESSAGES", 3)
     triple = b'{"n": 5}\n{"n": 6}\n{"n": 7}'
     broker.publish(f"{stream}.a", [*objects(1, 4), triple, b"no row", *objects(8, 12)])
-    reader = opened()
+    reader = opened(batch_messages=3)
     positions = [(reader.position(), 0)]
     found: list[int] = []
     while len(found) < 12:
@@ -181,14 +178,11 @@ def test_messages_deleted_one_by_one_are_no_loss(broker: NatsBroker, stream: str
 
 
 @pytest.mark.parametrize("skip", [False, True])
-def test_stream_that_overtakes_the_reader_stops_it(
-    broker: NatsBroker, opened: Open, stream: str, monkeypatch: pytest.MonkeyPatch, skip: bool
-) -> None:
-    monkeypatch.setattr(consumer, "FETCH_MESSAGES", 10)
+def test_stream_that_overtakes_the_reader_stops_it(broker: NatsBroker, opened: Open, stream: str, skip: bool) -> None:
     name = f"{stream}-short"
     broker.make_stream(name, f"{name}.>", max_msgs=30)
     broker.publish(f"{name}.a", objects(1, 30))
-    reader = opened(stream=name, skip_deleted=skip)
+    reader = opened(stream=name, skip_deleted=skip, batch_messages=10)
     assert numbers(reader.read(5.0)) == list(range(1, 11))
     time.sleep(0.2)  # ten more are fetched ahead, and ten wait at the server
     broker.publish(f"{name}.a", objects(31, 130))

@@ -34,9 +34,11 @@ def test_sink_needs_one_subject(subject: str) -> None:
         open_sink(NatsSinkOptions(stream="out", subject=subject))
 
 
-def test_messages_hold_a_row_at_least() -> None:
+def test_sizes_are_one_at_least() -> None:
     with pytest.raises(ConfigError, match="rows_per_message must be at least 1, got 0"):
         open_sink(NatsSinkOptions(stream="out", subject="out.a", rows_per_message=0))
+    with pytest.raises(ConfigError, match="batch_messages must be at least 1, got 0"):
+        open_source(NatsSourceOptions(stream="in", batch_messages=0), ["n"], None)
 
 
 @pytest.mark.parametrize("columns", [(), ("a",), ("a", "b", "b")])

@@ -22,6 +22,8 @@ def open_source(options: NatsSourceOptions, columns: Sequence[str], position: Po
         missing = [name for name in columns if options.columns.count(name) != 1]
         if missing:
             raise ConfigError(f"columns must name every value of a CSV line once: {missing[0]!r} is missing or twice")
+    if options.batch_messages < 1:
+        raise ConfigError(f"batch_messages must be at least 1, got {options.batch_messages}")
     connection = Connection(options, InputError)
     try:
         source = NatsSource(options, columns, connection)

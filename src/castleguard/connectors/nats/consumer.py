@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from castleguard.connectors.nats.connection import Connection, Inbox
 from castleguard.connectors.nats.options import NatsSourceOptions
 
-FETCH_MESSAGES = 5000
 FETCH_BYTES = 8 << 20
 _FETCH_SECONDS = 30.0
 _LINGER_SECONDS = 0.05  # that a read waits for more, once something has come
@@ -31,14 +30,15 @@ class Message(NamedTuple):
 class Consumer:
     """Messages in their order, without a gap that the stream does not have."""
 
-    def __init__(self, connection: Connection, lost: "asyncio.Future[None]", name: str, waiting: int) -> None:
+    def __init__(self, connection: Connection, lost: "asyncio.Future[None]", name: str, batch: int) -> None:
         self.arrived: list[Message] = []
-        self.waiting = waiting
+        self.waiting = 0
         """How many messages there are behind the last one that came."""
         self.broken = False
         self._connection = connection
         self._lost = lost
         self._name = name  # stream.consumer
+        self._batch = batch
         self._inbox: Inbox | None = None
         self._delivered = 0
         self._asked: float | None = None  # when, while the answer is not complete
@@ -64,7 +64,8 @@ class Consumer:
         made = await connection.ask(
             f"CONSUMER.CREATE.{options.stream}", {"stream_name": options.stream, "config": config}
         )
-        consumer = cls(connection, lost, f"{options.stream}.{made['name']}", int(made.get("num_pending", 0)))
+        consumer = cls(connection, lost, f"{options.stream}.{made['name']}", options.batch_messages)
+        consumer.waiting = int(made.get("num_pending", 0))
         consumer._inbox = await connection.subscribe(consumer._arrive)
         return consumer
 
@@ -80,7 +81,7 @@ class Consumer:
             self.broken = True  # even the word that there was nothing did not come
         if self.ended or self._asked is not None or self._inbox is None:
             return
-        self._asked, self._left = now, 1 if self._one else FETCH_MESSAGES
+        self._asked, self._left = now, 1 if self._one else self._batch
         request = {"batch": self._left, "expires": int(_FETCH_SECONDS * 1e9)}
         if not self._one:
             request["max_bytes"] = FETCH_BYTES

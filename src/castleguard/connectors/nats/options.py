@@ -41,6 +41,8 @@ class NatsSourceOptions(Access):
     format: Format = "json"
     columns: tuple[str, ...] = ()
     """The names of the values in a CSV line, from left to right."""
+    batch_messages: int = 5000
+    """How many messages are read at once, at most; never more than 8 MiB of them."""
     start: Literal["beginning", "now"] = "beginning"
     """Where the very first start of a job begins: with what the stream holds, or with what comes from now on."""
     skip_deleted: bool = False
