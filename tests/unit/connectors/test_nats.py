@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from castleguard.connectors.nats import NatsSinkOptions, NatsSourceOptions, open_sink, open_source
 from castleguard.connectors.nats.connection import Connection
@@ -90,3 +91,10 @@ def test_options_become_those_of_the_library(tmp_path: Path, monkeypatch: pytest
 def test_delivery_is_read_from_both_forms_of_the_address() -> None:
     assert _delivery("$JS.ACK.trips.abc.1.17.5.1700000000.42") == (17, 5, 42)
     assert _delivery("$JS.ACK._.hash.trips.abc.1.17.5.1700000000.42.token") == (17, 5, 42)
+
+
+def test_the_example_job_names_options_that_exist() -> None:
+    job = yaml.safe_load((Path(__file__).parents[3] / "examples/jobs/nats-to-nats/job.yaml").read_text())
+    for direction, options in (("source", NatsSourceOptions), ("sink", NatsSinkOptions)):
+        assert job[direction].pop("type") == "nats"
+        assert options(**job[direction])

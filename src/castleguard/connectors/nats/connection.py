@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_CLOSE_SECONDS = 2.0
+_CLOSE_SECONDS = 1.0
 _TURNED_AWAY = ("authorization", "authentication expired", "authentication revoked")
 _PING_SECONDS = 20.0  # a server that is silent for two of them is gone
 
