@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from castleguard.connectors import files, stdio
+from castleguard.connectors import files, nats, stdio
 from castleguard.connectors.base import Position, Read, Source
 from castleguard.connectors.formats import open_writer
 from castleguard.connectors.registry import Connector
 from castleguard.testing.jobs import MemoryLog, MemorySource
+from tests.integration.broker_nats import NatsBroker
 
 COLUMNS = ["text", "number"]
 """The declared columns. What an adapter stores may have others too, and in another order."""
@@ -200,6 +201,31 @@ class MemoryAdapter(SourceAdapter):
         self.log.ended = True
 
 
+class NatsAdapter(SourceAdapter):
+    """A stream of a server of its own; every message has one entry."""
+
+    ends = False
+    grows = True
+    holds_bad = True
+    quiet_seconds = 0.5
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.broker = NatsBroker(folder)
+        self.broker.start()
+        self.broker.make_stream("rows", "rows")
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        self.broker.publish("rows", as_jsonl(entries).splitlines())
+
+    def open(self, position: Position | None = None) -> Source:
+        options = nats.NatsSourceOptions(servers=self.broker.url, stream="rows", batch_messages=3)
+        return nats.open_source(options, COLUMNS, position)
+
+    def close(self) -> None:
+        self.broker.kill()
+
+
 def as_csv(entries: Sequence[Entry], *, header: bool = True) -> bytes:
     """A CSV file with a column that nobody declared; a bad line has a value too many."""
     lines = ["number,other,text"] if header else []
@@ -245,6 +271,7 @@ SOURCES: dict[str, "partial[Any]"] = {
     "arrow-followed": partial(FollowedAdapter, connector=files.ARROW, ending=".arrow"),
     "stdin-csv": partial(StdinAdapter, render=as_csv),
     "stdin-jsonl": partial(StdinAdapter, render=as_jsonl),
+    "nats": partial(NatsAdapter),
     "memory": partial(MemoryAdapter),
 }
 """Every source that has to pass, by the name of its tests; each makes a SourceAdapter from an empty folder."""
