@@ -206,6 +206,8 @@ def test_a_wrong_policy_is_named_with_its_line(tmp_path: Path, privacy: str, mes
         ({"checkpoint": "{path: s, key: 12345678}"}, "9  checkpoint.key must be a text"),
         ({"dead_letter": "{path: x, max_share: 5}"}, "9  dead_letter.max_share must be between 0 and 1, got 5"),
         ({"metrics": "{port: 99999}"}, "9  metrics.port must be between 0 and 65535, got 99999"),
+        ({"checkpoint": "{path: s, <<: x}"}, "9  checkpoint.<< is not a known key; known here: path, every, key"),
+        ({"checkpoint": "{path: s, <name>: x}"}, "9  checkpoint.<name> is not a known key; known here: path"),
         ({"metrics": "{port: web}"}, "9  metrics.port must be a whole number, got 'web'"),
         ({"name": "My Trips"}, "9  name must be made of small letters, digits and hyphens"),
         ({"numbers": "both"}, "9  numbers must be bounds (two columns), interval (one text) or midpoint"),
@@ -372,7 +374,7 @@ WORDS = st.sampled_from([
 NAMES = st.sampled_from([
     "source", "sink", "schema", "privacy", "type", "path", "algorithm", "k", "delay", "closeness", "t", "person",
     "quasi_identifiers", "name", "lower", "upper", "hierarchy", "checkpoint", "key", "every", "weights", "window",
-    "file", "metrics", "port", "public", "reference", "x", "<<",
+    "file", "metrics", "port", "public", "reference", "x", "<<", "<entry>",
 ])  # fmt: skip
 TREES = st.recursive(
     WORDS,
