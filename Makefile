@@ -24,9 +24,14 @@ export CASTLEGUARD_DATA := $(abspath ../shared/data)
 endif
 endif
 
+# The broker of the integration tests: fetched once for each version, beside the compiled kernels.
+KAFKA_POM := tests/integration/kafka/pom.xml
+KAFKA_CACHE := $(or $(CASTLEGUARD_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/castleguard)
+KAFKA_JARS := $(KAFKA_CACHE)/kafka/$(shell sed -n '/kafka_2.13/,/version/s|.*<version>\(.*\)</version>.*|\1|p' $(KAFKA_POM))
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-nojit bench lint format types imports ci clean lock
+.PHONY: help setup demo test test-nojit kafka bench lint format types imports ci clean lock
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +47,9 @@ test: setup ## run the test suite, compiled
 
 test-nojit: setup ## run the test suite with the kernels as plain Python
 	@NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=nojit $(PYTEST) -m "not compiled" $(ARGS)
+
+kafka: $(KAFKA_JARS)/.complete ## fetch the Kafka broker that the integration tests start (needs Java 17 and Maven)
+	@:
 
 bench: setup ## measure throughput and information loss
 	@$(BIN)/python -m benchmarks.run $(ARGS)
@@ -78,6 +86,11 @@ lock: ## resolve requirements/ anew; ARGS=--upgrade takes newer releases
 # --no-emit-options keeps the settings of whoever runs it (indexes, folders of wheels) out of the files.
 COMPILE = CUSTOM_COMPILE_COMMAND="make lock" build/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe \
 	--strip-extras --no-emit-options $(ARGS)
+
+$(KAFKA_JARS)/.complete: $(KAFKA_POM)
+	@mvn --quiet --batch-mode --file $(KAFKA_POM) \
+		org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DoutputDirectory=$(KAFKA_JARS)
+	@touch $@
 
 # A changed lock makes the environment anew, so that what was removed from it is gone.
 $(VENV)/.locked: requirements/dev.txt

@@ -1,0 +1,179 @@
+"""A Kafka broker for the tests: one node in KRaft mode on loopback, started once per session and stopped by its process.
+
+Its jars come from `make kafka`. Where they, or Java, are missing, the tests that need the broker are skipped.
+"""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Message
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+POM = Path(__file__).with_name("kafka") / "pom.xml"
+STARTED_WITHIN = 60.0  # seconds; usually 6
+
+# One of everything: a cluster of one node cannot keep three copies.
+PROPERTIES = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+controller.listener.names=CONTROLLER
+log.dirs={folder}/data
+auto.create.topics.enable=false
+group.initial.rebalance.delay.ms=0
+log.retention.check.interval.ms=500
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+"""
+
+
+class Broker:
+    """A running broker, and what tests ask of it."""
+
+    def __init__(self, jars: Path, folder: Path) -> None:
+        self._folder = folder
+        self._java = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
+        port, controller = _free_ports()
+        self.address = f"127.0.0.1:{port}"
+        self._properties = folder / "server.properties"
+        self._properties.write_text(PROPERTIES.format(port=port, controller=controller, folder=folder))
+        cluster = ["--cluster-id", "castleguard-tests-0000", "--config", str(self._properties)]
+        formatting = [*self._java, "kafka.tools.StorageTool", "format", *cluster]
+        subprocess.run(formatting, check=True, capture_output=True, timeout=STARTED_WITHIN)
+        self._admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
+        self.start()
+
+    def start(self) -> None:
+        """Start the process and wait until it answers."""
+        with open(self._folder / "broker.log", "ab") as log:
+            self._process = subprocess.Popen(
+                [*self._java, "kafka.Kafka", str(self._properties)], stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )
+        deadline = time.monotonic() + STARTED_WITHIN
+        while True:
+            try:
+                self._admin.list_topics(timeout=1)
+                return
+            except KafkaException:
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    self.stop()
+                    log_end = (self._folder / "broker.log").read_text(errors="replace")[-2000:]
+                    pytest.fail(f"the Kafka broker did not start: {log_end}")
+
+    def stop(self) -> None:
+        """End the process at once, as a machine that loses its power would."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+
+    def pause(self) -> None:
+        """Let the broker hang: its connections stay open, and nothing answers."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def topic(self, partitions: int = 1, **settings: str) -> str:
+        """A new topic, with a name that no test had before."""
+        name = f"t-{uuid.uuid4().hex[:12]}"
+        config = {key.replace("_", "."): value for key, value in settings.items()}
+        self._admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(20)
+        return name
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Give a topic more partitions."""
+        self._admin.create_partitions([NewPartitions(topic, total)])[topic].result(20)
+
+    def delete_before(self, topic: str, partition: int, offset: int) -> None:
+        """Delete the messages before an offset, as retention does in time."""
+        from confluent_kafka import TopicPartition
+
+        place = TopicPartition(topic, partition, offset)
+        self._admin.delete_records([place])[place].result(20)
+
+    def committed(self, topic: str, partitions: int, group: str) -> list[int]:
+        """What a consumer group has committed."""
+        from confluent_kafka import TopicPartition
+
+        consumer = Consumer({"bootstrap.servers": self.address, "group.id": group})
+        try:
+            places = [TopicPartition(topic, partition) for partition in range(partitions)]
+            return [place.offset for place in consumer.committed(places, timeout=20)]
+        finally:
+            consumer.close()
+
+    def messages(self, topic: str, *, isolation: str = "read_committed") -> list[Message]:
+        """All messages that a consumer of that isolation sees now, partition by partition."""
+        from confluent_kafka import TopicPartition
+
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.address,
+                "group.id": "spectator",
+                "isolation.level": isolation,
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        try:
+            open_ends = set(self._admin.list_topics(topic, timeout=20).topics[topic].partitions)
+            consumer.assign([TopicPartition(topic, partition, 0) for partition in open_ends])
+            found: list[Message] = []
+            deadline = time.monotonic() + 20
+            while open_ends:
+                assert time.monotonic() < deadline, "the end of the topic was not reached"
+                for message in consumer.consume(10_000, timeout=0.05):
+                    error = message.error()
+                    if error is None:
+                        found.append(message)
+                    elif error.code() == error._PARTITION_EOF:
+                        open_ends.discard(message.partition())
+            return sorted(found, key=lambda message: (message.partition() or 0, message.offset() or 0))
+        finally:
+            consumer.close()
+
+
+def _free_ports() -> tuple[int, int]:
+    with socket.socket() as first, socket.socket() as second:
+        first.bind(("127.0.0.1", 0))
+        second.bind(("127.0.0.1", 0))
+        return first.getsockname()[1], second.getsockname()[1]
+
+
+def jars_folder() -> Path:
+    """Where `make kafka` puts the jars; the test is skipped if it has not."""
+    if shutil.which("java") is None:
+        pytest.skip("needs a Kafka broker: there is no java on the path")
+    version = re.search(r"kafka_2\.13</artifactId>\s*<version>(.*?)<", POM.read_text())
+    assert version is not None
+    cache = os.environ.get("CASTLEGUARD_CACHE")
+    base = Path(cache) if cache else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "castleguard"
+    jars = base / "kafka" / version[1]
+    if not (jars / ".complete").exists():
+        pytest.skip("needs a Kafka broker: run `make kafka` first")
+    return jars
+
+
+@pytest.fixture(scope="session")
+def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """The broker of this session."""
+    broker = Broker(jars_folder(), tmp_path_factory.mktemp("kafka"))
+    yield broker
+    broker.stop()
