@@ -1,6 +1,7 @@
 """A job that is killed again and again, and what must hold of everything that it has published in the end."""
 
 import json
+import os
 import random
 import signal
 import socket
@@ -19,7 +20,6 @@ import pyarrow as pa
 from castleguard.checkpoint.store import Store
 
 K = 5
-ROWS = 60_000
 PERSONS = 9_000
 SCHEMA = """
 schema:
@@ -36,7 +36,12 @@ PRIVACY = {
 }
 
 
-def make_rows(rows: int = ROWS) -> list[dict[str, Any]]:
+def kills(usual: int) -> int:
+    """How often each job is killed: a few times, or as often as `make crash` says."""
+    return int(os.environ.get("CASTLEGUARD_KILLS") or usual)
+
+
+def make_rows(rows: int) -> list[dict[str, Any]]:
     """Rows with a number each, some of which cannot be used."""
     chance = random.Random(7)
     made = []

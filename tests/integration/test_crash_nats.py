@@ -7,11 +7,12 @@ import pyarrow as pa
 import pytest
 
 from tests.integration.broker_nats import NatsBroker, running_broker
-from tests.integration.crash import PRIVACY, SCHEMA, Victim, free_port, make_rows
+from tests.integration.crash import PRIVACY, SCHEMA, Victim, free_port, kills, make_rows
 
 pytestmark = [pytest.mark.compiled, pytest.mark.integration]
 
-ROWS = 40_000
+KILLS = kills(3)
+ROWS = max(30_000, 5_000 * KILLS)
 JOB = """
 source: {{type: nats, servers: "{url}", stream: raw, format: json, batch_messages: 20}}
 {schema}
@@ -46,5 +47,5 @@ def test_a_job_over_nats_that_is_killed_publishes_every_row_once(tmp_path: Path,
     with running_broker(tmp_path / "broker") as broker:
         job = victim(tmp_path, broker, mode)
         job.stop()
-        assert job.run_and_kill(3, seed=5, until=lambda: job.rows_taken() >= ROWS) == 3
+        assert job.run_and_kill(KILLS, seed=5, until=lambda: job.rows_taken() >= ROWS) == KILLS
         job.check(make_rows(ROWS), bad=1, rejects=mode == "castle")
