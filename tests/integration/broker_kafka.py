@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Message
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 POM = Path(__file__).with_name("kafka") / "pom.xml"
@@ -30,8 +30,9 @@ listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
 controller.listener.names=CONTROLLER
 log.dirs={folder}/data
 auto.create.topics.enable=false
+broker.heartbeat.interval.ms=200
+broker.session.timeout.ms=1000
 group.initial.rebalance.delay.ms=0
-log.retention.check.interval.ms=500
 offsets.topic.num.partitions=1
 offsets.topic.replication.factor=1
 transaction.state.log.num.partitions=1
@@ -102,15 +103,11 @@ class Broker:
 
     def delete_before(self, topic: str, partition: int, offset: int) -> None:
         """Delete the messages before an offset, as retention does in time."""
-        from confluent_kafka import TopicPartition
-
         place = TopicPartition(topic, partition, offset)
         self._admin.delete_records([place])[place].result(20)
 
     def committed(self, topic: str, partitions: int, group: str) -> list[int]:
         """What a consumer group has committed."""
-        from confluent_kafka import TopicPartition
-
         consumer = Consumer({"bootstrap.servers": self.address, "group.id": group})
         try:
             places = [TopicPartition(topic, partition) for partition in range(partitions)]
@@ -120,8 +117,6 @@ class Broker:
 
     def messages(self, topic: str, *, isolation: str = "read_committed") -> list[Message]:
         """All messages that a consumer of that isolation sees now, partition by partition."""
-        from confluent_kafka import TopicPartition
-
         consumer = Consumer(
             {
                 "bootstrap.servers": self.address,
