@@ -160,6 +160,7 @@ class _Source:
         self._first_start = not position
         self._next = {int(partition): int(offset) for partition, offset in (position or {}).items()}
         self._assigned: set[int] = set()
+        self._ends: dict[int, int] = {}
         self._looked = 0.0
         self._trouble: KafkaError | None = None
         self._trouble_at = -1
@@ -167,6 +168,8 @@ class _Source:
     def read(self, timeout: float) -> Read | None:
         """Whatever has arrived, up to a batch."""
         self._connect()
+        if self._trouble is not None:  # came together with the messages of the read before
+            raise self._failure()
         messages = self._consume(timeout)
         if messages:
             return self._read(messages)
@@ -193,13 +196,10 @@ class _Source:
         """From the ends of the partitions that came with the last messages."""
         if self._consumer is None or not self._assigned:
             return None
-        waiting = 0
-        for partition in self._assigned:
-            _, end = self._consumer.get_watermark_offsets(self._place(partition), cached=True)
-            if end < 0:
-                return None
-            waiting += max(end - self._next[partition], 0)
-        return waiting
+        for partition, end in self._ends.items():
+            _, later = self._consumer.get_watermark_offsets(self._place(partition), cached=True)
+            self._ends[partition] = max(end, later)
+        return sum(max(end - self._next[partition], 0) for partition, end in self._ends.items())
 
     def close(self) -> None:
         """Leave the brokers."""
@@ -241,6 +241,7 @@ class _Source:
         """Where to begin in a partition. Raises KafkaException, InputError."""
         assert self._consumer is not None
         low, high = self._consumer.get_watermark_offsets(self._place(partition), timeout=self._options.timeout)
+        self._ends[partition] = high
         known = self._next.get(partition)
         if known is not None:
             if not low <= known <= high:
