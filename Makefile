@@ -31,7 +31,7 @@ KAFKA_JARS := $(KAFKA_CACHE)/kafka/$(shell sed -n '/kafka_2.13/,/version/s|.*<ve
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-nojit kafka bench lint format types imports ci clean lock
+.PHONY: help setup demo test test-nojit test-both crash kafka kafka-if-possible bench lint format types imports ci clean lock
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,10 +46,25 @@ test: setup ## run the test suite, compiled
 	@$(PYTEST) $(ARGS)
 
 test-nojit: setup ## run the test suite with the kernels as plain Python
-	@NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=nojit $(PYTEST) -m "not compiled" $(ARGS)
+	@NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=nojit $(PYTEST) -m "not compiled and not integration" $(ARGS)
+
+# Both at once: each uses one core. What the second one says is shown when both have ended.
+test-both: setup
+	@mkdir -p build
+	@$(MAKE) test-nojit > build/test-nojit.log 2>&1 & plain=$$!; \
+		$(MAKE) test; compiled=$$?; \
+		wait $$plain; plain=$$?; cat build/test-nojit.log; \
+		exit $$((compiled + plain))
+
+crash: setup kafka ## kill jobs 200 times for each sink and mode, and check what they published (takes hours)
+	@CASTLEGUARD_KILLS=$${CASTLEGUARD_KILLS:-200} $(BIN)/python -m pytest -v tests/integration/test_crash_*.py $(ARGS)
 
 kafka: $(KAFKA_JARS)/.complete ## fetch the Kafka broker that the integration tests start (needs Java 17 and Maven)
 	@:
+
+# Without them the tests that need the broker are skipped, and say so.
+kafka-if-possible:
+	@if command -v mvn > /dev/null && command -v java > /dev/null; then $(MAKE) kafka; else echo "no Maven or no Java: no Kafka"; fi
 
 bench: setup ## measure throughput and information loss
 	@$(BIN)/python -m benchmarks.run $(ARGS)
@@ -69,7 +84,7 @@ imports: setup ## check that imports point down only
 	@$(BIN)/lint-imports --no-logo
 
 ci: export HYPOTHESIS_PROFILE := ci
-ci: lint types imports test test-nojit demo ## everything that must pass before a change lands
+ci: lint types imports kafka-if-possible test-both demo ## everything that must pass before a change lands
 
 clean: ## remove the environment, caches and build products
 	@rm -rf $(VENV) build dist src/*.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

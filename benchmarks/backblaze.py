@@ -15,7 +15,8 @@ import logging
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -274,7 +275,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     if asked.runs < 1 or (asked.values is not None and asked.values < asked.delay):
         parser.error("there must be a run, and a window of --delay values in it")
-    logging.getLogger("castleguard").setLevel(logging.ERROR)
     values = load()
     if values is None:
         raise SystemExit(
@@ -283,13 +283,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
     compared = methods(epsilon=asked.epsilon, delay=asked.delay)
     streams = [shuffled(values, seed, asked.values) for seed in range(asked.runs)]
-    found, drawn = compare(compared, streams, warm_up=2 * asked.delay)
+    with without_warnings():
+        found, drawn = compare(compared, streams, warm_up=2 * asked.delay)
     title = f"{streams[0].size:,} values, {asked.runs} run{'s' * (asked.runs != 1)}, epsilon {asked.epsilon:g}, "
     title += f"delay {asked.delay:,}, sensitivity {SENSITIVITY:,.0f}"
     Console(width=175).print(tabulate(list(zip(compared, found, strict=True)), title))
     if asked.figure is not None:
         names = [method.name for method in compared]
         _draw_if_possible(asked.figure, streams[0], list(zip(names, drawn, strict=True)))
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Compiling is announced as a warning, which would stand in the middle of the table."""
+    logger = logging.getLogger("castleguard")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _draw_if_possible(path: Path, stream: Values, drawn: Sequence[tuple[str, Values]]) -> None:

@@ -16,12 +16,12 @@ import numpy as np
 
 import castleguard as cg
 from castleguard.engine.castleguard import Clock
+from castleguard.engine.policies import Policy
 from castleguard.evaluate.canaries import Canary, Stream, standard_canaries, with_values_replaced
 from castleguard.evaluate.evidence import Claim
 from castleguard.evaluate.features import Features, standing_together
 from castleguard.evaluate.membership import Game, Verdict, judge, play, publisher
 from castleguard.privacy.sdgs import sdgs_delta, worst_case
-from castleguard.stages import Policy
 
 LEAVES = 20  # groups of the stream that betrays the clock
 CLOCK = "now"  # the column that says when a row arrives

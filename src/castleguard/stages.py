@@ -13,6 +13,7 @@ from castleguard.engine.castle import CastleEngine
 from castleguard.engine.castleguard import Castleguard
 from castleguard.engine.doca import DocaEngine
 from castleguard.engine.doca_policy import Doca
+from castleguard.engine.policies import Policy
 from castleguard.engine.policy import Castle
 from castleguard.engine.sdgs import SdgsEngine
 from castleguard.engine.sdgs_policy import Sdgs
@@ -35,8 +36,6 @@ from castleguard.schema.decode import Decoder
 from castleguard.schema.levels import check_declared
 from castleguard.schema.roles import Schema
 
-Policy = Castle | Sdgs | Doca
-"""What can be asked of a stream; a Castleguard is a Castle."""
 Key = NDArray[np.uint32]  # (8,)
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.checkpoint.codec import Record, differences, pack, unpack
+from castleguard.engine.policies import Policy
 from castleguard.errors import SchemaError, SnapshotError, UsageError
 from castleguard.kernels.compile import is_warm, mark_warm
 from castleguard.privacy.guarantee import Guarantee
@@ -24,10 +25,10 @@ from castleguard.release.encode import Encoder, Numbers
 from castleguard.release.order import InputOrder, Leaving, nothing_leaving, select
 from castleguard.release.pending import Pending
 from castleguard.release.report import Report
-from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions, Decoded
+from castleguard.schema.coded import NEW, REASONS, REUSED, ROOT, CodedRows, Decisions, Decoded, Rejects
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.schema.table import to_table
-from castleguard.stages import Policy, make_decoder, make_encoder, make_engine, make_gate, make_intake, make_keys
+from castleguard.stages import make_decoder, make_encoder, make_engine, make_gate, make_intake, make_keys
 from castleguard.telemetry.logs import LOG
 
 _SLICE = 1 << 16  # rows handed to the engine at once: bounds the memory of one call
@@ -65,6 +66,7 @@ class Anonymiser:
         self._now = -math.inf
         self._grids_checked = False
         self._whole = True
+        self._rejects: Rejects | None = None
         self._sample = np.empty((0, columns))
 
     def push(self, batch: object, now: float | None = None) -> pa.Table:
@@ -79,6 +81,7 @@ class Anonymiser:
         table = to_table(batch, self._schema.columns)
         decoded = self._decoder.decode(table)
         payload = self._typed(decoded.payload)
+        self._rejects = decoded.rejected
         # What can fail because of the rows has not failed: from here on the state changes.
         with self._releasing():
             rows, present = self._enter(decoded, payload, table.num_rows)
@@ -121,6 +124,19 @@ class Anonymiser:
             open_clusters=self._engine.open_clusters,
             threshold=self._engine.threshold,
         )
+
+    def rejected(self) -> list[tuple[int, str]]:
+        """Which rows of the latest push were refused: the row's number in the batch, and "column: reason"."""
+        if self._rejects is None:
+            return []
+        names = [role.name for role in self._schema.quasi_identifiers]
+        found = zip(self._rejects.index, self._rejects.column, self._rejects.reason, strict=True)
+        return [(int(row), f"{names[column]}: {REASONS[reason]}") for row, column, reason in found]
+
+    @property
+    def now(self) -> float:
+        """The latest time that the stream was told, in seconds; before the first, minus infinity."""
+        return self._now
 
     def guarantee(self) -> Guarantee:
         """The privacy statement."""

@@ -27,7 +27,15 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name_of)
+def with_python() -> list[object]:
+    """The pages with Python blocks; some of them publish so many rows that they need the compiler."""
+    heavy = {"docs/concepts/doca.md", "docs/proofs/doca.md"}
+    pages = [page for page in PAGES if blocks(page, "python")]
+    marks = {page: [pytest.mark.compiled] if name_of(page) in heavy else [] for page in pages}
+    return [pytest.param(page, marks=marks[page], id=name_of(page)) for page in pages]
+
+
+@pytest.mark.parametrize("page", with_python())
 def test_python_blocks_run_one_after_the_other(page: Path) -> None:
     names: dict[str, object] = {}
     for block in blocks(page, "python"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from castleguard.stages import Policy
+    from castleguard.engine.policies import Policy
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -97,7 +97,9 @@ def make_policy(algorithm: str, options: dict[str, Any]) -> "Policy":
     for name in REQUIRED[algorithm]:
         if name not in given:
             raise click.UsageError(f"--{name.replace('_', '-')} is needed: it has no default with {algorithm}")
-    kind = _kind(algorithm)
+    from castleguard.engine.policies import POLICIES
+
+    kind = POLICIES[algorithm]
     if any(name in given for name in _CLOSENESS):
         given["closeness"] = _closeness({_CLOSENESS[name]: given.pop(name) for name in _CLOSENESS if name in given})
     if algorithm == "sdgs" and "window" not in given:
@@ -115,16 +117,6 @@ def make_policy(algorithm: str, options: dict[str, Any]) -> "Policy":
             option = "--t" if name == "closeness" else f"--{name.replace('_', '-')}"
             raise click.UsageError(f"{option} does not belong to {algorithm}")
     return kind(**given)
-
-
-def _kind(algorithm: str) -> "type[Policy]":
-    from castleguard.engine.castleguard import Castleguard
-    from castleguard.engine.doca_policy import Doca
-    from castleguard.engine.policy import Castle
-    from castleguard.engine.sdgs_policy import Sdgs
-
-    kinds: dict[str, type[Policy]] = {"castle": Castle, "castleguard": Castleguard, "sdgs": Sdgs, "doca": Doca}
-    return kinds[algorithm]
 
 
 def _closeness(given: dict[str, Any]) -> object:

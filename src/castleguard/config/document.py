@@ -1,9 +1,11 @@
 """A YAML file as plain data, together with the line that every part of it stands in.
 
 The only place that reads YAML. An error must point at its line, and plain data does not know it; a key that is there
-twice must not silently win. Keys are always text, so `null: root` has the key "null".
+twice must not silently win. Keys are always text, so `null: root` has the key "null". A file may be hostile: what it
+expands to is bounded.
 """
 
+import datetime as dt
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +14,9 @@ from pathlib import Path
 import yaml
 
 from castleguard.errors import ConfigError
+
+LARGEST = 250_000  # keys, list entries and values, those that aliases repeat included
+DEEPEST = 100
 
 Place = tuple[str | int, ...]  # keys and list indices from the top of the file
 
@@ -59,7 +64,7 @@ def read_document(path: str | Path) -> Document:
         loader = yaml.SafeLoader(text)
     lines: dict[Place, int] = {}
     try:
-        with _translated(path):
+        with _translated(path, text=text):
             top = loader.get_single_node()
         if top is None:
             raise ConfigError(f"{path} is empty")
@@ -77,10 +82,16 @@ class _Reader:
         self._loader = loader
         self._lines = lines
         self._open: list[yaml.Node] = []
+        self._left = LARGEST
 
     def read(self, node: yaml.Node, place: Place) -> object:
         line = node.start_mark.line + 1
         self._lines.setdefault(place, line)
+        self._left -= 1
+        if self._left < 0:
+            raise ConfigError(f"{self._path}:{line}  is too large: it has more than {LARGEST:,} entries")
+        if len(place) > DEEPEST:
+            raise ConfigError(f"{self._path}:{line}  is nested too deeply: more than {DEEPEST} levels")
         if node in self._open:
             raise ConfigError(f"{self._path}:{self._lines[place]}  {spell(place)} contains itself")
         self._open.append(node)
@@ -90,8 +101,7 @@ class _Reader:
             if isinstance(node, yaml.SequenceNode):
                 return [self.read(item, (*place, index)) for index, item in enumerate(node.value)]
             with _translated(self._path, line):
-                value: object = self._loader.construct_object(node)
-            return value
+                return _plain(self._loader.construct_object(node))
         finally:
             self._open.pop()
 
@@ -101,7 +111,8 @@ class _Reader:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
                 raise ConfigError(f"{self._path}:{line}  a key must be plain text")
-            key = str(key_node.value)
+            with _translated(self._path, line):
+                key = str(_plain(key_node.value))
             inside = (*place, key)
             if key in mapping:
                 raise ConfigError(
@@ -112,16 +123,36 @@ class _Reader:
         return mapping
 
 
+def _plain(value: object) -> object:
+    """The value, if plain data can hold it; raises ValueError."""
+    if value is not None and not isinstance(value, str | bool | int | float | dt.date):
+        raise ValueError(f"a {type(value).__name__} is no plain value")
+    if isinstance(value, str):
+        if "\0" in value:
+            raise ValueError("it has a null character in it")
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ValueError("it has half a character in it (a surrogate)") from None
+    return value
+
+
 @contextmanager
-def _translated(path: Path, line: int | None = None) -> Iterator[None]:
-    """Turn PyYAML's errors into ours, in one line."""
+def _translated(path: Path, line: int | None = None, text: str = "") -> Iterator[None]:
+    """Turn PyYAML's errors into ours, in one line; `text` is what was read, to look for what often goes wrong."""
     try:
         yield
     except yaml.MarkedYAMLError as exc:
         if exc.problem_mark is not None:
             line = exc.problem_mark.line + 1
-        raise ConfigError(f"{path}:{line or 1}  is not valid YAML: {exc.problem or exc.context}") from exc
+        written = text.split("\n")[(line or 1) - 1 : line or 1]
+        hint = '; inside of {...} a variable needs quotes: "${NAME}"' if any("${" in part for part in written) else ""
+        raise ConfigError(f"{path}:{line or 1}  is not valid YAML: {exc.problem or exc.context}{hint}") from exc
     except yaml.YAMLError as exc:
         raise ConfigError(f"{path} is not valid YAML: {str(exc).splitlines()[0]}") from exc
+    except RecursionError:
+        raise ConfigError(f"{path} is nested too deeply: more than {DEEPEST} levels") from None
     except ValueError as exc:
         raise ConfigError(f"{path}:{line or 1}  cannot be read as a value: {exc}") from exc
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as exc:  # PyYAML's, of a tag that does not fit
+        raise ConfigError(f"{path}:{line or 1}  cannot be read as a value: it is not what its tag says") from exc

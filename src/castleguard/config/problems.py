@@ -3,6 +3,7 @@
 Pydantic's own messages speak of Python types and union members; these speak of the file.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import NamedTuple
@@ -11,10 +12,13 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from castleguard.config.document import Document, Place, spell
+from castleguard.config.secrets import HIDDEN, holds_secret
 from castleguard.errors import ConfigError
 
 KnownKeys = Mapping[tuple[str, ...], tuple[str, ...]]  # keys of a section, by its place without list indices
 LONGEST_VALUE = 40
+
+_TAG = re.compile(r"<[a-z]+>\Z")
 
 
 class Problem(NamedTuple):
@@ -26,8 +30,13 @@ class Problem(NamedTuple):
 
 def report(document: Document, problems: Iterable[Problem]) -> ConfigError:
     """One error that lists all problems, in the order of the file."""
+    return ConfigError("\n".join(sentences(document, problems)))
+
+
+def sentences(document: Document, problems: Iterable[Problem]) -> list[str]:
+    """Every problem as a line of its own, in the order of the file."""
     ordered = sorted(problems, key=lambda problem: document.line(problem.place))
-    return ConfigError("\n".join(f"{document.where(place)}  {_sentence(place, end)}" for place, end in ordered))
+    return [f"{document.where(place)}  {_sentence(place, end)}" for place, end in ordered]
 
 
 def explain(error: ValidationError, known: KnownKeys, section: Place = ()) -> list[Problem]:
@@ -47,8 +56,9 @@ def _sentence(place: Place, end: str) -> str:
 
 
 def _explain(details: ErrorDetails, known: KnownKeys, section: Place) -> Problem:
-    # Tags of unions are part of pydantic's location, but not of the file.
-    steps = tuple(step for step in details["loc"] if not str(step).startswith("<"))
+    steps = _without_tags(details["loc"])
+    if details["type"] == "extra_forbidden":
+        steps = (*_without_tags(details["loc"][:-1]), details["loc"][-1])  # a key may look like a tag
     place = (*section, *steps)
     match details["type"]:
         case "missing":
@@ -66,20 +76,28 @@ def _explain(details: ErrorDetails, known: KnownKeys, section: Place) -> Problem
             sentence = f"must be {details['ctx']['expected']}"
         case _:
             sentence = f"is wrong: {details['msg']}"
-    return Problem(place, f"{sentence}, got {_shown(details['input'])}")
+    key = next((step for step in reversed(place) if isinstance(step, str)), None)
+    return Problem(place, f"{sentence}, got {_shown(key, details['input'])}")
+
+
+def _without_tags(location: tuple[int | str, ...]) -> Place:
+    """Tags of unions are part of pydantic's location, but not of the file."""
+    return tuple(step for step in location if not _TAG.match(str(step)))
 
 
 def _unknown_key(key: str, keys: tuple[str, ...], location: tuple[int | str, ...]) -> str:
     if key in keys:
-        tag = next(str(step) for step in location if str(step).startswith("<"))
+        tag = next(str(step) for step in location if _TAG.match(str(step)))
         return f"does not belong to a {tag.strip('<>')} column"
     return f"is not a known key; {suggest(key, keys)}"
 
 
-def _shown(value: object) -> str:
-    """A value of the file, as far as it helps to find it."""
+def _shown(key: str | None, value: object) -> str:
+    """A value of the file, as far as it helps to find it and is no secret."""
     if value is None:
         return "nothing"
+    if not isinstance(value, dict | list) and holds_secret(key, value):
+        return HIDDEN
     if isinstance(value, dict | list):
         return f"a {'mapping' if isinstance(value, dict) else 'list'} of {len(value)}"
     text = repr(value) if isinstance(value, str) else str(value)

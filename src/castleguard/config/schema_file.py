@@ -31,16 +31,27 @@ def load_schema(path: str | Path) -> Schema:
 
 
 def schema_section(document: Document, data: object, section: Place = ()) -> Schema:
-    """The schema that stands at `section` of a document; `data` is what was read there."""
+    """The schema that stands at `section` of a document; `data` is what was read there. Raises ConfigError."""
+    problems: list[Problem] = []
+    schema = build_schema(data, section, problems, document.path.parent)
+    if schema is None:
+        raise report(document, problems)
+    return schema
+
+
+def build_schema(data: object, section: Place, problems: list[Problem], folder: Path) -> Schema | None:
+    """The schema, or None and its problems. Trees are read from files in `folder`."""
     try:
         entry = SchemaEntry.model_validate(data)
     except ValidationError as exc:
-        raise report(document, explain(exc, KNOWN_KEYS, section)) from exc
-    builder = _Builder(document.path.parent, section)
+        problems += explain(exc, KNOWN_KEYS, section)
+        return None
+    builder = _Builder(folder, section)
     quasi_identifiers = [builder.quasi_identifier(at, column) for at, column in enumerate(entry.quasi_identifiers)]
     sensitive = [builder.sensitive(at, column) for at, column in enumerate(entry.sensitive)]
     if builder.problems:
-        raise report(document, builder.problems)
+        problems += builder.problems
+        return None
     try:
         return Schema(
             person=entry.person,
@@ -49,7 +60,8 @@ def schema_section(document: Document, data: object, section: Place = ()) -> Sch
             public=entry.public,
         )
     except SchemaError as exc:
-        raise report(document, [Problem(section, f"cannot work: {exc}")]) from exc
+        problems.append(Problem(section, f"cannot work: {exc}"))
+        return None
 
 
 class _Builder:

@@ -7,35 +7,20 @@ themselves, so that a schema from a file and one from Python obey the same rules
 import datetime as dt
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, ValidatorFunctionWrapHandler
-from pydantic.functional_validators import WrapValidator
-from pydantic_core import PydanticCustomError
+from pydantic import Discriminator, Field, Tag
 
+from castleguard.config.entry import Entry
+from castleguard.config.expected import IN_QUOTES, Name, expect, number_of, read_variable
 
-def _expect(expected: str) -> WrapValidator:
-    """One sentence in place of the errors of every member of a union."""
-
-    def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-        try:
-            return handler(value)
-        except ValidationError as exc:
-            raise PydanticCustomError("expected", "must be {expected}", {"expected": expected}) from exc
-
-    return WrapValidator(validate)
-
-
-Name = Annotated[str, Field(min_length=1), _expect("a column name (in quotes if YAML reads it as something else)")]
-Bound = Annotated[int | float | dt.datetime | dt.date, _expect("a number, a date or a timestamp")]
-Step = Annotated[int | float, _expect("a number (of days for dates, of seconds for timestamps)")]
-Tree = Annotated[str | dict[str, Any] | list[Any], _expect("a path, a nested mapping or a list of labels")]
-Label = Annotated[str | int, _expect("a text or a whole number (in quotes if YAML reads it as something else)")]
+Bound = Annotated[
+    int | float | dt.datetime | dt.date, read_variable(number_of), expect("a number, a date or a timestamp")
+]
+Step = Annotated[
+    int | float, read_variable(number_of), expect("a number (of days for dates, of seconds for timestamps)")
+]
+Tree = Annotated[str | dict[str, Any] | list[Any], expect("a path, a nested mapping or a list of labels")]
+Label = Annotated[str | int, expect(f"a text or a whole number {IN_QUOTES}")]
 Answer = Literal["reject", "root"]
-
-
-class Entry(BaseModel):
-    """What every section has in common: it never changes, takes no unknown key and coerces nothing."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class NumericEntry(Entry):
@@ -101,8 +86,8 @@ class SchemaEntry(Entry):
 
     person: Name | None
     quasi_identifiers: list[QuasiIdentifierEntry]
-    sensitive: list[AnySensitiveEntry] = []
-    public: list[Name] = []
+    sensitive: list[AnySensitiveEntry] = Field(default_factory=list)
+    public: list[Name] = Field(default_factory=list)
 
 
 KNOWN_KEYS: dict[tuple[str, ...], tuple[str, ...]] = {

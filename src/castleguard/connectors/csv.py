@@ -6,13 +6,26 @@ the stream; what a text means is decided by the schema, row by row.
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
+from typing import IO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
+from numpy.typing import NDArray
 
+from castleguard.connectors.bad_lines import (
+    NOT_UTF8,
+    TOO_LONG,
+    UNCLOSED_QUOTE,
+    BadLine,
+    BadLines,
+    values_instead_of,
+)
 from castleguard.connectors.columns import require_columns
 from castleguard.connectors.lines import LineBlocks, count_byte, is_utf8
 from castleguard.connectors.part_file import PartFile
@@ -21,6 +34,12 @@ from castleguard.errors import InputError, OutputError
 
 UNREADABLE = "\ufffd"  # what a byte that is not UTF-8 is replaced by
 
+# A quote is one only where a value begins; within it, two stand for one.
+_VALUE = rb'(?:"(?:[^"]|"")*+")?+[^,\r\n]*+'
+_ROW = re.compile(_VALUE + rb"(?:," + _VALUE + rb")*+")
+_CLOSED = rb'(?:"(?:[^"]|"")*+"[^,\r\n]*+|(?!")[^,\r\n]*+)'
+_CLOSED_ROW = re.compile(_CLOSED + rb"(?:," + _CLOSED + rb")*+")
+
 
 class CsvReader:
     """The declared columns of a CSV file as strings; an empty value is null.
@@ -28,12 +47,22 @@ class CsvReader:
     Malformed is a line with a wrong number of values, an unclosed quote, or a declared value that is not UTF-8.
     """
 
-    def __init__(self, path: Path, columns: Sequence[str], batch_rows: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        columns: Sequence[str],
+        batch_rows: int,
+        *,
+        keep_bad: bool = False,
+        stream: IO[bytes] | None = None,
+    ) -> None:
+        """With `keep_bad`, `take_bad` has to be called for every batch. A `stream` is read in place of the file."""
         self._columns = list(columns)
         self._batch_rows = batch_rows
-        self._lines = LineBlocks(path, quotes=True)
+        self._rows_read = 0
+        self._bad = BadLines(keep=keep_bad)
+        self._lines = LineBlocks(path, quotes=True, overlong=self._too_long, stream=stream)
         self._blocks = iter(self._lines)
-        self._malformed = 0
         try:
             self._header, self._first_block = self._read_header(path)
         except BaseException:
@@ -50,14 +79,20 @@ class CsvReader:
     @property
     def malformed(self) -> int:
         """How many lines were left out."""
-        return self._malformed + self._lines.overlong
+        return self._bad.count
+
+    def take_bad(self) -> list[BadLine]:
+        """The lines that were left out since the last call, if they are kept."""
+        return self._bad.take()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Yield batches of at most `batch_rows` rows."""
-        if self._first_block:
-            yield from self._rows(self._first_block)
-        for block in self._blocks:
+        for block in chain([self._first_block] if self._first_block else [], self._blocks):
             yield from self._rows(block)
+            if self._bad.kept:
+                yield self._no_rows()
+        if self._bad.kept:
+            yield self._no_rows()
 
     def fraction(self) -> float | None:
         """How much of the file has been read."""
@@ -89,7 +124,7 @@ class CsvReader:
             return
         middle = block.find(b"\n", len(block) // 2, -1) + 1 or block.rfind(b"\n", 0, len(block) // 2) + 1
         if not middle:
-            self._malformed += 1
+            self._bad.add(self._rows_read, UNCLOSED_QUOTE, block.rstrip(b"\r\n"))
             return
         yield from self._rows(block[:middle])
         yield from self._rows(block[middle:])
@@ -98,10 +133,10 @@ class CsvReader:
         """The good rows of a block, the bad ones counted. None if a line spoils its neighbours: nothing is counted."""
         if block.find(b"\n") == len(block) - 1:
             block = block.rstrip(b"\r\n") or b"\n"  # one line: its end must not end up in an unclosed value
-        bad: list[str] = []
+        bad: list[pacsv.InvalidRow] = []
 
         def skip(row: pacsv.InvalidRow) -> str:
-            bad.append(row.text)
+            bad.append(row)
             return "skip"
 
         valid = is_utf8(block)
@@ -116,26 +151,56 @@ class CsvReader:
         except pa.ArrowInvalid:
             return None
         # An unclosed quote makes one row of its line and all that follow, of the right length or not.
-        if any("\n" in text for text in bad) or _swallows(block, table.num_rows + len(bad)):
+        if any("\n" in row.text for row in bad) or _swallows(block, table.num_rows + len(bad)):
             return None
-        readable = table if valid else _readable(table)
-        self._malformed += len(bad) + table.num_rows - readable.num_rows
-        return readable
+        if bad or not valid:
+            spoilt = np.zeros(table.num_rows, np.bool_) if valid else _spoilt(table)
+            self._note_bad(block, bad, spoilt, valid=valid)
+            table = table.filter(pa.array(~spoilt)) if spoilt.any() else table
+        self._rows_read += table.num_rows
+        return table
+
+    def _note_bad(self, block: bytes, bad: list[pacsv.InvalidRow], spoilt: NDArray[np.bool_], *, valid: bool) -> None:
+        """Enter the lines of a block that are no rows: those the parser left out, and the `spoilt` ones it did not."""
+        if not self._bad.keep:
+            self._bad.count += len(bad) + int(np.count_nonzero(spoilt))
+            return
+        parsed = np.delete(np.arange(spoilt.size + len(bad)), [row.number - 1 for row in bad])
+        reasons = dict.fromkeys(parsed[spoilt].tolist(), NOT_UTF8)
+        raw: dict[int, bytes] = {}
+        for row in bad:
+            raw[row.number - 1] = row.text.encode()
+            reasons[row.number - 1] = values_instead_of(row.actual_columns, row.expected_columns)
+        if not valid and reasons:  # what the parser saw is not what stands there
+            raw = dict(enumerate(filter(None, _ROW.findall(block))))
+        for before, number in enumerate(sorted(reasons)):
+            line = raw.get(number, b"")
+            reason = reasons[number] if _CLOSED_ROW.fullmatch(line) else UNCLOSED_QUOTE
+            self._bad.add(self._rows_read + number - before, reason, line)
+
+    def _too_long(self, start: bytes) -> None:
+        self._bad.add(self._rows_read, TOO_LONG, start)
+
+    def _no_rows(self) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pylist([], pa.schema([(name, pa.string()) for name in self._columns]))
 
 
 def _swallows(block: bytes, rows: int) -> bool:
     """Whether a quote that is never closed made one row of several lines."""
-    if b'"' not in block or rows >= count_byte(block, b"\n") or count_byte(block, b'"') % 2 == 0:
+    if b'"' not in block:
+        return False
+    lines = count_byte(block, b"\n") + (not block.endswith(b"\n"))
+    if rows >= lines or count_byte(block, b'"') % 2 == 0:
         return False
     return rows < sum(1 for line in block.splitlines() if line)
 
 
-def _readable(table: pa.Table) -> pa.Table:
-    """The rows without a replaced byte."""
-    for name in table.column_names:
-        spoilt = pc.fill_null(pc.match_substring(table[name], UNREADABLE), False)
-        table = table.filter(pc.invert(spoilt))
-    return table
+def _spoilt(table: pa.Table) -> NDArray[np.bool_]:
+    """Which rows have a replaced byte."""
+    spoilt = np.zeros(table.num_rows, np.bool_)
+    for column in table.columns:
+        spoilt |= pc.fill_null(pc.match_substring(column, UNREADABLE), False).to_numpy()
+    return spoilt
 
 
 class CsvWriter:
@@ -162,23 +227,29 @@ class CsvWriter:
         self._part.discard()
 
     def _write(self, chunk: pa.Table) -> None:
-        try:
-            plain = pa.table([as_text(column) for column in chunk.columns], names=chunk.column_names)
-        except pa.ArrowNotImplementedError as exc:
-            raise OutputError(f"{self._part.path}: a CSV file cannot hold a nested column") from exc
         if not self._headed:
-            self._part.write(_header(chunk.column_names))
+            self._part.write(header(chunk.column_names))
             self._headed = True
-        try:
-            self._part.write(_render(plain, "none"))
-        except pa.ArrowInvalid:  # a text with a comma, a quote or a line end in it
-            self._part.write(_render(chunk, "needed"))
+        self._part.write(render(chunk, self._part.path))
 
 
-def _header(names: Sequence[str]) -> bytes:
+def header(names: Sequence[str]) -> bytes:
+    """The line with the names of the columns."""
     line = io.StringIO()
     csv.writer(line, lineterminator="\n").writerow(names)
     return line.getvalue().encode()
+
+
+def render(table: pa.Table, path: Path) -> pa.Buffer:
+    """The rows as lines, for a file of this name."""
+    try:
+        plain = pa.table([as_text(column) for column in table.columns], names=table.column_names)
+    except pa.ArrowNotImplementedError as exc:
+        raise OutputError(f"{path}: a CSV file cannot hold a nested column") from exc
+    try:
+        return _render(plain, "none")
+    except pa.ArrowInvalid:  # a text with a comma, a quote or a line end in it
+        return _render(table, "needed")
 
 
 def _render(table: pa.Table, quoting: str) -> pa.Buffer:

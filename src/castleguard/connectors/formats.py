@@ -1,55 +1,79 @@
-"""Files: the ending of the name says the format."""
+"""Files: the ending of the name says the format, unless the caller does."""
 
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 from castleguard.connectors.base import Reader, Writer
 from castleguard.errors import CastleguardError, InputError, OutputError
 
-_FORMATS = {
-    ".csv": ("csv", "Csv"),
-    ".csv.gz": ("csv", "Csv"),
-    ".jsonl": ("jsonl", "Jsonl"),
-    ".jsonl.gz": ("jsonl", "Jsonl"),
-    ".ndjson": ("jsonl", "Jsonl"),
-    ".parquet": ("parquet", "Parquet"),
-    ".arrow": ("ipc", "Ipc"),
-    ".feather": ("ipc", "Ipc"),
-    ".ipc": ("ipc", "Ipc"),
+Format = Literal["csv", "jsonl", "parquet", "arrow"]
+TEXT: frozenset[Format] = frozenset({"csv", "jsonl"})
+"""The formats that have one row per line, and so can have malformed ones."""
+
+_ENDINGS: dict[str, Format] = {
+    ".csv": "csv",
+    ".csv.gz": "csv",
+    ".jsonl": "jsonl",
+    ".jsonl.gz": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+_CLASSES: dict[Format, tuple[str, str]] = {
+    "csv": ("csv", "Csv"),
+    "jsonl": ("jsonl", "Jsonl"),
+    "parquet": ("parquet", "Parquet"),
+    "arrow": ("ipc", "Ipc"),
 }
 
 
-def open_reader(path: str | Path, columns: Sequence[str], *, batch_rows: int = 65536) -> Reader:
+def open_reader(
+    path: str | Path,
+    columns: Sequence[str],
+    *,
+    batch_rows: int = 65536,
+    format: Format | None = None,
+    keep_bad: bool = False,
+) -> Reader:
     """Open a file for reading its declared `columns`, in batches of at most `batch_rows` rows.
 
-    Raises InputError if it cannot be read, SchemaError if a column is missing.
+    With `keep_bad`, the reader of a text format keeps its malformed lines until `take_bad` is called, for every batch.
+    Raises InputError if the file cannot be read, SchemaError if a column is missing.
     """
     path = Path(path)
     if not path.exists():
         raise InputError(f"{path} cannot be read: there is no such file")
     if path.is_dir():
         raise InputError(f"{path} cannot be read: it is a folder")
-    return cast(Reader, _class_of(path, "Reader", InputError)(path, columns, batch_rows))
+    format = format or _format_of(path, InputError)
+    kept = {"keep_bad": keep_bad} if format in TEXT else {}
+    return cast(Reader, _class_of(format, "Reader")(path, columns, batch_rows, **kept))
 
 
-def open_writer(path: str | Path) -> Writer:
+def open_writer(path: str | Path, *, format: Format | None = None) -> Writer:
     """Open a file for writing. It replaces an older one on `close`, and not before.
 
     Raises OutputError if it cannot be written.
     """
     path = Path(path)
-    return cast(Writer, _class_of(path, "Writer", OutputError)(path))
+    return cast(Writer, _class_of(format or _format_of(path, OutputError), "Writer")(path))
 
 
-def _class_of(path: Path, direction: str, error: type[CastleguardError]) -> type:
-    """The class for a file name. Its module is imported here, so that one format does not load the others."""
+def _format_of(path: Path, error: type[CastleguardError]) -> Format:
+    """The format that a file name says."""
     name = path.name.lower()
     # The longest ending first: .csv.gz is not .gz.
-    for ending in sorted(_FORMATS, key=len, reverse=True):
+    for ending in sorted(_ENDINGS, key=len, reverse=True):
         if name.endswith(ending):
-            module, prefix = _FORMATS[ending]
-            found = getattr(importlib.import_module(f"castleguard.connectors.{module}"), prefix + direction)
-            return cast(type, found)
-    raise error(f"{path} has no ending that says its format; known are {', '.join(_FORMATS)}")
+            return _ENDINGS[ending]
+    raise error(f"{path} has no ending that says its format; known are {', '.join(_ENDINGS)}")
+
+
+def _class_of(format: Format, direction: str) -> type:
+    """The class for a format. Its module is imported here, so that one format does not load the others."""
+    module, prefix = _CLASSES[format]
+    return cast(type, getattr(importlib.import_module(f"castleguard.connectors.{module}"), prefix + direction))

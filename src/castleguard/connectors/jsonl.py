@@ -8,12 +8,13 @@ JSON text. A key that is missing in a line is null there.
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pajson
 
+from castleguard.connectors.bad_lines import HALF_CHARACTER, NO_OBJECT, NOT_UTF8, TOO_LONG, BadLine, BadLines
 from castleguard.connectors.columns import require_columns
 from castleguard.connectors.lines import LineBlocks, is_utf8
 from castleguard.connectors.part_file import PartFile
@@ -26,20 +27,34 @@ EXACT = 2.0**53  # from here on a float64 no longer tells neighbouring whole num
 class JsonlReader:
     """The declared keys of every object as strings. Malformed is a line that is not one JSON object."""
 
-    def __init__(self, path: Path, columns: Sequence[str], batch_rows: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        columns: Sequence[str],
+        batch_rows: int,
+        *,
+        keep_bad: bool = False,
+        stream: IO[bytes] | None = None,
+    ) -> None:
+        """With `keep_bad`, `take_bad` has to be called for every batch. A `stream` is read in place of the file."""
         self._path = path
         self._columns = list(columns)
         self._schema = pa.schema([(name, pa.string()) for name in columns])
         self._batch_rows = batch_rows
-        self._lines = LineBlocks(path, quotes=False)
-        self._malformed = 0
+        self._rows = 0
+        self._bad = BadLines(keep=keep_bad)
+        self._lines = LineBlocks(path, quotes=False, overlong=self._too_long, stream=stream)
         self._checked = False
         self._guess: pa.Schema | None = None
 
     @property
     def malformed(self) -> int:
         """How many lines were left out."""
-        return self._malformed + self._lines.overlong
+        return self._bad.count
+
+    def take_bad(self) -> list[BadLine]:
+        """The lines that were left out since the last call, if they are kept."""
+        return self._bad.take()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Yield batches of at most `batch_rows` rows."""
@@ -47,7 +62,12 @@ class JsonlReader:
             table = self._parse(block) if is_utf8(block) else None
             if table is None:
                 table = self._parse_lines(block)
+            self._rows += table.num_rows
             yield from table.to_batches(max_chunksize=self._batch_rows)
+            if self._bad.kept:
+                yield self._no_rows()
+        if self._bad.kept:
+            yield self._no_rows()
 
     def fraction(self) -> float | None:
         """How much of the file has been read."""
@@ -88,13 +108,19 @@ class JsonlReader:
             if not line.strip():
                 continue
             row = _parse_line(line)
-            if row is None:
-                self._malformed += 1
+            if isinstance(row, str):
+                self._bad.add(self._rows + len(rows), row, line)
             else:
                 rows.append(row)
         self._check_keys(list(dict.fromkeys(key for row in rows for key in row)), len(rows))
         columns = [pa.array([_value_as_text(row.get(name)) for row in rows], pa.string()) for name in self._columns]
         return pa.table(columns, schema=self._schema)
+
+    def _too_long(self, start: bytes) -> None:
+        self._bad.add(self._rows, TOO_LONG, start)
+
+    def _no_rows(self) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pylist([], self._schema)
 
     def _check_keys(self, present: Sequence[str], rows: int) -> None:
         """A declared key that no line of the first block has is a wrong name."""
@@ -116,14 +142,18 @@ def _read_block(block: bytes, types: pa.Schema | None) -> pa.Table | None:
         return None
 
 
-def _parse_line(line: bytes) -> dict[str, Any] | None:
-    """The object on a line; None if it is none, or holds what no UTF-8 text can hold (half of a surrogate pair)."""
+def _parse_line(line: bytes) -> dict[str, Any] | str:
+    """The object on a line, or why it is none that a text can hold."""
     try:
         row = json.loads(line.decode())
         json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeDecodeError:
+        return NOT_UTF8
+    except UnicodeEncodeError:
+        return HALF_CHARACTER
     except (ValueError, RecursionError):
-        return None
-    return row if isinstance(row, dict) else None
+        return NO_OBJECT
+    return row if isinstance(row, dict) else NO_OBJECT
 
 
 def _as_exact_text(column: pa.ChunkedArray) -> Any:
@@ -163,12 +193,12 @@ class JsonlWriter:
     def write(self, table: pa.Table) -> None:
         """Write the rows, in chunks whose borders do not depend on how they were handed over."""
         for chunk in self._chunks.add(table):
-            self._part.write(_render(chunk, self._part.path))
+            self._part.write(render(chunk, self._part.path))
 
     def close(self) -> None:
         """Write what is left and give the file its name."""
         for chunk in self._chunks.rest():
-            self._part.write(_render(chunk, self._part.path))
+            self._part.write(render(chunk, self._part.path))
         self._part.commit()
 
     def abort(self) -> None:
@@ -176,7 +206,7 @@ class JsonlWriter:
         self._part.discard()
 
 
-def _render(table: pa.Table, path: Path) -> bytes:
+def render(table: pa.Table, path: Path) -> bytes:
     """All rows as lines of JSON, column by column."""
     if not table.num_rows:
         return b""

@@ -6,7 +6,7 @@ line that cannot be read would end the stream.
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, cast
 
@@ -21,15 +21,30 @@ LONGEST_LINE = 1 << 24
 class LineBlocks:
     """Iterates over the blocks of one file; `.gz` is decompressed on the way."""
 
-    def __init__(self, path: Path, *, quotes: bool, block_bytes: int = BLOCK_BYTES) -> None:
-        """With `quotes`, a line end between double quotes belongs to a value and does not end a line."""
-        self.overlong = 0
-        """How many lines were left out because they are longer than any row could be."""
+    def __init__(
+        self,
+        path: Path,
+        *,
+        quotes: bool,
+        overlong: Callable[[bytes], None],
+        stream: IO[bytes] | None = None,
+        block_bytes: int = BLOCK_BYTES,
+    ) -> None:
+        """With `quotes`, a line end between double quotes belongs to a value and does not end a line.
+
+        `overlong` is told the beginning of a line that is left out because it is longer than any row could be. An
+        unbuffered `stream` is read in place of the file; `path` is then only its name.
+        """
         self._path = path
         self._quotes = quotes
+        self._overlong = overlong
         self._block_bytes = block_bytes
+        self._size = 0
+        if stream is not None:
+            self._raw = self._file = stream
+            return
         try:
-            self._raw: IO[bytes] = open(path, "rb", buffering=0)  # noqa: SIM115 (closed by close)
+            self._raw = open(path, "rb", buffering=0)  # noqa: SIM115 (closed by close)
             self._size = path.stat().st_size
         except OSError as exc:
             raise InputError(f"{path} cannot be read: {exc.strerror}") from exc
@@ -50,7 +65,7 @@ class LineBlocks:
             if end:
                 yield block[:end]
             if len(carry) > LONGEST_LINE:
-                self.overlong += 1
+                self._overlong(carry)
                 carry, skipping = b"", True
         if carry:
             yield carry

@@ -132,7 +132,7 @@ class _JsonBlock:
         data = payload.strip(b" \t\r\n")
         if b"\n" not in data:
             return [data] if data else []
-        if _parse_line(data) is not None:
+        if isinstance(_parse_line(data), dict):
             return [data.replace(b"\n", b" ")]
         return [line for piece in data.split(b"\n") if (line := piece.strip(b" \t\r"))]
 
@@ -167,7 +167,7 @@ class _JsonBlock:
     def one(self, line: bytes) -> tuple[str | None, ...] | str:
         """The values of one line, or why it has none."""
         row = _parse_line(line)
-        if row is None:
+        if isinstance(row, str):
             return "it is not one JSON object" if is_utf8(line) else "it is not UTF-8"
         return tuple(_value_as_text(row.get(name)) for name in self.schema.names)
 
@@ -176,7 +176,7 @@ class _JsonBlock:
 
         Never left to the parser: a value that is nested a million times would become a type nested as deep.
         """
-        sample = [row for line in lines[:_GUESS_LINES] if (row := _parse_line(line)) is not None]
+        sample = [row for line in lines[:_GUESS_LINES] if isinstance(row := _parse_line(line), dict)]
         guess: dict[str, pa.DataType] = {}
         for name in self.schema.names:
             kinds = {type(value) for row in sample if (value := row.get(name)) is not None}

@@ -17,6 +17,9 @@ from castleguard.errors import ConfigError
 
 GROUP = "castleguard.connectors"
 
+Finding = tuple[str, bool, str]
+"""Something that was looked at, in words; whether it is as it must be; what to do if it is not."""
+
 _BUILT_IN = {
     "csv": "castleguard.connectors.files:CSV",
     "jsonl": "castleguard.connectors.files:JSONL",
@@ -39,6 +42,11 @@ class Connector:
     may also be left to the first read."""
     open_sink: Callable[[Any], Sink] | None = None
     """From options. Raises OutputError; UnavailableError may also be left to the first delivery."""
+    exactly_once: bool = True
+    """Whether its sinks know what they have: what an open sink says of itself, said before one is opened."""
+    check: Callable[[Any], Sequence[Finding]] | None = None
+    """From the options of either direction: whether what they name is there (a broker, a topic, a right), asked before
+    a job runs. Changes nothing outside, answers within seconds. May raise UnavailableError, InputError, OutputError."""
 
 
 def names() -> list[str]:

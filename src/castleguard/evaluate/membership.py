@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from castleguard.engine.policies import Policy
 from castleguard.errors import UsageError
 from castleguard.evaluate.canaries import Canary, Stream
 from castleguard.evaluate.evidence import Claim, ceiling, limits
@@ -26,7 +27,6 @@ from castleguard.evaluate.features import Features, Observer, Published
 from castleguard.privacy.parameters import check_probability
 from castleguard.schema.roles import Schema
 from castleguard.schema.table import to_table
-from castleguard.stages import Policy
 from castleguard.stream import Anonymiser
 
 Publish = Callable[[pa.Table, int], Published]

@@ -99,6 +99,12 @@ def test_an_unclosed_quote_in_the_last_value_costs_nothing(tmp_path: Path) -> No
     assert source.malformed == 0
 
 
+def test_an_unclosed_quote_does_not_swallow_a_last_line_without_its_end(tmp_path: Path) -> None:
+    source = source_of(tmp_path, 'a,b\n1,"x\n2,y')
+    assert read(source) == [{"a": "1", "b": "x"}, {"a": "2", "b": "y"}]
+    assert source.malformed == 0
+
+
 def test_a_quote_inside_a_plain_value_is_a_quote(tmp_path: Path) -> None:
     source = source_of(tmp_path, 'a,b\n1,5" pipe\n2,x\n')
     assert read(source) == [{"a": "1", "b": '5" pipe'}, {"a": "2", "b": "x"}]

@@ -8,7 +8,11 @@ import pyarrow as pa
 import pytest
 
 import castleguard as cg
+from castleguard.engine.doca import DocaEngine
 from castleguard.errors import PolicyError, SnapshotError, UsageError
+from castleguard.kernels.chacha import RATCHET
+from castleguard.kernels.doca import ARRIVALS, OLDEST
+from castleguard.schema.coded import CodedRows
 
 ONE = cg.Schema(person=None, quasi_identifiers=[cg.Numeric("x", lower=0, upper=100, step=1)])
 MIXED = cg.Schema(
@@ -211,6 +215,14 @@ def test_a_quiet_stream_is_published_by_the_clock(policy: cg.Doca) -> None:
 
 
 @BOTH
+def test_the_clock_counts_from_the_first_row_that_waits(policy: cg.Doca) -> None:
+    stream = cg.Anonymiser(ONE, replace(policy, max_wait=60))
+    stream.push([{"x": 1}, {"x": 2}], now=0.0)
+    assert stream.push([{"x": 1}], now=50.0).num_rows == 0
+    assert stream.tick(60.0).num_rows >= 2
+
+
+@BOTH
 def test_a_stream_continues_from_its_snapshot(policy: cg.Doca) -> None:
     values = np.random.default_rng(1).integers(0, 101, 500).tolist()
     whole = cg.Anonymiser(ONE, policy, seed=9)
@@ -234,6 +246,20 @@ def test_a_snapshot_of_the_other_mode_is_refused() -> None:
 def test_two_streams_draw_different_noise(policy: cg.Doca) -> None:
     table = pa.table({"x": list(range(20))})
     assert not cg.anonymise(table, ONE, policy).equals(cg.anonymise(table, ONE, policy))
+
+
+def test_as_printed_the_key_of_past_noise_is_replaced() -> None:
+    engine = DocaEngine(ONE, paper(), key=np.arange(8, dtype=np.uint32))
+    arrays = engine.snapshot()
+    arrays["counters"][[ARRIVALS, OLDEST]] = RATCHET - 5
+    engine.restore(arrays)
+    row = CodedRows(np.zeros((1, 1)), np.zeros(1, dtype=np.uint64), np.zeros((1, 0), dtype=np.int64), np.zeros(1, bool))
+    keys = []
+    for _ in range(10):
+        engine.push(row, 0.0)
+        keys.append(tuple(engine.snapshot()["words"][0, :8].tolist()))
+    assert keys[:5] == [tuple(range(8))] * 5
+    assert keys[5] == keys[9] != keys[4]
 
 
 def test_how_ranges_are_written_does_not_belong_to_doca() -> None:

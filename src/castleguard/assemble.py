@@ -1,0 +1,178 @@
+"""From a job file to live objects: the only place that knows every implementation."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from castleguard.checkpoint.cipher import Cipher
+from castleguard.checkpoint.letters import DeadLetters
+from castleguard.checkpoint.store import Store
+from castleguard.config.job_file import Options, load_job
+from castleguard.config.job_model import Endpoint, JobFile
+from castleguard.config.secrets import HIDDEN
+from castleguard.connectors import registry
+from castleguard.connectors.base import Position, Sink, Source
+from castleguard.connectors.registry import Connector
+from castleguard.engine.castleguard import Castleguard
+from castleguard.engine.policy import Castle
+from castleguard.errors import ConfigError, PolicyError, SchemaError
+from castleguard.pipeline import Job, Pace, Parts
+from castleguard.stopping import Stop
+from castleguard.stream import Anonymiser
+from castleguard.telemetry.metrics import Status
+
+
+def load(path: str | Path) -> JobFile:
+    """Read a job file; raises ConfigError with one line per problem."""
+    return load_job(path, Connectors())
+
+
+def connector_of(endpoint: Endpoint) -> Connector:
+    """The connector of a source or sink."""
+    return find_connector(endpoint.type)
+
+
+def open_source(job: JobFile, position: Position | None = None) -> Source:
+    """The source, to begin at a position that it gave, or at its beginning."""
+    opener = connector_of(job.source).open_source
+    if opener is None:
+        raise ConfigError(f"{job.where('source')}  source.type cannot be {job.source.type}: that is no source")
+    return opener(job.source.options, job.schema.columns, position)
+
+
+def open_sink(job: JobFile) -> Sink:
+    """The sink."""
+    opener = connector_of(job.sink).open_sink
+    if opener is None:
+        raise ConfigError(f"{job.where('sink')}  sink.type cannot be {job.sink.type}: that is no sink")
+    return opener(job.sink.options)
+
+
+def make_stream(job: JobFile, snapshot: bytes | None = None) -> Anonymiser:
+    """A new stream, or the one that a snapshot was taken of."""
+    try:
+        if snapshot is not None:
+            return Anonymiser.restore(job.schema, job.policy, snapshot, numbers=job.numbers)
+        return Anonymiser(job.schema, job.policy, numbers=job.numbers)
+    except (PolicyError, SchemaError) as exc:
+        raise ConfigError(f"{job.where('privacy')}  privacy cannot work: {exc}") from exc
+
+
+def find_connector(kind: str) -> Connector:
+    """The connector of this name; raises ConfigError if there is none, or if its module cannot be imported."""
+    try:
+        return registry.find(kind)
+    except ImportError as exc:
+        raise ConfigError(f"the connector {kind!r} cannot be loaded: {exc}") from exc
+
+
+class Connectors(Mapping[str, Options]):
+    """The options of all connectors. A module is imported when its options are asked for, not before."""
+
+    def __getitem__(self, kind: str) -> Options:
+        if kind not in registry.names():
+            raise KeyError(kind)
+        found = find_connector(kind)
+        return Options(found.source_options, found.sink_options)
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in registry.names()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(registry.names())
+
+    def __len__(self) -> int:
+        return len(registry.names())
+
+
+def make_job(
+    job: JobFile,
+    *,
+    stop: Stop | None = None,
+    watch: Callable[[Status], None] = lambda _: None,
+    dry_run: bool = False,
+    allow_duplicates: bool = False,
+) -> Job:
+    """The job itself, at the point where it stopped, with what was left to deliver delivered.
+
+    A dry run begins at the beginning, delivers nothing, stores nothing and acknowledges nothing. A sink that cannot
+    know what it has may get rows twice; for a policy that draws noise that has to be allowed.
+    """
+    if dry_run:
+        parts = Parts(open_source=partial(_open_quietly, job), make_stream=partial(make_stream, job), sink=Nowhere())
+        return Job(parts, stop=stop, watch=watch)
+    sink = open_sink(job)
+    if not sink.exactly_once and _draws_noise(job) and not allow_duplicates:
+        sink.close()
+        raise ConfigError(
+            f"{job.where('sink')}  sink.type {job.sink.type} may get rows twice after a crash, and a row that is "
+            f"published twice with noise says more than is promised: use another sink, or --allow-duplicates"
+        )
+    parts = Parts(
+        open_source=partial(open_source, job),
+        make_stream=partial(make_stream, job),
+        sink=sink,
+        store=None,
+        identity={"job": job.name, "source": _identity(job.source), "sink": _identity(job.sink)},
+        max_reject_share=1.0 if job.dead_letter is None else job.dead_letter.max_share,
+    )
+    pace = Pace() if job.checkpoint is None else Pace(every=job.checkpoint.every)
+    key = None if job.checkpoint is None else job.checkpoint.key_bytes()
+    cipher = None if key is None else Cipher(key)
+    with ExitStack() as opened:
+        opened.callback(sink.close)
+        if job.checkpoint is not None:
+            parts = replace(parts, store=opened.enter_context(Store(job.checkpoint.path, cipher=cipher)))
+        if job.dead_letter is not None:
+            parts = replace(parts, letters=DeadLetters(job.dead_letter.path, cipher=cipher))
+        made = Job(parts, pace=pace, stop=stop, watch=watch)
+        opened.pop_all()
+    return made
+
+
+class Nowhere:
+    """A sink that keeps nothing: for a dry run."""
+
+    exactly_once = True
+
+    def last(self) -> int:
+        """Nothing is there."""
+        return 0
+
+    def deliver(self, number: int, table: pa.Table) -> None:
+        """Forget it."""
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class _Quiet:
+    """A source that is not told what was read: its broker keeps no mark of a dry run."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.read, self.position, self.lag, self.close = source.read, source.position, source.lag, source.close
+
+    @property
+    def finished(self) -> bool:
+        return self._source.finished
+
+    def acknowledge(self, position: Position) -> None:
+        """Keep it to ourselves."""
+
+
+def _open_quietly(job: JobFile, position: Position | None) -> Source:
+    return _Quiet(open_source(job, position))
+
+
+def _draws_noise(job: JobFile) -> bool:
+    return not isinstance(job.policy, Castle) or isinstance(job.policy, Castleguard)
+
+
+def _identity(endpoint: Endpoint) -> dict[str, str]:
+    """What a source or sink is, without its secrets: another password is the same broker."""
+    return {"type": endpoint.type, **{name: text for name, text in endpoint.shown().items() if text != HIDDEN}}

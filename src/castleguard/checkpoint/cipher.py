@@ -1,0 +1,43 @@
+"""Encryption of what a job keeps on disk: AES-256-GCM, each piece bound to its name and number.
+
+A piece that was moved, swapped for an older one of another number, or changed in any bit does not open.
+"""
+
+import os
+
+from castleguard.errors import ConfigError, SnapshotError
+
+_NONCE = 12
+_KEY = 32
+
+
+class Cipher:
+    """Seals and opens pieces under one key."""
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) != _KEY:
+            raise ConfigError(
+                f"the key must have {_KEY} bytes, got {len(key)}: make one with `openssl rand -base64 32`"
+            )
+        try:
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+        except ModuleNotFoundError as exc:
+            raise ConfigError("a key needs the package cryptography: pip install 'castleguard[encrypt]'") from exc
+        self._cipher = AESGCM(key)
+
+    def seal(self, piece: bytes, label: str) -> bytes:
+        """Encrypt; `label` says what the piece is, and must be the same to open it."""
+        nonce = os.urandom(_NONCE)
+        return nonce + self._cipher.encrypt(nonce, piece, label.encode())
+
+    def open(self, sealed: bytes, label: str) -> bytes:
+        """Decrypt; raises SnapshotError if the key, the label or a bit is another."""
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], label.encode())
+        except (InvalidTag, ValueError) as exc:
+            raise SnapshotError(f"{label} cannot be opened: another key, or it is damaged") from exc
+
+    def __repr__(self) -> str:
+        return "Cipher(****)"

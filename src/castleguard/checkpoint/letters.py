@@ -1,0 +1,63 @@
+"""Dead letters: rows that a job could not use, one line of JSON each, with the reason and the place where they stood.
+
+They hold raw values: the file is for its owner alone (0600), and with a key every line is encrypted. Lines are appended
+under the job's commit: after a crash the same lines are written again over what may be there of them.
+"""
+
+import base64
+import os
+from pathlib import Path
+
+from castleguard.checkpoint.cipher import Cipher
+from castleguard.errors import OutputError
+
+_LABEL = "dead letter"
+
+
+class DeadLetters:
+    """The dead letter file of one job."""
+
+    def __init__(self, path: str | Path, *, cipher: Cipher | None = None) -> None:
+        self._path = Path(path)
+        self._cipher = cipher
+        try:
+            os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600))
+        except OSError as exc:
+            raise OutputError(f"{self._path} cannot be used for dead letters: {exc.strerror}") from exc
+
+    def length(self) -> int:
+        """The bytes that are there now: where the next letters go."""
+        try:
+            return self._path.stat().st_size
+        except FileNotFoundError:
+            return 0  # moved away by whoever looks after it
+
+    def sealed(self, lines: list[bytes]) -> bytes:
+        """Lines as they are kept: as they are, or each encrypted, in base64."""
+        if self._cipher is not None:
+            lines = [base64.b64encode(self._cipher.seal(line, _LABEL)) for line in lines]
+        return b"".join(line + b"\n" for line in lines)
+
+    def append(self, letters: bytes, at: int) -> None:
+        """Write letters from byte `at` on, durably. What stands there already was written by a commit that died."""
+        try:
+            descriptor = os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600)
+            try:
+                if os.fstat(descriptor).st_size > at:
+                    os.ftruncate(descriptor, at)
+                os.lseek(descriptor, 0, os.SEEK_END)
+                view = memoryview(letters)
+                while view:
+                    view = view[os.write(descriptor, view) :]
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as exc:
+            raise OutputError(f"{self._path} cannot be written: {exc.strerror}") from exc
+
+    def read(self) -> list[bytes]:
+        """All lines, opened."""
+        lines = self._path.read_bytes().splitlines()
+        if self._cipher is None:
+            return lines
+        return [self._cipher.open(base64.b64decode(line), _LABEL) for line in lines]

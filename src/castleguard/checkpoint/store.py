@@ -1,0 +1,209 @@
+"""Where a job stands, on disk: one SQLite file that holds the latest commit, and nothing older.
+
+A commit is replaced as a whole or not at all, and is on the disk when `save` returns. The file holds raw personal data:
+it is for its owner alone (0600), what is overwritten is wiped (secure_delete), and with a key all of it is encrypted.
+One process at a time: whoever comes second is refused.
+"""
+
+import json
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from castleguard.checkpoint.cipher import Cipher
+from castleguard.errors import OutputError, SnapshotError, UsageError
+
+FORMAT = 1
+_CHECK = b"castleguard"
+_PIECES = ("facts", "snapshot", "segment", "letters")
+
+Ended = Literal["finished", "drained"]
+"""Why a job has nothing left to do: its source ended, or it was drained."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """One commit. Everything before it is published; nothing after it is."""
+
+    number: int
+    """Counts commits; the segment is delivered under it."""
+    position: dict[str, Any] | None
+    """Where the source goes on."""
+    snapshot: bytes | None
+    """The stream; None once it has been flushed for good."""
+    segment: bytes = b""
+    """The rows that this commit publishes, as an Arrow stream; empty if there are none."""
+    letters: bytes = b""
+    """The rows that this commit rejects, as lines of JSON."""
+    letters_at: int = 0
+    """The length of the dead letter file before them."""
+    delivered: bool = False
+    """Whether segment and letters have arrived."""
+    ended: Ended | None = None
+    books: dict[str, Any] = field(default_factory=dict)
+    """The job in numbers: for whoever asks without opening the snapshot."""
+    identity: dict[str, Any] = field(default_factory=dict)
+    """What the job reads from and writes to: another job must not continue this one."""
+
+    def __repr__(self) -> str:
+        """Which one it is, never what is in it."""
+        return f"Checkpoint(number={self.number}, delivered={self.delivered}, ended={self.ended})"
+
+
+class Store:
+    """The checkpoint file of one job, locked while it is open."""
+
+    def __init__(self, path: str | Path, *, cipher: Cipher | None = None) -> None:
+        self._path = Path(path)
+        self._cipher = cipher
+        self._prepare_file()
+        with self._translated():
+            self._database = sqlite3.connect(self._path, isolation_level=None, timeout=0.0)
+        try:
+            self._lock()
+            self._check_format()
+        except BaseException:
+            self._database.close()
+            raise
+
+    def load(self) -> Checkpoint | None:
+        """The latest commit, or None before the first."""
+        with self._translated():
+            row = self._database.execute(
+                "SELECT number, delivered, ended, letters_at, facts, snapshot, segment, letters FROM latest"
+            ).fetchone()
+        if row is None:
+            return None
+        number, delivered, ended, letters_at, *pieces = row
+        facts, snapshot, segment, letters = (
+            self._open(piece, name, number) for piece, name in zip(pieces, _PIECES, strict=True)
+        )
+        return Checkpoint(
+            number=number,
+            **json.loads(facts or b"{}"),
+            snapshot=snapshot,
+            segment=segment or b"",
+            letters=letters or b"",
+            letters_at=letters_at,
+            delivered=bool(delivered),
+            ended=ended,
+        )
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Replace the latest commit, durably. Raises OutputError; the former one then still stands."""
+        facts = {name: getattr(checkpoint, name) for name in ("position", "books", "identity")}
+        pieces = (json.dumps(facts).encode(), checkpoint.snapshot, checkpoint.segment, checkpoint.letters)
+        sealed = [self._seal(piece, name, checkpoint.number) for name, piece in zip(_PIECES, pieces, strict=True)]
+        plain = (checkpoint.number, checkpoint.delivered, checkpoint.ended, checkpoint.letters_at)
+        with self._transaction():
+            self._database.execute("DELETE FROM latest")
+            self._database.execute("INSERT INTO latest VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)", (*plain, *sealed))
+
+    def mark_delivered(self, checkpoint: Checkpoint) -> Checkpoint:
+        """Segment and letters have arrived: they are wiped here."""
+        with self._transaction():
+            self._database.execute(
+                "UPDATE latest SET delivered = 1, segment = NULL, letters = NULL WHERE number = ?",
+                (checkpoint.number,),
+            )
+        return replace(checkpoint, delivered=True, segment=b"", letters=b"")
+
+    def close(self) -> None:
+        """Let another process have it. May be called twice."""
+        self._database.close()
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _prepare_file(self) -> None:
+        """Make it, for its owner alone, before SQLite would; its journal gets the same rights."""
+        try:
+            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+            if stat.S_IMODE(self._path.stat().st_mode) & 0o077:
+                self._path.chmod(0o600)
+        except OSError as exc:
+            raise OutputError(f"{self._path} cannot be used as a checkpoint: {exc.strerror}") from exc
+
+    def _lock(self) -> None:
+        try:
+            self._database.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._database.execute("PRAGMA secure_delete = ON")
+            self._database.execute("PRAGMA journal_mode = DELETE")
+            self._database.execute("PRAGMA synchronous = EXTRA")
+            self._database.execute("BEGIN EXCLUSIVE")
+            self._database.execute("COMMIT")
+        except sqlite3.OperationalError as exc:
+            if "locked" in str(exc):
+                raise UsageError(f"{self._path} is in use by another process: a job runs once") from exc
+            raise OutputError(f"{self._path} cannot be used as a checkpoint: {exc}") from exc
+        except sqlite3.DatabaseError as exc:
+            raise SnapshotError(f"{self._path} is no checkpoint, or it is damaged") from exc
+
+    def _check_format(self) -> None:
+        with self._translated():
+            found = self._database.execute("PRAGMA user_version").fetchone()[0]
+        if found == 0:
+            self._create()
+        elif found != FORMAT:
+            raise SnapshotError(
+                f"{self._path} has format {found}, and this version reads {FORMAT}: drain the job with the version "
+                f"that wrote it"
+            )
+        with self._translated():
+            sealed = self._database.execute("SELECT sealed FROM lock").fetchone()[0]
+        if sealed is None and self._cipher is not None:
+            raise SnapshotError(f"{self._path} is not encrypted, but a key is given: drain the job without it first")
+        if sealed is not None:
+            if self._cipher is None:
+                raise SnapshotError(f"{self._path} is encrypted: give its key")
+            self._cipher.open(sealed, str(self._path.name))
+
+    def _create(self) -> None:
+        sealed = None if self._cipher is None else self._cipher.seal(_CHECK, str(self._path.name))
+        with self._transaction():
+            self._database.execute(
+                "CREATE TABLE latest (id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER, delivered INTEGER, "
+                "ended TEXT, letters_at INTEGER, facts BLOB, snapshot BLOB, segment BLOB, letters BLOB)"
+            )
+            self._database.execute("CREATE TABLE lock (sealed BLOB)")
+            self._database.execute("INSERT INTO lock VALUES (?)", (sealed,))
+            self._database.execute(f"PRAGMA user_version = {FORMAT}")
+
+    def _seal(self, piece: bytes | None, name: str, number: int) -> bytes | None:
+        if piece is None or self._cipher is None:
+            return piece
+        return self._cipher.seal(piece, f"{name} of commit {number}")
+
+    def _open(self, piece: bytes | None, name: str, number: int) -> bytes | None:
+        if piece is None or self._cipher is None:
+            return piece
+        return self._cipher.open(piece, f"{name} of commit {number}")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._translated():
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._database.execute("COMMIT")
+            except BaseException:
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as exc:
+            raise OutputError(f"{self._path} cannot be written: {exc}") from exc
+        except sqlite3.DatabaseError as exc:
+            raise SnapshotError(f"{self._path} is no checkpoint, or it is damaged") from exc

@@ -1,0 +1,309 @@
+"""The checklist of `castleguard validate`: a job file, and the world around it, looked at before anything runs.
+
+Every check says what was looked at and, if it is not as it must be, what to do. Nothing outside is changed: no folder
+is made, no file written, no row consumed.
+"""
+
+import glob
+import os
+import shutil
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from castleguard.errors import CastleguardError, ConfigError
+
+if TYPE_CHECKING:
+    from castleguard.config.job_model import Endpoint, JobFile
+    from castleguard.connectors.base import Read
+
+State = Literal["good", "bad", "doubtful"]
+
+FILES = ("csv", "jsonl", "parquet", "arrow")
+ENDINGS = (".csv", ".gz", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".ipc")
+LEAST_FREE = 1 << 30  # bytes
+SAMPLE_ROWS = 10_000
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+class Check(NamedTuple):
+    """One line of the list."""
+
+    what: str
+    state: State = "good"
+    remedy: str = ""
+
+
+def check_job(job: "JobFile") -> Iterator[Check]:
+    """All checks of a file that could be read, in the order of the flow."""
+    yield Check(f"{job.path.name} can be read, and its keys are known")
+    yield _describe_schema(job)
+    yield from _check_stream(job)
+    yield from _check_source(job)
+    yield from _check_sink(job)
+    yield from _check_checkpoint(job)
+    yield from _check_dead_letter(job)
+    yield from _check_metrics(job)
+
+
+def _describe_schema(job: "JobFile") -> Check:
+    schema = job.schema
+    persons = "every row a person of its own" if schema.person is None else f"persons by {schema.person}"
+    counts = f"{len(schema.quasi_identifiers)} quasi-identifiers, {len(schema.sensitive)} sensitive"
+    return Check(f"schema: {persons}, {counts}, {len(schema.public)} public")
+
+
+def _check_stream(job: "JobFile") -> Iterator[Check]:
+    from castleguard.assemble import make_stream
+
+    try:
+        make_stream(job)
+    except ConfigError as exc:
+        yield Check(str(exc), "bad", "change the privacy section or the schema")
+        return
+    algorithm = job.policy.fingerprint()["algorithm"]
+    yield Check(f"privacy: {algorithm} can promise this for the schema (see below)")
+    if not job.policy.strict:
+        yield Check("privacy: paper mode is for experiments", "doubtful", "use mode: strict for a release")
+
+
+def _check_source(job: "JobFile") -> Iterator[Check]:
+    from castleguard.assemble import open_source
+
+    path = _path_of(job.source)
+    if path is not None:
+        found = _files(path)
+        following = bool(getattr(job.source.options, "follow", False))
+        if found:
+            yield from _check_readable(found)
+        elif following:
+            yield Check("source: no file is there yet; the job will wait for one", "doubtful")
+        else:
+            yield Check(f"source: nothing is found at {path}", "bad", "correct source.path (relative to the job file)")
+        if found and job.source.type in FILES:
+            try:
+                with closing(open_source(job)) as source:
+                    read = source.read(0.0)
+            except (CastleguardError, OSError) as exc:
+                yield Check(f"source: {_said(exc)}", "bad", "correct the schema, or the input")
+            else:
+                yield Check(f"source: the columns of the schema are there ({', '.join(job.schema.columns)})")
+                if read is not None:
+                    yield from _check_rows(job, read)
+    yield from _ask_connector(job.source, "source")
+
+
+def _check_readable(found: list[str]) -> Iterator[Check]:
+    unreadable = [path for path in found if not os.access(path, os.R_OK)]
+    if unreadable:
+        names = f"{unreadable[0]}{f' and {len(unreadable) - 1} more' if len(unreadable) > 1 else ''}"
+        yield Check(f"source: {names} cannot be read", "bad", "let the user of the job read it")
+    else:
+        yield Check(f"source: {len(found)} file{'s' if len(found) > 1 else ''} can be read")
+
+
+def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
+    """What the decoder makes of the first rows. Counts, never values."""
+    import numpy as np
+
+    from castleguard.schema.roles import Numeric
+    from castleguard.schema.table import to_table
+    from castleguard.stages import make_decoder
+
+    rows = read.rows.slice(0, SAMPLE_ROWS)
+    if not rows.num_rows:
+        return
+    decoder = make_decoder(job.schema, job.policy, np.zeros(2, dtype=np.uint64))
+    try:
+        decoded = decoder.decode(to_table(rows, job.schema.columns))
+    except CastleguardError as exc:
+        yield Check(f"source: {_said(exc)}", "bad", "correct the schema")
+        return
+    rejected = decoded.rejected.counts
+    refused = sum(rejected.values())
+    reasons = ", ".join(f"{reason} {count:,}" for reason, count in rejected.items() if count)
+    what = f"source: {refused:,} of the first {rows.num_rows:,} rows would be rejected"
+    if refused == rows.num_rows:
+        yield Check(f"{what} ({reasons})", "bad", "correct the domains and hierarchies in the schema")
+    elif refused:
+        yield Check(f"{what} ({reasons})", "doubtful", "look at the domains and hierarchies in the schema")
+    else:
+        yield Check(f"source: none of the first {rows.num_rows:,} rows would be rejected")
+    fine = [
+        role.name
+        for at, role in enumerate(job.schema.quasi_identifiers)
+        if isinstance(role, Numeric) and role.hides_nothing(decoded.rows.quasi[~decoded.rows.to_root, at])
+    ]
+    if fine and job.policy.publishes_values:
+        yield Check(
+            f"schema: the step of {', '.join(fine)} is no coarser than the data, so a bound may be somebody's value",
+            "doubtful",
+            "give a larger step",
+        )
+
+
+def _check_sink(job: "JobFile") -> Iterator[Check]:
+    from castleguard.assemble import connector_of
+    from castleguard.engine.policies import is_noisy
+
+    path = _path_of(job.sink)
+    if path is not None:
+        yield from _check_output(job, path)
+    if is_noisy(job.policy) and not connector_of(job.sink).exactly_once:
+        yield Check(
+            f"sink: {job.sink.type} cannot know what it has, so after a crash rows may be published twice",
+            "bad",
+            "a noisy mode needs a sink that knows: files, kafka or nats",
+        )
+    yield from _ask_connector(job.sink, "sink")
+
+
+def _check_output(job: "JobFile", name: str) -> Iterator[Check]:
+    path = Path(name)
+    single = path.is_file() or (name.lower().endswith(ENDINGS) and not path.is_dir())
+    if job.checkpoint is not None and single:
+        yield Check(
+            f"sink: {path} is a single file, which cannot be continued after a crash",
+            "bad",
+            "name a folder (out/), or delete the checkpoint section",
+        )
+        return
+    yield _writable(path.parent if single else path, "sink")
+    yield from _check_space(path, "sink")
+    source = _path_of(job.source)
+    if source is not None and _overlap(Path(source), path):
+        yield Check(
+            "sink: its folder is the one that is read, so published rows would be read again",
+            "bad",
+            "give source and sink folders of their own",
+        )
+
+
+def _check_checkpoint(job: "JobFile") -> Iterator[Check]:
+    from castleguard.engine.policies import is_noisy
+
+    if job.checkpoint is None:
+        again = "; the same rows then get fresh noise, which spends their budget again" if is_noisy(job.policy) else ""
+        yield Check(
+            f"checkpoint: there is none, so a stopped job starts from the beginning{again}",
+            "doubtful",
+            "add checkpoint: {path: state.db}",
+        )
+        return
+    path = job.checkpoint.path
+    yield _writable(path.parent, "checkpoint")
+    yield from _check_private(path, "checkpoint")
+    yield from _check_space(path.parent, "checkpoint")
+    if job.checkpoint.key is None:
+        yield Check("checkpoint: not encrypted, though it holds raw rows", "doubtful", 'add key: "${CASTLEGUARD_KEY}"')
+    elif not _from_environment(job.checkpoint.key):
+        yield Check(
+            "checkpoint: the key stands in the job file", "doubtful", 'move it to the environment: "${CASTLEGUARD_KEY}"'
+        )
+
+
+def _check_dead_letter(job: "JobFile") -> Iterator[Check]:
+    if job.dead_letter is None:
+        yield Check("dead_letter: there is none, so rejected rows are only counted", "good")
+        return
+    path = job.dead_letter.path
+    if job.checkpoint is None or path.parent != job.checkpoint.path.parent or path.exists():
+        yield _writable(path.parent, "dead_letter")
+        yield from _check_private(path, "dead_letter")
+
+
+def _check_metrics(job: "JobFile") -> Iterator[Check]:
+    if job.metrics is None:
+        return
+    address = f"{job.metrics.host}:{job.metrics.port}"
+    try:
+        with socket.create_server((job.metrics.host, job.metrics.port)):
+            pass
+    except OSError as exc:
+        reason = exc.strerror or type(exc).__name__
+        yield Check(
+            f"metrics: {address} cannot be listened at: {reason}", "doubtful", "choose another port, if the job is off"
+        )
+    else:
+        yield Check(f"metrics: {address} is free")
+
+
+def _ask_connector(endpoint: "Endpoint", key: str) -> Iterator[Check]:
+    """What the connector itself has to say."""
+    from castleguard.assemble import connector_of
+
+    ask = connector_of(endpoint).check
+    if ask is None:
+        return
+    try:
+        findings = list(ask(endpoint.options))
+    except CastleguardError as exc:
+        yield Check(f"{key}: {_said(exc)}", "bad", "look whether it is running and can be reached from here")
+        return
+    for what, fine, remedy in findings:
+        yield Check(f"{key}: {what}", "good" if fine else "bad", "" if fine else remedy)
+
+
+def _path_of(endpoint: "Endpoint") -> str | None:
+    """The path among the options, if there is one."""
+    path = getattr(endpoint.options, "path", None)
+    return str(path) if isinstance(path, str | Path) else None
+
+
+def _files(path: str) -> list[str]:
+    """The files that a path, a pattern or a folder stands for, in the order of their names."""
+    if os.path.isdir(path):
+        path = os.path.join(glob.escape(path), "*")
+    found = [path] if os.path.isfile(path) else glob.glob(path, recursive=True)
+    ignored = (".part", ".tmp")
+    return sorted(name for name in found if os.path.isfile(name) and not name.endswith(ignored))
+
+
+def _overlap(source: Path, sink: Path) -> bool:
+    folder = source if source.is_dir() else source.parent if glob.has_magic(str(source)) else None
+    return folder is not None and folder.resolve() == sink.resolve()
+
+
+def _existing(path: Path) -> Path:
+    """The path, or the nearest one around it that exists."""
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return path
+
+
+def _writable(folder: Path, key: str) -> Check:
+    there = _existing(folder)
+    if not there.is_dir():
+        return Check(f"{key}: {there} is a file, and must be a folder", "bad", "choose another path")
+    if not os.access(there, os.W_OK | os.X_OK):
+        return Check(f"{key}: {there} cannot be written", "bad", "let the user of the job write there")
+    return Check(f"{key}: {folder} can be written" if folder.exists() else f"{key}: {folder} can be made")
+
+
+def _check_private(path: Path, key: str) -> Iterator[Check]:
+    """Raw rows are for the owner alone."""
+    if path.is_file() and path.stat().st_mode & _OTHERS:
+        yield Check(f"{key}: {path} holds raw rows, and others can read it", "bad", f"chmod 600 {path}")
+    elif path.parent.is_dir() and path.parent.stat().st_mode & stat.S_IRWXO:
+        yield Check(f"{key}: others can look into {path.parent}", "doubtful", f"chmod 700 {path.parent}")
+
+
+def _check_space(folder: Path, key: str) -> Iterator[Check]:
+    free = shutil.disk_usage(_existing(folder)).free
+    if free < LEAST_FREE:
+        yield Check(f"{key}: {free >> 20:,} MiB are free there", "doubtful", "a full disk stops the job: make room")
+
+
+def _from_environment(text: str) -> bool:
+    from castleguard.config.secrets import FromEnvironment
+
+    return isinstance(text, FromEnvironment)
+
+
+def _said(exc: Exception) -> str:
+    """An error as part of a line. Only our own messages are known to be free of data."""
+    return str(exc) if isinstance(exc, CastleguardError) else type(exc).__name__

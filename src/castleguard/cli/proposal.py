@@ -1,0 +1,110 @@
+"""A job file as text, with every guess marked: what `castleguard init` writes."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from castleguard.cli.guesses import Guess
+
+_SPECIAL = {"yes", "no", "on", "off", "true", "false", "null", "y", "n", "nan", "inf"}
+_K = 10
+_DELAY = 1000
+
+
+class Subject(NamedTuple):
+    """What was looked at."""
+
+    name: str
+    """Of the file, for people."""
+    path: str
+    """Of the file, from where the job file lies."""
+    type: str
+    rows: int
+    """How many rows were looked at."""
+
+
+def proposal(subject: Subject, guesses: list[Guess]) -> str:
+    """The text of a job file."""
+    return "\n".join([*_head(subject), *_schema(guesses), *_privacy(subject, guesses), *_rest(), ""])
+
+
+def scalar(text: str) -> str:
+    r"""A text as YAML: plain where nothing can go wrong, in quotes otherwise.
+
+    >>> [scalar(text) for text in ("Old Town", "no", "12", "a: b", 'x"\t')]
+    ['Old Town', '"no"', '"12"', '"a: b"', '"x\\"\\x09"']
+    """
+    words = text.split(" ")
+    plain = all(word and word.replace("_", "").replace("-", "").isalnum() for word in words)
+    if plain and text.isascii() and text[0].isalpha() and text.lower() not in _SPECIAL:
+        return text
+    return f'"{"".join(map(_escaped, text))}"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _head(subject: Subject) -> Iterator[str]:
+    yield f"# Proposed by `castleguard init` from the first {subject.rows:,} rows of {scalar(subject.name)}."
+    yield "# Lines marked GUESS are guesses. You know what a column means and what is public; this program does not."
+    yield "# Bounds and labels below were taken from data: correct them by what anybody may know without the data."
+    yield "confirmed: false  # look at every GUESS, then set this to true (or delete the line)"
+    yield ""
+    yield f"source: {{type: {subject.type}, path: {scalar(subject.path)}}}"
+    yield ""
+
+
+def _schema(guesses: list[Guess]) -> Iterator[str]:
+    by_role = {role: [guess for guess in guesses if guess.role == role] for role in ("person", "dropped")}
+    yield "schema:"
+    if by_role["person"]:
+        yield f"  person: {scalar(by_role['person'][0].column)}  # GUESS: {by_role['person'][0].reason}"
+    else:
+        yield "  person: null  # GUESS: no column says whose row it is, so every row would count as a person of its own"
+    for key, role in (("quasi_identifiers", "quasi-identifier"), ("sensitive", "sensitive")):
+        found = [guess for guess in guesses if guess.role == role]
+        yield f"  {key}:" if found else f"  {key}: []  # GUESS: none was found"
+        for guess in found:
+            yield f"    - {_entry(guess)}  # GUESS: {guess.reason}"
+    if by_role["dropped"]:
+        yield "  # GUESS: these columns are not read, and so not published. To publish one, give it a role above."
+    for guess in by_role["dropped"]:
+        yield f"  #   {scalar(guess.column)}: {guess.reason}"
+    yield ""
+
+
+def _entry(guess: Guess) -> str:
+    name = f"name: {scalar(guess.column)}"
+    if guess.labels:
+        key = "hierarchy" if guess.role == "quasi-identifier" else "values"
+        # A label that is not listed would cost its row; at the root it costs nothing but detail.
+        unknown = ", unknown: root" if guess.rare and key == "hierarchy" else ""
+        return f"{{{name}, {key}: [{', '.join(map(scalar, guess.labels))}]{unknown}}}"
+    if guess.bins:
+        return f"{{{name}, bins: [{', '.join(guess.bins)}]}}"
+    assert guess.domain is not None
+    lower, upper, step = guess.domain
+    return f"{{{name}, lower: {lower}, upper: {upper}, step: {step}}}"
+
+
+def _privacy(subject: Subject, guesses: list[Guess]) -> Iterator[str]:
+    k = min(_K, max(2, subject.rows // 20))
+    delay = max(k, min(_DELAY, subject.rows // 5))
+    yield "privacy:"
+    yield "  algorithm: castle  # GUESS: groups of true ranges, without noise; see the concepts for the others"
+    yield f"  k: {k}  # GUESS: every published group has this many persons; the promise is yours to make"
+    if any(guess.role == "sensitive" for guess in guesses):
+        yield "  l: 2  # GUESS: every published group has this many values of every sensitive column"
+    yield f"  delay: {delay}  # GUESS: a row leaves before this many others have arrived; longer is more precise"
+    yield ""
+
+
+def _rest() -> Iterator[str]:
+    yield "sink: {type: parquet, path: published/}"
+    yield "checkpoint: {path: state.db, every: 5s}"
+    yield "dead_letter: {path: rejects.jsonl, max_share: 0.05}"

@@ -1,0 +1,116 @@
+"""`castleguard top job.yaml`: a running job, as its metrics show it."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import click
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+PREFIX = "castleguard_"
+OUTCOMES = ("published", "suppressed", "sampled_out", "over_budget", "bad")
+
+
+@click.command(short_help="Watch a running job.")
+@click.argument("job", metavar="JOB")
+@click.option("--every", type=float, default=1.0, show_default=True, help="Seconds between two looks.")
+@click.option("--once", is_flag=True, help="Look once and end.")
+def top(job: str, every: float, once: bool) -> None:
+    """Show what the running job JOB is doing. JOB is its file, which must have metrics, or HOST:PORT.
+
+    Needs prometheus-client (pip install 'castleguard[metrics]'). Ctrl-C ends it; the job goes on.
+    """
+    from rich.console import Console
+    from rich.live import Live
+
+    address = address_of(job)
+    before, at = scrape(address), time.monotonic()
+    if once:
+        Console().print(view(before, 0.0))
+        return
+    with Live(view(before, 0.0), auto_refresh=False) as live:
+        while True:
+            time.sleep(every)
+            now, then = scrape(address), time.monotonic()
+            live.update(view(now, (rows_in(now) - rows_in(before)) / (then - at)), refresh=True)
+            before, at = now, then
+
+
+def address_of(job: str) -> str:
+    """Where the metrics of a job are: as given, or as its file says."""
+    from castleguard.errors import ConfigError
+
+    if not Path(job).exists() and ":" in job:
+        return job
+    from castleguard.assemble import load
+
+    found = load(job).metrics
+    if found is None or found.port == 0:
+        raise ConfigError(f"{job}  has no metrics with a port of its own: add metrics: {{port: 9464}}")
+    return f"{found.host}:{found.port}"
+
+
+Numbers = dict[tuple[str, str], float]
+"""By metric and the label that tells its lines apart."""
+
+
+def scrape(address: str) -> Numbers:
+    """The metrics of the job now."""
+    from castleguard.errors import ConfigError, UnavailableError
+
+    try:
+        from prometheus_client.parser import text_string_to_metric_families
+    except ModuleNotFoundError as exc:
+        raise ConfigError("top needs the package prometheus-client: pip install 'castleguard[metrics]'") from exc
+    try:
+        with urlopen(f"http://{address}/metrics", timeout=5) as answer:
+            text = answer.read().decode()
+    except (OSError, URLError, ValueError) as exc:
+        raise UnavailableError(f"no job answers at {address}: is it running?") from exc
+    found: Numbers = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            label = next((value for name, value in sample.labels.items() if name != "job"), "")
+            found[sample.name.removeprefix(PREFIX), label] = sample.value
+    return found
+
+
+def rows_in(numbers: Numbers) -> float:
+    """All rows that have come in."""
+    kinds = ("rows_total", "rejected_rows_total", "pending_rows")
+    return sum(value for (name, _), value in numbers.items() if name in kinds)
+
+
+def view(numbers: Numbers, rate: float) -> "Table":
+    """What there is to see."""
+    from rich.table import Table
+
+    state = next((label for name, label in numbers if name == "state"), "unknown")
+    table = Table(show_header=False, title=state, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    table.add_row("rows in", f"{rows_in(numbers):,.0f}")
+    table.add_row("rows/s", f"{rate:,.0f}")
+    for outcome in OUTCOMES:
+        table.add_row(outcome.replace("_", " "), f"{numbers.get(('rows_total', outcome), 0):,.0f}")
+    table.add_row("pending", f"{numbers.get(('pending_rows', ''), 0):,.0f}")
+    for (name, reason), count in sorted(numbers.items()):
+        if name == "rejected_rows_total":
+            table.add_row(f"rejected, {reason}", f"{count:,.0f}")
+    table.add_row("groups", f"{numbers.get(('groups_total', ''), 0):,.0f}")
+    loss = numbers.get(("information_loss", ""))
+    table.add_row("information loss", "-" if loss is None else f"{loss:.4f}")
+    table.add_row("open clusters", f"{numbers.get(('open_clusters', ''), 0):,.0f}")
+    table.add_row("oldest wait", f"{numbers.get(('oldest_wait_rows', ''), 0):,.0f} arrivals")
+    table.add_row("commits", f"{numbers.get(('commits_total', ''), 0):,.0f}")
+    table.add_row("latest commit took", f"{numbers.get(('commit_seconds', ''), 0):.3f} s")
+    committed = numbers.get(("committed_timestamp_seconds", ""))
+    if committed:
+        table.add_row("and was", f"{max(time.time() - committed, 0):,.0f} s ago")
+    if ("lag", "") in numbers:
+        table.add_row("lag", f"{numbers['lag', '']:,.0f}")
+    return table

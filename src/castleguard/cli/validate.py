@@ -1,0 +1,56 @@
+"""`castleguard validate job.yaml`: one checklist over the file and the world around it."""
+
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from castleguard.errors import ConfigError
+
+if TYPE_CHECKING:
+    from castleguard.cli.checks import Check
+
+WIDTH = 100
+
+_MARKS = {"good": ("✓", "green"), "bad": ("✗", "red"), "doubtful": ("!", "yellow")}
+
+
+@click.command(short_help="Check a job file and the world around it.")
+@click.argument("job_file", type=click.Path(path_type=Path), metavar="JOB")
+def validate(job_file: Path) -> None:
+    """Check a job file: its keys, its schema, what its policy promises, paths, rights, columns, brokers, free disk.
+
+    ✓ is as it must be, ! works but deserves a look, ✗ would stop the job. Nothing is changed and nothing is published.
+    The exit code is 0 if there is no ✗, and 1 otherwise.
+    """
+    from castleguard.assemble import load
+    from castleguard.cli.checks import Check, check_job
+    from castleguard.cli.summary import statement
+
+    try:
+        job = load(job_file)
+    except ConfigError as exc:
+        checks = [Check(line, "bad") for line in str(exc).splitlines()]
+        _show(checks)
+        raise click.exceptions.Exit(1) from None
+    checks = []
+    for check in check_job(job):
+        checks.append(check._replace(what=job.mask(check.what), remedy=job.mask(check.remedy)))
+    _show(checks)
+    if any(check.state == "bad" for check in checks):
+        raise click.exceptions.Exit(1)
+    click.echo("\n" + statement(job.policy.guarantee(job.schema, seeded=False)))
+
+
+def _show(checks: "list[Check]") -> None:
+    for check in checks:
+        mark, colour = _MARKS[check.state]
+        lines = textwrap.wrap(check.what, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        click.echo(f"{click.style(mark, fg=colour)} " + "\n".join(lines))
+        if check.remedy:
+            click.echo(f"    -> {check.remedy}")
+    counts = {state: sum(check.state == state for check in checks) for state in _MARKS}
+    problems = f"{counts['bad']} problem{'' if counts['bad'] == 1 else 's'}"
+    warnings = f", {counts['doubtful']} to look at" if counts["doubtful"] else ""
+    click.echo(f"\n{problems}{warnings}")

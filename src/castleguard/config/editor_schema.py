@@ -1,0 +1,134 @@
+"""The JSON Schema of a job file, for editors: keys are completed, explained and checked while one types.
+
+It is made of the same models that a file is checked with. It cannot know what values mean together (delay and k, a
+column and its role): `castleguard validate` does.
+"""
+
+from typing import Any, Literal, get_args
+
+from castleguard.config.entry import Entry
+from castleguard.config.job_file import NAME, NEEDED, Connectors, own_model
+from castleguard.config.job_model import Checkpoint, DeadLetter, Metrics, Numbers
+from castleguard.config.policy_section import policy_model
+from castleguard.config.schema_model import SchemaEntry
+from castleguard.config.sections import options_model
+from castleguard.engine.policies import POLICIES
+from castleguard.errors import ConfigError
+
+Node = dict[str, Any]
+
+_DESCRIPTIONS = {
+    "name": "The job's name in metrics and logs; by default that of the file.",
+    "confirmed": "false in a file that was proposed: look at the guesses in it, then set it to true or delete it.",
+    "source": "Where rows come from: the type of a connector, and its options.",
+    "schema": "What every column is, or the file that says so. Columns that are not declared are dropped.",
+    "privacy": "What is promised: an algorithm and its parameters.",
+    "sink": "Where published rows go: the type of a connector, and its options.",
+    "numbers": "A range as two columns, as one text, or as its middle.",
+}
+_VARIABLE = {"$ref": "#/definitions/variable"}
+_NESTED = ("anyOf", "oneOf")
+
+
+def job_schema(connectors: Connectors) -> Node:
+    """The JSON Schema of a job file that may name these connectors."""
+    made = _Maker()
+    properties: Node = {
+        "name": {"type": "string", "pattern": NAME},
+        "confirmed": {"type": "boolean"},
+        "source": {"oneOf": made.endpoints(connectors, "source")},
+        "schema": {"oneOf": [_tagged({"additionalProperties": False}, "file"), made.section(SchemaEntry)]},
+        "privacy": {"oneOf": [_tagged(made.section(policy_model(name)), "algorithm", name) for name in POLICIES]},
+        "sink": {"oneOf": made.endpoints(connectors, "sink")},
+        "checkpoint": made.section(own_model(Checkpoint)),
+        "dead_letter": made.section(own_model(DeadLetter)),
+        "metrics": made.section(own_model(Metrics)),
+        "numbers": {"enum": list(get_args(Numbers))},
+    }
+    for key, description in _DESCRIPTIONS.items():
+        properties[key] = {"description": description, **properties[key]}
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "A castleguard job",
+        "type": "object",
+        "additionalProperties": False,
+        "required": list(NEEDED),
+        "properties": properties,
+        "definitions": made.definitions,
+    }
+
+
+class _Maker:
+    """Turns models into schemas, and gathers what they have in common."""
+
+    def __init__(self) -> None:
+        self.definitions: Node = {
+            "variable": {
+                "description": "A variable of the environment. What came from there never prints.",
+                "type": "string",
+                "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*\}",
+            }
+        }
+
+    def section(self, model: type[Entry]) -> Node:
+        """The schema of one section."""
+        node = model.model_json_schema()
+        for name, definition in node.pop("$defs", {}).items():
+            self.definitions[name] = _cleaned(definition)
+        return _cleaned(node)
+
+    def endpoints(self, connectors: Connectors, direction: Literal["source", "sink"]) -> list[Node]:
+        """One schema for each connector that has this direction."""
+        found = []
+        for kind in connectors:
+            try:
+                options = getattr(connectors[kind], direction)
+            except ConfigError:  # it cannot be used here; whoever writes the file may still want to use it elsewhere
+                found.append(_tagged({}, "type", kind))
+                continue
+            if options is not None:
+                found.append(_tagged(self.section(options_model(options)), "type", kind))
+        return found
+
+
+def _tagged(section: Node, key: str, value: str | None = None) -> Node:
+    """The section of a mapping in which `key` has this value; None: any text."""
+    tag = {"type": "string"} if value is None else {"const": value}
+    return {
+        "type": "object",
+        **section,
+        "properties": {key: tag, **section.get("properties", {})},
+        "required": [key, *section.get("required", [])],
+    }
+
+
+def _cleaned(node: Node) -> Node:
+    """Without pydantic's titles, and with variables wherever something else than a text is wanted."""
+    cleaned: Node = {}
+    for key, value in node.items():
+        if key == "title" or (key == "default" and value is None):
+            continue
+        if key == "properties":
+            cleaned[key] = {name: _cleaned(below) for name, below in value.items()}
+        elif key in _NESTED:
+            cleaned[key] = [_bare(below) for below in value]
+        elif isinstance(value, dict):
+            cleaned[key] = _cleaned(value)
+        else:
+            cleaned[key] = value.replace("$defs", "definitions") if key == "$ref" else value
+    if any(map(_is_scalar, cleaned.get("anyOf", []))):
+        cleaned["anyOf"].append(_VARIABLE)
+    if not _is_scalar(cleaned):
+        return cleaned
+    about: Node = {key: cleaned.pop(key) for key in ("description", "default") if key in cleaned}
+    return {**about, "anyOf": [cleaned, _VARIABLE]}
+
+
+def _bare(node: Node) -> Node:
+    """One of several alternatives, to which the variable is added once for all."""
+    return node if _is_scalar(node) else _cleaned(node)
+
+
+def _is_scalar(node: Node) -> bool:
+    """Whether only a number, a flag or a word of a list is wanted."""
+    return node.get("type") in ("integer", "number", "boolean") or "enum" in node

@@ -1,0 +1,82 @@
+"""`${NAME}` in a text of a file stands for a variable of the environment; `$${` is a literal `${`.
+
+That is how secrets stay out of files. What came from the environment is a text that hides itself wherever it is
+printed by its repr, and messages are searched for it before they are shown.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from castleguard.config.document import Place
+from castleguard.config.problems import Problem
+from castleguard.config.secrets import HIDDEN, FromEnvironment
+
+_VARIABLE = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_SHORT = 4  # a value below this length is only searched for as a word of its own
+
+
+class Variables:
+    """The environment, and what a file has taken from it."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.problems: list[Problem] = []
+        """Variables that are missing, and what looks like one and is none."""
+        self._environ = environ
+        self._taken: set[str] = set()
+        self._failed: set[Place] = set()
+
+    def fill(self, data: Any, place: Place = ()) -> Any:
+        """The data with its variables replaced. Keys are left as they are."""
+        if isinstance(data, dict):
+            return {key: self.fill(value, (*place, key)) for key, value in data.items()}
+        if isinstance(data, list):
+            return [self.fill(value, (*place, at)) for at, value in enumerate(data)]
+        return self._fill_text(data, place) if isinstance(data, str) and "${" in data else data
+
+    def mask(self, sentence: str) -> str:
+        """The sentence without anything that came from the environment."""
+        for value in sorted(self._taken, key=len, reverse=True):
+            pattern = re.escape(value) if len(value) >= _SHORT else rf"(?<!\w){re.escape(value)}(?!\w)"
+            sentence = re.sub(pattern, HIDDEN, sentence)
+        return sentence
+
+    def explains(self, place: Place) -> bool:
+        """Whether something is wrong at this place because a variable is."""
+        return any(place[: len(failed)] == failed for failed in self._failed)
+
+    def _fill_text(self, text: str, place: Place) -> str:
+        parts: list[str] = []
+        end, replaced = 0, False
+        for found in _VARIABLE.finditer(text):
+            parts.append(text[end : found.start()])
+            end = found.end()
+            if found.group() == "$${":
+                parts.append("${")
+                continue
+            parts.append(self._value(found.group(1), place))
+            replaced = True
+        whole = "".join([*parts, text[end:]])
+        if not replaced:
+            return whole
+        self._take(whole)
+        return FromEnvironment(whole)
+
+    def _value(self, name: str | None, place: Place) -> str:
+        if name is None or not _NAME.match(name):
+            self._fail(place, "has a ${ that does not begin a variable like ${NAME}; write $${ for the two characters")
+            return ""
+        value = self._environ.get(name)
+        if value is None:
+            self._fail(place, f"needs the environment variable {name}, which is not set")
+            return ""
+        self._take(value)
+        return value
+
+    def _take(self, value: str) -> None:
+        self._taken |= {text for text in (value, repr(value)[1:-1]) if text}
+
+    def _fail(self, place: Place, sentence: str) -> None:
+        self.problems.append(Problem(place, sentence))
+        self._failed.add(place)

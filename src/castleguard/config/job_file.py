@@ -1,0 +1,231 @@
+"""A job from YAML: where rows come from, what their columns are, what is promised, where they go.
+
+    name: trips                                  # optional: the file's own name
+    source: {type: csv, path: trips.csv}         # the other keys are the connector's options
+    schema: {person: pid, ...}                   # see schema_file, or {file: schema.yaml}
+    privacy: {algorithm: castle, k: 10, delay: 1000, max_wait: 30s}
+    sink: {type: parquet, path: out/}
+    checkpoint: {path: state.db, every: 5s, key: "${CASTLEGUARD_KEY}"}      # optional, like all that follow
+    dead_letter: {path: rejects.jsonl, max_share: 0.05}
+    metrics: {port: 9464}
+    numbers: bounds
+
+Paths are relative to the file. All problems are reported at once, each with its line.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
+
+from pydantic import ValidationError
+
+from castleguard.config.document import Document, Place, read_document
+from castleguard.config.environment import Variables
+from castleguard.config.job_model import Checkpoint, DeadLetter, Endpoint, JobFile, Metrics, Numbers
+from castleguard.config.policy_section import build_policy
+from castleguard.config.problems import Problem, explain, sentences, suggest
+from castleguard.config.schema_file import build_schema, load_schema
+from castleguard.config.secrets import FromEnvironment, holds_secret
+from castleguard.config.sections import Section, options_model, section_model
+from castleguard.engine.policies import Policy
+from castleguard.errors import CastleguardError, ConfigError
+from castleguard.schema.roles import Schema
+
+NEEDED = ("source", "schema", "privacy", "sink")
+KEYS = ("name", "confirmed", *NEEDED, "checkpoint", "dead_letter", "metrics", "numbers")
+NAME = r"^[a-z0-9-]+$"
+CONFIRM = "is false: look at the guesses in this file, then set confirmed: true (or delete the line)"
+
+_Built = TypeVar("_Built")
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a connector, by direction; None: it has no such direction."""
+
+    source: type | None
+    sink: type | None
+
+
+Connectors = Mapping[str, Options]
+"""The options of every connector, by type. Asking for one may raise ConfigError: it is there, but cannot be used."""
+
+
+def load_job(path: str | Path, connectors: Connectors, *, environ: Mapping[str, str] | None = None) -> JobFile:
+    """Read a job file; raises ConfigError with one line per problem. `environ` is that of the process by default."""
+    document = read_document(path)
+    loader = _Loader(document, connectors, Variables(os.environ if environ is None else environ))
+    job = loader.load()
+    if job is None:
+        raise ConfigError("\n".join(loader.sentences()))
+    return job
+
+
+def own_model(cls: type) -> type[Section]:
+    """The section for one of the job's own parts."""
+    return section_model(cls, ("every",))
+
+
+class _Loader:
+    """Reads one file, and gathers what is wrong with it instead of stopping at the first."""
+
+    def __init__(self, document: Document, connectors: Connectors, variables: Variables) -> None:
+        self._document = document
+        self._folder = document.path.parent
+        self._connectors = connectors
+        self._variables = variables
+        self._problems: list[Problem] = []
+        self._elsewhere: list[str] = []  # lines about other files
+
+    def load(self) -> JobFile | None:
+        """The job, or None: then there are problems."""
+        if not isinstance(self._document.data, dict):
+            self._fail((), f"a job file is a mapping with the keys {', '.join(NEEDED)}")
+            return None
+        data = self._variables.fill(self._document.data)
+        for key in data:
+            if key not in KEYS:
+                self._fail((key,), f"is not a known key; {suggest(key, KEYS)}")
+        for key in NEEDED:
+            if key not in data:
+                self._fail((key,), "is missing")
+        if data.get("confirmed", True) is not True:
+            self._fail(("confirmed",), CONFIRM)
+        schema = self._schema(data["schema"]) if "schema" in data else None
+        policy = build_policy(data["privacy"], ("privacy",), self._problems) if "privacy" in data else None
+        if schema is not None and policy is not None:
+            self._check_policy(schema, policy)
+        source, sink = self._endpoint("source", data), self._endpoint("sink", data)
+        name, numbers = self._name(data), self._numbers(data)
+        checkpoint = self._own(Checkpoint, "checkpoint", data)
+        dead_letter = self._own(DeadLetter, "dead_letter", data)
+        metrics = self._own(Metrics, "metrics", data)
+        if self._problems or self._elsewhere or self._variables.problems:
+            return None
+        assert source is not None
+        assert schema is not None
+        assert policy is not None
+        assert sink is not None
+        return JobFile(
+            name=name,
+            source=source,
+            schema=schema,
+            policy=policy,
+            sink=sink,
+            numbers=numbers,
+            checkpoint=checkpoint,
+            dead_letter=dead_letter,
+            metrics=metrics,
+            document=self._document,
+            variables=self._variables,
+        )
+
+    def sentences(self) -> list[str]:
+        """All problems, a line each: of this file in its order, then of the files that it names."""
+        mask = self._variables.mask
+        own = [
+            Problem(place, mask(sentence)) for place, sentence in self._problems if not self._variables.explains(place)
+        ]
+        lines = sentences(self._document, [*own, *self._variables.problems])
+        return [*lines, *map(mask, self._elsewhere)]
+
+    def _fail(self, place: Place, sentence: str) -> None:
+        self._problems.append(Problem(place, sentence))
+
+    def _schema(self, data: Any) -> Schema | None:
+        """The section itself, or the file that it names."""
+        if not isinstance(data, dict) or "file" not in data:
+            return build_schema(data, ("schema",), self._problems, self._folder)
+        for key in data:
+            if key != "file":
+                self._fail(("schema", key), "cannot stand beside file: the schema is in that file, or here")
+        if not isinstance(data["file"], str):
+            self._fail(("schema", "file"), "must be a path")
+            return None
+        try:
+            return load_schema(self._folder / data["file"])
+        except ConfigError as exc:
+            self._elsewhere += str(exc).splitlines()
+            return None
+
+    def _check_policy(self, schema: Schema, policy: Policy) -> None:
+        """Whether the policy can promise anything for this schema."""
+        try:
+            policy.guarantee(schema, seeded=False)
+        except CastleguardError as exc:
+            self._fail(("privacy",), f"cannot work: {exc}")
+
+    def _endpoint(self, key: Literal["source", "sink"], data: dict[str, Any]) -> Endpoint | None:
+        if key not in data:
+            return None
+        if not isinstance(data[key], dict):
+            self._fail((key,), "must be a mapping: {type: csv, path: ...}")
+            return None
+        given = dict(data[key])
+        kind = given.pop("type", None)
+        options = self._options(key, kind)
+        if options is None:
+            return None
+        built = self._section(options_model(options), (key,), given)
+        hidden = frozenset(name for name, value in given.items() if holds_secret(name, value))
+        return None if built is None else Endpoint(type=str(kind), options=built, hidden=hidden)
+
+    def _options(self, key: Literal["source", "sink"], kind: object) -> type | None:
+        """The options that go with a type."""
+        place = (key, "type")
+        if kind is None:
+            self._fail(place, f"is missing: one of {', '.join(self._connectors)}")
+            return None
+        if not isinstance(kind, str) or kind not in self._connectors:
+            shown = "" if not isinstance(kind, str) or isinstance(kind, FromEnvironment) else f" {kind!r}"
+            hint = suggest(kind, self._connectors) if isinstance(kind, str) else "it must be a text"
+            self._fail(place, f"{shown} is not a known type; {hint}".strip())
+            return None
+        try:
+            options = getattr(self._connectors[kind], key)
+        except ConfigError as exc:
+            self._fail(place, f"cannot be used: {exc}")
+            return None
+        if not isinstance(options, type):
+            self._fail(place, f"cannot be {kind}: that is no {key}")
+            return None
+        return options
+
+    def _own(self, cls: type[_Built], key: str, data: dict[str, Any]) -> _Built | None:
+        """One of the job's own sections, if it is there."""
+        if key not in data:
+            return None
+        if not isinstance(data[key], dict):
+            self._fail((key,), "must be a mapping; delete the key if it is not wanted")
+            return None
+        built: _Built | None = self._section(own_model(cls), (key,), data[key])
+        return built
+
+    def _section(self, model: type[Section], place: Place, given: dict[str, Any]) -> Any:
+        try:
+            entry = model.model_validate(given)
+        except ValidationError as exc:
+            self._problems += explain(exc, model.known_keys(), place)
+            return None
+        return entry.build(place, self._problems, self._folder)
+
+    def _name(self, data: dict[str, Any]) -> str:
+        if "name" not in data:
+            stem = re.sub(r"[^a-z0-9]+", "-", self._document.path.stem.lower()).strip("-")
+            return stem or "job"
+        name = data["name"]
+        if not isinstance(name, str) or re.match(NAME, name) is None or name.endswith("\n"):
+            self._fail(("name",), "must be made of small letters, digits and hyphens")
+        return str(name)
+
+    def _numbers(self, data: dict[str, Any]) -> Numbers | None:
+        if "numbers" not in data:
+            return None
+        if data["numbers"] not in get_args(Numbers):
+            self._fail(("numbers",), "must be bounds (two columns), interval (one text) or midpoint (the middle)")
+            return None
+        numbers: Numbers = data["numbers"]
+        return numbers

@@ -1,0 +1,76 @@
+"""The privacy section: `{algorithm: castle, k: 10, delay: 1000, ...}`, with the parameters of that policy."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from castleguard.config.document import Place
+from castleguard.config.problems import Problem, explain, suggest
+from castleguard.config.secrets import FromEnvironment
+from castleguard.config.sections import Section, section_model
+from castleguard.engine.policies import POLICIES, Policy
+
+_SECONDS = ("max_wait", "window")
+
+
+def policy_model(algorithm: str) -> type[Section]:
+    """What the section may hold besides the algorithm."""
+    policy: type = POLICIES[algorithm]
+    return section_model(policy, _SECONDS)
+
+
+def build_policy(data: Any, section: Place, problems: list[Problem]) -> Policy | None:
+    """The policy, or None and its problems."""
+    if not isinstance(data, dict):
+        problems.append(Problem(section, "must be a mapping: {algorithm: castle, k: 10, delay: 1000}"))
+        return None
+    given = dict(data)
+    algorithm = given.pop("algorithm", None)
+    if algorithm not in POLICIES:
+        problems.append(Problem((*section, "algorithm"), _which(algorithm)))
+        return None
+    model, before = policy_model(algorithm), len(problems)
+    for key in [key for key in given if key not in model.names()]:
+        problems.append(Problem((*section, key), _stranger(key, algorithm)))
+        del given[key]
+    if given.get("window_unit") == "rows" and type(given.get("window")) is str:
+        problems.append(Problem((*section, "window"), "must be a whole number of rows, as window_unit says"))
+        return None
+    try:
+        entry = model.model_validate(_with_missing(given))
+    except ValidationError as exc:
+        problems += explain(exc, model.known_keys(), section)
+        return None
+    policy: Policy | None = entry.build(section, problems, Path())
+    return policy if len(problems) == before else None
+
+
+def _which(algorithm: object) -> str:
+    known = ", ".join(POLICIES)
+    if algorithm is None:
+        return f"is missing: one of {known}"
+    if isinstance(algorithm, str) and not isinstance(algorithm, FromEnvironment):
+        return f"must be one of {known}, got {algorithm!r}; {suggest(algorithm, POLICIES)}"
+    return f"must be one of {known}"
+
+
+def _stranger(key: str, algorithm: str) -> str:
+    owners = [name for name in POLICIES if key in policy_model(name).names()]
+    if owners:
+        return f"does not belong to {algorithm}; {' and '.join(owners)} {'has' if len(owners) == 1 else 'have'} it"
+    return f"is not a known key; {suggest(key, ('algorithm', *policy_model(algorithm).names()))}"
+
+
+def _with_missing(given: dict[str, Any]) -> dict[str, Any]:
+    """Keys are text in a file, and `null` among the public shares of values stands for a missing value."""
+    closeness = given.get("closeness")
+    if not isinstance(closeness, dict) or not isinstance(closeness.get("public"), dict):
+        return given
+    shares = {
+        column: {None if label == "null" else label: share for label, share in values.items()}
+        if isinstance(values, dict)
+        else values
+        for column, values in closeness["public"].items()
+    }
+    return {**given, "closeness": {**closeness, "public": shares}}

@@ -1,0 +1,167 @@
+"""A frozen dataclass as a section of a file: its fields are the keys, their docstrings the help of an editor.
+
+Policies and the options of connectors are such dataclasses. They know nothing of files; here their fields are turned
+into what pydantic checks, so that there is one list of parameters and not two.
+"""
+
+import dataclasses
+import os
+import types
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+
+from pydantic import ConfigDict, Field, create_model
+from pydantic.functional_validators import BeforeValidator
+from pydantic_core import PydanticCustomError
+
+from castleguard.config.docstrings import field_docstrings, summary
+from castleguard.config.document import Place
+from castleguard.config.entry import Entry
+from castleguard.config.expected import Flag, Number, Plain, Seconds, Text, Whole, expect
+from castleguard.config.problems import KnownKeys, Problem
+from castleguard.config.secrets import FromEnvironment
+from castleguard.errors import CastleguardError
+
+_LEAVES: dict[object, tuple[Any, str]] = {
+    bool: (Flag, "true or false"),
+    int: (Whole, "a whole number"),
+    float: (Number, "a number"),
+    str: (Text, "a text"),
+    Path: (Annotated[Path, Field(strict=False), expect("a path")], "a path"),
+}
+
+
+class Section(Entry):
+    """The keys of a dataclass. Only those that were given are handed to it: defaults are its own."""
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    builds: ClassVar[type]
+    below: ClassVar[dict[str, "type[Section]"]]
+    """Fields that are sections themselves."""
+
+    def build(self, place: Place, problems: list[Problem], folder: Path) -> Any:
+        """The dataclass, or None and its problems. Paths are taken relative to `folder`."""
+        given = {name: getattr(self, f"{name}_") for name in self.names() if f"{name}_" in self.model_fields_set}
+        known = len(problems)
+        for name, value in given.items():
+            if isinstance(value, Section):
+                given[name] = value.build((*place, name), problems, folder)
+            elif isinstance(value, Path) or (name == "path" and isinstance(value, str)):
+                given[name] = _inside(folder, value)
+        if len(problems) > known:
+            return None
+        try:
+            return self.builds(**given)
+        except (CastleguardError, TypeError, ValueError) as exc:  # the latter of connectors, which may be anybody's
+            problems.append(_problem(place, str(exc), self.names()))
+        return None
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The keys."""
+        return tuple(str(field.alias) for field in cls.model_fields.values())
+
+    @classmethod
+    def known_keys(cls) -> KnownKeys:
+        """The keys of the section and of those below it."""
+        known: dict[tuple[str, ...], tuple[str, ...]] = {(): cls.names()}
+        for name, section in cls.below.items():
+            known |= {(name, *place): keys for place, keys in section.known_keys().items()}
+        return known
+
+
+def options_model(cls: type) -> type[Section]:
+    """The section for the options of a connector: every number that need not be whole may be a duration."""
+    hints = get_type_hints(cls)
+    return section_model(cls, tuple(name for name, hint in hints.items() if hint in (float, float | None)))
+
+
+@cache
+def section_model(cls: type, seconds: tuple[str, ...] = ()) -> type[Section]:
+    """The section for a dataclass; the fields named `seconds` may be written as durations."""
+    hints, help_texts = get_type_hints(cls), field_docstrings(cls)
+    definitions: dict[str, Any] = {}
+    below: dict[str, type[Section]] = {}
+    for field in dataclasses.fields(cls):
+        if not field.init:
+            continue
+        shape, _ = _shape(hints[field.name])
+        if field.name in seconds:
+            shape = Seconds | None if type(None) in get_args(hints[field.name]) else Seconds
+        for part in (shape, *get_args(shape)):
+            if isinstance(part, type) and issubclass(part, Section):
+                below[field.name] = part
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        # Only to be shown: the dataclass has its own. What JSON cannot hold is not shown.
+        shown = field.default if isinstance(field.default, str | int | float) else None
+        # An underscore, because a key may be named as something that every model has: `schema`, `copy`.
+        definitions[f"{field.name}_"] = (
+            shape,
+            Field(... if required else shown, alias=field.name, description=help_texts.get(field.name)),
+        )
+    model = create_model(cls.__name__, __base__=Section, __doc__=summary(cls), **definitions)
+    model.builds, model.below = cls, below
+    return model
+
+
+def _shape(annotation: Any) -> tuple[Any, str]:
+    """What pydantic is to check for a field of this type, and the same in words."""
+    if isinstance(annotation, type) and annotation in _LEAVES:
+        return _LEAVES[annotation]
+    if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
+        return section_model(annotation), "a mapping"
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _shape(inner[0])
+    if origin is Literal:
+        return Annotated[annotation, Plain], " or ".join(map(repr, inner))
+    if origin in (Union, types.UnionType):
+        return _union([part for part in inner if part is not type(None)], optional=type(None) in inner)
+    if origin in (tuple, list, Sequence, set, frozenset):
+        return _sequence(origin, inner)
+    if origin in (dict, Mapping):
+        key: Any = Any if inner[0] is Any else str
+        value: Any = _shape(inner[1])[0]
+        return dict[key, value], "a mapping"
+    return Annotated[annotation, Field(strict=False)], "a value"
+
+
+def _union(parts: list[Any], *, optional: bool) -> tuple[Any, str]:
+    shapes = [_shape(part) for part in parts]
+    words = " or ".join(words for _, words in shapes)
+    shape = shapes[0][0]
+    if len(shapes) > 1:
+        shape = Annotated[Union[tuple(shape for shape, _ in shapes)], expect(words)]  # noqa: UP007
+    return (shape | None if optional else shape), words
+
+
+def _sequence(origin: Any, inner: tuple[Any, ...]) -> tuple[Any, str]:
+    """A list in the file. A type of its own in Python, so that the dataclass gets what it asks for."""
+    item: Any = _shape(inner[0])[0]
+    if origin in (tuple, Sequence):
+        return Annotated[tuple[item, ...], BeforeValidator(_listed), Field(strict=False)], "a list"
+    return Annotated[origin[item], BeforeValidator(_listed), Field(strict=False)], "a list"
+
+
+def _listed(value: Any) -> Any:
+    """A text is no list of its characters."""
+    if not isinstance(value, list):
+        raise PydanticCustomError("expected", "must be a list")
+    return value
+
+
+def _inside(folder: Path, value: Path | str) -> Path | str:
+    if isinstance(value, Path):
+        return folder / value
+    # By text: a folder's last slash and a pattern's stars must stay.
+    joined = os.path.join(folder, value)
+    return FromEnvironment(joined) if isinstance(value, FromEnvironment) else joined
+
+
+def _problem(place: Place, message: str, keys: Sequence[str]) -> Problem:
+    """What a dataclass says of itself; if it begins with the name of a key, it speaks of that key."""
+    first, _, rest = message.partition(" ")
+    return Problem((*place, first), rest) if first in keys else Problem(place, f"cannot work: {message}")

@@ -1,0 +1,80 @@
+"""Files as the sink of a job: a folder with one complete file for every segment, whose name is its number.
+
+Whatever dies and whenever, a part is there as a whole or not at all, and its name says which one it is: that is all
+that exactly-once needs.
+"""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+from castleguard.connectors.base import Writer
+from castleguard.errors import OutputError
+
+_PART = re.compile(r"part-(\d{12,})\.[a-z.]+")
+_STRAY = re.compile(r"\.part-\d{12,}\.[a-z.]+\.[0-9a-f]{8}\.part")  # the hidden names that PartFile gives
+
+
+class FileSink:
+    """A folder of numbered parts, `part-000000000042.csv` and so on."""
+
+    exactly_once = True
+
+    def __init__(self, folder: Path, ending: str, open_writer: Callable[[Path], Writer]) -> None:
+        """Make the folder if it is not there, and remove what an earlier process left unfinished in it."""
+        self._folder = folder
+        self._ending = ending
+        self._open_writer = open_writer
+        if folder.exists() and not folder.is_dir():
+            raise OutputError(f"{folder} cannot be written: it is a file, and a job writes a folder of parts")
+        try:
+            missing = [path for path in (folder, *folder.parents) if not path.exists()]
+            folder.mkdir(parents=True, exist_ok=True)
+            for path in missing:
+                _sync(path.parent)
+            for name in os.listdir(folder):
+                if _STRAY.fullmatch(name):
+                    (folder / name).unlink(missing_ok=True)
+        except OSError as exc:
+            raise self._failure(exc) from exc
+
+    def last(self) -> int:
+        """The highest number of a part in the folder, whatever its format."""
+        try:
+            parts = [found for name in os.listdir(self._folder) if (found := _PART.fullmatch(name))]
+        except OSError as exc:
+            raise self._failure(exc) from exc
+        return max((int(part[1]) for part in parts), default=0)
+
+    def deliver(self, number: int, table: pa.Table) -> None:
+        """Write the part of this number. (1) under a hidden name, (2) to the disk, (3) renamed, (4) the folder to the
+        disk: only then does the new name survive a power cut."""
+        writer = self._open_writer(self._folder / f"part-{number:012d}.{self._ending}")
+        try:
+            writer.write(table)  # 1
+            writer.close()  # 1, 2, 3
+        except BaseException:
+            writer.abort()
+            raise
+        try:
+            _sync(self._folder)  # 4
+        except OSError as exc:
+            raise self._failure(exc) from exc
+
+    def close(self) -> None:
+        """Do nothing: no file is open between two deliveries."""
+
+    def _failure(self, exc: OSError) -> OutputError:
+        return OutputError(f"{self._folder} cannot be written: {exc.strerror or 'the system refused'}")
+
+
+def _sync(folder: Path) -> None:
+    """Make names in a folder survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,101 @@
+"""Files in a job: CSV, JSON lines, Parquet and Arrow, as a source and as a sink.
+
+The type in the job file says the format, whatever the ending. A name that ends in .gz is compressed text.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from castleguard.connectors.base import Position, Reader, Sink, Source
+from castleguard.connectors.file_sink import FileSink
+from castleguard.connectors.file_source import FileSource
+from castleguard.connectors.formats import TEXT, Format, open_reader, open_writer
+from castleguard.connectors.listing import list_files
+from castleguard.connectors.registry import Connector
+from castleguard.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSourceOptions:
+    """Where the rows are."""
+
+    path: Path
+    """A file, a folder, or a pattern such as `trips/*.csv`. Files are read in the order of their names."""
+    follow: bool = False
+    """Wait for new files in the folder, or for the pattern, for ever."""
+    batch_rows: int = 65536
+    """How many rows are read at once, at most."""
+
+    def __post_init__(self) -> None:
+        """Refuse a batch without rows."""
+        if self.batch_rows < 1:
+            raise ValueError(f"batch_rows must be at least 1, got {self.batch_rows}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSinkOptions:
+    """Where published rows go."""
+
+    path: Path
+    """A folder for the numbered parts. It is made if it is not there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextSinkOptions(FileSinkOptions):
+    """Where published rows go, as text."""
+
+    gzip: bool = False
+    """Compress every part; its name then ends in .gz."""
+
+
+class NoRows:
+    """The reader of a text file without a single byte: no header, no rows, nothing wrong with it."""
+
+    malformed = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Yield nothing."""
+        return iter(())
+
+    def fraction(self) -> float | None:
+        """All of it."""
+        return 1.0
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _connector(format: Format) -> Connector:
+    """Both directions of one format."""
+
+    def open_file(path: Path, options: FileSourceOptions, columns: Sequence[str]) -> Reader:
+        if format in TEXT and path.exists() and not path.stat().st_size:
+            return NoRows()
+        return open_reader(path, columns, batch_rows=options.batch_rows, format=format, keep_bad=True)
+
+    def open_source(options: FileSourceOptions, columns: Sequence[str], position: Position | None) -> Source:
+        files = list_files(options.path)
+        if options.follow and not files.several:
+            raise InputError(f"{options.path} cannot be followed: it is a file; name its folder, or a pattern")
+        return FileSource(files, lambda path: open_file(path, options, columns), position, follow=options.follow)
+
+    def open_sink(options: FileSinkOptions) -> Sink:
+        compressed = isinstance(options, TextSinkOptions) and options.gzip
+        ending = f"{format}.gz" if compressed else format
+        return FileSink(options.path, ending, lambda path: open_writer(path, format=format))
+
+    return Connector(
+        source_options=FileSourceOptions,
+        sink_options=TextSinkOptions if format in TEXT else FileSinkOptions,
+        open_source=open_source,
+        open_sink=open_sink,
+    )
+
+
+CSV = _connector("csv")
+JSONL = _connector("jsonl")
+PARQUET = _connector("parquet")
+ARROW = _connector("arrow")

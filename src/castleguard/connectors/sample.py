@@ -1,0 +1,82 @@
+"""The first rows of a file, with all of its columns: to look at what is there before anything is declared."""
+
+import csv
+import gzip
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from castleguard.connectors.formats import open_reader
+from castleguard.errors import InputError
+
+_LONGEST_LINE = 1 << 20  # characters
+
+
+def read_sample(path: str | Path, rows: int) -> pa.Table:
+    """At most `rows` rows. Text formats give text, the others their own types. Raises InputError."""
+    path = Path(path)
+    with closing(open_reader(path, [], batch_rows=rows)):
+        pass  # it is there, and its ending is known
+    names = _column_names(path, rows)
+    if not names:
+        raise InputError(f"{path} has no columns")
+    batches: list[pa.RecordBatch] = []
+    left = rows
+    with closing(open_reader(path, names, batch_rows=rows)) as reader:
+        for batch in reader:
+            batches.append(batch.slice(0, left))
+            left -= batches[-1].num_rows
+            if left <= 0:
+                break
+    if left == rows:
+        raise InputError(f"{path} has no rows to look at")
+    return pa.Table.from_batches(batches)
+
+
+def _column_names(path: Path, rows: int) -> list[str]:
+    name = path.name.lower().removesuffix(".gz")
+    try:
+        if name.endswith(".csv"):
+            return _header(path, next(_lines(path), ""))
+        if name.endswith((".jsonl", ".ndjson")):
+            return list(dict.fromkeys(key for line in islice(_lines(path), rows) for key in _keys(line)))
+        if name.endswith(".parquet"):
+            return list(pq.read_schema(path).names)
+        with pa.memory_map(str(path)) as file:
+            try:
+                return list(pa.ipc.open_file(file).schema.names)
+            except pa.ArrowException:
+                file.seek(0)
+                return list(pa.ipc.open_stream(file).schema.names)
+    except (OSError, EOFError, csv.Error, pa.ArrowException) as exc:
+        raise InputError(f"{path} cannot be read: it is damaged") from exc
+
+
+def _header(path: Path, line: str) -> list[str]:
+    names = next(csv.reader([line]), [])
+    other = next((mark for mark in ";\t|" if len(names) == 1 and mark in names[0]), None)
+    if other is not None:
+        raise InputError(f"{path} seems to be separated by {other!r}: only commas are read")
+    return names
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """The lines that are not empty, as text; a byte that is not UTF-8 is replaced."""
+    opener = gzip.open if path.name.lower().endswith(".gz") else open
+    with opener(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as file:
+        while line := file.readline(_LONGEST_LINE):
+            if line.strip("\r\n"):
+                yield line.rstrip("\r\n")
+
+
+def _keys(line: str) -> list[str]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return []
+    return list(row) if isinstance(row, dict) else []

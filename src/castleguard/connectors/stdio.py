@@ -1,0 +1,198 @@
+"""Standard input and output in a job: lines of CSV or JSON through a pipe.
+
+A pipe has no positions and no memory. What was read from it cannot be read again, so rows that arrived after the last
+commit are lost when the process dies: at most once. What was written to it cannot be looked at, so the last segment
+may be written again after a restart: at least once.
+"""
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal, cast
+
+import pyarrow as pa
+
+from castleguard.connectors import csv, jsonl
+from castleguard.connectors.base import Position, Read
+from castleguard.connectors.registry import Connector
+from castleguard.connectors.resumable import bad_row
+from castleguard.connectors.text import CHUNK_ROWS
+from castleguard.errors import InputError, OutputError
+
+STDIN, STDOUT = 0, 1
+READ_AHEAD = 2  # batches that wait to be taken; the pipe itself holds the rest back
+_PATIENCE = 0.2  # how long a closed source may go on unnoticed, in seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class StdinOptions:
+    """What comes through standard input."""
+
+    format: Literal["csv", "jsonl"]
+    batch_rows: int = 65536
+    """How many rows are read at once, at most."""
+
+    def __post_init__(self) -> None:
+        """Refuse a batch without rows."""
+        if self.batch_rows < 1:
+            raise ValueError(f"batch_rows must be at least 1, got {self.batch_rows}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StdoutOptions:
+    """What goes to standard output."""
+
+    format: Literal["csv", "jsonl"]
+
+
+class StdinSource:
+    """The rows of a pipe as they come.
+
+    A thread reads ahead: only so can `read` return in time while the pipe is silent in the middle of a line.
+    """
+
+    def __init__(self, options: StdinOptions, columns: Sequence[str], descriptor: int = STDIN) -> None:
+        self._options = options
+        self._columns = columns
+        self._descriptor = descriptor
+        self._arrived: queue.Queue[Read | Exception | None] = queue.Queue(READ_AHEAD)
+        self._closed = threading.Event()
+        self._error: Exception | None = None
+        self._finished = False
+        # A daemon, because nothing but the other end can wake a thread that waits for a pipe.
+        threading.Thread(target=self._pump, name="castleguard-stdin", daemon=True).start()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the other end has closed the pipe and all of it was read."""
+        return self._finished
+
+    def read(self, timeout: float) -> Read | None:
+        """The next rows."""
+        if self._error is not None:
+            raise self._error
+        if self._finished:
+            return None
+        try:
+            found = self._arrived.get(timeout=timeout) if timeout > 0 else self._arrived.get_nowait()
+        except queue.Empty:
+            return None
+        if isinstance(found, Exception):
+            self._error = found
+            raise found
+        self._finished = found is None
+        return found
+
+    def position(self) -> Position:
+        """Nowhere: a pipe goes on with whatever comes."""
+        return {}
+
+    def acknowledge(self, position: Position) -> None:
+        """Do nothing: the pipe has forgotten the rows already."""
+
+    def lag(self) -> int | None:
+        """Nobody knows what the other end still has."""
+        return None
+
+    def close(self) -> None:
+        """Stop reading; the descriptor stays open, it is not ours."""
+        self._closed.set()
+
+    def _pump(self) -> None:
+        """Read until the end, an error or `close`."""
+        end: Exception | None = None
+        try:
+            for found in self._reads():
+                if not self._hand_over(found):
+                    return
+        except OSError as exc:
+            end = InputError(f"stdin cannot be read: {exc.strerror}")
+            end.__cause__ = exc
+        except Exception as exc:  # whatever it is: it belongs to the thread that reads
+            end = exc
+        self._hand_over(end)
+
+    def _reads(self) -> Iterator[Read]:
+        os.set_blocking(self._descriptor, True)  # whoever started us may have left it otherwise
+        # Unbuffered, so that a line is there as soon as it is written.
+        with open(self._descriptor, "rb", buffering=0, closefd=False) as stream:
+            opener = csv.CsvReader if self._options.format == "csv" else jsonl.JsonlReader
+            reader = opener(
+                Path("stdin"),
+                self._columns,
+                self._options.batch_rows,
+                keep_bad=True,
+                stream=cast(IO[bytes], stream),
+            )
+            rows = 0
+            for batch in reader:
+                bad = tuple(bad_row("stdin", line) for line in reader.take_bad())
+                if batch.num_rows or bad:
+                    yield Read(batch, _place_after(rows), bad)
+                rows += batch.num_rows
+
+    def _hand_over(self, found: Read | Exception | None) -> bool:
+        """Wait until there is room; False if nobody will take it any more."""
+        while not self._closed.is_set():
+            try:
+                self._arrived.put(found, timeout=_PATIENCE)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+
+def _place_after(rows: int) -> Callable[[int], str]:
+    return lambda row: f"stdin, row {rows + row + 1}"
+
+
+class StdoutSink:
+    """Segments as lines, one after the other; the header of CSV stands before the first one of a process."""
+
+    exactly_once = False
+
+    def __init__(self, options: StdoutOptions, descriptor: int = STDOUT) -> None:
+        self._format = options.format
+        self._descriptor = descriptor
+        self._headed = False
+
+    def last(self) -> int:
+        """Nobody knows what arrived at the other end."""
+        return 0
+
+    def deliver(self, number: int, table: pa.Table) -> None:
+        """Write all rows."""
+        if self._format == "csv" and not self._headed:
+            self._write(csv.header(table.column_names))
+            self._headed = True
+        render = csv.render if self._format == "csv" else jsonl.render
+        for start in range(0, table.num_rows, CHUNK_ROWS):
+            self._write(render(table.slice(start, CHUNK_ROWS).combine_chunks(), Path("stdout")))
+
+    def close(self) -> None:
+        """Do nothing: everything has been written, and the descriptor is not ours."""
+
+    def _write(self, data: bytes | pa.Buffer) -> None:
+        left = memoryview(data)
+        try:
+            os.set_blocking(self._descriptor, True)
+            while left:
+                left = left[os.write(self._descriptor, left) :]
+        except OSError as exc:
+            raise OutputError(f"stdout cannot be written: {exc.strerror}") from exc
+
+
+def _open_source(options: StdinOptions, columns: Sequence[str], position: Position | None) -> StdinSource:
+    return StdinSource(options, columns)
+
+
+CONNECTOR = Connector(
+    source_options=StdinOptions,
+    sink_options=StdoutOptions,
+    open_source=_open_source,
+    open_sink=StdoutSink,
+    exactly_once=False,
+)

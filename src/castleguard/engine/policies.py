@@ -1,0 +1,19 @@
+"""The policies by name: what can be asked of a stream."""
+
+from typing import Literal
+
+from castleguard.engine.castleguard import Castleguard
+from castleguard.engine.doca_policy import Doca
+from castleguard.engine.policy import Castle
+from castleguard.engine.sdgs_policy import Sdgs
+
+Policy = Castle | Sdgs | Doca
+"""A Castleguard is a Castle."""
+
+Algorithm = Literal["castle", "castleguard", "sdgs", "doca"]
+POLICIES: dict[str, type[Policy]] = {"castle": Castle, "castleguard": Castleguard, "sdgs": Sdgs, "doca": Doca}
+
+
+def is_noisy(policy: Policy) -> bool:
+    """Whether the same rows, published anew, would come out with fresh randomness and spend their budget again."""
+    return not isinstance(policy, Castle) or isinstance(policy, Castleguard)

@@ -1,0 +1,435 @@
+"""READ FIRST: a job, the whole flow in one loop, and its commit.
+
+    source -> stream -> sink
+         \\_________ store: where the job stands _________/
+
+A source brings rows, the stream hands out what may be published by now (`stream.py`: decode, intake, engine, gate,
+encode), and the sink takes that over (contracts in `connectors/base.py`). Whatever dies and whenever: every row is
+published at most once, with one draw of noise and in one group, and none is lost. All of that rests on `Job.commit`.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, Protocol, TypeVar
+
+import pyarrow as pa
+
+from castleguard.checkpoint.codec import differences
+from castleguard.checkpoint.letters import DeadLetters
+from castleguard.checkpoint.store import Checkpoint, Ended, Store
+from castleguard.connectors.base import Position, Read, Sink, Source
+from castleguard.errors import InputError, OutputError, SnapshotError, UnavailableError
+from castleguard.stopping import Stop
+from castleguard.stream import Anonymiser
+from castleguard.telemetry.logs import LOG
+from castleguard.telemetry.metrics import Status
+
+Outcome = Literal["finished", "stopped", "drained"]
+"""How a job ended: its source did; it was told to stop and can go on later; it was drained."""
+
+_Result = TypeVar("_Result")
+
+
+class Clock(Protocol):
+    """The time, and how to let it pass."""
+
+    def now(self) -> float:
+        """Seconds since some origin that is the same after a restart."""
+
+    def sleep(self, seconds: float) -> None:
+        """Let so many seconds pass."""
+
+
+class WallClock:
+    """The time of the machine."""
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+        return time.time()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """How often a job does what."""
+
+    every: float = 5.0
+    """Seconds between two commits, at most, while there is something to commit."""
+    poll: float = 0.2
+    """Seconds to wait for rows before the clock is looked at."""
+    most_rows: int = 500_000
+    """Released rows at which a commit comes early: what bounds the memory of a segment."""
+    first_pause: float = 0.1
+    """Seconds before something unavailable is tried again; doubled each time."""
+    longest_pause: float = 30.0
+
+
+@dataclass(kw_only=True)
+class _Segment:
+    """What has been released and rejected since the last commit."""
+
+    tables: list[pa.Table] = field(default_factory=list)
+    letters: list[bytes] = field(default_factory=list)
+    rows: int = 0
+    dirty: bool = False
+    """Whether anything has happened that a restart would have to repeat."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What a job is made of."""
+
+    open_source: Callable[[Position | None], Source]
+    """From where to continue; None is the very beginning."""
+    make_stream: Callable[[bytes | None], Anonymiser]
+    """From a snapshot; None is a new stream."""
+    sink: Sink
+    store: Store | None = None
+    """Without one nothing can be continued: the job runs to its end, and flushes when it is told to stop."""
+    letters: DeadLetters | None = None
+    """Where rejected rows go; without one they are counted only."""
+    max_reject_share: float = 1.0
+    """Of all rows; a job that rejects more stops."""
+    identity: dict[str, Any] = field(default_factory=dict)
+    """What it reads from and writes to, as JSON can hold it: no other job continues its checkpoint."""
+
+
+class Job:
+    """One source through one stream into one sink, for as long as it takes.
+
+    `step` is called with the number of every step of a commit before it is taken; tests die there. `watch` is told how
+    the job stands, about once a second.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        *,
+        clock: Clock | None = None,
+        pace: Pace | None = None,
+        stop: Stop | None = None,
+        step: Callable[[int], None] = lambda _: None,
+        watch: Callable[[Status], None] = lambda _: None,
+    ) -> None:
+        self._sink = parts.sink
+        self._store = parts.store
+        self._letters = parts.letters
+        self._max_reject_share = parts.max_reject_share
+        self._clock = clock or WallClock()
+        self._pace = pace or Pace()
+        self._step = step
+        self._watch = watch
+        self._state = "starting"
+        self._commit_seconds = 0.0
+        self._watched_at = 0.0
+        self._stop = stop or Stop()
+        self._segment = _Segment()
+        self._committed_at = self._clock.now()
+        self._identity = parts.identity
+        self._opened = False
+        latest = self._recover()
+        self._number, self.ended = latest.number, latest.ended
+        self._bad = int(latest.books.get("bad", 0))
+        # The books of streams that were flushed for good; those of the present one are in its snapshot.
+        self._before: dict[str, Any] = latest.books if latest.snapshot is None else latest.books["before"]
+        self._before.pop("before", None)
+        self._source = parts.open_source(latest.position)
+        self.stream = parts.make_stream(latest.snapshot)
+        self._now = max(self._committed_at, self.stream.now)
+        self._opened = True
+
+    def run(self) -> Outcome:
+        """Carry rows until the source ends or `stop` is called. Raises what cannot be mended by trying again."""
+        try:
+            if self.ended == "finished" and self._source.finished:
+                return "finished"
+            while not self._stop.asked:
+                self._tell("running")
+                read = self._until_available(self._read, "the source")
+                self._take(read)
+                if self._is_due():
+                    self.commit()
+                if self._source.finished:
+                    self._gather(self.stream.flush())
+                    self.commit(ended="finished")
+                    self._tell("finished", at_once=True)
+                    return "finished"
+            if self._store is None:
+                self._gather(self.stream.flush())
+            self.commit()
+            self._tell("stopped", at_once=True)
+            return "stopped"
+        finally:
+            self.close()
+
+    def drain(self) -> Outcome:
+        """Publish what is pending as at the end of the stream, and end the job: it can then go on with another policy,
+        schema or version, from where its source stands.
+        """
+        try:
+            self._gather(self.stream.flush())
+            self.commit(ended="drained")
+            return "drained"
+        finally:
+            self.close()
+
+    def stop(self) -> None:
+        """Ask the job to commit and return soon."""
+        self._stop.ask()
+
+    def commit(self, *, ended: Ended | None = None) -> None:
+        """Publish what was released since the last commit, exactly once.
+
+        1. Gather released rows, rejects and the state of the stream into a segment.
+        2. Store segment, state and the source's position under the next number, in one transaction.
+        3. Deliver the segment under that number, and the letters at their place.
+        4. Mark it delivered, and wipe it.
+        5. Acknowledge the source.
+
+        Dying before 2 leaves the former commit: the rows are read again, and nothing of them was seen. Dying between 2
+        and 4 leaves a segment that `_recover` delivers byte for byte, unless the sink has its number. Dying after 4
+        costs nothing: acknowledging is for the source's own books.
+        """
+        if not self._segment.dirty and ended is None:
+            return
+        started = time.monotonic()
+        self._step(1)
+        checkpoint = self._gathered(ended)
+        self._step(2)
+        if self._store is not None:
+            self._store.save(checkpoint)
+        self._number = checkpoint.number
+        self.ended = ended
+        self._segment = _Segment()
+        self._deliver(checkpoint)
+        if checkpoint.position is not None:
+            self._step(5)
+            self._until_available(lambda: self._source.acknowledge(checkpoint.position or {}), "the source", tries=3)
+        self._committed_at = self._clock.now()
+        self._commit_seconds = time.monotonic() - started
+        self._check_rejects()
+
+    def close(self) -> None:
+        """Let go of everything. May be called twice."""
+        self._source.close()
+        self._sink.close()
+        if self._store is not None:
+            self._store.close()
+
+    def _recover(self) -> Checkpoint:
+        """The latest commit, delivered: what a process before this one may not have managed. Before the first commit,
+        one that says nothing.
+        """
+        latest = None if self._store is None else self._store.load()
+        there = self._until_available(self._sink.last, "the sink")
+        if latest is None:
+            latest = Checkpoint(number=0, position=None, snapshot=None, delivered=True)
+        else:
+            latest = self._same_job(latest)
+        if there > latest.number:
+            raise OutputError(
+                f"the sink has segment {there}, and the checkpoint knows of {latest.number or 'none'}: going on would "
+                f"publish rows twice. Bring back the checkpoint that belongs to it, or begin with an empty sink"
+            )
+        if not latest.delivered:
+            # Of a segment that is there already nobody knows whether its letters are.
+            latest = self._deliver(latest, segment=there < latest.number)
+        return latest
+
+    def _same_job(self, latest: Checkpoint) -> Checkpoint:
+        """Refuse a checkpoint of another job; after a drain another source begins at its own beginning."""
+        differing = differences(self._identity, latest.identity)
+        if latest.ended == "drained" and latest.delivered:
+            return replace(latest, position=None) if differing else latest
+        if differing:
+            raise SnapshotError(
+                f"the checkpoint belongs to another job: {', '.join(differing)} differ. Drain it with the job file "
+                f"that it was made with, then change that"
+            )
+        return latest
+
+    def _deliver(self, checkpoint: Checkpoint, *, segment: bool = True) -> Checkpoint:
+        """Steps 3 and 4."""
+        self._step(3)
+        if segment and checkpoint.segment:
+            table = from_bytes(checkpoint.segment)
+            self._until_available(lambda: self._sink.deliver(checkpoint.number, table), "the sink")
+        if self._letters is not None and checkpoint.letters:
+            self._letters.append(checkpoint.letters, checkpoint.letters_at)
+        self._step(4)
+        return checkpoint if self._store is None else self._store.mark_delivered(checkpoint)
+
+    def _gathered(self, ended: Ended | None) -> Checkpoint:
+        segment = self._segment
+        tables = [table for table in segment.tables if table.num_rows]
+        snapshot = None if ended is not None or self._store is None else self.stream.snapshot()
+        return Checkpoint(
+            number=self._number + 1,
+            position=self._source.position(),
+            snapshot=snapshot,
+            segment=to_bytes(tables) if tables else b"",
+            letters=b"" if self._letters is None else self._letters.sealed(segment.letters),
+            letters_at=0 if self._letters is None else self._letters.length(),
+            ended=ended,
+            books=self.books(),
+            identity=self._identity,
+        )
+
+    def _read(self) -> Read | None:
+        return self._source.read(self._pace.poll)
+
+    def _take(self, read: Read | None) -> None:
+        """Push rows, or let time pass, and gather what that releases and rejects."""
+        self._now = max(self._now, self._clock.now())
+        if read is None:
+            self._gather(self.stream.tick(self._now))
+            return
+        self._gather(self.stream.push(read.rows, self._now))
+        self._segment.dirty |= read.rows.num_rows > 0 or bool(read.bad)
+        self._bad += len(read.bad)
+        if self._letters is not None:
+            self._segment.letters += [
+                _letter({"place": bad.place, "reason": bad.reason, "raw": bad.raw.decode(errors="backslashreplace")})
+                for bad in read.bad
+            ]
+            for row, reason in self.stream.rejected():
+                values = {name: _plain(read.rows.column(name)[row].as_py()) for name in read.rows.schema.names}
+                self._segment.letters.append(_letter({"place": read.place(row), "reason": reason, "row": values}))
+
+    def _gather(self, released: pa.Table) -> None:
+        if released.num_rows:
+            self._segment.tables.append(released)
+            self._segment.rows += released.num_rows
+            self._segment.dirty = True
+
+    def _is_due(self) -> bool:
+        early = self._segment.rows >= self._pace.most_rows
+        return early or (self._segment.dirty and self._clock.now() - self._committed_at >= self._pace.every)
+
+    def _check_rejects(self) -> None:
+        """Stop a job that rejects too much: most likely its schema does not fit its source any more."""
+        report = self.stream.report()
+        rejected, rows = sum(report.rejected.values()) + self._bad, report.rows_in + self._bad
+        if rows >= _ENOUGH and rejected > self._max_reject_share * rows:
+            raise InputError(
+                f"{rejected:,} of {rows:,} rows were rejected, more than the share of {self._max_reject_share:g} that "
+                f"is allowed: look at the dead letters, mend schema or source, and run it again"
+            )
+
+    def _until_available(self, call: Callable[[], _Result], what: str, *, tries: int | None = None) -> _Result:
+        """Call until it works, with growing pauses. A job that is told to stop does not wait for ever: it leaves, and
+        continues where it stands.
+        """
+        pause = self._pace.first_pause
+        attempt = 0
+        while True:
+            try:
+                return call()
+            except UnavailableError as exc:
+                attempt += 1
+                if self._stop.asked or attempt == tries:
+                    raise
+                self._tell("waiting", at_once=True)
+                LOG.warning("%s is not available, trying again in %.1f s: %s", what, pause, exc)
+                self._clock.sleep(pause)
+                pause = min(2 * pause, self._pace.longest_pause)
+
+    @property
+    def bad(self) -> int:
+        """How much arrived that was no row."""
+        return self._bad
+
+    def status(self) -> Status:
+        """How the job stands."""
+        books = self.books()
+        outcomes = ("published", "suppressed", "sampled_out", "over_budget", "bad", "pending")
+        return Status(
+            job=str(self._identity.get("job", "")),
+            state=self._state,
+            rows={name: books[name] for name in outcomes},
+            rejected=books["rejected"],
+            groups=books["groups"],
+            information_loss=books["information_loss"],
+            open_clusters=books["open_clusters"],
+            oldest_wait=books["oldest_wait"],
+            commits=self._number,
+            commit_seconds=self._commit_seconds,
+            committed_at=self._committed_at,
+            lag=self._source.lag(),
+        )
+
+    def _tell(self, state: str, *, at_once: bool = False) -> None:
+        """Let whoever watches know, but not all the time."""
+        now = self._clock.now()
+        if at_once or state != self._state or now - self._watched_at >= _WATCHED_EVERY:
+            self._state, self._watched_at = state, now
+            if self._opened:
+                self._watch(self.status())
+
+    def books(self) -> dict[str, Any]:
+        """The job in numbers, over all its streams: as a report has them, and `bad`, what arrived and was no row."""
+        return {**_summed(asdict(self.stream.report()), self._before), "bad": self._bad, "before": self._before}
+
+
+_ENOUGH = 1000  # rows before a share of rejects means something
+_WATCHED_EVERY = 1.0
+
+
+def _summed(books: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """Books with those of earlier streams added."""
+    found = dict(books)
+    losses = [(one.get("information_loss"), one.get("published", 0)) for one in (books, before)]
+    published = sum(rows for loss, rows in losses if loss is not None)
+    if published:
+        found["information_loss"] = sum(loss * rows for loss, rows in losses if loss is not None) / published
+    found["oldest_wait"] = max(books["oldest_wait"], before.get("oldest_wait", 0))
+    for name in _COUNTED:
+        found[name] += before.get(name, 0)
+    reasons = {*books["rejected"], *before.get("rejected", {})}
+    found["rejected"] = {
+        reason: books["rejected"].get(reason, 0) + before.get("rejected", {}).get(reason, 0) for reason in reasons
+    }
+    return found
+
+
+_COUNTED = (
+    "rows_in",
+    "published",
+    "suppressed",
+    "sampled_out",
+    "over_budget",
+    "at_root",
+    "reused",
+    "gate_refused",
+    "groups",
+)
+
+
+def to_bytes(tables: list[pa.Table]) -> bytes:
+    """Released tables as one Arrow stream, with the types of the last one: a column may have been all null before."""
+    schema = tables[-1].schema
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, schema) as writer:
+        for table in tables:
+            writer.write_table(table if table.schema == schema else table.cast(schema))
+    return bytes(out.getvalue())
+
+
+def from_bytes(data: bytes) -> pa.Table:
+    """The table that `to_bytes` was given."""
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_all()
+
+
+def _letter(facts: dict[str, Any]) -> bytes:
+    return json.dumps(facts, ensure_ascii=False).encode(errors="backslashreplace")
+
+
+def _plain(value: object) -> object:
+    """A value as JSON can hold it."""
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)

@@ -1,0 +1,121 @@
+"""Metrics of a job for Prometheus: numbers, and names of columns and reasons. Never a row's value.
+
+They depend on rows that are not published, so they are for the operator: the port listens on loopback unless the job
+file says otherwise.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from castleguard.errors import ConfigError, OutputError
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+PREFIX = "castleguard_"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """A job at one moment."""
+
+    job: str = ""
+    state: str = "starting"
+    """starting, running, waiting (something is not available), finished, stopped, failed."""
+    rows: Mapping[str, int] = field(default_factory=dict)
+    """By outcome: published, suppressed, sampled_out, over_budget, bad, pending."""
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    """By "column: reason"."""
+    groups: int = 0
+    information_loss: float | None = None
+    open_clusters: int = 0
+    oldest_wait: int = 0
+    commits: int = 0
+    commit_seconds: float = 0.0
+    """How long the latest commit took."""
+    committed_at: float = 0.0
+    """When it was, in seconds since 1970."""
+    lag: int | None = None
+    """Rows, messages or files that wait to be read, where that is known."""
+
+
+class Metrics:
+    """Serves the latest status on a port, until it is closed."""
+
+    def __init__(self, *, port: int, host: str = "127.0.0.1") -> None:
+        try:
+            from prometheus_client import CollectorRegistry, start_http_server
+        except ModuleNotFoundError as exc:
+            raise ConfigError("metrics need the package prometheus-client: pip install 'castleguard[metrics]'") from exc
+        self.status = Status()
+        registry = CollectorRegistry()
+        registry.register(_Collector(self))
+        try:
+            self._server, self._thread = start_http_server(port, addr=host, registry=registry)
+        except OSError as exc:
+            raise OutputError(f"metrics cannot listen on {host}:{port}: {exc.strerror}") from exc
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on: the one that was asked for, or a free one if that was 0."""
+        return int(self._server.server_port)
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Collector:
+    """Makes metrics of the status when somebody asks."""
+
+    def __init__(self, owner: Metrics) -> None:
+        self._owner = owner
+
+    def collect(self) -> "Iterator[Metric]":
+        status = self._owner.status
+        return metrics_of(status)
+
+
+def metrics_of(status: Status) -> "Iterator[Metric]":
+    """The status as metrics."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    rows = CounterMetricFamily(f"{PREFIX}rows", "Rows by outcome.", labels=("job", "outcome"))
+    for outcome, count in status.rows.items():
+        if outcome != "pending":
+            rows.add_metric((status.job, outcome), count)
+    yield rows
+    rejected = CounterMetricFamily(f"{PREFIX}rejected_rows", "Rejected rows by reason.", labels=("job", "reason"))
+    for reason, count in status.rejected.items():
+        rejected.add_metric((status.job, reason), count)
+    yield rejected
+    for name, text, count in (
+        ("groups", "Groups published as new ones.", status.groups),
+        ("commits", "Commits.", status.commits),
+    ):
+        counter = CounterMetricFamily(f"{PREFIX}{name}", text, labels=("job",))
+        counter.add_metric((status.job,), count)
+        yield counter
+    for name, text, value in _gauges(status):
+        if value is not None:
+            gauge = GaugeMetricFamily(f"{PREFIX}{name}", text, labels=("job",))
+            gauge.add_metric((status.job,), value)
+            yield gauge
+    state = GaugeMetricFamily(f"{PREFIX}state", "1 for what the job is doing.", labels=("job", "state"))
+    state.add_metric((status.job, status.state), 1)
+    yield state
+
+
+def _gauges(status: Status) -> list[tuple[str, str, Any]]:
+    return [
+        ("pending_rows", "Rows that have not been decided yet.", status.rows.get("pending", 0)),
+        ("information_loss", "Mean over the published rows, from 0 to 1.", status.information_loss),
+        ("open_clusters", "Clusters that are growing.", status.open_clusters),
+        ("oldest_wait_rows", "Arrivals that a row has waited for, at most.", status.oldest_wait),
+        ("commit_seconds", "How long the latest commit took.", status.commit_seconds),
+        ("committed_timestamp_seconds", "When the latest commit was.", status.committed_at),
+        ("lag", "What waits to be read.", status.lag),
+    ]

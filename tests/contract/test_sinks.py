@@ -1,0 +1,171 @@
+"""What `connectors/base.py` promises of a sink, asked of every one."""
+
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from castleguard.connectors.base import Sink
+from tests.contract.sinks import SINKS, Killed, SinkAdapter, moments_of
+
+DEATHS = [(name, moment) for name, make in SINKS.items() for moment in moments_of(make)]
+
+
+@pytest.fixture(params=SINKS)
+def adapter(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SinkAdapter]:
+    """Every sink."""
+    adapter: SinkAdapter = SINKS[request.param](tmp_path)
+    yield adapter
+    adapter.close()
+
+
+def segment(number: int, rows: int = 3) -> pa.Table:
+    """The rows of a segment: no two segments have one in common."""
+    return pa.table({"n": [100 * number + row for row in range(rows)], "s": [f"segment {number}, x"] * rows})
+
+
+def numbers(adapter: SinkAdapter) -> list[int]:
+    return [int(row["n"]) for row in adapter.rows()]
+
+
+def expected(*segments: int) -> list[int]:
+    return [value for number in segments for value in segment(number)["n"].to_pylist()]
+
+
+def deliver_if_missing(sink: Sink, number: int) -> None:
+    """What a job does with a stored segment after a restart."""
+    if sink.last() < number:
+        sink.deliver(number, segment(number))
+
+
+def test_at_first_nothing_is_there(adapter: SinkAdapter) -> None:
+    sink = adapter.open()
+    assert sink.last() == 0
+    assert sink.exactly_once == adapter.exactly_once
+    sink.close()
+
+
+def test_what_is_delivered_is_there(adapter: SinkAdapter) -> None:
+    sink = adapter.open()
+    for number in (1, 2, 3):
+        sink.deliver(number, segment(number))
+        assert numbers(adapter) == expected(*range(1, number + 1)), "not only after close"
+    sink.close()
+    assert [row["s"] for row in adapter.rows()][:3] == ["segment 1, x"] * 3
+
+
+def test_numbers_may_leave_gaps(adapter: SinkAdapter) -> None:
+    sink = adapter.open()
+    for number in (4, 7, 1_000_000):
+        sink.deliver(number, segment(number))
+    sink.close()
+    assert numbers(adapter) == expected(4, 7, 1_000_000)
+    later = adapter.open()
+    assert later.last() == (1_000_000 if adapter.exactly_once else 0)
+    later.close()
+
+
+def test_the_next_process_goes_on_where_the_last_one_stopped(adapter: SinkAdapter) -> None:
+    for number in (1, 2, 3):
+        sink = adapter.open()
+        assert sink.last() == (number - 1 if adapter.exactly_once else 0)
+        sink.deliver(number, segment(number))
+        sink.close()
+    assert numbers(adapter) == expected(1, 2, 3)
+
+
+@pytest.mark.parametrize(("adapter", "moment"), DEATHS, indirect=["adapter"])
+def test_a_delivery_that_died_anywhere_is_there_once_in_the_end(
+    adapter: SinkAdapter, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    sink = adapter.open()
+    sink.deliver(1, segment(1))
+    with monkeypatch.context() as patch:
+        adapter.die_at(moment, patch)
+        with pytest.raises(Killed):
+            sink.deliver(2, segment(2))
+    found = numbers(adapter)
+    later = adapter.open()
+    if adapter.exactly_once:
+        assert found == expected(*range(1, later.last() + 1)), "there as a whole, or not counted"
+    deliver_if_missing(later, 2)
+    later.deliver(3, segment(3))
+    later.close()
+    found = numbers(adapter)
+    assert set(found) == set(expected(1, 2, 3))
+    if adapter.exactly_once:
+        assert found == expected(1, 2, 3)
+
+
+@pytest.mark.parametrize(("adapter", "moment"), DEATHS, indirect=["adapter"])
+def test_a_delivery_that_failed_can_be_made_again_by_the_same_sink(
+    adapter: SinkAdapter, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    sink = adapter.open()
+    with monkeypatch.context() as patch:
+        adapter.die_at(moment, patch)
+        with pytest.raises(Killed):
+            sink.deliver(1, segment(1))
+    sink.deliver(1, segment(1))
+    sink.deliver(2, segment(2))
+    sink.close()
+    found = numbers(adapter)
+    assert found == expected(1, 2) if adapter.exactly_once else set(found) == set(expected(1, 2))
+
+
+def test_a_table_without_rows_can_be_delivered(adapter: SinkAdapter) -> None:
+    sink = adapter.open()
+    sink.deliver(1, segment(1).slice(0, 0))
+    sink.deliver(2, segment(2))
+    sink.close()
+    assert numbers(adapter) == expected(2)
+
+
+def test_a_table_without_columns_can_be_delivered(adapter: SinkAdapter) -> None:
+    sink = adapter.open()
+    sink.deliver(1, pa.table({}))
+    sink.close()
+    assert [row for row in adapter.rows() if row] == []
+
+
+def test_a_table_of_several_chunks_is_one_segment(adapter: SinkAdapter) -> None:
+    sink = adapter.open()
+    sink.deliver(1, pa.concat_tables([segment(1), segment(2), segment(3)]))
+    sink.close()
+    assert numbers(adapter) == expected(1, 2, 3)
+
+
+def test_values_are_kept_with_their_types_where_there_are_types(adapter: SinkAdapter) -> None:
+    rows: list[dict[str, Any]] = [
+        {"n": 2**53 + 1, "x": 0.1, "day": datetime.date(2026, 1, 2), "ok": True, "s": 'a "b"'},
+        {"n": -7, "x": None, "day": datetime.date(1900, 1, 1), "ok": False, "s": "ü"},
+    ]
+    table = pa.Table.from_pylist(rows).set_column(4, "s", pa.array([row["s"] for row in rows]).dictionary_encode())
+    sink = adapter.open()
+    sink.deliver(1, table)
+    sink.close()
+    found = adapter.rows()
+    if adapter.typed:
+        assert found == rows
+    else:
+        assert [(int(row["n"]), str(row["day"]), row["s"]) for row in found] == [
+            (row["n"], str(row["day"]), row["s"]) for row in rows
+        ]
+
+
+def test_closing_twice_is_closing_once(adapter: SinkAdapter) -> None:
+    sink = adapter.open()
+    sink.deliver(1, segment(1))
+    sink.close()
+    sink.close()
+    assert numbers(adapter) == expected(1)
+
+
+def test_nothing_prints_what_was_delivered(adapter: SinkAdapter) -> None:
+    sink = adapter.open()
+    sink.deliver(1, segment(1))
+    assert "segment" not in repr(sink)
+    sink.close()

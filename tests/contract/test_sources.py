@@ -1,0 +1,269 @@
+"""What `connectors/base.py` promises of a source, asked of every one."""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from castleguard.connectors.base import Position, Read
+from tests.contract.sources import COLUMNS, SOURCES, Bad, Entry, Row, SourceAdapter, read_all, sources_that
+
+ROWS = [Row(number) for number in range(20)]
+MIXED: list[Entry] = [
+    Bad("bad-a"),
+    *ROWS[:5],
+    Bad("bad-b"),
+    Bad("bad-c"),
+    *ROWS[5:12],
+    Bad("bad-d"),
+    *ROWS[12:],
+    Bad("bad-e"),
+]
+ARRIVAL_SECONDS = 10.0  # how long something that was added may take to arrive, at most
+
+
+@pytest.fixture(params=SOURCES)
+def adapter(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SourceAdapter]:
+    """Every source."""
+    adapter: SourceAdapter = SOURCES[request.param](tmp_path)
+    yield adapter
+    adapter.close()
+
+
+@pytest.fixture(params=sources_that("replays"))
+def replaying(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SourceAdapter]:
+    """Every source that has positions."""
+    adapter: SourceAdapter = SOURCES[request.param](tmp_path)
+    yield adapter
+    adapter.close()
+
+
+@pytest.fixture(params=sources_that("grows"))
+def growing(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SourceAdapter]:
+    """Every source to which something can be added while it is open."""
+    adapter: SourceAdapter = SOURCES[request.param](tmp_path)
+    yield adapter
+    adapter.close()
+
+
+def entries_for(adapter: SourceAdapter) -> Sequence[Entry]:
+    """Rows, and what is no row where the source can hold it."""
+    return MIXED if adapter.holds_bad else ROWS
+
+
+def rows_of(reads: Sequence[Read]) -> list[int]:
+    return [int(value) for read in reads for value in read.rows.column("number").to_pylist()]
+
+
+def bad_of(reads: Sequence[Read]) -> list[str]:
+    """The marks of what was handed out as no row."""
+    raws = [bad.raw.decode() for read in reads for bad in read.bad]
+    return [next(entry.mark for entry in MIXED if isinstance(entry, Bad) and entry.mark in raw) for raw in raws]
+
+
+def expected_bad(adapter: SourceAdapter) -> list[str]:
+    return [entry.mark for entry in entries_for(adapter) if isinstance(entry, Bad)]
+
+
+def through_json(position: Position) -> Position:
+    stored: Position = json.loads(json.dumps(position))
+    return stored
+
+
+def test_all_rows_arrive_once_and_in_order(adapter: SourceAdapter) -> None:
+    adapter.add(entries_for(adapter))
+    adapter.end()
+    source = adapter.open()
+    reads = read_all(adapter, source)
+    source.close()
+    assert rows_of(reads) == list(range(20))
+    assert len(reads) > 3, "the suite needs small reads"
+
+
+def test_what_is_no_row_is_handed_out_once_and_in_order(adapter: SourceAdapter) -> None:
+    adapter.add(entries_for(adapter))
+    adapter.end()
+    source = adapter.open()
+    reads = read_all(adapter, source)
+    source.close()
+    assert bad_of(reads) == expected_bad(adapter)
+    assert all(bad.reason and bad.place for read in reads for bad in read.bad)
+
+
+def test_a_read_has_the_declared_columns_in_their_order(adapter: SourceAdapter) -> None:
+    adapter.add(entries_for(adapter))
+    adapter.end()
+    source = adapter.open()
+    assert {tuple(read.rows.schema.names) for read in read_all(adapter, source)} == {tuple(COLUMNS)}
+    source.close()
+
+
+def test_every_row_has_a_place_of_its_own(adapter: SourceAdapter) -> None:
+    adapter.add(ROWS)
+    adapter.end()
+    source = adapter.open()
+    places = [read.place(row) for read in read_all(adapter, source) for row in range(read.rows.num_rows)]
+    source.close()
+    assert len(set(places)) == 20
+    assert not any("Zanzibar" in place for place in places)
+
+
+def test_nothing_prints_what_is_in_a_row(adapter: SourceAdapter) -> None:
+    adapter.add(entries_for(adapter))
+    adapter.end()
+    source = adapter.open()
+    printed = [repr(thing) for read in read_all(adapter, source) for thing in (read, *read.bad)]
+    printed += [repr(source), str(source)]
+    source.close()
+    assert not any("Zanzibar" in text or "bad-" in text for text in printed)
+
+
+def test_every_position_continues_exactly(replaying: SourceAdapter) -> None:
+    replaying.add(entries_for(replaying))
+    replaying.end()
+    source = replaying.open()
+    seen: list[Read] = []
+    taken = [(through_json(source.position()), 0)]
+    for read in iter(lambda: source.read(replaying.quiet_seconds), None):
+        seen.append(read)
+        taken.append((through_json(source.position()), len(seen)))
+    source.close()
+    for position, reads in taken:
+        later = replaying.open(position)
+        rest = read_all(replaying, later)
+        later.close()
+        assert rows_of(seen[:reads]) + rows_of(rest) == list(range(20))
+        assert bad_of(seen[:reads]) + bad_of(rest) == expected_bad(replaying)
+
+
+def test_a_process_that_dies_after_every_read_sees_everything_once(replaying: SourceAdapter) -> None:
+    replaying.add(entries_for(replaying))
+    replaying.end()
+    seen: list[Read] = []
+    position: Position | None = None
+    while True:
+        source = replaying.open(position)
+        read = source.read(replaying.quiet_seconds)
+        position = through_json(source.position())
+        source.close()
+        if read is None:
+            break
+        seen.append(read)
+    assert rows_of(seen) == list(range(20))
+    assert bad_of(seen) == expected_bad(replaying)
+
+
+def test_a_position_that_is_not_used_changes_nothing(replaying: SourceAdapter) -> None:
+    """What was read after it is read again."""
+    replaying.add(ROWS)
+    replaying.end()
+    source = replaying.open()
+    first = source.read(ARRIVAL_SECONDS)
+    position = source.position()
+    kept = json.dumps(position)
+    read_all(replaying, source)
+    source.close()
+    assert json.dumps(position) == kept, "a position must not change after it was given"
+    assert first is not None
+    again = replaying.open(position)
+    assert rows_of([first, *read_all(replaying, again)]) == list(range(20))
+    again.close()
+
+
+def test_the_position_at_the_end_gives_nothing_more(replaying: SourceAdapter) -> None:
+    replaying.add(entries_for(replaying))
+    replaying.end()
+    source = replaying.open()
+    read_all(replaying, source)
+    assert source.read(0.0) is None
+    position = through_json(source.position())
+    source.close()
+    later = replaying.open(position)
+    assert later.read(0.0) is None
+    assert later.finished == replaying.ends
+    later.close()
+
+
+def test_a_source_finishes_when_everything_was_read_if_it_ends_at_all(adapter: SourceAdapter) -> None:
+    adapter.add(ROWS)
+    adapter.end()
+    source = adapter.open()
+    assert not source.finished
+    read_all(adapter, source)
+    assert source.finished == adapter.ends
+    assert source.read(0.0) is None
+    source.close()
+
+
+def test_a_silent_source_gives_nothing_in_time(growing: SourceAdapter) -> None:
+    growing.add(ROWS)
+    source = growing.open()
+    read_all(growing, source)
+    started = time.monotonic()
+    assert source.read(0.0) is None
+    assert source.read(0.05) is None
+    assert time.monotonic() - started < 2.0
+    assert not source.finished
+    source.close()
+
+
+def test_what_comes_later_is_read_too(growing: SourceAdapter) -> None:
+    growing.add(ROWS[:8])
+    source = growing.open()
+    reads = read_all(growing, source)
+    assert source.read(0.0) is None
+    growing.add(ROWS[8:])
+    deadline = time.monotonic() + ARRIVAL_SECONDS
+    while len(rows_of(reads)) < 20 and time.monotonic() < deadline:
+        if (read := source.read(0.5)) is not None:
+            reads.append(read)
+    source.close()
+    assert rows_of(reads) == list(range(20))
+
+
+def test_acknowledging_changes_nothing_that_is_read(replaying: SourceAdapter) -> None:
+    replaying.add(ROWS)
+    replaying.end()
+    source = replaying.open()
+    source.acknowledge(source.position())
+    first = source.read(ARRIVAL_SECONDS)
+    position = through_json(source.position())
+    source.acknowledge(position)
+    source.acknowledge(position)
+    second = source.read(ARRIVAL_SECONDS)
+    source.close()
+    assert first is not None
+    assert second is not None
+    assert rows_of([first, second]) == list(range(len(rows_of([first, second]))))
+    later = replaying.open(position)
+    assert rows_of([first, *read_all(replaying, later)]) == list(range(20))
+    later.close()
+
+
+def test_lag_is_unknown_or_a_number_of_rows(adapter: SourceAdapter) -> None:
+    adapter.add(ROWS)
+    adapter.end()
+    source = adapter.open()
+    before = source.lag()
+    read_all(adapter, source)
+    after = source.lag()
+    source.close()
+    assert before is None or 0 <= before <= 20
+    assert after in (None, 0)
+
+
+def test_closing_twice_is_closing_once(adapter: SourceAdapter) -> None:
+    adapter.add(ROWS)
+    source = adapter.open()
+    source.read(ARRIVAL_SECONDS)
+    source.close()
+    source.close()
+
+
+def test_a_source_that_was_never_read_can_be_closed(adapter: SourceAdapter) -> None:
+    adapter.add(ROWS)
+    source = adapter.open()
+    source.close()
+    source.close()

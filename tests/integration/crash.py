@@ -1,0 +1,180 @@
+"""A job that is killed again and again, and what must hold of everything that it has published in the end."""
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pyarrow as pa
+
+from castleguard.checkpoint.store import Store
+
+K = 5
+PERSONS = 9_000
+SCHEMA = """
+schema:
+  person: pid
+  quasi_identifiers:
+    - {name: age, lower: 0, upper: 100, step: 5}
+    - {name: zip, lower: 0, upper: 1000, step: 50}
+  sensitive: [{name: job, values: [cook, clerk, nurse]}]
+  public: [row]
+"""
+PRIVACY = {
+    "castle": f"privacy: {{algorithm: castle, k: {K}, l: 2, delay: 400}}",
+    "castleguard": f"privacy: {{algorithm: castleguard, k: {K}, l: 2, delay: 400, epsilon: 6}}",
+}
+
+
+def kills(usual: int) -> int:
+    """How often each job is killed: a few times, or as often as `make crash` says."""
+    return int(os.environ.get("CASTLEGUARD_KILLS") or usual)
+
+
+def make_rows(rows: int) -> list[dict[str, Any]]:
+    """Rows with a number each, some of which cannot be used."""
+    chance = random.Random(7)
+    made = []
+    for row in range(rows):
+        age = "odd" if row % 997 == 3 else chance.randrange(18, 90)
+        job, place = chance.choice(("cook", "clerk", "nurse")), chance.randrange(1000)
+        made.append({"pid": chance.randrange(PERSONS), "age": age, "zip": place, "job": job, "row": row})
+    return made
+
+
+def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    """The rows as a file, with a line that is none after every 20,000."""
+    lines = [",".join(rows[0])]
+    for at, row in enumerate(rows):
+        lines.append(",".join(str(value) for value in row.values()))
+        if at % 20_000 == 19_999:
+            lines.append("half a line")
+    path.write_text("\n".join(lines) + "\n")
+
+
+@dataclass(frozen=True)
+class Victim:
+    """A job file, and how to look at what it published."""
+
+    folder: Path
+    published: Callable[[], pa.Table]
+    port: int = 0
+    """Of its metrics."""
+
+    def start(self, command: str = "run") -> "subprocess.Popen[bytes]":
+        """The job as a process of its own."""
+        arguments = [sys.executable, "-m", "castleguard", command, "job.yaml", "--quiet"]
+        return subprocess.Popen(arguments, cwd=self.folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+
+    def run_and_kill(self, kills: int, seed: int, until: Callable[[], bool] | None = None) -> int:
+        """Kill the job at random moments, so often at most, then let it finish; how often it was killed.
+
+        Half of the moments lie shortly after it has begun to work, where it commits all the time. A source without an
+        end never finishes: `until` says when all of it has been read, and the job is drained then.
+        """
+        chance = random.Random(seed)
+        for killed in range(kills):
+            process = self.start()
+            if killed % 2:
+                self.wait_for_work(process)
+            try:
+                code = process.wait(timeout=chance.uniform(0.0, 0.5 if killed % 2 else 3.0))
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+                assert process.stderr is not None
+                process.stderr.close()
+                continue
+            assert_fine(process, code)
+            return killed
+        process = self.start()
+        if until is None:
+            assert_fine(process, process.wait(timeout=120))
+            return kills
+        limit = time.monotonic() + 120
+        while not until():
+            assert process.poll() is None
+            assert time.monotonic() < limit
+            time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        assert_fine(process, process.wait(timeout=60))
+        process = self.start("drain")
+        assert_fine(process, process.wait(timeout=60))
+        return kills
+
+    def stop(self) -> None:
+        """Stop the job as an operator does, once it works."""
+        process = self.start()
+        self.wait_for_work(process)
+        process.send_signal(signal.SIGTERM)
+        assert_fine(process, process.wait(timeout=60))
+
+    def wait_for_work(self, process: "subprocess.Popen[bytes]") -> None:
+        """Wait until the checkpoint is written, or the process has ended."""
+        state = self.folder / "state.db"
+        before = state.stat().st_mtime_ns if state.exists() else 0
+        limit = time.monotonic() + 60
+        while process.poll() is None and (not state.exists() or state.stat().st_mtime_ns == before):
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+
+    def check(self, rows: list[dict[str, Any]], *, bad: int, rejects: bool) -> None:
+        """Every row once: published, or in the letters, or counted as suppressed; groups of k persons over all."""
+        out = self.published()
+        letters = [json.loads(line) for line in (self.folder / "letters.jsonl").read_text().splitlines()]
+        rejected = [int(letter["row"]["row"]) for letter in letters if "row" in letter]
+        assert len(letters) - len(rejected) == bad
+        assert len(rejected) == len(set(rejected)) == sum(row["age"] == "odd" for row in rows) * rejects
+        published = [int(row) for row in out["row"].to_pylist()]
+        assert len(published) == len(set(published))
+        missing = {row["row"] for row in rows} - {*published, *rejected}
+        assert len(missing) == self.books()["suppressed"]
+        persons: dict[tuple[Any, ...], set[int]] = defaultdict(set)
+        columns = [name for name in out.column_names if name.endswith(("_min", "_max"))]
+        for row, *box in zip(published, *(out[name].to_pylist() for name in columns), strict=True):
+            persons[tuple(box)].add(rows[row]["pid"])
+        assert min(map(len, persons.values())) >= K
+
+    def rows_taken(self) -> int:
+        """How many rows a running job has taken in, as its metrics tell."""
+        try:
+            with urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
+                text = answer.read().decode()
+        except OSError:
+            return 0  # it has not got so far
+        kinds = ("castleguard_rows_total", "castleguard_rejected_rows_total", "castleguard_pending_rows")
+        lines = [line for line in text.splitlines() if line.startswith(kinds) and 'outcome="bad"' not in line]
+        return int(sum(float(line.rpartition(" ")[2]) for line in lines))
+
+    def books(self) -> dict[str, Any]:
+        """The job in numbers, as its checkpoint has them."""
+        with Store(self.folder / "state.db") as store:
+            latest = store.load()
+        assert latest is not None
+        return latest.books
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def assert_fine(process: "subprocess.Popen[bytes]", code: int) -> None:
+    """A process that ended by itself must have done so well."""
+    assert process.stderr is not None
+    said = process.stderr.read().decode()
+    process.stderr.close()
+    assert code == 0, said

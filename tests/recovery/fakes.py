@@ -1,0 +1,94 @@
+"""A source and a sink that outlive the process: what is left on the broker when a job dies."""
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from castleguard.connectors.base import BadRow, Position, Read
+from castleguard.errors import UnavailableError
+
+
+@dataclass
+class Topic:
+    """Rows on a broker; a None is a message that is no row."""
+
+    rows: list[dict[str, object] | None]
+    endless: bool = False
+    acknowledged: Position | None = None
+    outages: list[bool] = field(default_factory=list)
+    """Whether each of the next calls fails."""
+
+    def source(self, position: Position | None, *, batch: int = 7) -> "TopicSource":
+        return TopicSource(self, int((position or {"at": 0})["at"]), batch)
+
+    def fails(self) -> bool:
+        return bool(self.outages) and self.outages.pop(0)
+
+
+class TopicSource:
+    """Keeps the contract of a source."""
+
+    def __init__(self, topic: Topic, at: int, batch: int) -> None:
+        self._topic, self._at, self._batch = topic, at, batch
+        self.closed = False
+
+    @property
+    def finished(self) -> bool:
+        return not self._topic.endless and self._at == len(self._topic.rows)
+
+    def read(self, timeout: float) -> Read | None:
+        if self._topic.fails():
+            raise UnavailableError("the broker is away")
+        first = self._at
+        messages = self._topic.rows[first : first + self._batch]
+        if not messages:
+            return None
+        self._at += len(messages)
+        good = [at for at, row in enumerate(messages) if row is not None]
+        rows = pa.RecordBatch.from_pylist([messages[at] for at in good], schema=SCHEMA)
+        bad = tuple(BadRow(f"row {first + at}", "no row", b"?!") for at, row in enumerate(messages) if row is None)
+        return Read(rows, lambda row: f"row {first + good[row]}", bad)
+
+    def position(self) -> Position:
+        return {"at": self._at}
+
+    def acknowledge(self, position: Position) -> None:
+        if self._topic.fails():
+            raise UnavailableError("the broker is away")
+        self._topic.acknowledged = position
+
+    def lag(self) -> int | None:
+        return len(self._topic.rows) - self._at
+
+    def close(self) -> None:
+        self.closed = True
+
+
+SCHEMA = pa.schema([("pid", pa.int64()), ("age", pa.int64()), ("row", pa.int64())])
+
+
+@dataclass
+class Shelf:
+    """Segments that were delivered, by number. Keeps the contract of a sink."""
+
+    segments: dict[int, pa.Table] = field(default_factory=dict)
+    outages: list[bool] = field(default_factory=list)
+    exactly_once: bool = True
+
+    def last(self) -> int:
+        if self.outages and self.outages.pop(0):
+            raise UnavailableError("the shelf is away")
+        return max(self.segments, default=0)
+
+    def deliver(self, number: int, table: pa.Table) -> None:
+        if self.outages and self.outages.pop(0):
+            raise UnavailableError("the shelf is away")
+        assert number not in self.segments
+        assert number > max(self.segments, default=0)
+        self.segments[number] = table
+
+    def close(self) -> None:
+        pass
+
+    def table(self) -> pa.Table:
+        return pa.concat_tables([self.segments[number] for number in sorted(self.segments)])

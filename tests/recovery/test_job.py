@@ -1,0 +1,303 @@
+"""A job that dies: at every step of every commit, whatever comes after publishes every row once, in groups of k."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import castleguard as cg
+from castleguard.checkpoint.letters import DeadLetters
+from castleguard.checkpoint.store import Store
+from castleguard.engine.policies import Policy
+from castleguard.errors import InputError, OutputError, SnapshotError, UnavailableError, UsageError
+from castleguard.pipeline import Job, Pace, Parts
+from castleguard.testing.clock import ManualClock
+from castleguard.testing.crash import CrashError, ScriptedCrash
+from tests.recovery.fakes import Shelf, Topic
+
+SCHEMA = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=5)], public=["row"])
+K = 3
+POLICIES: dict[str, Policy] = {
+    "castle": cg.Castle(k=K, delay=12),
+    "castleguard": cg.Castleguard(k=K, delay=12, epsilon=4.0),
+    "input order": cg.Castle(k=K, delay=12, order="input"),
+}
+PACE = Pace(every=1.0, poll=0.5)
+
+
+class World:
+    """All that outlives a process: the topic, the shelf, the disk, the time."""
+
+    def __init__(self, folder: Path, policy: Policy, *, rows: int = 100, endless: bool = False) -> None:
+        self.folder, self.policy, self.clock = folder, policy, ManualClock()
+        people: list[dict[str, object] | None] = [
+            {"pid": at % 40, "age": None if at % 23 == 5 else at * 7 % 100, "row": at} for at in range(rows)
+        ]
+        people[11::29] = [None] * len(people[11::29])
+        self.topic, self.shelf = Topic(people, endless=endless), Shelf()
+
+    def job(self, step: Callable[[int], None] = lambda _: None, **changed: object) -> Job:
+        """The next process."""
+        parts = Parts(
+            open_source=self.topic.source,
+            make_stream=self.stream,
+            sink=self.shelf,
+            store=Store(self.folder / "state.db"),
+            letters=DeadLetters(self.folder / "letters.jsonl"),
+            **{"identity": {"source": "topic", "sink": "shelf"}, **changed},  # type: ignore[arg-type]
+        )
+        try:
+            return Job(parts, clock=Ticking(self.clock), pace=PACE, step=step)
+        except BaseException:
+            assert parts.store is not None
+            parts.store.close()
+            raise
+
+    def stream(self, snapshot: bytes | None) -> cg.Anonymiser:
+        if snapshot is None:
+            return cg.Anonymiser(SCHEMA, self.policy)
+        return cg.Anonymiser.restore(SCHEMA, self.policy, snapshot)
+
+    def die(self, step: Callable[[int], None]) -> bool:
+        """Run a process that may die; whether it did."""
+        store: list[Store] = []
+        try:
+            job = self.job(step)
+            store += [job._store] if job._store is not None else []
+            job.run()
+        except CrashError:
+            return True
+        finally:
+            for one in store:
+                one.close()  # what the system does with the locks of a process that is gone
+        return False
+
+    def check(self) -> None:
+        """Every row is published once or in the letters once; every group has k persons."""
+        out = self.shelf.table()
+        letters = [json.loads(line) for line in (self.folder / "letters.jsonl").read_text().splitlines()]
+        places = [letter["place"] for letter in letters]
+        assert len(places) == len(set(places))
+        rejected = {int(place.removeprefix("row ")) for place in places}
+        published = out["row"].to_pylist()
+        assert len(published) == len(set(published))
+        assert rejected.isdisjoint(published)
+        with Store(self.folder / "state.db") as store:
+            latest = store.load()
+        assert latest is not None
+        missing = set(range(len(self.topic.rows))) - {*published, *rejected}
+        assert len(missing) == latest.books["suppressed"]
+        assert latest.books["rows_in"] + latest.books["bad"] == len(self.topic.rows)
+        persons: dict[tuple[int, int], set[int]] = {}
+        for row in out.to_pylist():
+            persons.setdefault((row["age_min"], row["age_max"]), set()).add(row["row"] % 40)
+        if isinstance(self.policy, cg.Castle) and type(self.policy) is cg.Castle:
+            assert min(map(len, persons.values())) >= K
+
+
+class Ticking:
+    """A manual clock that also moves on by a little whenever it is looked at, as clocks do."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+
+    def now(self) -> float:
+        self._clock.advance(0.13)
+        return self._clock.now()
+
+    def sleep(self, seconds: float) -> None:
+        self._clock.sleep(seconds)
+
+
+@pytest.fixture(params=POLICIES)
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+    return World(tmp_path, POLICIES[request.param])
+
+
+def test_a_job_that_nothing_happens_to_publishes_everything(world: World) -> None:
+    assert world.job().run() == "finished"
+    assert len(world.shelf.segments) > 3
+    world.check()
+    assert world.topic.acknowledged == {"at": 100}
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("commit", [1, 2, 4])
+def test_a_crash_at_any_step_of_a_commit_changes_nothing(world: World, step: int, commit: int) -> None:
+    crash = ScriptedCrash(commit=commit, step=step)
+    assert world.die(crash)
+    assert not world.die(crash)
+    world.check()
+
+
+def test_a_job_that_dies_at_every_commit_still_gets_there(world: World) -> None:
+    world, deaths = World(world.folder, world.policy, rows=500), 0
+    while world.die(ScriptedCrash(commit=2, step=1 + deaths % 5)):
+        deaths += 1
+        assert deaths < 200
+    assert deaths > 5
+    world.check()
+
+
+def test_a_segment_is_delivered_again_byte_for_byte(tmp_path: Path) -> None:
+    """The noise of a row that may have been seen must not be drawn again."""
+    world = World(tmp_path, POLICIES["castleguard"])
+    assert world.die(ScriptedCrash(commit=2, step=4))
+    seen = dict(world.shelf.segments)
+    last = max(seen)
+    del world.shelf.segments[last]  # the sink lost what it had not confirmed
+    assert not world.die(lambda _: None)
+    assert world.shelf.segments[last].equals(seen[last])
+    world.check()
+
+
+def test_a_job_that_is_stopped_keeps_what_is_pending(world: World) -> None:
+    job = world.job()
+    stop_after(job, 40)
+    assert job.run() == "stopped"
+    before = sum(table.num_rows for table in world.shelf.segments.values())
+    assert before < 40
+    assert world.job().run() == "finished"
+    world.check()
+
+
+def stop_after(job: Job, rows: int) -> None:
+    """Stop a job once so many rows have gone in."""
+    push = job.stream.push
+
+    def counted(*given: object) -> object:
+        out = push(*given)  # type: ignore[arg-type]
+        if job.stream.report().rows_in >= rows:
+            job.stop()
+        return out
+
+    job.stream.push = counted  # type: ignore[method-assign, assignment]
+
+
+def test_a_finished_job_has_nothing_to_do_again(world: World) -> None:
+    world.job().run()
+    segments = dict(world.shelf.segments)
+    assert world.job().run() == "finished"
+    assert world.shelf.segments == segments
+
+
+def test_after_a_drain_the_job_goes_on_with_another_policy(tmp_path: Path) -> None:
+    world = World(tmp_path, POLICIES["castle"])
+    job = world.job()
+    stop_after(job, 40)
+    job.run()
+    world.policy = cg.Castle(k=K, delay=20)
+    with pytest.raises(SnapshotError, match=r"policy\.delay differ"):
+        world.job()
+    world.policy = POLICIES["castle"]
+    assert world.job().drain() == "drained"
+    world.policy = cg.Castle(k=K, delay=20)
+    assert world.job().run() == "finished"
+    world.check()
+
+
+def test_a_second_process_is_refused(world: World) -> None:
+    first = world.job()
+    with pytest.raises(UsageError, match="in use by another process"):
+        world.job()
+    first.close()
+    world.job().close()
+
+
+def test_a_checkpoint_of_another_job_is_refused(world: World) -> None:
+    job = world.job()
+    stop_after(job, 40)
+    job.run()
+    with pytest.raises(SnapshotError, match="another job: source differ"):
+        world.job(identity={"source": "other", "sink": "shelf"})
+
+
+def test_an_old_copy_of_the_checkpoint_is_refused(world: World) -> None:
+    job = world.job()
+    stop_after(job, 40)
+    job.run()
+    old = (world.folder / "state.db").read_bytes()
+    world.job().run()
+    (world.folder / "state.db").write_bytes(old)
+    with pytest.raises(OutputError, match="publish rows twice"):
+        world.job()
+    (world.folder / "state.db").unlink()
+    with pytest.raises(OutputError, match="knows of none"):
+        world.job()
+
+
+def test_whatever_is_away_for_a_while_is_tried_again(world: World) -> None:
+    world.topic.outages = [True, True, False, True, False, False, True]
+    world.shelf.outages = [True, False, True, True, True, False, True]
+    assert world.job().run() == "finished"
+    assert world.clock.slept > 0.1 + 0.2
+    world.check()
+
+
+def test_a_stop_does_not_wait_for_a_sink_that_is_away(world: World) -> None:
+    job = world.job()
+    world.shelf.outages = [True] * 1000
+    sleep = world.clock.sleep
+
+    def interrupted(seconds: float) -> None:
+        sleep(seconds)
+        job.stop()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world.clock, "sleep", interrupted)
+        with pytest.raises(UnavailableError):
+            job.run()
+    assert len(world.shelf.outages) > 990
+    world.shelf.outages = []
+    assert world.job().run() == "finished"
+    world.check()
+
+
+@pytest.mark.parametrize("what", ["store", "sink", "letters"])
+def test_a_full_disk_stops_the_job_and_loses_nothing(world: World, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = world.job()
+    full = OutputError("no space left on device")
+    calls = 0
+
+    def fail_the_third_time(*given: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise full
+        return before(*given)
+
+    kind, name = {"store": (Store, "save"), "sink": (Shelf, "deliver"), "letters": (DeadLetters, "append")}[what]
+    before = getattr(kind, name)
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, name, fail_the_third_time)
+        with pytest.raises(OutputError, match="no space left"):
+            job.run()
+    assert world.job().run() == "finished"
+    world.check()
+
+
+def test_too_many_rejects_stop_the_job(tmp_path: Path) -> None:
+    world = World(tmp_path, POLICIES["castle"], rows=3000)
+    with pytest.raises(InputError, match=r"more than the share of 0\.01 that is allowed"):
+        world.job(max_reject_share=0.01).run()
+    assert world.job(max_reject_share=0.5).run() == "finished"
+    world.check()
+
+
+def test_rows_that_wait_leave_while_the_source_is_silent(tmp_path: Path) -> None:
+    world = World(tmp_path, cg.Castle(k=K, delay=1000, max_wait=60.0), rows=30, endless=True)
+    job = world.job()
+    started = world.clock.now()
+    read = job._read
+
+    def watched() -> object:
+        if world.clock.now() > started + 100:
+            job.stop()
+        elif job.stream.report().pending:
+            assert world.clock.now() < started + 70
+        return read()
+
+    job._read = watched  # type: ignore[method-assign, assignment]
+    assert job.run() == "stopped"
+    world.check()

@@ -1,0 +1,46 @@
+"""Dead letters: appended once, however often a commit is repeated."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from castleguard.checkpoint.cipher import Cipher
+from castleguard.checkpoint.letters import DeadLetters
+from castleguard.errors import OutputError
+
+
+@pytest.mark.parametrize("cipher", [None, Cipher(bytes(32))], ids=["plain", "encrypted"])
+def test_letters_come_back_in_order(tmp_path: Path, cipher: Cipher | None) -> None:
+    letters = DeadLetters(tmp_path / "letters.jsonl", cipher=cipher)
+    for lines in ([b'{"row": 1}'], [], [b'{"row": 2}', b'{"row": 3}']):
+        letters.append(letters.sealed(lines), letters.length())
+    assert letters.read() == [b'{"row": 1}', b'{"row": 2}', b'{"row": 3}']
+    assert (b"row" in (tmp_path / "letters.jsonl").read_bytes()) == (cipher is None)
+
+
+@pytest.mark.parametrize("written", [0, 4, 9])
+def test_what_a_dead_commit_left_behind_is_written_over(tmp_path: Path, written: int) -> None:
+    letters = DeadLetters(tmp_path / "letters.jsonl")
+    letters.append(b"first\n", 0)
+    at = letters.length()
+    with (tmp_path / "letters.jsonl").open("ab") as half:
+        half.write(b"second\nthird\n"[:written])
+    letters.append(b"second\nthird\n", at)
+    assert letters.read() == [b"first", b"second", b"third"]
+
+
+def test_a_file_that_was_moved_away_begins_anew(tmp_path: Path) -> None:
+    letters = DeadLetters(tmp_path / "letters.jsonl")
+    letters.append(b"first\n", 0)
+    at = letters.length()
+    (tmp_path / "letters.jsonl").rename(tmp_path / "old.jsonl")
+    assert letters.length() == 0
+    letters.append(b"second\n", at)
+    assert letters.read() == [b"second"]
+    assert stat.S_IMODE((tmp_path / "letters.jsonl").stat().st_mode) == 0o600
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="cannot be used for dead letters"):
+        DeadLetters(tmp_path / "missing" / "letters.jsonl")

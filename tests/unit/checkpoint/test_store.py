@@ -1,0 +1,161 @@
+"""The checkpoint file: the latest commit, whole, private, and for one process."""
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from castleguard.checkpoint.cipher import Cipher
+from castleguard.checkpoint.store import Checkpoint, Store
+from castleguard.errors import ConfigError, OutputError, SnapshotError, UsageError
+
+KEY = bytes(range(32))
+SECRET = b"the patient in room 7"
+ONE = Checkpoint(
+    number=3,
+    position={"file": "a.csv", "rows": 17},
+    snapshot=SECRET * 100,
+    segment=SECRET * 3,
+    letters=SECRET,
+    letters_at=12,
+    books={"rows_in": 4},
+    identity={"source": {"type": "csv"}},
+)
+
+
+@pytest.fixture(params=[None, KEY], ids=["plain", "encrypted"])
+def cipher(request: pytest.FixtureRequest) -> Cipher | None:
+    return None if request.param is None else Cipher(request.param)
+
+
+def test_a_new_file_has_no_commit(tmp_path: Path, cipher: Cipher | None) -> None:
+    with Store(tmp_path / "state.db", cipher=cipher) as store:
+        assert store.load() is None
+
+
+def test_a_commit_comes_back_as_it_was(tmp_path: Path, cipher: Cipher | None) -> None:
+    with Store(tmp_path / "state.db", cipher=cipher) as store:
+        store.save(ONE)
+    with Store(tmp_path / "state.db", cipher=cipher) as store:
+        assert store.load() == ONE
+
+
+def test_only_the_latest_commit_is_kept(tmp_path: Path, cipher: Cipher | None) -> None:
+    later = Checkpoint(number=4, position=None, snapshot=None, ended="finished")
+    with Store(tmp_path / "state.db", cipher=cipher) as store:
+        store.save(ONE)
+        store.save(later)
+        assert store.load() == later
+
+
+def test_what_was_delivered_is_wiped(tmp_path: Path) -> None:
+    segment = b"published, and not to be kept"
+    with Store(tmp_path / "state.db") as store:
+        store.save(Checkpoint(number=1, position={}, snapshot=b"state", segment=segment, letters=b"a letter"))
+        assert segment in (tmp_path / "state.db").read_bytes()
+        latest = store.load()
+        assert latest is not None
+        marked = store.mark_delivered(latest)
+        assert marked.delivered
+        assert store.load() == marked
+    assert segment not in (tmp_path / "state.db").read_bytes()
+    assert b"a letter" not in (tmp_path / "state.db").read_bytes()
+
+
+def test_with_a_key_nothing_can_be_read_from_the_file(tmp_path: Path) -> None:
+    with Store(tmp_path / "state.db", cipher=Cipher(KEY)) as store:
+        store.save(ONE)
+    raw = (tmp_path / "state.db").read_bytes()
+    for word in (SECRET, b"a.csv", b"rows_in"):
+        assert word not in raw
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners here")
+def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    path.touch(mode=0o644)
+    path.chmod(0o644)
+    with Store(path) as store:
+        store.save(ONE)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_another_process_is_refused_until_this_one_is_gone(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    code = f"from castleguard.checkpoint.store import Store; Store({str(path)!r}).close()"
+    with Store(path) as store:
+        store.save(ONE)
+        other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert other.returncode != 0
+        assert "in use by another process" in other.stderr
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def test_a_lock_of_this_process_counts_too(tmp_path: Path) -> None:
+    with Store(tmp_path / "state.db"), pytest.raises(UsageError, match="in use by another process"):
+        Store(tmp_path / "state.db")
+
+
+@pytest.mark.parametrize(
+    ("made_with", "opened_with", "said"),
+    [
+        (None, KEY, "is not encrypted, but a key is given"),
+        (KEY, None, "is encrypted: give its key"),
+        (KEY, bytes(32), "another key, or it is damaged"),
+    ],
+)
+def test_a_key_that_does_not_fit_is_told(
+    tmp_path: Path, made_with: bytes | None, opened_with: bytes | None, said: str
+) -> None:
+    with Store(tmp_path / "state.db", cipher=Cipher(made_with) if made_with else None) as store:
+        store.save(ONE)
+    with pytest.raises(SnapshotError, match=said):
+        Store(tmp_path / "state.db", cipher=Cipher(opened_with) if opened_with else None)
+
+
+def test_a_piece_of_another_commit_does_not_open(tmp_path: Path) -> None:
+    """Whoever can write the file cannot bring back an old state under a new number."""
+    path = tmp_path / "state.db"
+    with Store(path, cipher=Cipher(KEY)) as store:
+        store.save(ONE)
+    database = sqlite3.connect(path)
+    database.execute("UPDATE latest SET number = 4")
+    database.commit()
+    database.close()
+    with Store(path, cipher=Cipher(KEY)) as store, pytest.raises(SnapshotError, match="of commit 4 cannot be opened"):
+        store.load()
+
+
+def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "state.db").write_bytes(b"something else" * 1000)
+    with pytest.raises(SnapshotError, match="is no checkpoint, or it is damaged"):
+        Store(tmp_path / "state.db")
+
+
+def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
+    Store(tmp_path / "state.db").close()
+    database = sqlite3.connect(tmp_path / "state.db")
+    database.execute("PRAGMA user_version = 99")
+    database.commit()
+    database.close()
+    with pytest.raises(SnapshotError, match="has format 99, and this version reads 1"):
+        Store(tmp_path / "state.db")
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="cannot be used as a checkpoint"):
+        Store(tmp_path / "missing" / "state.db")
+
+
+def test_nothing_of_a_commit_shows_when_it_is_printed() -> None:
+    assert repr(ONE) == "Checkpoint(number=3, delivered=False, ended=None)"
+    assert "\\x" not in repr(Cipher(KEY))
+
+
+def test_a_key_of_another_length_is_refused() -> None:
+    with pytest.raises(ConfigError, match="must have 32 bytes, got 31: make one with `openssl rand -base64 32`"):
+        Cipher(bytes(31))

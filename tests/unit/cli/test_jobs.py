@@ -1,0 +1,127 @@
+"""The commands that run a job, as an operator uses them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.unit.cli.conftest import Run
+
+JOB = """
+source: {type: csv, path: in.csv}
+schema:
+  person: pid
+  quasi_identifiers:
+    - {name: age, lower: 0, upper: 100, step: 5}
+privacy: {algorithm: castle, k: 5, delay: 50}
+sink: {type: parquet, path: out}
+checkpoint: {path: state.db, every: 100ms}
+dead_letter: {path: rejects.jsonl}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    rows = "".join(f"{n % 90},{n % 71 + 20}\n" for n in range(400))
+    (tmp_path / "in.csv").write_text("pid,age\n" + rows + "1,odd\n1,2,3\n")
+    (tmp_path / "job.yaml").write_text(JOB)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_job_runs_to_the_end_of_its_source_and_says_what_became_of_every_row(run: Run, folder: Path) -> None:
+    outcome = run("run", "job.yaml")
+    assert outcome.code == 0
+    said = " ".join(outcome.out.split())
+    assert "rows in 402 published 400" in said
+    assert "rejected 2 age: invalid 1, malformed line 1" in said
+    assert "The source has ended" in said
+    assert sum(pq.read_table(part).num_rows for part in folder.glob("out/part-*.parquet")) == 400
+    reasons = [json.loads(line)["reason"] for line in (folder / "rejects.jsonl").read_text().splitlines()]
+    assert sorted(reasons) == ["3 values instead of 2", "age: invalid"]
+
+
+def test_a_job_that_has_finished_says_so_again(run: Run, folder: Path) -> None:
+    first, second = run("run", "job.yaml"), run("run", "job.yaml")
+    assert second.code == 0
+    assert second.out == first.out
+
+
+def test_a_dry_run_leaves_nothing_behind(run: Run, folder: Path) -> None:
+    outcome = run("run", "job.yaml", "--dry-run")
+    assert outcome.code == 0
+    assert "nothing was written" in outcome.out
+    assert sorted(path.name for path in folder.iterdir()) == ["in.csv", "job.yaml"]
+
+
+def test_a_job_with_a_mistake_in_its_file_does_not_start(run: Run, folder: Path) -> None:
+    (folder / "job.yaml").write_text(JOB.replace("delay", "dely"))
+    outcome = run("run", "job.yaml")
+    assert outcome.code == 1
+    assert "job.yaml:7" in outcome.err
+    assert "did you mean delay?" in outcome.err
+    assert not (folder / "state.db").exists()
+
+
+def test_another_policy_is_refused_until_the_job_is_drained(run: Run, folder: Path) -> None:
+    run("run", "job.yaml")
+    (folder / "in.csv").write_text((folder / "in.csv").read_text() + "7,30\n" * 3)
+    changed = run("drain", "job.yaml")
+    assert changed.code == 0
+    assert "Drained" in changed.out
+
+
+def test_a_job_without_a_checkpoint_cannot_be_drained(run: Run, folder: Path) -> None:
+    (folder / "job.yaml").write_text(JOB.replace("checkpoint: {path: state.db, every: 100ms}", ""))
+    outcome = run("drain", "job.yaml")
+    assert outcome.code == 1
+    assert "has no checkpoint" in outcome.err
+
+
+def test_nobody_answers_where_no_job_runs(run: Run, folder: Path) -> None:
+    outcome = run("top", "127.0.0.1:1")
+    assert outcome.code == 1
+    assert "is it running?" in outcome.err
+    assert run("top", "job.yaml").code == 1
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="there are no such signals here")
+def test_a_followed_folder_is_watched_until_the_job_is_told_to_stop(run: Run, folder: Path) -> None:
+    """Everything at once: new files, metrics, top, JSON logs, SIGTERM, and going on afterwards."""
+    (folder / "in").mkdir()
+    (folder / "in.csv").rename(folder / "in" / "1.csv")
+    text = JOB.replace("path: in.csv", "path: in, follow: true").replace("delay: 50", "delay: 50, max_wait: 1s")
+    port = 20_000 + os.getpid() % 20_000
+    (folder / "job.yaml").write_text(f"{text}\nmetrics: {{port: {port}}}\n")
+    command = [sys.executable, "-m", "castleguard", "run", "job.yaml", "--log-format", "json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_for(lambda: " 400" in run("top", f"127.0.0.1:{port}", "--once").out)
+        rows = "".join(f"{n},{n % 71 + 20}\n" for n in range(300))
+        (folder / "in" / ".2.csv").write_text("pid,age\n" + rows)
+        (folder / "in" / ".2.csv").rename(folder / "in" / "2.csv")
+        wait_for(lambda: " 700" in run("top", "job.yaml", "--once").out)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 0, err
+    assert "goes on from here" in out
+    for line in err.splitlines():
+        assert json.loads(line)["level"] in ("info", "warning")
+    assert sum(pq.read_table(part).num_rows for part in folder.glob("out/part-*.parquet")) == 700
+
+
+def wait_for(happens: "object") -> None:
+    """Ask until it is so."""
+    limit = time.monotonic() + 60
+    while not happens():  # type: ignore[operator]
+        assert time.monotonic() < limit
+        time.sleep(0.1)

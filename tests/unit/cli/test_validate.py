@@ -1,0 +1,195 @@
+"""`castleguard validate`: the checklist, its marks and its exit codes."""
+
+import os
+import shutil
+import socket
+from collections import namedtuple
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Outcome, Run
+from tests.unit.fake_connectors import install
+
+Validate = Callable[..., Outcome]
+
+SECTIONS = {
+    "source": "{type: csv, path: visits.csv}",
+    "schema": "{file: schema.yaml}",
+    "privacy": "{algorithm: castle, k: 5, l: 2, delay: 100}",
+    "sink": "{type: parquet, path: out}",
+    "checkpoint": "{path: state/job.db}",
+}
+NOISY = "{algorithm: castleguard, k: 5, delay: 100, epsilon: 4}"
+
+
+@pytest.fixture
+def validate(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Validate:
+    """Validate a job with a section in another way; None leaves one out."""
+    install(monkeypatch)
+    (folder / "state").mkdir(mode=0o700)
+
+    def validate(**sections: str | None) -> Outcome:
+        chosen = {**SECTIONS, **sections}
+        text = "".join(f"{key}: {value}\n" for key, value in chosen.items() if value is not None)
+        (folder / "job.yaml").write_text(text, encoding="utf-8")
+        return run("validate", folder / "job.yaml")
+
+    return validate
+
+
+def marked(shown: Outcome, mark: str) -> list[str]:
+    """The lines with this mark, on one line each."""
+    entries = shown.out.replace("\n  ", " ").splitlines()
+    return [line[2:] for line in entries if line.startswith(mark)]
+
+
+def test_a_good_job_passes_and_its_promise_is_stated(validate: Validate) -> None:
+    shown = validate()
+    assert shown.code == 0
+    assert marked(shown, "✗") == []
+    for what in ("job.yaml can be read", "schema: persons by patient", "privacy: castle", "source: 1 file can be read",
+                 "source: the columns of the schema are there", "sink:", "checkpoint:"):  # fmt: skip
+        assert any(line.startswith(what) for line in marked(shown, "✓")), what
+    assert "Every published group of equal quasi-identifiers has at least 5 distinct persons" in shown.out
+
+
+def test_rows_of_the_sample_that_would_be_rejected_are_counted_and_not_shown(validate: Validate) -> None:
+    (line,) = [line for line in marked(validate(), "!") if line.startswith("source:")]
+    assert "of the first 800 rows would be rejected (age: null" in line
+    assert "Elsewhere" not in line
+
+
+def test_problems_of_the_file_are_listed_each_with_its_line(validate: Validate) -> None:
+    shown = validate(privacy="{algorithm: castle, k: 1, delay: 100}", checkpont="{}")
+    assert shown.code == 1
+    assert len(marked(shown, "✗")) == 2
+    assert "2 problems" in shown.out
+    assert "job.yaml:3 privacy.k must be a whole number of at least 2" in " ".join(shown.out.split())
+
+
+@pytest.mark.parametrize(
+    ("sections", "message", "remedy"),
+    [
+        ({"source": "{type: csv, path: absent.csv}"}, "source: nothing is found at", "correct source.path"),
+        ({"source": "{type: csv, path: 'no/*.csv'}"}, "source: nothing is found at", "correct source.path"),
+        ({"source": "{type: csv, path: schema.yaml}"}, "source: ", "correct the schema, or the input"),
+        ({"sink": "{type: csv, path: out.csv}"}, "is a single file, which cannot be continued", "name a folder (out/)"),
+        ({"sink": "{type: csv, path: visits.csv/x}"}, "visits.csv is a file, and must be a folder", "choose another"),
+        ({"sink": "{type: csv, path: .}", "source": "{type: csv, path: '*.csv'}"}, "its folder is the one that is read",
+         "folders of their own"),
+        ({"checkpoint": "{path: visits.csv/state.db}"}, "visits.csv is a file, and must be a folder", "choose another"),
+        ({"dead_letter": "{path: visits.csv/x.jsonl}"}, "visits.csv is a file, and must be a folder", "choose another"),
+        ({"privacy": "{algorithm: doca, epsilon: 1, k: 5, delay: 50}"}, "strict DOCA publishes no column as it is", ""),
+        ({"sink": "{type: kafka, servers: x, topic: absent}"}, "sink: the topic is there", "make the topic"),
+        ({"sink": "{type: kafka, servers: x, topic: far}"}, "sink: the broker does not answer", "look whether it is"),
+    ],
+)  # fmt: skip
+def test_what_would_stop_the_job_is_a_problem(
+    validate: Validate, sections: dict[str, str], message: str, remedy: str
+) -> None:
+    shown = validate(**sections)
+    assert shown.code == 1
+    (line,) = marked(shown, "✗")
+    assert message in line
+    assert remedy in shown.out
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"checkpoint": None}, "checkpoint: there is none, so a stopped job starts from the beginning"),
+        ({}, "checkpoint: not encrypted, though it holds raw rows"),
+        ({"checkpoint": f"{{path: state/x, key: {'A' * 43}=}}"}, "checkpoint: the key stands in the job file"),
+        ({"checkpoint": "{path: x.db}"}, "checkpoint: others can look into"),
+        ({"privacy": "{algorithm: castle, mode: paper, k: 5, delay: 100}"}, "privacy: paper mode is for experiments"),
+    ],
+)
+def test_what_deserves_a_look_is_no_problem(
+    validate: Validate, folder: Path, sections: dict[str, str | None], message: str
+) -> None:
+    folder.chmod(0o755)
+    shown = validate(**sections)
+    assert shown.code == 0
+    assert any(line.startswith(message) for line in marked(shown, "!"))
+
+
+def test_a_followed_folder_may_still_be_empty(validate: Validate, folder: Path) -> None:
+    (folder / "in").mkdir()
+    shown = validate(source="{type: csv, path: in, follow: true}")
+    assert shown.code == 0
+    assert "source: no file is there yet" in shown.out
+
+
+def test_a_sink_that_cannot_know_what_it_has_is_refused_for_noise_alone(validate: Validate, folder: Path) -> None:
+    assert validate(sink="{type: stdio}").code == 0
+    shown = validate(sink="{type: stdio}", privacy=NOISY)
+    assert shown.code == 1
+    assert "stdio cannot know what it has, so after a crash rows may be published twice" in " ".join(shown.out.split())
+
+
+def test_without_a_checkpoint_noise_would_be_spent_again(validate: Validate) -> None:
+    assert "the same rows then get fresh noise" in " ".join(validate(checkpoint=None, privacy=NOISY).out.split())
+
+
+def test_a_broker_that_is_fine_is_said_to_be(validate: Validate) -> None:
+    shown = validate(sink="{type: kafka, servers: x, topic: there}")
+    assert shown.code == 0
+    assert "sink: the topic is there" in marked(shown, "✓")
+
+
+def test_a_checkpoint_that_others_can_read_is_a_problem(validate: Validate, folder: Path) -> None:
+    (folder / "state" / "job.db").touch(mode=0o644)
+    shown = validate()
+    assert shown.code == 1
+    assert "chmod 600" in shown.out
+
+
+def test_a_disk_that_is_nearly_full_deserves_a_look(validate: Validate, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(2 << 30, 1 << 30, 100 << 20))
+    shown = validate()
+    assert shown.code == 0
+    assert "sink: 100 MiB are free there" in shown.out
+
+
+def test_a_port_that_is_taken_deserves_a_look(validate: Validate) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        shown = validate(metrics=f"{{port: {server.getsockname()[1]}}}")
+        assert "cannot be listened at" in " ".join(shown.out.split())
+    assert shown.code == 0
+    assert "is free" in validate(metrics="{port: 0}").out
+
+
+def test_a_grid_as_fine_as_the_data_deserves_a_look(validate: Validate, folder: Path) -> None:
+    text = (folder / "schema.yaml").read_text().replace("upper: 110, step: 5", "upper: 110, step: 1")
+    (folder / "schema.yaml").write_text(text)
+    assert "schema: the step of age is no coarser than the data" in " ".join(validate().out.split())
+
+
+def test_nothing_outside_is_changed(validate: Validate, folder: Path) -> None:
+    validate()
+    before = sorted(os.listdir(folder))
+    validate(dead_letter="{path: new/x.jsonl}", sink="{type: parquet, path: deep/er/out}")
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_what_came_from_the_environment_is_not_shown(
+    validate: Validate, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIDDEN_FOLDER", "very-secret-place")
+    for path in ("'${HIDDEN_FOLDER}'", "'${HIDDEN_FOLDER}/x.csv'"):
+        shown = validate(source=f"{{type: csv, path: {path}}}", sink=f"{{type: csv, path: {path}}}")
+        assert shown.code == 1
+        assert "very-secret" not in shown.out + shown.err
+
+
+def test_a_missing_job_file_is_one_problem(run: Run, tmp_path: Path) -> None:
+    shown = run("validate", tmp_path / "absent.yaml")
+    assert shown.code == 1
+    assert "absent.yaml cannot be read: No such file or directory" in " ".join(shown.out.split())
+
+
+def test_wrong_usage_exits_with_two(run: Run) -> None:
+    assert run("validate").code == 2

@@ -1,0 +1,180 @@
+"""Lines that are no rows: which they are, why, after which row, and as they came."""
+
+import csv
+import gzip
+import io
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from castleguard.connectors import lines
+from castleguard.connectors.bad_lines import KEPT_BYTES, BadLine, KeepsBadLines
+from castleguard.connectors.formats import Format, open_reader
+
+Found = tuple[list[dict[str, str | None]], list[tuple[int, str, bytes]]]
+
+
+def found_in(path: Path, columns: str = "a b", *, format: Format = "csv", block_bytes: int = 1 << 20) -> Found:
+    """Rows and bad lines of a file; also that a reader that does not keep them counts the same."""
+    with mock.patch.dict(lines.LineBlocks.__init__.__kwdefaults__, {"block_bytes": block_bytes}):
+        rows: list[dict[str, str | None]] = []
+        bad: list[BadLine] = []
+        with closing(open_reader(path, columns.split(), batch_rows=4, format=format, keep_bad=True)) as reader:
+            assert isinstance(reader, KeepsBadLines)
+            for batch in reader:
+                rows += batch.to_pylist()
+                bad += reader.take_bad()
+            assert reader.take_bad() == []
+            assert reader.malformed == len(bad)
+        with closing(open_reader(path, columns.split(), batch_rows=4, format=format)) as counting:
+            assert [row for batch in counting for row in batch.to_pylist()] == rows
+            assert counting.malformed == len(bad)
+    return rows, [(line.after, line.reason, line.raw) for line in bad]
+
+
+def csv_of(folder: Path, content: bytes, columns: str = "a b") -> list[tuple[int, str, bytes]]:
+    path = folder / "in.csv"
+    path.write_bytes(content)
+    return found_in(path, columns)[1]
+
+
+def jsonl_of(folder: Path, content: bytes) -> list[tuple[int, str, bytes]]:
+    path = folder / "in.jsonl"
+    path.write_bytes(content)
+    return found_in(path, "a", format="jsonl")[1]
+
+
+def test_a_wrong_number_of_values_is_told(tmp_path: Path) -> None:
+    assert csv_of(tmp_path, b'a,b\n1\n1,2\n\n1,"2, 3",4\r\n3,4\n1,2,3,4\n') == [
+        (0, "1 value instead of 2", b"1"),
+        (1, "3 values instead of 2", b'1,"2, 3",4'),
+        (2, "4 values instead of 2", b"1,2,3,4"),
+    ]
+
+
+def test_an_unclosed_quote_is_told(tmp_path: Path) -> None:
+    content = b'a,b,c\n1,2,3\n4,"5,6\n7,8,9\n'
+    assert csv_of(tmp_path, content) == [(1, "an unclosed quote", b'4,"5,6')]
+
+
+def test_a_quote_inside_a_plain_value_is_not_what_is_wrong_with_a_line(tmp_path: Path) -> None:
+    assert csv_of(tmp_path, b'a,b\n5" pipe\n1,2\n') == [(0, "1 value instead of 2", b'5" pipe')]
+
+
+def test_a_value_that_is_not_utf8_is_told_with_its_very_bytes(tmp_path: Path) -> None:
+    content = b'a,b,c\n1,x,\xff\n2,\xff,"x\ny"\n3,\xc3\xa9,x\n\xff\n4,"\xe9 ""z\n","w"\n5,\xfe,6\n'
+    assert csv_of(tmp_path, content) == [
+        (1, "not UTF-8", b'2,\xff,"x\ny"'),
+        (2, "1 value instead of 3", b"\xff"),
+        (2, "not UTF-8", b'4,"\xe9 ""z\n","w"'),
+        (2, "not UTF-8", b"5,\xfe,6"),
+    ]
+
+
+def test_a_line_that_is_too_long_is_kept_by_its_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "LONGEST_LINE", 1 << 17)
+    long = b"3," + b"x" * (1 << 18)
+    path = tmp_path / "in.csv"
+    path.write_bytes(b"a,b\n1,2\n" + long + b"\n5,6\n")
+    rows, bad = found_in(path, block_bytes=1 << 16)
+    assert [row["a"] for row in rows] == ["1", "5"]
+    assert bad == [(1, "longer than 16 MiB", long[:KEPT_BYTES])]
+
+
+def test_a_long_line_at_the_end_of_a_file_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "LONGEST_LINE", 100)
+    for name, start in (("in.csv", b"a\n1\n"), ("in.jsonl", b'{"a": 1}\n')):
+        (tmp_path / name).write_bytes(start + b"x" * 1000)
+        format: Format = "csv" if name == "in.csv" else "jsonl"
+        assert found_in(tmp_path / name, "a", format=format, block_bytes=50)[1] == [(1, "longer than 16 MiB", mock.ANY)]
+
+
+def test_a_file_of_bad_lines_alone_does_not_pile_them_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "in.csv"
+    path.write_bytes(b"a,b\n" + b"1,2,3\n" * 1000)
+    monkeypatch.setattr(lines.LineBlocks.__init__, "__kwdefaults__", {"stream": None, "block_bytes": 60})
+    with closing(open_reader(path, ["a"], keep_bad=True)) as reader:
+        assert isinstance(reader, KeepsBadLines)
+        sizes = [len(reader.take_bad()) for _ in reader]
+    assert sum(sizes) == 1000
+    assert max(sizes) <= 20
+
+
+def test_what_is_no_json_object_is_told(tmp_path: Path) -> None:
+    content = b'{"a": 1\n{"a": 1}\n[1]\n\n"x"\n{"a": "\xff"}\n{"a": 2}\n{"a": "\\ud800"}\n' + b"[" * 5000 + b"\n"
+    assert jsonl_of(tmp_path, content) == [
+        (0, "not a JSON object", b'{"a": 1'),
+        (1, "not a JSON object", b"[1]"),
+        (1, "not a JSON object", b'"x"'),
+        (1, "not UTF-8", b'{"a": "\xff"}'),
+        (2, "half of a surrogate pair", b'{"a": "\\ud800"}'),
+        (2, "not a JSON object", b"[" * 5000),
+    ]
+
+
+def test_lines_of_compressed_files_are_kept_as_they_were_before(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv.gz"
+    path.write_bytes(gzip.compress(b"a,b\n1,2\n3\n"))
+    assert found_in(path)[1] == [(1, "1 value instead of 2", b"3")]
+
+
+def test_no_line_is_printed() -> None:
+    assert repr(BadLine(3, "not UTF-8", b"Zanzibar")) == "BadLine(after row 3: not UTF-8)"
+
+
+LINES = st.lists(st.binary(max_size=12).map(lambda line: line.translate(None, b'\r\n"')), max_size=40)
+"""Anything without quotes: then a line is a row, or a bad line, or blank."""
+
+
+@given(content=LINES, block_bytes=st.integers(20, 200))
+def test_every_line_is_a_row_or_a_bad_line_in_its_place(content: list[bytes], block_bytes: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "in.csv")
+        path.write_bytes(b"a,b\n" + b"\n".join(content))
+        rows, bad = found_in(path, block_bytes=block_bytes)
+    expected_bad, before = [], 0
+    for line in filter(None, content):
+        try:
+            fine = line.count(b",") == 1 and line.decode() is not None
+        except UnicodeDecodeError:
+            fine = False
+        if fine:
+            before += 1
+        else:
+            expected_bad.append((before, line))
+    assert [(after, raw) for after, _, raw in bad] == expected_bad
+    assert len(rows) == before
+
+
+CELLS = st.text(st.sampled_from('ab,"\n\r é'), max_size=6)
+ROWS = st.lists(st.tuples(CELLS, CELLS) | st.tuples(CELLS, st.just("\udcff")), max_size=20)
+
+
+@given(rows=ROWS, block_bytes=st.integers(40, 400))
+def test_quoted_line_ends_do_not_blur_which_row_is_not_utf8(rows: list[tuple[str, str]], block_bytes: int) -> None:
+    written = []
+    for row in rows:
+        line = io.StringIO()
+        csv.writer(line, lineterminator="", quoting=csv.QUOTE_ALL).writerow(row)
+        written.append(line.getvalue().encode(errors="surrogateescape"))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "in.csv")
+        path.write_bytes(b"\n".join([b"a,b", *written]))
+        found, bad = found_in(path, block_bytes=block_bytes)
+    assert [raw for _, _, raw in bad] == [raw for row, raw in zip(rows, written, strict=True) if row[1] == "\udcff"]
+    assert found == [{"a": a or None, "b": b or None} for a, b in rows if b != "\udcff"]
+
+
+@given(content=st.text(st.sampled_from('ab,"\n\r\udcff'), max_size=200))
+def test_whatever_stands_there_the_counts_agree_and_no_reason_is_missing(content: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "in.csv")
+        path.write_bytes(b"a,b\n" + content.encode(errors="surrogateescape"))
+        _, bad = found_in(path, block_bytes=50)
+    assert all(reason for _, reason, _ in bad)
+    assert [after for after, _, _ in bad] == sorted(after for after, _, _ in bad)

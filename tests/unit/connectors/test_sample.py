@@ -1,0 +1,59 @@
+"""The first rows of a file, whatever its format."""
+
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from castleguard.connectors.formats import open_writer
+from castleguard.connectors.sample import read_sample
+from castleguard.errors import InputError
+
+TABLE = pa.table({"a": ["x", "y", "z"], "b": ["1", "2", "3"]})
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.jsonl", "t.ndjson", "t.parquet", "t.arrow", "t.feather"])
+def test_all_columns_and_the_first_rows_are_read(tmp_path: Path, name: str) -> None:
+    writer = open_writer(tmp_path / name)
+    writer.write(TABLE)
+    writer.close()
+    assert read_sample(tmp_path / name, 2) == TABLE.slice(0, 2)
+    assert read_sample(tmp_path / name, 100) == TABLE
+
+
+def test_keys_that_only_some_lines_have_are_columns_too(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"a": 1}\nnot a row\n{"b": 2, "a": null}\n')
+    assert read_sample(tmp_path / "t.jsonl", 10).to_pydict() == {"a": ["1", None], "b": [None, "2"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.csv", b"", "is empty"),
+        ("t.csv", b"a,b\n", "has no rows to look at"),
+        ("t.csv", b"a;b\n1;2\n", "seems to be separated by ';': only commas are read"),
+        ("t.csv", b"a,a\n1,2\n", "has two columns named 'a'"),
+        ("t.csv.gz", gzip.compress(b"a,b\n1,2\n")[:-12], "cannot be read"),
+        ("t.jsonl", b"nothing\n", "has no columns"),
+        ("t.parquet", b"nothing", "cannot be read"),
+        ("t.arrow", b"nothing", "cannot be read"),
+        ("t.txt", b"nothing", "has no ending that says its format"),
+    ],
+)
+def test_what_cannot_be_read_is_one_clear_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read_sample(tmp_path / name, 10)
+
+
+def test_a_missing_file_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no such file"):
+        read_sample(tmp_path / "absent.csv", 10)
+
+
+def test_types_of_typed_files_are_kept(tmp_path: Path) -> None:
+    table = pa.table({"n": pa.array([1, 2], pa.int32())})
+    pq.write_table(table, tmp_path / "t.parquet")
+    assert read_sample(tmp_path / "t.parquet", 10).schema.field("n").type == pa.int32()

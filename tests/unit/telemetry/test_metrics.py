@@ -1,0 +1,78 @@
+"""Metrics: the numbers of a job on a port of its own, and nothing else."""
+
+import json
+import logging
+from urllib.request import urlopen
+
+import pytest
+
+from castleguard.errors import OutputError
+from castleguard.telemetry.logs import JsonLines
+from castleguard.telemetry.metrics import Metrics, Status
+
+STATUS = Status(
+    job="trips",
+    state="running",
+    rows={"published": 90, "suppressed": 1, "sampled_out": 0, "over_budget": 0, "bad": 2, "pending": 7},
+    rejected={"age: null": 3},
+    groups=9,
+    information_loss=0.25,
+    open_clusters=4,
+    oldest_wait=11,
+    commits=5,
+    commit_seconds=0.01,
+    committed_at=1.7e9,
+    lag=12,
+)
+
+
+def scraped(metrics: Metrics) -> list[str]:
+    with urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=5) as answer:
+        text: str = answer.read().decode()
+    return [line for line in text.splitlines() if not line.startswith("#")]
+
+
+def test_the_latest_status_is_served() -> None:
+    metrics = Metrics(port=0)
+    try:
+        metrics.status = STATUS
+        lines = scraped(metrics)
+    finally:
+        metrics.close()
+    for line in (
+        'castleguard_rows_total{job="trips",outcome="published"} 90.0',
+        'castleguard_rows_total{job="trips",outcome="bad"} 2.0',
+        'castleguard_rejected_rows_total{job="trips",reason="age: null"} 3.0',
+        'castleguard_pending_rows{job="trips"} 7.0',
+        'castleguard_information_loss{job="trips"} 0.25',
+        'castleguard_lag{job="trips"} 12.0',
+        'castleguard_state{job="trips",state="running"} 1.0',
+    ):
+        assert line in lines
+
+
+def test_before_anything_was_published_there_is_no_loss() -> None:
+    metrics = Metrics(port=0)
+    try:
+        lines = scraped(metrics)
+    finally:
+        metrics.close()
+    assert not any(line.startswith("castleguard_information_loss") for line in lines)
+    assert not any(line.startswith("castleguard_lag") for line in lines)
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    metrics = Metrics(port=0)
+    try:
+        with pytest.raises(OutputError, match="metrics cannot listen on"):
+            Metrics(port=metrics.port)
+    finally:
+        metrics.close()
+
+
+def test_a_log_line_is_one_json_object_without_a_traceback() -> None:
+    record = logging.LogRecord("castleguard", logging.WARNING, "f.py", 1, "%d rows\nrefused", (3,), None)
+    record.created = 0.25
+    record.msecs = 250
+    facts = json.loads(JsonLines().format(record))
+    assert facts == {"time": "1970-01-01T00:00:00.250Z", "level": "warning", "message": "3 rows\nrefused"}

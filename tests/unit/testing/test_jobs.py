@@ -1,0 +1,60 @@
+"""The source and the sink in memory: what the contract suites do not ask."""
+
+import pyarrow as pa
+import pytest
+
+from castleguard.errors import UnavailableError
+from castleguard.testing.jobs import MemoryLog, MemoryParts, MemorySink, MemorySource
+
+TABLE = pa.table({"a": [1, 2, 3]})
+
+
+def test_a_log_that_is_out_is_read_when_it_is_back() -> None:
+    log = MemoryLog(TABLE.schema, outages=2)
+    log.add(TABLE)
+    source = MemorySource(log)
+    for _ in range(2):
+        with pytest.raises(UnavailableError):
+            source.read(0.0)
+    read = source.read(0.0)
+    assert read is not None
+    assert read.rows.num_rows == 3
+
+
+def test_lag_is_what_was_not_read() -> None:
+    log = MemoryLog(TABLE.schema)
+    log.add(TABLE, TABLE)
+    log.add_bad(b"x")
+    source = MemorySource(log, batch_rows=2)
+    lags = [source.lag()]
+    while source.read(0.0) is not None:
+        lags.append(source.lag())
+    assert lags == [6, 4, 3, 1, 0, 0]
+
+
+def test_acknowledged_positions_are_kept() -> None:
+    source = MemorySource(MemoryLog(TABLE.schema))
+    source.acknowledge({"entry": 0, "row": 0})
+    assert source.acknowledged == [{"entry": 0, "row": 0}]
+    source.close()
+    assert source.closed
+
+
+def test_a_sink_that_is_not_exactly_once_keeps_what_is_delivered_again() -> None:
+    for exactly_once, rows in ((True, 3), (False, 6)):
+        parts = MemoryParts()
+        sink = MemorySink(parts, exactly_once=exactly_once)
+        sink.deliver(1, TABLE)
+        sink.deliver(1, TABLE)
+        assert parts.table().num_rows == rows
+        assert sink.last() == (1 if exactly_once else 0)
+
+
+def test_what_happens_around_a_delivery_can_be_scripted() -> None:
+    parts = MemoryParts()
+    seen: list[tuple[str, int, int]] = []
+    sink = MemorySink(parts, happens=lambda moment, number: seen.append((moment, number, len(parts.delivered))))
+    sink.deliver(7, TABLE)
+    assert seen == [("before", 7, 0), ("after", 7, 1)]
+    sink.close()
+    assert sink.closed
