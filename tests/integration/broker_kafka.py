@@ -1,6 +1,7 @@
-"""A Kafka broker for the tests: one node in KRaft mode on loopback, started once per session and stopped by its process.
+"""A Kafka broker for the tests: one node in KRaft mode on loopback, started once per session.
 
-Its jars come from `make kafka`. Where they, or Java, are missing, the tests that need the broker are skipped.
+It listens twice: plainly, and with TLS and a password. Its jars come from `make kafka`. Where they, or Java, are
+missing, the tests that need the broker are skipped.
 """
 
 import os
@@ -15,23 +16,33 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Message
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 POM = Path(__file__).with_name("kafka") / "pom.xml"
 STARTED_WITHIN = 60.0  # seconds; usually 6
+USER, PASSWORD = "reader", "a password of the tests"
 
 # One of everything: a cluster of one node cannot keep three copies.
 PROPERTIES = """
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},SASL_SSL://127.0.0.1:{secure},CONTROLLER://127.0.0.1:{controller}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT
+ssl.keystore.type=PKCS12
+ssl.keystore.location={folder}/broker.p12
+ssl.keystore.password={password}
+sasl.enabled.mechanisms=PLAIN
+listener.name.sasl_ssl.plain.sasl.jaas.config=\
+ org.apache.kafka.common.security.plain.PlainLoginModule required user_{user}="{password}";
 controller.listener.names=CONTROLLER
 log.dirs={folder}/data
 auto.create.topics.enable=false
+broker.heartbeat.interval.ms=200
+broker.session.timeout.ms=1000
 group.initial.rebalance.delay.ms=0
-log.retention.check.interval.ms=500
 offsets.topic.num.partitions=1
 offsets.topic.replication.factor=1
 transaction.state.log.num.partitions=1
@@ -48,15 +59,26 @@ class Broker:
     def __init__(self, jars: Path, folder: Path) -> None:
         self._folder = folder
         self._java = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
-        port, controller = _free_ports()
+        port, secure, controller = _free_ports(3)
         self.address = f"127.0.0.1:{port}"
+        self.secure_address = f"127.0.0.1:{secure}"
+        self.certificate = folder / "broker.pem"
+        """What a client must trust to use the secure address."""
         self._properties = folder / "server.properties"
-        self._properties.write_text(PROPERTIES.format(port=port, controller=controller, folder=folder))
+        filled = {"port": port, "secure": secure, "controller": controller, "user": USER, "password": PASSWORD}
+        self._properties.write_text(PROPERTIES.format(folder=folder, **filled))
+        self._make_certificate()
         cluster = ["--cluster-id", "castleguard-tests-0000", "--config", str(self._properties)]
         formatting = [*self._java, "kafka.tools.StorageTool", "format", *cluster]
         subprocess.run(formatting, check=True, capture_output=True, timeout=STARTED_WITHIN)
         self._admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
         self.start()
+
+    def _make_certificate(self) -> None:
+        keytool = ["keytool", "-keystore", str(self._folder / "broker.p12"), "-storepass", PASSWORD, "-alias", "broker"]
+        key = ["-keyalg", "EC", "-dname", "CN=broker", "-ext", "san=ip:127.0.0.1", "-storetype", "PKCS12"]
+        for command in (["-genkeypair", *key], ["-exportcert", "-rfc", "-file", str(self.certificate)]):
+            subprocess.run([*keytool, *command], check=True, capture_output=True, timeout=STARTED_WITHIN)
 
     def start(self) -> None:
         """Start the process and wait until it answers."""
@@ -102,15 +124,11 @@ class Broker:
 
     def delete_before(self, topic: str, partition: int, offset: int) -> None:
         """Delete the messages before an offset, as retention does in time."""
-        from confluent_kafka import TopicPartition
-
         place = TopicPartition(topic, partition, offset)
         self._admin.delete_records([place])[place].result(20)
 
     def committed(self, topic: str, partitions: int, group: str) -> list[int]:
         """What a consumer group has committed."""
-        from confluent_kafka import TopicPartition
-
         consumer = Consumer({"bootstrap.servers": self.address, "group.id": group})
         try:
             places = [TopicPartition(topic, partition) for partition in range(partitions)]
@@ -120,8 +138,6 @@ class Broker:
 
     def messages(self, topic: str, *, isolation: str = "read_committed") -> list[Message]:
         """All messages that a consumer of that isolation sees now, partition by partition."""
-        from confluent_kafka import TopicPartition
-
         consumer = Consumer(
             {
                 "bootstrap.servers": self.address,
@@ -150,17 +166,21 @@ class Broker:
             consumer.close()
 
 
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as first, socket.socket() as second:
-        first.bind(("127.0.0.1", 0))
-        second.bind(("127.0.0.1", 0))
-        return first.getsockname()[1], second.getsockname()[1]
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
 
 
 def jars_folder() -> Path:
     """Where `make kafka` puts the jars; the test is skipped if it has not."""
-    if shutil.which("java") is None:
-        pytest.skip("needs a Kafka broker: there is no java on the path")
+    if shutil.which("java") is None or shutil.which("keytool") is None:
+        pytest.skip("needs a Kafka broker: there is no java, or no keytool, on the path")
     version = re.search(r"kafka_2\.13</artifactId>\s*<version>(.*?)<", POM.read_text())
     assert version is not None
     cache = os.environ.get("CASTLEGUARD_CACHE")

@@ -78,14 +78,14 @@ def _never_works(error: "KafkaError") -> bool:
 
 
 def _sentence(error: "KafkaError") -> str:
-    """What the client says, without its own prefixes."""
-    return re.sub(r"^(Broker|Local): ", "", error.str()).rstrip(".")
+    """What the client says, without what only its authors understand."""
+    return re.sub(r"^(Broker|Local): | \(after .*\)$|/bootstrap", "", error.str()).rstrip(".")
 
 
 def _configured(make: Any, settings: dict[str, Setting], **callbacks: Any) -> Any:
     """A client. Raises ConfigError if it does not take the settings; never with what they are set to."""
     try:
-        return make({"log_level": 4, **settings, **callbacks, "logger": _log})
+        return make({**settings, **callbacks, "logger": _log})
     except _client().KafkaException as exc:
         text = _sentence(_error_of(exc))
         for value in settings.values():
@@ -160,6 +160,7 @@ class _Source:
         self._first_start = not position
         self._next = {int(partition): int(offset) for partition, offset in (position or {}).items()}
         self._assigned: set[int] = set()
+        self._ends: dict[int, int] = {}
         self._looked = 0.0
         self._trouble: KafkaError | None = None
         self._trouble_at = -1
@@ -167,6 +168,8 @@ class _Source:
     def read(self, timeout: float) -> Read | None:
         """Whatever has arrived, up to a batch."""
         self._connect()
+        if self._trouble is not None:  # came together with the messages of the read before
+            raise self._failure()
         messages = self._consume(timeout)
         if messages:
             return self._read(messages)
@@ -193,13 +196,10 @@ class _Source:
         """From the ends of the partitions that came with the last messages."""
         if self._consumer is None or not self._assigned:
             return None
-        waiting = 0
-        for partition in self._assigned:
-            _, end = self._consumer.get_watermark_offsets(self._place(partition), cached=True)
-            if end < 0:
-                return None
-            waiting += max(end - self._next[partition], 0)
-        return waiting
+        for partition, end in self._ends.items():
+            _, later = self._consumer.get_watermark_offsets(self._place(partition), cached=True)
+            self._ends[partition] = max(end, later)
+        return sum(max(end - self._next[partition], 0) for partition, end in self._ends.items())
 
     def close(self) -> None:
         """Leave the brokers."""
@@ -226,6 +226,8 @@ class _Source:
             error = _error_of(exc)
             if self._assigned and not _never_works(error):
                 return  # what is assigned can still be read, and a broker that is down shows there
+            if self._consumer is not None and not self._assigned:
+                self._consumer.poll(0)  # what the client reported in the background says more than a time-out
             raise self._health.failure(error, InputError) from exc
         gone = self._next.keys() - set(partitions)
         if gone:
@@ -239,6 +241,7 @@ class _Source:
         """Where to begin in a partition. Raises KafkaException, InputError."""
         assert self._consumer is not None
         low, high = self._consumer.get_watermark_offsets(self._place(partition), timeout=self._options.timeout)
+        self._ends[partition] = high
         known = self._next.get(partition)
         if known is not None:
             if not low <= known <= high:
@@ -255,6 +258,8 @@ class _Source:
             if not arrived and self._trouble is None:
                 # Waiting for a whole batch would hold back the first of its messages.
                 arrived = self._consumer.consume(1, timeout=max(deadline - time.monotonic(), 0))
+                if arrived and self._options.batch > 1:
+                    arrived += self._consumer.consume(self._options.batch - 1, timeout=0)
             messages = [message for message in arrived if message.error() is None or self._note(message)]
             if messages or self._trouble is not None or time.monotonic() >= deadline:
                 return messages
@@ -432,7 +437,7 @@ class _Sink:
             if committed.error is not None:
                 raise self._kafka.KafkaException(committed.error)
         except self._kafka.KafkaException as exc:
-            producer.poll(0)  # what the client reported in the background says more than a time-out
+            producer.poll(0)  # as above
             self._numbers.poll(0)
             raise self._failure(_error_of(exc)) from exc
         self._health.well()

@@ -74,10 +74,16 @@ class Cluster:
         refused = sorted(_OURS & self.client.keys())
         if refused:
             raise ConfigError(f"client: {refused[0]} cannot be set: castleguard sets it, or has an option for it")
-        if not 0 < self.timeout < 3600:
-            raise ConfigError(f"timeout must be above 0 and below 3600 seconds, got {self.timeout:g}")
+        if not 1 <= self.timeout <= 300:
+            raise ConfigError(f"timeout must be from 1 to 300 seconds, got {self.timeout:g}")
         protocol = ("sasl_" if self.sasl else "") + ("ssl" if self.tls else "plaintext")
-        settings: dict[str, Setting] = {"bootstrap.servers": self.brokers, "security.protocol": protocol}
+        settings: dict[str, Setting] = {
+            "bootstrap.servers": self.brokers,
+            "security.protocol": protocol,
+            "socket.timeout.ms": round(1000 * self.timeout),
+            # Connections that fail are reported as errors; logged as well, they would fill the log.
+            "log_level": 2,
+        }
         if self.tls:
             files = {
                 "ssl.ca.location": self.tls.ca_file,

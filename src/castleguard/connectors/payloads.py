@@ -28,7 +28,8 @@ from castleguard.errors import OutputError
 
 Format = Literal["json", "csv", "arrow"]
 
-ARROW_ROWS = 4096  # in one Arrow message, so that it stays below the megabyte that brokers take by default
+ARROW_ROWS = 4096  # in one Arrow message
+ARROW_BYTES = 3 << 18  # brokers take a megabyte by default, headers included
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLOCK_LINES = 256  # parsed again together after a larger block failed: one bad line costs this many, not all
@@ -94,12 +95,13 @@ def read_payloads(
 
 
 def write_payloads(format: Format, table: pa.Table, *, arrow_rows: int = ARROW_ROWS) -> list[bytes]:
-    """The messages of a table, the same ones every time: one per row, in Arrow one per `arrow_rows` rows.
+    """The messages of a table, the same ones every time: one per row, in Arrow one per `arrow_rows` rows at most.
 
     Raises OutputError if the format cannot hold a column.
     """
     if format == "arrow":
-        return [_arrow_message(table.slice(start, arrow_rows)) for start in range(0, table.num_rows, arrow_rows)]
+        starts = range(0, table.num_rows, arrow_rows)
+        return [message for start in starts for message in _arrow_messages(table.slice(start, arrow_rows))]
     nested = next((field.name for field in table.schema if pa.types.is_nested(field.type)), None)
     if nested is not None:
         raise OutputError(f"a {format.upper()} message cannot hold the nested column {nested!r}")
@@ -381,11 +383,16 @@ def _as_any_text(column: pa.ChunkedArray) -> Any:
     return (as_text(column) if exact is None else exact).cast(pa.string())
 
 
-def _arrow_message(table: pa.Table) -> bytes:
+def _arrow_messages(table: pa.Table) -> list[bytes]:
+    """One message, or more where it would be too large."""
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, table.schema) as writer:
         writer.write_table(table.combine_chunks())
-    return bytes(out.getvalue().to_pybytes())
+    message = bytes(out.getvalue().to_pybytes())
+    if len(message) <= ARROW_BYTES or table.num_rows < 2:
+        return [message]
+    half = table.num_rows // 2
+    return _arrow_messages(table.slice(0, half)) + _arrow_messages(table.slice(half))
 
 
 # CSV values

@@ -257,6 +257,13 @@ def test_arrow_messages_hold_at_most_the_given_number_of_rows() -> None:
     assert pa.table(read.rows.to_pydict()).equals(table)
 
 
+def test_an_arrow_message_stays_below_what_brokers_take_as_long_as_rows_do() -> None:
+    table = pa.table({"a": ["x" * 1000] * 3000 + ["y" * 2_000_000], "b": list(range(3001))})
+    messages = write_payloads("arrow", table)
+    assert [len(message) > 1_000_000 for message in messages] == [False] * (len(messages) - 1) + [True]
+    assert read_arrow(*messages).rows.column(1).to_pylist() == list(range(3001))
+
+
 @pytest.mark.parametrize("format", ["json", "csv", "arrow"])
 def test_an_empty_table_has_no_messages(format: Format) -> None:
     assert write_payloads(format, PUBLISHED.slice(0, 0)) == []
