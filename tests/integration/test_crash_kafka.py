@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.compiled, pytest.mark.integration]
 KILLS = kills(3)
 ROWS = max(40_000, 5_000 * KILLS)
 JOB = """
+name: {name}
 source: {{type: kafka, brokers: "{brokers}", topic: {raw}, format: json}}
 {schema}
 {privacy}
@@ -33,7 +34,9 @@ def victim(folder: Path, broker: Broker, mode: str) -> Victim:
         producer.poll(0)
     producer.produce(raw, b"no row", partition=0)
     producer.flush(30)
-    text = JOB.format(brokers=broker.address, raw=raw, out=out, schema=SCHEMA, privacy=PRIVACY[mode], port=port)
+    text = JOB.format(
+        brokers=broker.address, raw=raw, out=out, schema=SCHEMA, privacy=PRIVACY[mode], port=port, name=out
+    )
     (folder / "job.yaml").write_text(text)
 
     def published() -> pa.Table:
