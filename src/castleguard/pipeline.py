@@ -138,8 +138,8 @@ class Job:
         # The books of streams that were flushed for good; those of the present one are in its snapshot.
         self._before: dict[str, Any] = latest.books if latest.snapshot is None else latest.books["before"]
         self._before.pop("before", None)
+        self.stream = parts.make_stream(latest.snapshot)  # before the source: a refused snapshot leaves nothing open
         self._source = parts.open_source(latest.position)
-        self.stream = parts.make_stream(latest.snapshot)
         self._now = max(self._committed_at, self.stream.now)
         self._opened = True
 

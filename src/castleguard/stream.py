@@ -179,7 +179,10 @@ class Anonymiser:
         mine = stream._identity()
         differing = differences(mine, {name: record.facts.get(name) for name in mine})
         if differing:
-            raise SnapshotError(f"the snapshot belongs to another stream: {', '.join(differing)} differ")
+            raise SnapshotError(
+                f"the snapshot belongs to another stream: {', '.join(differing)} differ. Flush that stream (drain the "
+                f"job) with what it was made with, then begin a new one"
+            )
         stream._continue(record)
         return stream
 

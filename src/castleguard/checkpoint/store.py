@@ -160,7 +160,7 @@ class Store:
         with self._translated():
             sealed = self._database.execute("SELECT sealed FROM lock").fetchone()[0]
         if sealed is None and self._cipher is not None:
-            raise SnapshotError(f"{self._path} is not encrypted, but a key is given: drain the job without it first")
+            raise SnapshotError(f"{self._path} is not encrypted, but a key is given: a job begins with its key")
         if sealed is not None:
             if self._cipher is None:
                 raise SnapshotError(f"{self._path} is encrypted: give its key")

@@ -28,6 +28,9 @@ _ASK_AGAIN = 1.0  # seconds: more than it takes to remove an unfinished file
 class Interrupted(BaseException):
     """A signal asked to stop. Not an Exception: nothing on the way may take it for a failure and go on."""
 
+    words = "interrupted; an output that was not complete has been removed"
+    """What to tell whoever sent it."""
+
     def __init__(self, number: int) -> None:
         super().__init__()
         self.number = number
@@ -77,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Interrupted as exc:
         if hasattr(signal, "setitimer"):
             signal.setitimer(signal.ITIMER_REAL, 0.0)
-        _fail("interrupted; an output that was not complete has been removed", 128 + exc.number)
+        _fail(exc.words, 128 + exc.number)
         # At once: a compiler that was interrupted at its work would add lines of its own while Python shuts down.
         os._exit(128 + exc.number)
     except Exception as exc:

@@ -127,8 +127,15 @@ def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
     refused = sum(rejected.values())
     reasons = ", ".join(f"{reason} {count:,}" for reason, count in rejected.items() if count)
     what = f"source: {refused:,} of the first {rows.num_rows:,} rows would be rejected"
+    allowed = 1.0 if job.dead_letter is None else job.dead_letter.max_share
     if refused == rows.num_rows:
         yield Check(f"{what} ({reasons})", "bad", "correct the domains and hierarchies in the schema")
+    elif refused > allowed * rows.num_rows:
+        yield Check(
+            f"{what} ({reasons}), more than the share of {allowed:g} at which the job stops",
+            "doubtful",
+            "correct the schema, say what becomes of such values (null, invalid, outside, unknown), or raise max_share",
+        )
     elif refused:
         yield Check(f"{what} ({reasons})", "doubtful", "look at the domains and hierarchies in the schema")
     else:
@@ -211,8 +218,10 @@ def _check_dead_letter(job: "JobFile") -> Iterator[Check]:
         yield Check("dead_letter: there is none, so rejected rows are only counted", "good")
         return
     path = job.dead_letter.path
-    if job.checkpoint is None or path.parent != job.checkpoint.path.parent or path.exists():
+    beside = job.checkpoint is not None and path.parent == job.checkpoint.path.parent  # that folder has been looked at
+    if not beside:
         yield _writable(path.parent, "dead_letter")
+    if not beside or (path.is_file() and path.stat().st_mode & _OTHERS):
         yield from _check_private(path, "dead_letter")
 
 

@@ -15,7 +15,7 @@ def drain(job_file: Path, quiet: bool) -> None:
     ones. The next run begins a new stream where this one ended. A job that is running has to be stopped first.
     """
     from castleguard.assemble import load, make_job
-    from castleguard.cli.run import closing_words
+    from castleguard.cli.run import closing_words, say_at_end
     from castleguard.errors import ConfigError
 
     job = load(job_file)
@@ -24,4 +24,4 @@ def drain(job_file: Path, quiet: bool) -> None:
     made = make_job(job)
     outcome = made.drain()
     if not quiet:
-        click.echo(closing_words(made, outcome, dry_run=False))
+        say_at_end(job, closing_words(made, outcome))

@@ -161,9 +161,14 @@ def _guess_labels(profile: Profile, role: Role) -> Guess:
     return Guess(profile.name, role, reason, labels=labels, rare=rare)
 
 
+def _times(profile: Profile) -> str:
+    unit = "days" if profile.kind == "date" else "seconds"
+    return f"times around those of the sample, rounded out; step in {unit}; later ones are rejected, so leave room"
+
+
 def _guess_domain(profile: Profile, words: list[str], role: Role) -> Guess:
     if profile.kind != "number":
-        return Guess(profile.name, role, "times around those of the sample, rounded out", time_domain(profile))
+        return Guess(profile.name, role, _times(profile), time_domain(profile))
     if role == "sensitive":
         edges = number_bins(profile)
         return Guess(profile.name, role, "a fifth of the sample in each bin, about; rounded", bins=edges)

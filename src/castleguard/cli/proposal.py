@@ -1,5 +1,6 @@
 """A job file as text, with every guess marked: what `castleguard init` writes."""
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -20,6 +21,12 @@ class Subject(NamedTuple):
     type: str
     rows: int
     """How many rows were looked at."""
+
+    @property
+    def job(self) -> str:
+        """A name for the job: that of the file, as far as letters and digits go."""
+        stem = self.name.partition(".")[0]
+        return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "job"
 
 
 def proposal(subject: Subject, guesses: list[Guess]) -> str:
@@ -55,6 +62,7 @@ def _head(subject: Subject) -> Iterator[str]:
     yield "# Bounds and labels below were taken from data: correct them by what anybody may know without the data."
     yield "confirmed: false  # look at every GUESS, then set this to true (or delete the line)"
     yield ""
+    yield f"name: {subject.job}  # in metrics and logs, and in the checkpoint: another name is another job"
     yield f"source: {{type: {subject.type}, path: {scalar(subject.path)}}}"
     yield ""
 

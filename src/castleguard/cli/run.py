@@ -11,16 +11,28 @@ from typing import TYPE_CHECKING
 
 import click
 
+from castleguard.cli import Interrupted
+from castleguard.errors import CastleguardError
 from castleguard.stopping import Stop
 
 if TYPE_CHECKING:
+    from castleguard.config.job_model import JobFile
     from castleguard.pipeline import Job
+    from castleguard.telemetry.metrics import Status
+
+LOG = logging.getLogger("castleguard")
 
 
 @click.command(short_help="Run a job.")
 @click.argument("job_file", type=click.Path(path_type=Path), metavar="JOB")
 @click.option("--dry-run", is_flag=True, help="Read and anonymise, write nothing, remember nothing.")
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="json: one object per line on standard error, for every start, commit, trouble and end.",
+)
 @click.option("--allow-duplicates", is_flag=True, help="Let a sink get noisy rows twice after a crash.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
 def run(job_file: Path, dry_run: bool, log_format: str, allow_duplicates: bool, quiet: bool) -> None:
@@ -30,28 +42,66 @@ def run(job_file: Path, dry_run: bool, log_format: str, allow_duplicates: bool, 
     aborts: the next run goes on from the last commit.
     """
     stop = Stop()
-    with stopping_on_signals(stop):
+    with stopping_on_signals(stop), logging_as(log_format):
         from castleguard.assemble import load, make_job
         from castleguard.cli.job_view import job_view
 
-        use_log_format(log_format)
         job = load(job_file)
+        log = CommitLog()
         with job_view(job, quiet=quiet) as watch:
-            made = make_job(job, stop=stop, watch=watch, dry_run=dry_run, allow_duplicates=allow_duplicates)
+
+            def tell(status: "Status") -> None:
+                log.tell(status)
+                watch(status)
+
+            made = make_job(job, stop=stop, watch=tell, dry_run=dry_run, allow_duplicates=allow_duplicates)
+            before = made.status().commits
+            LOG.info("starting after commit %d", before, extra={"job": job.name, "commit": before})
             outcome = made.run()
+        after = made.status().commits
+        LOG.info("%s after commit %d", outcome, after, extra={"job": job.name, "commit": after})
     if not quiet:
-        click.echo(closing_words(made, outcome, dry_run=dry_run))
+        idle = outcome == "finished" and after == before
+        words = closing_words(made, "finished before" if idle else outcome, dry_run=dry_run)
+        if dry_run and job.dead_letter is not None and rejected_share(made) > job.dead_letter.max_share:
+            words += f"\n`run` would stop: more rows are rejected than max_share {job.dead_letter.max_share:g} allows."
+        say_at_end(job, words, dry_run=dry_run)
 
 
-def use_log_format(log_format: str) -> None:
-    """Write log lines as JSON, if that is asked for."""
+class CommitLog:
+    """A log line whenever the job has committed since it was last heard of."""
+
+    def __init__(self) -> None:
+        self._commits: int | None = None
+
+    def tell(self, status: "Status") -> None:
+        """Write a line if there is news."""
+        if self._commits is not None and status.commits > self._commits:
+            facts = {"job": status.job, "commit": status.commits}
+            LOG.info("committed in %.3f s, %d rows pending", status.commit_seconds, status.rows["pending"], extra=facts)
+        self._commits = status.commits
+
+
+@contextmanager
+def logging_as(log_format: str) -> Iterator[None]:
+    """Write log lines as JSON, if that is asked for; then what ends the job is one of them, too."""
+    if log_format != "json":
+        yield
+        return
     from castleguard.telemetry.logs import JsonLines
 
-    if log_format == "json":
-        handler = logging.StreamHandler()
-        handler.setFormatter(JsonLines())
-        logging.getLogger("castleguard").handlers = [handler]
-        logging.getLogger("castleguard").setLevel(logging.INFO)
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    LOG.handlers = [handler]
+    level = LOG.level
+    LOG.setLevel(logging.INFO)
+    try:
+        yield
+    except CastleguardError as exc:
+        LOG.error("%s", exc)
+        raise click.exceptions.Exit(1) from exc
+    finally:
+        LOG.setLevel(level)
 
 
 @contextmanager
@@ -69,18 +119,27 @@ def stopping_on_signals(stop: Stop) -> Iterator[None]:
         signal.signal(number, ask)
     try:
         yield
+    except Interrupted as exc:
+        exc.words = "aborted; the next run goes on from the last commit"
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def closing_words(job: "Job", outcome: str, *, dry_run: bool) -> str:
+def say_at_end(job: "JobFile", words: str, *, dry_run: bool = False) -> None:
+    """Say it where it cannot be taken for published rows."""
+    click.echo(words, err=job.sink.type == "stdio" and not dry_run)
+
+
+def closing_words(job: "Job", outcome: str, *, dry_run: bool = False) -> str:
     """The books, the statement, and what comes next."""
     from castleguard.cli.summary import summary
     from castleguard.release.report import Report
 
     words = {
         "finished": "The source has ended, and everything that can be published is.",
+        "finished before": "The job had finished before, and its source has nothing new: nothing was done.",
         "stopped": "Stopped; `castleguard run` goes on from here.",
         "drained": "Drained: nothing is pending. The next run begins a new stream where this one ended.",
     }
@@ -89,4 +148,18 @@ def closing_words(job: "Job", outcome: str, *, dry_run: bool) -> str:
     # The books of the whole job, not only of the stream that runs now.
     books = job.books()
     report = Report(**{field.name: books[field.name] for field in fields(Report)})
+    if books["before"]:
+        words[outcome] = f"{BEFORE}\n\n{words[outcome]}"
     return f"{summary(report, job.stream.guarantee(), malformed=job.bad)}\n\n{words[outcome]}"
+
+
+BEFORE = """\
+The numbers are those of the whole job. The promise is about rows that came after it was last drained or
+finished; for rows before that, what the job file of that time promised holds."""
+
+
+def rejected_share(job: "Job") -> float:
+    """Of everything that came in."""
+    books = job.books()
+    rows = books["rows_in"] + job.bad
+    return (sum(books["rejected"].values()) + job.bad) / rows if rows else 0.0

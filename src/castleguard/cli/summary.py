@@ -11,7 +11,7 @@ WIDTH = 100
 def summary(report: Report, guarantee: Guarantee, *, malformed: int = 0) -> str:
     """A few lines for a person to read. A malformed line is a row that came in and was rejected."""
     reasons = {**report.rejected, "malformed line": malformed}
-    rejected = {reason: count for reason, count in reasons.items() if count}
+    rejected = {reason: count for reason, count in sorted(reasons.items()) if count}
     left_out = (("sampled out", report.sampled_out), ("over budget", report.over_budget))
     lines = [
         ("rows in", _count(report.rows_in + malformed), ""),

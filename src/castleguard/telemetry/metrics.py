@@ -54,7 +54,9 @@ class Metrics:
         try:
             self._server, self._thread = start_http_server(port, addr=host, registry=registry)
         except OSError as exc:
-            raise OutputError(f"metrics cannot listen on {host}:{port}: {exc.strerror}") from exc
+            raise OutputError(
+                f"metrics cannot listen on {host}:{port}, {exc.strerror}: is the job running already?"
+            ) from exc
 
     @property
     def port(self) -> int:

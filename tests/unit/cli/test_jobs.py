@@ -47,10 +47,44 @@ def test_a_job_runs_to_the_end_of_its_source_and_says_what_became_of_every_row(r
     assert sorted(reasons) == ["3 values instead of 2", "age: invalid"]
 
 
-def test_a_job_that_has_finished_says_so_again(run: Run, folder: Path) -> None:
+def test_a_job_that_has_finished_says_that_nothing_was_done(run: Run, folder: Path) -> None:
     first, second = run("run", "job.yaml"), run("run", "job.yaml")
     assert second.code == 0
-    assert second.out == first.out
+    assert second.out.splitlines()[:7] == first.out.splitlines()[:7]
+    assert "nothing was done" in second.out
+
+
+def test_the_promise_of_another_policy_is_not_said_of_rows_from_before(run: Run, folder: Path) -> None:
+    run("run", "job.yaml")
+    (folder / "job.yaml").write_text(JOB.replace("k: 5", "k: 20"))
+    outcome = run("run", "job.yaml")
+    assert "at least 20 distinct persons" in outcome.out
+    assert "for rows before that, what the job file of that time promised holds" in outcome.out
+
+
+def test_the_books_never_stand_among_published_rows(folder: Path) -> None:
+    """The books are for the operator, and standard output is the sink."""
+    job = JOB.replace("sink: {type: parquet, path: out}", "sink: {type: stdio, format: jsonl}")
+    (folder / "job.yaml").write_text(job)
+    command = [sys.executable, "-m", "castleguard", "run", "job.yaml"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert len([json.loads(line) for line in shown.stdout.splitlines()]) == 400
+    assert "rows in" in shown.stderr
+
+
+def test_a_dry_run_says_that_a_run_would_stop(run: Run, folder: Path) -> None:
+    (folder / "job.yaml").write_text(JOB.replace("rejects.jsonl", "rejects.jsonl, max_share: 0.001"))
+    assert "`run` would stop" in run("run", "job.yaml", "--dry-run").out
+
+
+def test_with_json_logs_every_line_is_an_object_even_the_last_one(run: Run, folder: Path) -> None:
+    lines = [json.loads(line) for line in run("run", "job.yaml", "--log-format", "json").err.splitlines()]
+    assert [line["message"] for line in lines][:1] == ["starting after commit 0"]
+    assert lines[-1] == {**lines[-1], "level": "info", "message": "finished after commit 1", "job": "job", "commit": 1}
+    (folder / "job.yaml").write_text(JOB.replace("in.csv", "out.csv"))
+    outcome = run("run", "job.yaml", "--log-format", "json")
+    assert outcome.code == 1
+    assert json.loads(outcome.err.splitlines()[-1])["level"] == "error"
 
 
 def test_a_dry_run_leaves_nothing_behind(run: Run, folder: Path) -> None:
@@ -69,12 +103,29 @@ def test_a_job_with_a_mistake_in_its_file_does_not_start(run: Run, folder: Path)
     assert not (folder / "state.db").exists()
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="there are no such signals here")
 def test_another_policy_is_refused_until_the_job_is_drained(run: Run, folder: Path) -> None:
-    run("run", "job.yaml")
-    (folder / "in.csv").write_text((folder / "in.csv").read_text() + "7,30\n" * 3)
-    changed = run("drain", "job.yaml")
-    assert changed.code == 0
-    assert "Drained" in changed.out
+    (folder / "in").mkdir()
+    (folder / "in.csv").rename(folder / "in" / "1.csv")
+    job = JOB.replace("path: in.csv", "path: in, follow: true")
+    (folder / "job.yaml").write_text(job)
+    process = subprocess.Popen([sys.executable, "-m", "castleguard", "run", "job.yaml", "--quiet"])
+    try:
+        wait_for(lambda: list(folder.glob("out/part-*")))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+    finally:
+        process.kill()
+        process.wait()
+    (folder / "job.yaml").write_text(job.replace("k: 5", "k: 20"))
+    refused = run("drain", "job.yaml")
+    assert refused.code == 1
+    assert "policy.k differ" in refused.err
+    assert "drain the job" in refused.err
+    (folder / "job.yaml").write_text(job)
+    assert "Drained" in run("drain", "job.yaml").out
+    (folder / "job.yaml").write_text(job.replace("k: 5", "k: 20"))
+    assert run("drain", "job.yaml").code == 0
 
 
 def test_a_job_without_a_checkpoint_cannot_be_drained(run: Run, folder: Path) -> None:
