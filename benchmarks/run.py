@@ -233,6 +233,22 @@ def bench_jobs(bench: Bench) -> None:
     bench.add("jobs, CSV to Parquet", "with against without", with_it / without, "", 0.8)
 
 
+def bench_kafka(bench: Bench) -> None:
+    """Kafka to Kafka, where `make kafka` has fetched a broker: wall time, broker and job on one machine."""
+    import pytest
+
+    from benchmarks import kafka
+
+    try:
+        found = kafka.compare(bench.long // 2)
+    except pytest.skip.Exception as exc:
+        print(f"  jobs, Kafka to Kafka: {exc}", file=sys.stderr)
+        return
+    for format, (rate, share) in found.items():
+        bench.add("jobs, Kafka to Kafka", f"{format} messages", rate, "rows/s")
+        bench.add("jobs, Kafka to Kafka", f"{format} messages, share of the time in the client", share, "")
+
+
 def bench_long(bench: Bench) -> None:
     """Whether rate and memory stay flat: the whole stream, rows in, rows out."""
     table = adult.load(BATCH * 4)
@@ -314,6 +330,7 @@ def main() -> None:
             bench.add("samplers", name, value, "/s", 4e6 if name.startswith("discrete Laplace") else None)
         bench_csv(bench, Path(folder))
         bench_jobs(bench)
+        bench_kafka(bench)
         bench_scaling(bench)
         bench_long(bench)
     show(bench.figures)

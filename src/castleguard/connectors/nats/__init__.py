@@ -10,7 +10,8 @@ from castleguard.connectors.nats.connection import Connection
 from castleguard.connectors.nats.options import NatsSinkOptions, NatsSourceOptions
 from castleguard.connectors.nats.sink import NatsSink
 from castleguard.connectors.nats.source import NatsSource
-from castleguard.connectors.registry import Connector
+from castleguard.connectors.nats.stream import look_up
+from castleguard.connectors.registry import Connector, Finding
 from castleguard.errors import ConfigError, InputError, OutputError
 
 __all__ = ["CONNECTOR", "NatsSink", "NatsSinkOptions", "NatsSource", "NatsSourceOptions", "open_sink", "open_source"]
@@ -50,9 +51,20 @@ def open_sink(options: NatsSinkOptions) -> NatsSink:
         raise
 
 
+def check(options: NatsSourceOptions | NatsSinkOptions) -> list[Finding]:
+    """Whether the server lets us in, and the stream is there. Raises UnavailableError, InputError, OutputError."""
+    connection = Connection(options, InputError if isinstance(options, NatsSourceOptions) else OutputError)
+    try:
+        connection.run(look_up(connection, options.stream))
+    finally:
+        connection.close()
+    return [(f"the server can be reached, and the stream {options.stream} is there", True, "")]
+
+
 CONNECTOR = Connector(
     source_options=NatsSourceOptions,
     sink_options=NatsSinkOptions,
     open_source=open_source,
     open_sink=open_sink,
+    check=check,
 )
