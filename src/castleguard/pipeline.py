@@ -140,6 +140,7 @@ class Job:
         self._before.pop("before", None)
         self.stream = parts.make_stream(latest.snapshot)  # before the source: a refused snapshot leaves nothing open
         self._source = parts.open_source(latest.position)
+        self._position: Position | None = latest.position or self._source.position()
         self._now = max(self._committed_at, self.stream.now)
         self._opened = True
 
@@ -203,7 +204,7 @@ class Job:
         self._step(2)
         if self._store is not None:
             self._store.save(checkpoint)
-        self._number = checkpoint.number
+        self._number, self._position = checkpoint.number, checkpoint.position
         self.ended = ended
         self._segment = _Segment()
         self._deliver(checkpoint)
@@ -288,6 +289,8 @@ class Job:
         self._now = max(self._now, self._clock.now())
         if read is None:
             self._gather(self.stream.tick(self._now))
+            # A file that turned out to have ended may be moved away: a restart must not look for it.
+            self._segment.dirty |= self._source.position() != self._position
             return
         self._gather(self.stream.push(read.rows, self._now))
         self._segment.dirty |= read.rows.num_rows > 0 or bool(read.bad)
