@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -41,7 +42,7 @@ def open_source(job: JobFile, position: Position | None = None) -> Source:
     opener = connector_of(job.source).open_source
     if opener is None:
         raise ConfigError(f"{job.where('source')}  source.type cannot be {job.source.type}: that is no source")
-    return opener(job.source.options, job.schema.columns, position)
+    return opener(_named(job.source.options, job), job.schema.columns, position)
 
 
 def open_sink(job: JobFile) -> Sink:
@@ -49,7 +50,17 @@ def open_sink(job: JobFile) -> Sink:
     opener = connector_of(job.sink).open_sink
     if opener is None:
         raise ConfigError(f"{job.where('sink')}  sink.type cannot be {job.sink.type}: that is no sink")
-    return opener(job.sink.options)
+    return opener(_named(job.sink.options, job))
+
+
+def _named(options: Any, job: JobFile) -> Any:
+    """Options whose default is the job's name have it."""
+    missing = {
+        option.name: job.name
+        for option in fields(options)
+        if option.metadata.get("default") == "job name" and getattr(options, option.name) is None
+    }
+    return replace(options, **missing)
 
 
 def make_stream(job: JobFile, snapshot: bytes | None = None) -> Anonymiser:
