@@ -129,6 +129,8 @@ class KafkaSource(Cluster):
     def reader_settings(self) -> dict[str, Setting]:
         """The settings of the consumer."""
         return {
+            # The client stops fetching while enough messages are queued; by default it then waits a whole second.
+            "fetch.queue.backoff.ms": 10,
             **self.settings(),
             "group.id": self.group or f"castleguard-{self.topic}",
             "enable.auto.commit": False,

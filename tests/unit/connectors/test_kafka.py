@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from castleguard.connectors import kafka
 from castleguard.connectors.base import Read, Source
@@ -157,6 +158,13 @@ def test_the_names_that_a_job_gives_are_marked() -> None:
         if field.metadata.get("default") == "job name"
     ]
     assert marked == [("KafkaSource", "group"), ("KafkaSink", "transactional_id")]
+
+
+def test_the_example_job_names_options_that_exist() -> None:
+    job = yaml.safe_load((Path(__file__).parents[3] / "examples/jobs/kafka-to-kafka/job.yaml").read_text())
+    for direction, options in (("source", KafkaSource), ("sink", KafkaSink)):
+        assert job[direction].pop("type") == "kafka"
+        assert options(**job[direction])
 
 
 def test_without_the_client_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
