@@ -13,11 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from castleguard.connectors import files, nats, part_file, stdio
+from castleguard.connectors import files, kafka, nats, part_file, stdio
 from castleguard.connectors.base import Sink
+from castleguard.connectors.kafka_options import KafkaSink
 from castleguard.connectors.nats.connection import Connection
 from castleguard.connectors.registry import Connector
 from castleguard.testing.jobs import MemoryParts, MemorySink
+from tests.integration.broker_kafka import shared_broker
 from tests.integration.broker_nats import NatsBroker
 
 
@@ -177,6 +179,86 @@ class NatsSinkAdapter(SinkAdapter):
         self.broker.kill()
 
 
+class KafkaSinkAdapter(SinkAdapter):
+    """A topic of a broker that all tests share; a segment is a transaction."""
+
+    moments: ClassVar[tuple[str, ...]] = (
+        "before anything is sent",
+        "before the number is sent",
+        "before the commit",
+        "when all is done",
+    )
+
+    def __init__(self, folder: Path, format: Literal["json", "arrow"] = "json") -> None:
+        super().__init__(folder)
+        self.format = format
+        self.typed = format == "arrow"
+        self.broker = shared_broker()
+        self.topic = self.broker.topic()
+        self.sinks: list[Sink] = []
+        self.dead: list[Any] = []
+
+    def open(self) -> Sink:
+        options = KafkaSink(
+            brokers=self.broker.address, topic=self.topic, format=self.format, transactional_id=self.topic
+        )
+        self.sinks.append(kafka.open_sink(options))
+        return self.sinks[-1]
+
+    def rows(self) -> list[dict[str, Any]]:
+        payloads = [message.value() or b"" for message in self.broker.messages(self.topic)]
+        if self.typed:
+            return [row for payload in payloads for row in pa.ipc.open_stream(payload).read_all().to_pylist()]
+        return [json.loads(payload) for payload in payloads]
+
+    def die_at(self, moment: str, patch: pytest.MonkeyPatch) -> None:
+        connect = kafka._Sink._connect
+
+        def connect_dying(sink: kafka._Sink) -> None:
+            connect(sink)
+            sink._producer = cast(Any, _DyingProducer(sink._producer, self.moments.index(moment)))
+
+        def leave(sink: kafka._Sink) -> None:
+            """A process that dies aborts nothing: its producer is kept as it is."""
+            self.dead.append(sink._producer)
+            sink._producer = None
+
+        patch.setattr(kafka._Sink, "_connect", connect_dying)
+        patch.setattr(kafka._Sink, "_give_up", leave)
+
+    def close(self) -> None:
+        for sink in self.sinks:
+            sink.close()
+
+
+class _DyingProducer:
+    """A producer up to a moment of a delivery."""
+
+    def __init__(self, producer: Any, moment: int) -> None:
+        self._producer = producer
+        self._moment = moment
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._producer, name)
+
+    def begin_transaction(self) -> None:
+        self._producer.begin_transaction()
+        if self._moment == 0:
+            raise Killed
+
+    def send_offsets_to_transaction(self, *args: Any) -> None:
+        assert self._producer.flush(20) == 0
+        if self._moment == 1:
+            raise Killed
+        self._producer.send_offsets_to_transaction(*args)
+
+    def commit_transaction(self, *args: Any) -> None:
+        if self._moment == 2:
+            raise Killed
+        self._producer.commit_transaction(*args)
+        raise Killed
+
+
 class SingleNatsSinkAdapter(NatsSinkAdapter):
     """The same where a segment needs no batch: it is one message."""
 
@@ -278,6 +360,8 @@ SINKS: dict[str, "partial[Any]"] = {
     "nats": partial(NatsSinkAdapter),
     "nats-packed": partial(SingleNatsSinkAdapter, rows_per_message=100),
     "nats-arrow": partial(SingleNatsSinkAdapter, format="arrow"),
+    "kafka": partial(KafkaSinkAdapter),
+    "kafka-arrow": partial(KafkaSinkAdapter, format="arrow"),
     "memory": partial(MemorySinkAdapter),
     "memory-at-least-once": partial(MemorySinkAdapter, exactly_once=False),
 }

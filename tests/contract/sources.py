@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from castleguard.connectors import files, nats, stdio
+from castleguard.connectors import files, kafka, nats, stdio
 from castleguard.connectors.base import Position, Read, Source
 from castleguard.connectors.formats import open_writer
+from castleguard.connectors.kafka_options import KafkaSource
 from castleguard.connectors.registry import Connector
 from castleguard.testing.jobs import MemoryLog, MemorySource
 from tests.integration.broker_nats import NatsBroker
+from tests.integration.mock_kafka import MockCluster
 
 COLUMNS = ["text", "number"]
 """The declared columns. What an adapter stores may have others too, and in another order."""
@@ -226,6 +228,26 @@ class NatsAdapter(SourceAdapter):
         self.broker.kill()
 
 
+class KafkaAdapter(SourceAdapter):
+    """A topic of an imitated cluster, with rows in one of its partitions; every message has one entry."""
+
+    ends = False
+    grows = True
+    holds_bad = True
+    quiet_seconds = 1.0
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.cluster = MockCluster()
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        self.cluster.write("rows", as_jsonl(entries).splitlines(), partition=1)
+
+    def open(self, position: Position | None = None) -> Source:
+        options = KafkaSource(brokers=self.cluster.address, topic="rows", batch_messages=3)
+        return kafka.open_source(options, COLUMNS, position)
+
+
 def as_csv(entries: Sequence[Entry], *, header: bool = True) -> bytes:
     """A CSV file with a column that nobody declared; a bad line has a value too many."""
     lines = ["number,other,text"] if header else []
@@ -272,6 +294,7 @@ SOURCES: dict[str, "partial[Any]"] = {
     "stdin-csv": partial(StdinAdapter, render=as_csv),
     "stdin-jsonl": partial(StdinAdapter, render=as_jsonl),
     "nats": partial(NatsAdapter),
+    "kafka": partial(KafkaAdapter),
     "memory": partial(MemoryAdapter),
 }
 """Every source that has to pass, by the name of its tests; each makes a SourceAdapter from an empty folder."""

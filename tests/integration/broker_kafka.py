@@ -1,18 +1,20 @@
-"""A Kafka broker for the tests: one node in KRaft mode on loopback, started once per session.
+"""A Kafka broker for the tests: one node in KRaft mode on loopback, started once per process.
 
 It listens twice: plainly, and with TLS and a password. Its jars come from `make kafka`. Where they, or Java, are
 missing, the tests that need the broker are skipped.
 """
 
+import atexit
 import os
 import re
 import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -191,9 +193,18 @@ def jars_folder() -> Path:
     return jars
 
 
+@cache
+def shared_broker() -> Broker:
+    """The broker of this process: started when first asked for, stopped when the process ends."""
+    jars = jars_folder()
+    folder = tempfile.TemporaryDirectory(prefix="castleguard-kafka-")
+    atexit.register(folder.cleanup)
+    broker = Broker(jars, Path(folder.name))
+    atexit.register(broker.stop)  # before its folder is removed: what was registered last comes first
+    return broker
+
+
 @pytest.fixture(scope="session")
-def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def kafka_broker() -> Broker:
     """The broker of this session."""
-    broker = Broker(jars_folder(), tmp_path_factory.mktemp("kafka"))
-    yield broker
-    broker.stop()
+    return shared_broker()

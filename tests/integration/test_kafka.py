@@ -85,7 +85,7 @@ def test_rows_of_a_partition_come_in_their_order_and_say_where_they_stood(kafka_
     topic = kafka_broker.topic(partitions=3)
     for partition in range(3):
         produce(kafka_broker, topic, range(partition, 300, 3), partition)
-    with source(kafka_broker, topic, batch=70) as opened:
+    with source(kafka_broker, topic, batch_messages=70) as opened:
         found = read_all(opened, 300)
         assert opened.read(0) is None
         assert opened.finished is False
@@ -103,7 +103,7 @@ def test_reading_resumes_at_any_position(kafka_broker: Broker) -> None:
     read: list[int] = []
     position: Position | None = None
     while len(read) < 80:
-        with source(kafka_broker, topic, position, batch=7) as opened:
+        with source(kafka_broker, topic, position, batch_messages=7) as opened:
             found = opened.read(5)
             assert found is not None
             read += map(int, found.rows.column(0).to_pylist())
@@ -144,7 +144,7 @@ def test_aborted_messages_are_never_read_and_leave_no_lag(kafka_broker: Broker) 
 def test_lag_is_what_has_arrived_and_was_not_read(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic()
     produce(kafka_broker, topic, range(100))
-    with source(kafka_broker, topic, batch=30) as opened:
+    with source(kafka_broker, topic, batch_messages=30) as opened:
         assert opened.lag() is None
         assert opened.read(10) is not None
         read = opened.position()["0"]
@@ -336,7 +336,7 @@ def test_what_a_sink_writes_a_source_reads(kafka_broker: Broker, format: str) ->
     topic = kafka_broker.topic()
     with sink(kafka_broker, topic, format=format) as writing:
         writing.deliver(1, table(*range(10)))
-    with source(kafka_broker, topic, format=format, columns_order=("n",)) as opened:
+    with source(kafka_broker, topic, format=format, columns=("n",)) as opened:
         assert [number for _, number in read_all(opened, 10)] == list(range(10))
 
 

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from castleguard.connectors.base import BadRow, Position, Read
-from castleguard.connectors.kafka_options import Cluster, KafkaSink, KafkaSource, Setting
+from castleguard.connectors.kafka_options import KafkaSink, KafkaSource, Setting
 from castleguard.connectors.payloads import read_payloads, write_payloads
-from castleguard.connectors.registry import Connector
+from castleguard.connectors.registry import Connector, Finding
 from castleguard.connectors.text import as_text
 from castleguard.errors import CastleguardError, ConfigError, InputError, OutputError, SchemaError, UnavailableError
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 SEGMENT_HEADER = "castleguard-segment"
 
 _PARTITIONS_EVERY = 30.0  # seconds between two looks for new partitions
+_TOMBSTONE = "it has no value (a tombstone)"
+_CHECK = 5.0  # seconds that a look at the brokers may take before a job runs
 _PROBE = 1.0  # seconds that a look at the brokers may take while rows are waited for
 
 _log = logging.getLogger(__name__)
@@ -254,12 +257,12 @@ class _Source:
         assert self._consumer is not None
         deadline = time.monotonic() + timeout
         while True:
-            arrived = self._consumer.consume(self._options.batch, timeout=0)
+            arrived = self._consumer.consume(self._options.batch_messages, timeout=0)
             if not arrived and self._trouble is None:
                 # Waiting for a whole batch would hold back the first of its messages.
                 arrived = self._consumer.consume(1, timeout=max(deadline - time.monotonic(), 0))
-                if arrived and self._options.batch > 1:
-                    arrived += self._consumer.consume(self._options.batch - 1, timeout=0)
+                if arrived and self._options.batch_messages > 1:
+                    arrived += self._consumer.consume(self._options.batch_messages - 1, timeout=0)
             messages = [message for message in arrived if message.error() is None or self._note(message)]
             if messages or self._trouble is not None or time.monotonic() >= deadline:
                 return messages
@@ -287,23 +290,26 @@ class _Source:
             return f"{topic}[{partitions[number]}] offset {offsets[number]}"
 
         values = [message.value() for message in messages]
-        full = [number for number, value in enumerate(values) if value is not None]
+        full = np.array([number for number, value in enumerate(values) if value is not None], np.int64)
         payloads = [value for value in values if value is not None]
-        found = read_payloads(self._options.format, payloads, self._payload_columns, self._options.columns_order)
-        bad = [BadRow(place_of(full[one.message]), one.reason, one.raw) for one in found.bad]
-        if len(full) < len(values):
-            numbers = [number for number, value in enumerate(values) if value is None]
-            bad += [BadRow(place_of(number), "it has no value (a tombstone)", b"") for number in numbers]
-        source_of = np.array(full, np.int64)[found.message]
-        rows = found.rows
+        found = read_payloads(self._options.format, payloads, self._payload_columns, self._options.columns)
+        bad = [(int(full[one.message]), one.reason, one.raw) for one in found.bad]
+        if len(payloads) < len(values):
+            bad += [(number, _TOMBSTONE, b"") for number, value in enumerate(values) if value is None]
+        rows, message_of = found.rows, full[found.message]
         if self._options.key_column is not None:
-            rows, source_of, unreadable = self._with_keys(rows, source_of, [message.key() for message in messages])
-            bad += [BadRow(place_of(number), "its key is not UTF-8", values[number] or b"") for number in unreadable]
-        return Read(rows, lambda row: place_of(int(source_of[row])), tuple(bad))
+            rows, message_of, unreadable = self._with_keys(rows, message_of, [message.key() for message in messages])
+            bad += [(number, "its key is not UTF-8", values[number] or b"") for number in unreadable]
+        in_order = sorted(bad, key=lambda one: one[0])
+        return Read(
+            rows,
+            lambda row: place_of(int(message_of[row])),
+            tuple(BadRow(place_of(number), reason, raw) for number, reason, raw in in_order),
+        )
 
     def _with_keys(
-        self, rows: pa.RecordBatch, source_of: "np.ndarray[Any, np.dtype[np.int64]]", keys: Sequence[bytes | None]
-    ) -> tuple[pa.RecordBatch, "np.ndarray[Any, np.dtype[np.int64]]", list[int]]:
+        self, rows: pa.RecordBatch, message_of: NDArray[np.int64], keys: Sequence[bytes | None]
+    ) -> tuple[pa.RecordBatch, NDArray[np.int64], list[int]]:
         """The rows with their messages' keys as a column; a message whose key is no text is left out."""
         texts: list[str | None] = []
         unreadable: list[int] = []
@@ -314,11 +320,11 @@ class _Source:
                 texts.append(None)
                 unreadable.append(number)
         if unreadable:
-            keep = ~np.isin(source_of, unreadable)
-            rows, source_of = rows.filter(pa.array(keep)), source_of[keep]
-        column = pa.array(texts, pa.string()).take(pa.array(source_of))
+            keep = ~np.isin(message_of, unreadable)
+            rows, message_of = rows.filter(pa.array(keep)), message_of[keep]
+        column = pa.array(texts, pa.string()).take(pa.array(message_of))
         columns = {name: column if name == self._options.key_column else rows[name] for name in self._columns}
-        return pa.RecordBatch.from_pydict(columns), source_of, unreadable
+        return pa.RecordBatch.from_pydict(columns), message_of, unreadable
 
     def _failure(self) -> CastleguardError:
         """The error that a partition reported, which is forgotten."""
@@ -499,9 +505,9 @@ class _Sink:
 
 def open_source(options: KafkaSource, columns: Sequence[str], position: Position | None) -> _Source:
     """A topic, from a position. The brokers are asked at the first read."""
-    options.reader_settings()
-    if options.format == "csv":
-        _check_order(options, columns)
+    for name in columns:
+        if options.format == "csv" and name != options.key_column and options.columns.count(name) != 1:
+            raise SchemaError(f"the option columns must have the declared column {name!r} once")
     if options.key_column is not None and options.key_column not in columns:
         raise SchemaError(f"key_column {options.key_column!r} is not a declared column")
     return _Source(options, columns, position)
@@ -513,15 +519,23 @@ def open_sink(options: KafkaSink) -> _Sink:
     return _Sink(options)
 
 
-def _check_order(options: KafkaSource, columns: Sequence[str]) -> None:
-    order = options.columns_order
-    if not order:
-        raise ConfigError("CSV messages have no header: columns_order must name their values from left to right")
-    for name in columns:
-        if name != options.key_column and order.count(name) != 1:
-            raise SchemaError(f"columns_order must have the column {name!r} once")
+def check(options: KafkaSource | KafkaSink) -> list[Finding]:
+    """Whether the topic is there. Never as the producer: becoming that would end a job that is running."""
+    reading = isinstance(options, KafkaSource)
+    health = _Health(f"topic {options.topic}")
+    settings = {**options.settings(), "group.id": "castleguard-check"}
+    client = _configured(_client().Consumer, settings, error_cb=health.report)
+    try:
+        number = len(_partitions(client, options.topic, min(options.timeout, _CHECK)))
+    except _client().KafkaException as exc:
+        client.poll(0)
+        error = _error_of(exc)
+        if error.code() == error.UNKNOWN_TOPIC_OR_PART:
+            return [(f"topic {options.topic} exists", False, "make it, or let this user see it")]
+        raise health.failure(error, InputError if reading else OutputError) from exc
+    finally:
+        client.close()
+    return [(f"topic {options.topic} exists, with {number} partition{'s' if number > 1 else ''}", True, "")]
 
 
 CONNECTOR = Connector(source_options=KafkaSource, sink_options=KafkaSink, open_source=open_source, open_sink=open_sink)
-
-__all__ = ["CONNECTOR", "Cluster", "KafkaSink", "KafkaSource", "open_sink", "open_source"]

@@ -38,7 +38,7 @@ class Tls:
 
     ca_file: Path | None = None
     """Who signs the brokers' certificates, as PEM."""
-    cert_file: Path | None = None
+    certificate_file: Path | None = None
     """The certificate of this client, where the brokers ask for one."""
     key_file: Path | None = None
     """Its key."""
@@ -69,13 +69,16 @@ class Cluster:
     client: Mapping[str, Setting] = field(default_factory=dict, repr=False)
     """Further settings of librdkafka, by their names there."""
 
-    def settings(self) -> dict[str, Setting]:
-        """The client's settings, without those of one direction. Raises ConfigError."""
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
         refused = sorted(_OURS & self.client.keys())
         if refused:
-            raise ConfigError(f"client: {refused[0]} cannot be set: castleguard sets it, or has an option for it")
+            raise ValueError(f"client cannot have {refused[0]}: castleguard sets it, or has an option for it")
         if not 1 <= self.timeout <= 300:
-            raise ConfigError(f"timeout must be from 1 to 300 seconds, got {self.timeout:g}")
+            raise ValueError(f"timeout must be from 1 to 300 seconds, got {self.timeout:g}")
+
+    def settings(self) -> dict[str, Setting]:
+        """The client's settings, without those of one direction."""
         protocol = ("sasl_" if self.sasl else "") + ("ssl" if self.tls else "plaintext")
         settings: dict[str, Setting] = {
             "bootstrap.servers": self.brokers,
@@ -87,7 +90,7 @@ class Cluster:
         if self.tls:
             files = {
                 "ssl.ca.location": self.tls.ca_file,
-                "ssl.certificate.location": self.tls.cert_file,
+                "ssl.certificate.location": self.tls.certificate_file,
                 "ssl.key.location": self.tls.key_file,
             }
             settings |= {name: str(path) for name, path in files.items() if path is not None}
@@ -104,7 +107,7 @@ class Cluster:
 class KafkaSource(Cluster):
     """A topic that is read: all of its partitions, by this job alone."""
 
-    columns_order: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
     """For CSV: what the values of a line are, from left to right."""
     key_column: str | None = None
     """The declared column that is not in the payload: it is the message's key, as text."""
@@ -112,14 +115,22 @@ class KafkaSource(Cluster):
     """Where the very first start begins. A partition that appears later is always read from its beginning."""
     group: str | None = field(default=None, metadata={"default": "job name"})
     """The consumer group under which the position shows in the tools of Kafka. Nothing is read from it."""
-    batch: int = 10_000
+    batch_messages: int = 10_000
     """How many messages are read together at most."""
 
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        super().__post_init__()
+        if not 1 <= self.batch_messages <= 1_000_000:
+            raise ValueError(f"batch_messages must be from 1 to 1000000, got {self.batch_messages}")
+        if self.format == "csv" and not self.columns:
+            raise ValueError("columns must name the values of a CSV message from left to right: it has no header")
+
     def reader_settings(self) -> dict[str, Setting]:
-        """The settings of the consumer. Raises ConfigError."""
-        if not 1 <= self.batch <= 1_000_000:
-            raise ConfigError(f"batch must be from 1 to 1000000, got {self.batch}")
+        """The settings of the consumer."""
         return {
+            # The client stops fetching while enough messages are queued; by default it then waits a whole second.
+            "fetch.queue.backoff.ms": 10,
             **self.settings(),
             "group.id": self.group or f"castleguard-{self.topic}",
             "enable.auto.commit": False,
@@ -143,6 +154,14 @@ class KafkaSink(Cluster):
     transaction_timeout: float = 60.0
     """Seconds after which the brokers give up a segment that is not complete."""
 
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        super().__post_init__()
+        if self.key_column is not None and self.format == "arrow":
+            raise ValueError("key_column cannot be used with Arrow messages: one of them holds many rows")
+        if not 1 <= self.transaction_timeout <= 3600:
+            raise ValueError(f"transaction_timeout must be from 1 to 3600 seconds, got {self.transaction_timeout:g}")
+
     @property
     def numbers_group(self) -> str:
         """The consumer group whose offset of partition 0 is the number of the last segment."""
@@ -152,8 +171,6 @@ class KafkaSink(Cluster):
         """The settings of the producer. Raises ConfigError."""
         if not self.transactional_id:
             raise ConfigError("a kafka sink needs a transactional_id: a name that no other job has")
-        if self.key_column is not None and self.format == "arrow":
-            raise ConfigError("key_column cannot be used with Arrow messages: one of them holds many rows")
         return {
             **self.settings(),
             "transactional.id": self.transactional_id,
@@ -161,7 +178,7 @@ class KafkaSink(Cluster):
         }
 
     def numbers_settings(self) -> dict[str, Setting]:
-        """The settings of the client that reads the number of the last segment. Raises ConfigError."""
+        """The settings of the client that reads the number of the last segment."""
         return {
             **self.settings(),
             "group.id": self.numbers_group,

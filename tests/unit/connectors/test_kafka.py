@@ -2,20 +2,20 @@
 
 import json
 import sys
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+import yaml
 
 from castleguard.connectors import kafka
 from castleguard.connectors.base import Read, Source
 from castleguard.connectors.kafka_options import KafkaSink, KafkaSource, Sasl, Tls
 from castleguard.connectors.registry import find
 from castleguard.errors import ConfigError, InputError, SchemaError, UnavailableError
+from tests.integration.mock_kafka import MockCluster
 
 NOBODY = "127.0.0.1:1"  # where nothing listens
 
@@ -42,7 +42,7 @@ def test_the_registry_finds_both_directions() -> None:
         (None, None, {"security.protocol": "plaintext"}),
         (Tls(), None, {"security.protocol": "ssl"}),
         (
-            Tls(ca_file=Path("ca.pem"), cert_file=Path("me.pem"), key_file=Path("me.key"), key_password="pw"),
+            Tls(ca_file=Path("ca.pem"), certificate_file=Path("me.pem"), key_file=Path("me.key"), key_password="pw"),
             None,
             {
                 "security.protocol": "ssl",
@@ -94,10 +94,9 @@ def test_what_exactly_once_rests_on_is_always_set() -> None:
 
 @pytest.mark.parametrize("name", ["isolation.level", "transactional.id", "auto.offset.reset", "bootstrap.servers"])
 def test_a_client_setting_cannot_undo_it(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"client: {name} cannot be set"):
-        kafka.open_source(source_options(client={name: "x"}), ["a"], None)
-    with pytest.raises(ConfigError, match=f"client: {name} cannot be set"):
-        kafka.open_sink(sink_options(client={name: "x"}))
+    for make in (source_options, sink_options):
+        with pytest.raises(ValueError, match=f"client cannot have {name}"):
+            make(client={name: "x"})
 
 
 def test_other_client_settings_are_handed_on() -> None:
@@ -105,22 +104,24 @@ def test_other_client_settings_are_handed_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("make", "options", "message"),
     [
-        ({"timeout": 0.0}, "timeout must be from 1 to 300 seconds, got 0"),
-        ({"batch": 0}, "batch must be from 1 to 1000000, got 0"),
-        ({"format": "csv"}, "columns_order must name their values"),
+        (source_options, {"timeout": 0.0}, "timeout must be from 1 to 300 seconds, got 0"),
+        (source_options, {"batch_messages": 0}, "batch_messages must be from 1 to 1000000, got 0"),
+        (source_options, {"format": "csv"}, "columns must name the values of a CSV message"),
+        (sink_options, {"format": "arrow", "key_column": "a"}, "key_column cannot be used with Arrow messages"),
+        (sink_options, {"transaction_timeout": 0.0}, "transaction_timeout must be from 1 to 3600 seconds, got 0"),
     ],
 )
-def test_source_options_that_cannot_work_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        kafka.open_source(source_options(**options), ["a"], None)
+def test_options_that_cannot_work_are_refused(make: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(**options)
 
 
 @pytest.mark.parametrize("order", [("b",), ("a", "a")])
 def test_a_csv_source_must_know_where_each_declared_column_is(order: tuple[str, ...]) -> None:
-    with pytest.raises(SchemaError, match="columns_order must have the column 'a' once"):
-        kafka.open_source(source_options(format="csv", columns_order=order), ["a"], None)
+    with pytest.raises(SchemaError, match="the option columns must have the declared column 'a' once"):
+        kafka.open_source(source_options(format="csv", columns=order), ["a"], None)
 
 
 def test_a_key_column_must_be_declared() -> None:
@@ -128,16 +129,9 @@ def test_a_key_column_must_be_declared() -> None:
         kafka.open_source(source_options(key_column="b"), ["a"], None)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"transactional_id": None}, "a kafka sink needs a transactional_id"),
-        ({"format": "arrow", "key_column": "a"}, "key_column cannot be used with Arrow messages"),
-    ],
-)
-def test_sink_options_that_cannot_work_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        kafka.open_sink(sink_options(**options))
+def test_a_sink_needs_a_name_of_its_own() -> None:
+    with pytest.raises(ConfigError, match="a kafka sink needs a transactional_id"):
+        kafka.open_sink(sink_options(transactional_id=None))
 
 
 def test_secrets_never_print() -> None:
@@ -164,6 +158,13 @@ def test_the_names_that_a_job_gives_are_marked() -> None:
         if field.metadata.get("default") == "job name"
     ]
     assert marked == [("KafkaSource", "group"), ("KafkaSink", "transactional_id")]
+
+
+def test_the_example_job_names_options_that_exist() -> None:
+    job = yaml.safe_load((Path(__file__).parents[3] / "examples/jobs/kafka-to-kafka/job.yaml").read_text())
+    for direction, options in (("source", KafkaSource), ("sink", KafkaSink)):
+        assert job[direction].pop("type") == "kafka"
+        assert options(**job[direction])
 
 
 def test_without_the_client_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,24 +198,6 @@ def test_closing_twice_does_nothing() -> None:
 # The source, against an imitation
 
 
-class MockCluster:
-    """The imitation of a cluster inside of librdkafka. It makes a topic of four partitions when it is asked for one.
-
-    It does not keep offsets that are committed in a transaction, so that the sink needs a real broker.
-    """
-
-    def __init__(self) -> None:
-        # The cluster lives as long as this handle.
-        self._handle = Producer({"bootstrap.servers": "none", "test.mock.num.brokers": 1, "log_level": 0})
-        brokers = self._handle.list_topics(timeout=10).brokers.values()
-        self.address = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
-
-    def write(self, topic: str, messages: Sequence[bytes | None], partition: int = 0, key: bytes | None = None) -> None:
-        for message in messages:
-            self._handle.produce(topic, message, key, partition=partition)
-        assert self._handle.flush(10) == 0
-
-
 @pytest.fixture(scope="module")
 def cluster() -> MockCluster:
     return MockCluster()
@@ -222,9 +205,9 @@ def cluster() -> MockCluster:
 
 def open_on(cluster: MockCluster, topic: str, **options: Any) -> Source:
     position = options.pop("position", None)
-    columns = options.pop("columns", ["n"])
+    declared = options.pop("declared", ["n"])
     return kafka.open_source(
-        KafkaSource(brokers=cluster.address, topic=topic, timeout=10.0, **options), columns, position
+        KafkaSource(brokers=cluster.address, topic=topic, timeout=10.0, **options), declared, position
     )
 
 
@@ -248,7 +231,7 @@ def rows(*numbers: int) -> list[bytes]:
 
 def test_rows_come_in_order_and_a_position_resumes_them(cluster: MockCluster) -> None:
     cluster.write("order", rows(*range(100)), 2)
-    with closing(open_on(cluster, "order", batch=30)) as source:
+    with closing(open_on(cluster, "order", batch_messages=30)) as source:
         first = read_until(source, 1)
         position = source.position()
     with closing(open_on(cluster, "order", position=position)) as source:
@@ -275,7 +258,7 @@ def test_the_key_of_a_message_can_be_a_column(cluster: MockCluster) -> None:
     cluster.write("keys", [b'{"n": 2}\n{"n": 3}'], 0, b"ben")
     cluster.write("keys", rows(4), 0, b"\xff")
     cluster.write("keys", rows(5), 0)
-    with closing(open_on(cluster, "keys", columns=["who", "n"], key_column="who")) as source:
+    with closing(open_on(cluster, "keys", declared=["who", "n"], key_column="who")) as source:
         reads = read_until(source, 5)
     found = [tuple(row.values()) for read in reads for row in read.rows.to_pylist()]
     assert found == [("anna", "1"), ("ben", "2"), ("ben", "3"), (None, "5")]
@@ -286,7 +269,7 @@ def test_the_key_of_a_message_can_be_a_column(cluster: MockCluster) -> None:
 
 def test_csv_messages_are_read_by_the_order_of_their_values(cluster: MockCluster) -> None:
     cluster.write("csv", [b"x,1", b"y,2"])
-    with closing(open_on(cluster, "csv", format="csv", columns_order=("other", "n"))) as source:
+    with closing(open_on(cluster, "csv", format="csv", columns=("other", "n"))) as source:
         assert values(read_until(source, 2)) == ["1", "2"]
 
 
@@ -298,6 +281,14 @@ def test_a_silent_topic_gives_nothing_and_does_not_wait_longer_than_told(cluster
         assert source.lag() == 0
         cluster.write("silent", rows(2))
         assert values(read_until(source, 1)) == ["2"]
+
+
+def test_a_look_before_the_job_runs_finds_the_topic(cluster: MockCluster) -> None:
+    cluster.write("there", rows(1))
+    options = KafkaSource(brokers=cluster.address, topic="there")
+    assert kafka.check(options) == [("topic there exists, with 4 partitions", True, "")]
+    with pytest.raises(UnavailableError, match="topic trips cannot be reached"):
+        kafka.check(sink_options())
 
 
 def test_a_position_behind_the_end_is_an_error(cluster: MockCluster) -> None:
