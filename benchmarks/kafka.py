@@ -21,7 +21,8 @@ import castleguard as cg
 from benchmarks import adult
 from castleguard.checkpoint.store import Store
 from castleguard.connectors.base import Position, Source
-from castleguard.connectors.kafka import KafkaSink, KafkaSource, open_sink, open_source
+from castleguard.connectors.kafka import open_sink, open_source
+from castleguard.connectors.kafka_options import KafkaSink, KafkaSource
 from castleguard.connectors.payloads import Format, write_payloads
 from castleguard.pipeline import Job, Pace, Parts
 from castleguard.stopping import Stop
