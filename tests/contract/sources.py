@@ -22,6 +22,7 @@ from tests.integration.mock_kafka import MockCluster
 
 COLUMNS = ["text", "number"]
 """The declared columns. What an adapter stores may have others too, and in another order."""
+MOST_READS = 1000  # far more than the suite has rows
 
 
 class Row(NamedTuple):
@@ -267,8 +268,9 @@ def as_jsonl(entries: Sequence[Entry], *, header: bool = True) -> bytes:
 
 def read_all(adapter: SourceAdapter, source: Source) -> list[Read]:
     """Everything until the source has finished, or until nothing comes any more."""
-    found = []
+    found: list[Read] = []
     while not source.finished:
+        assert len(found) < MOST_READS, "it never ends"
         read = source.read(adapter.quiet_seconds)
         if read is not None:
             found.append(read)
