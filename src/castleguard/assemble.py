@@ -14,7 +14,6 @@ from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Store
 from castleguard.config.job_file import Options, load_job
 from castleguard.config.job_model import Endpoint, JobFile
-from castleguard.config.secrets import HIDDEN
 from castleguard.connectors import registry
 from castleguard.connectors.base import Position, Sink, Source
 from castleguard.connectors.registry import Connector
@@ -181,5 +180,9 @@ def _named(options: Any, name: str) -> Any:
 
 
 def _identity(endpoint: Endpoint) -> dict[str, str]:
-    """What a source or sink is, without its secrets: another password is the same broker."""
-    return {"type": endpoint.type, **{name: text for name, text in endpoint.shown().items() if text != HIDDEN}}
+    """Which source or sink it is: another password, address or batch size is still the same one."""
+    named = {name: str(getattr(endpoint.options, name, "")) for name in _WHERE if name not in endpoint.hidden}
+    return {"type": endpoint.type, **{name: text for name, text in named.items() if text}}
+
+
+_WHERE = ("path", "topic", "stream", "subject")

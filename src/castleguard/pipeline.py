@@ -208,9 +208,11 @@ class Job:
         self.ended = ended
         self._segment = _Segment()
         self._deliver(checkpoint)
-        if checkpoint.position is not None:
-            self._step(5)
-            self._until_available(lambda: self._source.acknowledge(checkpoint.position or {}), "the source", tries=3)
+        self._step(5)
+        try:
+            self._source.acknowledge(checkpoint.position or {})
+        except UnavailableError as exc:
+            LOG.warning("the source could not be told what is safe, and will be with the next commit: %s", exc)
         self._committed_at = self._clock.now()
         self._commit_seconds = time.monotonic() - started
         self._check_rejects()
@@ -246,7 +248,8 @@ class Job:
         """Refuse a checkpoint of another job; after a drain another source begins at its own beginning."""
         differing = differences(self._identity, latest.identity)
         if latest.ended == "drained" and latest.delivered:
-            return replace(latest, position=None) if differing else latest
+            moved = any(place.partition(".")[0] == "source" for place in differing)
+            return replace(latest, position=None) if moved else latest
         if differing:
             raise SnapshotError(
                 f"the checkpoint belongs to another job: {', '.join(differing)} differ. Drain it with the job file "
@@ -324,18 +327,16 @@ class Job:
                 f"is allowed: look at the dead letters, mend schema or source, and run it again"
             )
 
-    def _until_available(self, call: Callable[[], _Result], what: str, *, tries: int | None = None) -> _Result:
+    def _until_available(self, call: Callable[[], _Result], what: str) -> _Result:
         """Call until it works, with growing pauses. A job that is told to stop does not wait for ever: it leaves, and
         continues where it stands.
         """
         pause = self._pace.first_pause
-        attempt = 0
         while True:
             try:
                 return call()
             except UnavailableError as exc:
-                attempt += 1
-                if self._stop.asked or attempt == tries:
+                if self._stop.asked:
                     raise
                 self._tell("waiting", at_once=True)
                 LOG.warning("%s is not available, trying again in %.1f s: %s", what, pause, exc)
