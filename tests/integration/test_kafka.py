@@ -238,6 +238,8 @@ def test_a_topic_that_does_not_exist_is_an_error(kafka_broker: Broker) -> None:
         opened.read(5)
     with sink(kafka_broker, "nowhere") as writing, pytest.raises(OutputError, match="topic nowhere does not exist"):
         writing.last()
+    options = KafkaSource(brokers=kafka_broker.address, topic="nowhere")
+    assert [fine for _, fine, _ in kafka.check(options)] == [False]
 
 
 # The sink

@@ -538,4 +538,10 @@ def check(options: KafkaSource | KafkaSink) -> list[Finding]:
     return [(f"topic {options.topic} exists, with {number} partition{'s' if number > 1 else ''}", True, "")]
 
 
-CONNECTOR = Connector(source_options=KafkaSource, sink_options=KafkaSink, open_source=open_source, open_sink=open_sink)
+CONNECTOR = Connector(
+    source_options=KafkaSource,
+    sink_options=KafkaSink,
+    open_source=open_source,
+    open_sink=open_sink,
+    check=check,
+)

@@ -286,9 +286,11 @@ def test_a_silent_topic_gives_nothing_and_does_not_wait_longer_than_told(cluster
 def test_a_look_before_the_job_runs_finds_the_topic(cluster: MockCluster) -> None:
     cluster.write("there", rows(1))
     options = KafkaSource(brokers=cluster.address, topic="there")
-    assert kafka.check(options) == [("topic there exists, with 4 partitions", True, "")]
+    check = find("kafka").check
+    assert check is not None
+    assert check(options) == [("topic there exists, with 4 partitions", True, "")]
     with pytest.raises(UnavailableError, match="topic trips cannot be reached"):
-        kafka.check(sink_options())
+        check(sink_options())
 
 
 def test_a_position_behind_the_end_is_an_error(cluster: MockCluster) -> None:
