@@ -46,7 +46,7 @@ test: setup ## run the test suite, compiled
 	@$(PYTEST) $(ARGS)
 
 test-nojit: setup ## run the test suite with the kernels as plain Python
-	@NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=nojit $(PYTEST) -m "not compiled and not integration" $(ARGS)
+	@NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=nojit $(PYTEST) -m "not compiled and not integration" --ignore=tests/contract $(ARGS)
 
 # Both at once: each uses one core. What the second one says is shown when both have ended.
 test-both: setup
