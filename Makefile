@@ -24,9 +24,14 @@ export CASTLEGUARD_DATA := $(abspath ../shared/data)
 endif
 endif
 
+# The broker of the integration tests: fetched once for each version, beside the compiled kernels.
+KAFKA_POM := tests/integration/kafka/pom.xml
+KAFKA_CACHE := $(or $(CASTLEGUARD_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/castleguard)
+KAFKA_JARS := $(KAFKA_CACHE)/kafka/$(shell sed -n '/kafka_2.13/,/version/s|.*<version>\(.*\)</version>.*|\1|p' $(KAFKA_POM))
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-nojit bench lint format types imports ci clean lock
+.PHONY: help setup demo test test-nojit test-both crash kafka kafka-if-possible bench lint format types imports ci clean lock
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,7 +46,25 @@ test: setup ## run the test suite, compiled
 	@$(PYTEST) $(ARGS)
 
 test-nojit: setup ## run the test suite with the kernels as plain Python
-	@NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=nojit $(PYTEST) -m "not compiled" $(ARGS)
+	@NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=nojit $(PYTEST) -m "not compiled and not integration" $(ARGS)
+
+# Both at once: each uses one core. What the second one says is shown when both have ended.
+test-both: setup
+	@mkdir -p build
+	@$(MAKE) test-nojit > build/test-nojit.log 2>&1 & plain=$$!; \
+		$(MAKE) test; compiled=$$?; \
+		wait $$plain; plain=$$?; cat build/test-nojit.log; \
+		exit $$((compiled + plain))
+
+crash: setup kafka ## kill jobs 200 times for each sink and mode, and check what they published (takes hours)
+	@CASTLEGUARD_KILLS=$${CASTLEGUARD_KILLS:-200} $(BIN)/python -m pytest -v tests/integration/test_crash_*.py $(ARGS)
+
+kafka: $(KAFKA_JARS)/.complete ## fetch the Kafka broker that the integration tests start (needs Java 17 and Maven)
+	@:
+
+# Without them the tests that need the broker are skipped, and say so.
+kafka-if-possible:
+	@if command -v mvn > /dev/null && command -v java > /dev/null; then $(MAKE) kafka; else echo "no Maven or no Java: no Kafka"; fi
 
 bench: setup ## measure throughput and information loss
 	@$(BIN)/python -m benchmarks.run $(ARGS)
@@ -61,7 +84,7 @@ imports: setup ## check that imports point down only
 	@$(BIN)/lint-imports --no-logo
 
 ci: export HYPOTHESIS_PROFILE := ci
-ci: lint types imports test test-nojit demo ## everything that must pass before a change lands
+ci: lint types imports kafka-if-possible test-both demo ## everything that must pass before a change lands
 
 clean: ## remove the environment, caches and build products
 	@rm -rf $(VENV) build dist src/*.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
@@ -78,6 +101,11 @@ lock: ## resolve requirements/ anew; ARGS=--upgrade takes newer releases
 # --no-emit-options keeps the settings of whoever runs it (indexes, folders of wheels) out of the files.
 COMPILE = CUSTOM_COMPILE_COMMAND="make lock" build/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe \
 	--strip-extras --no-emit-options $(ARGS)
+
+$(KAFKA_JARS)/.complete: $(KAFKA_POM)
+	@mvn --quiet --batch-mode --file $(KAFKA_POM) \
+		org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DoutputDirectory=$(KAFKA_JARS)
+	@touch $@
 
 # A changed lock makes the environment anew, so that what was removed from it is gone.
 $(VENV)/.locked: requirements/dev.txt

@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 import castleguard as cg
-from benchmarks import adult, noise
+from benchmarks import adult, jobs, noise
 from castleguard.connectors.formats import open_reader, open_writer
 from castleguard.conversion import convert
 from castleguard.engine.castle import CastleEngine
@@ -225,6 +225,30 @@ def bench_csv(bench: Bench, folder: Path) -> None:
     bench.add("CSV to CSV", "castleguard against the copy", whole / copying, "", 1 / 3)
 
 
+def bench_jobs(bench: Bench) -> None:
+    """What a checkpoint every five seconds costs a job from CSV to Parquet. Wall time: the disk counts."""
+    without, with_it = jobs.compare(rows=bench.long if bench.long < 1_000_000 else 4_000_000, repeats=bench.repeats)
+    bench.add("jobs, CSV to Parquet", "without checkpoints", without, "rows/s")
+    bench.add("jobs, CSV to Parquet", "a checkpoint every 5 s", with_it, "rows/s")
+    bench.add("jobs, CSV to Parquet", "with against without", with_it / without, "", 0.8)
+
+
+def bench_kafka(bench: Bench) -> None:
+    """Kafka to Kafka, where `make kafka` has fetched a broker: wall time, broker and job on one machine."""
+    import pytest
+
+    from benchmarks import kafka
+
+    try:
+        found = kafka.compare(bench.long // 2)
+    except pytest.skip.Exception as exc:
+        print(f"  jobs, Kafka to Kafka: {exc}", file=sys.stderr)
+        return
+    for format, (rate, share) in found.items():
+        bench.add("jobs, Kafka to Kafka", f"{format} messages", rate, "rows/s")
+        bench.add("jobs, Kafka to Kafka", f"{format} messages, share of the time in the client", share, "")
+
+
 def bench_long(bench: Bench) -> None:
     """Whether rate and memory stay flat: the whole stream, rows in, rows out."""
     table = adult.load(BATCH * 4)
@@ -305,6 +329,8 @@ def main() -> None:
         for name, value in noise.measure(repeats=bench.repeats).items():
             bench.add("samplers", name, value, "/s", 4e6 if name.startswith("discrete Laplace") else None)
         bench_csv(bench, Path(folder))
+        bench_jobs(bench)
+        bench_kafka(bench)
         bench_scaling(bench)
         bench_long(bench)
     show(bench.figures)

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -41,7 +42,7 @@ def open_source(job: JobFile, position: Position | None = None) -> Source:
     opener = connector_of(job.source).open_source
     if opener is None:
         raise ConfigError(f"{job.where('source')}  source.type cannot be {job.source.type}: that is no source")
-    return opener(job.source.options, job.schema.columns, position)
+    return opener(_named(job.source.options, job.name), job.schema.columns, position)
 
 
 def open_sink(job: JobFile) -> Sink:
@@ -49,7 +50,7 @@ def open_sink(job: JobFile) -> Sink:
     opener = connector_of(job.sink).open_sink
     if opener is None:
         raise ConfigError(f"{job.where('sink')}  sink.type cannot be {job.sink.type}: that is no sink")
-    return opener(job.sink.options)
+    return opener(_named(job.sink.options, job.name))
 
 
 def make_stream(job: JobFile, snapshot: bytes | None = None) -> Anonymiser:
@@ -171,6 +172,12 @@ def _open_quietly(job: JobFile, position: Position | None) -> Source:
 
 def _draws_noise(job: JobFile) -> bool:
     return not isinstance(job.policy, Castle) or isinstance(job.policy, Castleguard)
+
+
+def _named(options: Any, name: str) -> Any:
+    """Options in which the job's name stands where a connector asks for it and the file says nothing."""
+    asked = [option.name for option in fields(options) if option.metadata.get("default") == "job name"]
+    return replace(options, **{option: name for option in asked if getattr(options, option) is None})
 
 
 def _identity(endpoint: Endpoint) -> dict[str, str]:

@@ -140,6 +140,7 @@ class Job:
         self._before.pop("before", None)
         self.stream = parts.make_stream(latest.snapshot)  # before the source: a refused snapshot leaves nothing open
         self._source = parts.open_source(latest.position)
+        self._position: Position | None = latest.position or self._source.position()
         self._now = max(self._committed_at, self.stream.now)
         self._opened = True
 
@@ -203,7 +204,7 @@ class Job:
         self._step(2)
         if self._store is not None:
             self._store.save(checkpoint)
-        self._number = checkpoint.number
+        self._number, self._position = checkpoint.number, checkpoint.position
         self.ended = ended
         self._segment = _Segment()
         self._deliver(checkpoint)
@@ -288,6 +289,8 @@ class Job:
         self._now = max(self._now, self._clock.now())
         if read is None:
             self._gather(self.stream.tick(self._now))
+            # A file that turned out to have ended may be moved away: a restart must not look for it.
+            self._segment.dirty |= self._source.position() != self._position
             return
         self._gather(self.stream.push(read.rows, self._now))
         self._segment.dirty |= read.rows.num_rows > 0 or bool(read.bad)
@@ -414,7 +417,8 @@ def to_bytes(tables: list[pa.Table]) -> bytes:
     """Released tables as one Arrow stream, with the types of the last one: a column may have been all null before."""
     schema = tables[-1].schema
     out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, schema) as writer:
+    # Compressed: what is published repeats itself, and a store that wipes what it forgets writes all of it three times.
+    with pa.ipc.new_stream(out, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         for table in tables:
             writer.write_table(table if table.schema == schema else table.cast(schema))
     return bytes(out.getvalue())

@@ -13,10 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from castleguard.connectors import files, part_file, stdio
+from castleguard.connectors import files, kafka, nats, part_file, stdio
 from castleguard.connectors.base import Sink
+from castleguard.connectors.kafka_options import KafkaSink
+from castleguard.connectors.nats.connection import Connection
 from castleguard.connectors.registry import Connector
 from castleguard.testing.jobs import MemoryParts, MemorySink
+from tests.integration.broker_kafka import shared_broker
+from tests.integration.broker_nats import NatsBroker
 
 
 class Killed(BaseException):
@@ -118,6 +122,163 @@ class StdoutAdapter(SinkAdapter):
         os.close(self.descriptor)
 
 
+class NatsSinkAdapter(SinkAdapter):
+    """A subject of a server of its own; a segment is a batch of messages."""
+
+    moments: ClassVar[tuple[str, ...]] = (
+        "before anything is sent",
+        "half sent",
+        "before the last is sent",
+        "when all is done",
+    )
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        super().__init__(folder)
+        self.options = options
+        self.typed = options.get("format") == "arrow"
+        self.sinks: list[nats.NatsSink] = []
+        self.broker = NatsBroker(folder)
+        self.broker.start()
+        self.broker.make_stream("out", "out", allow_atomic=True)
+
+    def open(self) -> Sink:
+        options = nats.NatsSinkOptions(servers=self.broker.url, stream="out", subject="out", **self.options)
+        self.sinks.append(nats.open_sink(options))
+        return self.sinks[-1]
+
+    def rows(self) -> list[dict[str, Any]]:
+        payloads = [message.data for message in self.broker.messages("out")]
+        if self.typed:
+            return [row for payload in payloads for row in pa.ipc.open_stream(payload).read_all().to_pylist()]
+        return [json.loads(line) for payload in payloads for line in payload.splitlines()]
+
+    def die_at(self, moment: str, patch: pytest.MonkeyPatch) -> None:
+        """A segment of three rows is three messages: two requests, and one between them without an answer."""
+        last = 1 + self.moments.index(moment)
+        calls = 0
+
+        def dying(real: Any) -> Any:
+            async def sending(connection: Connection, subject: str, *arguments: Any, **more: Any) -> Any:
+                nonlocal calls
+                calls += not subject.startswith("$JS")
+                if calls == last:
+                    raise Killed
+                answer = await real(connection, subject, *arguments, **more)
+                if calls == 3:
+                    raise Killed
+                return answer
+
+            return sending
+
+        patch.setattr(Connection, "request", dying(Connection.request))
+        patch.setattr(Connection, "publish", dying(Connection.publish))
+
+    def close(self) -> None:
+        for sink in self.sinks:
+            sink.close()
+        self.broker.kill()
+
+
+class KafkaSinkAdapter(SinkAdapter):
+    """A topic of a broker that all tests share; a segment is a transaction."""
+
+    moments: ClassVar[tuple[str, ...]] = (
+        "before anything is sent",
+        "before the number is sent",
+        "before the commit",
+        "when all is done",
+    )
+
+    def __init__(self, folder: Path, format: Literal["json", "arrow"] = "json") -> None:
+        super().__init__(folder)
+        self.format = format
+        self.typed = format == "arrow"
+        self.broker = shared_broker()
+        self.topic = self.broker.topic()
+        self.sinks: list[Sink] = []
+        self.dead: list[Any] = []
+
+    def open(self) -> Sink:
+        options = KafkaSink(
+            brokers=self.broker.address, topic=self.topic, format=self.format, transactional_id=self.topic
+        )
+        self.sinks.append(kafka.open_sink(options))
+        return self.sinks[-1]
+
+    def rows(self) -> list[dict[str, Any]]:
+        payloads = [message.value() or b"" for message in self.broker.messages(self.topic)]
+        if self.typed:
+            return [row for payload in payloads for row in pa.ipc.open_stream(payload).read_all().to_pylist()]
+        return [json.loads(payload) for payload in payloads]
+
+    def die_at(self, moment: str, patch: pytest.MonkeyPatch) -> None:
+        connect = kafka._Sink._connect
+
+        def connect_dying(sink: kafka._Sink) -> None:
+            connect(sink)
+            sink._producer = cast(Any, _DyingProducer(sink._producer, self.moments.index(moment)))
+
+        def leave(sink: kafka._Sink) -> None:
+            """A process that dies aborts nothing: its producer is kept as it is."""
+            self.dead.append(sink._producer)
+            sink._producer = None
+
+        patch.setattr(kafka._Sink, "_connect", connect_dying)
+        patch.setattr(kafka._Sink, "_give_up", leave)
+
+    def close(self) -> None:
+        for sink in self.sinks:
+            sink.close()
+
+
+class _DyingProducer:
+    """A producer up to a moment of a delivery."""
+
+    def __init__(self, producer: Any, moment: int) -> None:
+        self._producer = producer
+        self._moment = moment
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._producer, name)
+
+    def begin_transaction(self) -> None:
+        self._producer.begin_transaction()
+        if self._moment == 0:
+            raise Killed
+
+    def send_offsets_to_transaction(self, *args: Any) -> None:
+        assert self._producer.flush(20) == 0
+        if self._moment == 1:
+            raise Killed
+        self._producer.send_offsets_to_transaction(*args)
+
+    def commit_transaction(self, *args: Any) -> None:
+        if self._moment == 2:
+            raise Killed
+        self._producer.commit_transaction(*args)
+        raise Killed
+
+
+class SingleNatsSinkAdapter(NatsSinkAdapter):
+    """The same where a segment needs no batch: it is one message."""
+
+    moments = ("before anything is sent", "when all is done")
+
+    def die_at(self, moment: str, patch: pytest.MonkeyPatch) -> None:
+        real = Connection.request
+
+        async def sending(connection: Connection, subject: str, *arguments: Any) -> Any:
+            publishing = not subject.startswith("$JS")
+            if publishing and moment == self.moments[0]:
+                raise Killed
+            answer = await real(connection, subject, *arguments)
+            if publishing:
+                raise Killed
+            return answer
+
+        patch.setattr(Connection, "request", sending)
+
+
 class MemorySinkAdapter(SinkAdapter):
     """The sink of the test kit."""
 
@@ -196,6 +357,11 @@ SINKS: dict[str, "partial[Any]"] = {
     "arrow": partial(FileSinkAdapter, connector=files.ARROW),
     "stdout-csv": partial(StdoutAdapter, format="csv"),
     "stdout-jsonl": partial(StdoutAdapter, format="jsonl"),
+    "nats": partial(NatsSinkAdapter),
+    "nats-packed": partial(SingleNatsSinkAdapter, rows_per_message=100),
+    "nats-arrow": partial(SingleNatsSinkAdapter, format="arrow"),
+    "kafka": partial(KafkaSinkAdapter),
+    "kafka-arrow": partial(KafkaSinkAdapter, format="arrow"),
     "memory": partial(MemorySinkAdapter),
     "memory-at-least-once": partial(MemorySinkAdapter, exactly_once=False),
 }

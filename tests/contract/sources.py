@@ -11,14 +11,18 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from castleguard.connectors import files, stdio
+from castleguard.connectors import files, kafka, nats, stdio
 from castleguard.connectors.base import Position, Read, Source
 from castleguard.connectors.formats import open_writer
+from castleguard.connectors.kafka_options import KafkaSource
 from castleguard.connectors.registry import Connector
 from castleguard.testing.jobs import MemoryLog, MemorySource
+from tests.integration.broker_nats import NatsBroker
+from tests.integration.mock_kafka import MockCluster
 
 COLUMNS = ["text", "number"]
 """The declared columns. What an adapter stores may have others too, and in another order."""
+MOST_READS = 1000  # far more than the suite has rows
 
 
 class Row(NamedTuple):
@@ -200,6 +204,51 @@ class MemoryAdapter(SourceAdapter):
         self.log.ended = True
 
 
+class NatsAdapter(SourceAdapter):
+    """A stream of a server of its own; every message has one entry."""
+
+    ends = False
+    grows = True
+    holds_bad = True
+    quiet_seconds = 0.5
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.broker = NatsBroker(folder)
+        self.broker.start()
+        self.broker.make_stream("rows", "rows")
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        self.broker.publish("rows", as_jsonl(entries).splitlines())
+
+    def open(self, position: Position | None = None) -> Source:
+        options = nats.NatsSourceOptions(servers=self.broker.url, stream="rows", batch_messages=3)
+        return nats.open_source(options, COLUMNS, position)
+
+    def close(self) -> None:
+        self.broker.kill()
+
+
+class KafkaAdapter(SourceAdapter):
+    """A topic of an imitated cluster, with rows in one of its partitions; every message has one entry."""
+
+    ends = False
+    grows = True
+    holds_bad = True
+    quiet_seconds = 1.0
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.cluster = MockCluster()
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        self.cluster.write("rows", as_jsonl(entries).splitlines(), partition=1)
+
+    def open(self, position: Position | None = None) -> Source:
+        options = KafkaSource(brokers=self.cluster.address, topic="rows", batch_messages=3)
+        return kafka.open_source(options, COLUMNS, position)
+
+
 def as_csv(entries: Sequence[Entry], *, header: bool = True) -> bytes:
     """A CSV file with a column that nobody declared; a bad line has a value too many."""
     lines = ["number,other,text"] if header else []
@@ -219,8 +268,9 @@ def as_jsonl(entries: Sequence[Entry], *, header: bool = True) -> bytes:
 
 def read_all(adapter: SourceAdapter, source: Source) -> list[Read]:
     """Everything until the source has finished, or until nothing comes any more."""
-    found = []
+    found: list[Read] = []
     while not source.finished:
+        assert len(found) < MOST_READS, "it never ends"
         read = source.read(adapter.quiet_seconds)
         if read is not None:
             found.append(read)
@@ -245,6 +295,8 @@ SOURCES: dict[str, "partial[Any]"] = {
     "arrow-followed": partial(FollowedAdapter, connector=files.ARROW, ending=".arrow"),
     "stdin-csv": partial(StdinAdapter, render=as_csv),
     "stdin-jsonl": partial(StdinAdapter, render=as_jsonl),
+    "nats": partial(NatsAdapter),
+    "kafka": partial(KafkaAdapter),
     "memory": partial(MemoryAdapter),
 }
 """Every source that has to pass, by the name of its tests; each makes a SourceAdapter from an empty folder."""

@@ -1,8 +1,10 @@
 """A job that is killed again and again, and what must hold of everything that it has published in the end."""
 
 import json
+import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -11,13 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pyarrow as pa
 
 from castleguard.checkpoint.store import Store
 
 K = 5
-ROWS = 60_000
 PERSONS = 9_000
 SCHEMA = """
 schema:
@@ -34,7 +36,12 @@ PRIVACY = {
 }
 
 
-def make_rows(rows: int = ROWS) -> list[dict[str, Any]]:
+def kills(usual: int) -> int:
+    """How often each job is killed: a few times, or as often as `make crash` says."""
+    return int(os.environ.get("CASTLEGUARD_KILLS") or usual)
+
+
+def make_rows(rows: int) -> list[dict[str, Any]]:
     """Rows with a number each, some of which cannot be used."""
     chance = random.Random(7)
     made = []
@@ -61,16 +68,19 @@ class Victim:
 
     folder: Path
     published: Callable[[], pa.Table]
+    port: int = 0
+    """Of its metrics."""
 
-    def start(self) -> "subprocess.Popen[bytes]":
+    def start(self, command: str = "run") -> "subprocess.Popen[bytes]":
         """The job as a process of its own."""
-        command = [sys.executable, "-m", "castleguard", "run", "job.yaml", "--quiet"]
-        return subprocess.Popen(command, cwd=self.folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        arguments = [sys.executable, "-m", "castleguard", command, "job.yaml", "--quiet"]
+        return subprocess.Popen(arguments, cwd=self.folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
 
-    def run_and_kill(self, kills: int, seed: int) -> int:
+    def run_and_kill(self, kills: int, seed: int, until: Callable[[], bool] | None = None) -> int:
         """Kill the job at random moments, so often at most, then let it finish; how often it was killed.
 
-        Half of the moments lie shortly after it has begun to work, where it commits all the time.
+        Half of the moments lie shortly after it has begun to work, where it commits all the time. A source without an
+        end never finishes: `until` says when all of it has been read, and the job is drained then.
         """
         chance = random.Random(seed)
         for killed in range(kills):
@@ -88,7 +98,18 @@ class Victim:
             assert_fine(process, code)
             return killed
         process = self.start()
-        assert_fine(process, process.wait(timeout=120))
+        if until is None:
+            assert_fine(process, process.wait(timeout=120))
+            return kills
+        limit = time.monotonic() + 120
+        while not until():
+            assert process.poll() is None
+            assert time.monotonic() < limit
+            time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        assert_fine(process, process.wait(timeout=60))
+        process = self.start("drain")
+        assert_fine(process, process.wait(timeout=60))
         return kills
 
     def stop(self) -> None:
@@ -124,12 +145,31 @@ class Victim:
             persons[tuple(box)].add(rows[row]["pid"])
         assert min(map(len, persons.values())) >= K
 
+    def rows_taken(self) -> int:
+        """How many rows a running job has taken in, as its metrics tell."""
+        try:
+            with urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
+                text = answer.read().decode()
+        except OSError:
+            return 0  # it has not got so far
+        kinds = ("castleguard_rows_total", "castleguard_rejected_rows_total", "castleguard_pending_rows")
+        lines = [line for line in text.splitlines() if line.startswith(kinds) and 'outcome="bad"' not in line]
+        return int(sum(float(line.rpartition(" ")[2]) for line in lines))
+
     def books(self) -> dict[str, Any]:
         """The job in numbers, as its checkpoint has them."""
         with Store(self.folder / "state.db") as store:
             latest = store.load()
         assert latest is not None
         return latest.books
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
 
 
 def assert_fine(process: "subprocess.Popen[bytes]", code: int) -> None:

@@ -254,6 +254,29 @@ def test_a_stop_does_not_wait_for_a_sink_that_is_away(world: World) -> None:
     world.check()
 
 
+@pytest.mark.parametrize("what", ["store", "sink", "letters"])
+def test_a_full_disk_stops_the_job_and_loses_nothing(world: World, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = world.job()
+    full = OutputError("no space left on device")
+    calls = 0
+
+    def fail_the_third_time(*given: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise full
+        return before(*given)
+
+    kind, name = {"store": (Store, "save"), "sink": (Shelf, "deliver"), "letters": (DeadLetters, "append")}[what]
+    before = getattr(kind, name)
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, name, fail_the_third_time)
+        with pytest.raises(OutputError, match="no space left"):
+            job.run()
+    assert world.job().run() == "finished"
+    world.check()
+
+
 def test_too_many_rejects_stop_the_job(tmp_path: Path) -> None:
     world = World(tmp_path, POLICIES["castle"], rows=3000)
     with pytest.raises(InputError, match=r"more than the share of 0\.01 that is allowed"):

@@ -1,7 +1,9 @@
 """From a job file to live objects."""
 
 from contextlib import closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +12,7 @@ from castleguard.connectors import registry
 from castleguard.connectors.registry import Connector
 from castleguard.errors import ConfigError
 from tests.unit.config.test_job_file import job
-from tests.unit.fake_connectors import install
+from tests.unit.fake_connectors import CONNECTORS, FakeSink, install
 
 
 @pytest.fixture
@@ -75,3 +77,23 @@ def test_the_options_of_connectors_are_a_mapping(path: Path) -> None:
     assert "kafka" in found
     with pytest.raises(KeyError):
         found["none"]
+
+
+def test_an_option_whose_default_is_the_name_of_the_job_has_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Writer:
+        """Who writes."""
+
+        writer: str | None = field(default=None, metadata={"default": "job name"})
+
+    opened: list[Any] = []
+
+    def open_sink(options: Writer) -> FakeSink:
+        opened.append(options)
+        return FakeSink()
+
+    found = replace(assemble.load(path), name="trips")
+    monkeypatch.setitem(CONNECTORS, "csv", Connector(sink_options=Writer, open_sink=open_sink))
+    for given in (None, "other"):
+        assemble.open_sink(replace(found, sink=replace(found.sink, type="csv", options=Writer(writer=given))))
+    assert [options.writer for options in opened] == ["trips", "other"]

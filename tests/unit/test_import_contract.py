@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "castleguard"
 KERNELS = sorted((PACKAGE / "kernels").rglob("*.py"))
 ALLOWED_IN_KERNELS = {"llvmlite", "numba", "numpy"}
 # Not scipy: numba imports it by itself where it is installed.
-OPTIONAL = ["matplotlib", "pandas", "polars"]
+OPTIONAL = ["matplotlib", "nats", "pandas", "polars"]
 
 
 def imported_modules(source: Path) -> Iterator[str]:

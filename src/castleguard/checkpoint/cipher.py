@@ -3,8 +3,6 @@
 A piece that was moved, swapped for an older one of another number, or changed in any bit does not open.
 """
 
-import base64
-import binascii
 import os
 
 from castleguard.errors import ConfigError, SnapshotError
@@ -43,12 +41,3 @@ class Cipher:
 
     def __repr__(self) -> str:
         return "Cipher(****)"
-
-
-def key_from_text(text: str) -> bytes:
-    """A key as it stands in the environment: 32 bytes in base64."""
-    try:
-        return base64.b64decode(text.strip(), validate=True)
-    except (binascii.Error, ValueError) as exc:
-        # The text is the secret: it is not repeated.
-        raise ConfigError("the key must be base64 of 32 bytes: make one with `openssl rand -base64 32`") from exc

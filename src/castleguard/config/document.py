@@ -64,7 +64,7 @@ def read_document(path: str | Path) -> Document:
         loader = yaml.SafeLoader(text)
     lines: dict[Place, int] = {}
     try:
-        with _translated(path):
+        with _translated(path, text=text):
             top = loader.get_single_node()
         if top is None:
             raise ConfigError(f"{path} is empty")
@@ -138,14 +138,16 @@ def _plain(value: object) -> object:
 
 
 @contextmanager
-def _translated(path: Path, line: int | None = None) -> Iterator[None]:
-    """Turn PyYAML's errors into ours, in one line."""
+def _translated(path: Path, line: int | None = None, text: str = "") -> Iterator[None]:
+    """Turn PyYAML's errors into ours, in one line; `text` is what was read, to look for what often goes wrong."""
     try:
         yield
     except yaml.MarkedYAMLError as exc:
         if exc.problem_mark is not None:
             line = exc.problem_mark.line + 1
-        raise ConfigError(f"{path}:{line or 1}  is not valid YAML: {exc.problem or exc.context}") from exc
+        written = text.split("\n")[(line or 1) - 1 : line or 1]
+        hint = '; inside of {...} a variable needs quotes: "${NAME}"' if any("${" in part for part in written) else ""
+        raise ConfigError(f"{path}:{line or 1}  is not valid YAML: {exc.problem or exc.context}{hint}") from exc
     except yaml.YAMLError as exc:
         raise ConfigError(f"{path} is not valid YAML: {str(exc).splitlines()[0]}") from exc
     except RecursionError:

@@ -3,6 +3,7 @@
 Pydantic's own messages speak of Python types and union members; these speak of the file.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import NamedTuple
@@ -16,6 +17,8 @@ from castleguard.errors import ConfigError
 
 KnownKeys = Mapping[tuple[str, ...], tuple[str, ...]]  # keys of a section, by its place without list indices
 LONGEST_VALUE = 40
+
+_TAG = re.compile(r"<[a-z]+>\Z")
 
 
 class Problem(NamedTuple):
@@ -53,8 +56,9 @@ def _sentence(place: Place, end: str) -> str:
 
 
 def _explain(details: ErrorDetails, known: KnownKeys, section: Place) -> Problem:
-    # Tags of unions are part of pydantic's location, but not of the file.
-    steps = tuple(step for step in details["loc"] if not str(step).startswith("<"))
+    steps = _without_tags(details["loc"])
+    if details["type"] == "extra_forbidden":
+        steps = (*_without_tags(details["loc"][:-1]), details["loc"][-1])  # a key may look like a tag
     place = (*section, *steps)
     match details["type"]:
         case "missing":
@@ -76,9 +80,14 @@ def _explain(details: ErrorDetails, known: KnownKeys, section: Place) -> Problem
     return Problem(place, f"{sentence}, got {_shown(key, details['input'])}")
 
 
+def _without_tags(location: tuple[int | str, ...]) -> Place:
+    """Tags of unions are part of pydantic's location, but not of the file."""
+    return tuple(step for step in location if not _TAG.match(str(step)))
+
+
 def _unknown_key(key: str, keys: tuple[str, ...], location: tuple[int | str, ...]) -> str:
     if key in keys:
-        tag = next(str(step) for step in location if str(step).startswith("<"))
+        tag = next(str(step) for step in location if _TAG.match(str(step)))
         return f"does not belong to a {tag.strip('<>')} column"
     return f"is not a known key; {suggest(key, keys)}"
 

@@ -33,7 +33,10 @@ _BUILT_IN = {
 
 @dataclass(frozen=True, kw_only=True)
 class Connector:
-    """One technology. The options of a direction are a frozen dataclass; None: there is no such direction."""
+    """One technology. The options of a direction are a frozen dataclass; None: there is no such direction.
+
+    An option with the metadata {"default": "job name"} has the job's name instead of None.
+    """
 
     source_options: type | None = None
     sink_options: type | None = None

@@ -194,4 +194,5 @@ CONNECTOR = Connector(
     sink_options=StdoutOptions,
     open_source=_open_source,
     open_sink=StdoutSink,
+    exactly_once=False,
 )

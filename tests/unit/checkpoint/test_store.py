@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from castleguard.checkpoint.cipher import Cipher, key_from_text
+from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.store import Checkpoint, Store
 from castleguard.errors import ConfigError, OutputError, SnapshotError, UsageError
 
@@ -156,8 +156,6 @@ def test_nothing_of_a_commit_shows_when_it_is_printed() -> None:
     assert "\\x" not in repr(Cipher(KEY))
 
 
-@pytest.mark.parametrize("text", ["short", "!!!", "QUJD"])
-def test_a_key_that_cannot_be_is_refused_without_repeating_it(text: str) -> None:
-    with pytest.raises(ConfigError, match="openssl rand -base64 32") as raised:
-        Cipher(key_from_text(text))
-    assert text not in str(raised.value)
+def test_a_key_of_another_length_is_refused() -> None:
+    with pytest.raises(ConfigError, match="must have 32 bytes, got 31: make one with `openssl rand -base64 32`"):
+        Cipher(bytes(31))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from castleguard.config.job_file import load_job
-from castleguard.config.job_model import JobFile
+from castleguard.config.job_file import KEYS, load_job
+from castleguard.config.job_model import Checkpoint, DeadLetter, JobFile, Metrics
 from castleguard.engine.castleguard import Castleguard
 from castleguard.engine.doca_policy import Doca
 from castleguard.engine.policies import POLICIES
@@ -20,6 +20,7 @@ from castleguard.errors import ConfigError
 from castleguard.privacy.closeness import Closeness
 from tests.unit.fake_connectors import BrokerOptions, FileOptions, Offered, Tls
 
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "job.md"
 PUBLIC = Closeness(t=0.3, reference="public", public={"illness": {"flu": 0.5, None: 0.5}})
 KEY = base64.b64encode(bytes(range(32))).decode()
 ENVIRON = {"KEY": KEY, "PASSWORD": "hunter2!", "FOLDER": "/somewhere/secret", "K": "12", "WORD": "castle"}
@@ -205,6 +206,8 @@ def test_a_wrong_policy_is_named_with_its_line(tmp_path: Path, privacy: str, mes
         ({"checkpoint": "{path: s, key: 12345678}"}, "9  checkpoint.key must be a text"),
         ({"dead_letter": "{path: x, max_share: 5}"}, "9  dead_letter.max_share must be between 0 and 1, got 5"),
         ({"metrics": "{port: 99999}"}, "9  metrics.port must be between 0 and 65535, got 99999"),
+        ({"checkpoint": "{path: s, <<: x}"}, "9  checkpoint.<< is not a known key; known here: path, every, key"),
+        ({"checkpoint": "{path: s, <name>: x}"}, "9  checkpoint.<name> is not a known key; known here: path"),
         ({"metrics": "{port: web}"}, "9  metrics.port must be a whole number, got 'web'"),
         ({"name": "My Trips"}, "9  name must be made of small letters, digits and hyphens"),
         ({"numbers": "both"}, "9  numbers must be bounds (two columns), interval (one text) or midpoint"),
@@ -234,6 +237,7 @@ def test_a_wrong_section_is_named_with_its_line(tmp_path: Path, sections: dict[s
         ("a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
             f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n" for old, new in zip("abcdef", "bcdefg", strict=True)),
          "job.yaml:"),
+        ("a: {b: ${C}}", "job.yaml:1  is not valid YAML: expected ',' or '}', but got '{'; inside of {...} a"),
         ("a: !!timestamp foo", "job.yaml:1  cannot be read as a value"),
         ("a: !!int ''", "job.yaml:1  cannot be read as a value"),
         ("a: !!bool maybe", "job.yaml:1  cannot be read as a value"),
@@ -245,6 +249,16 @@ def test_a_wrong_section_is_named_with_its_line(tmp_path: Path, sections: dict[s
 def test_hostile_yaml_is_one_clear_line(tmp_path: Path, text: str, message: str) -> None:
     (line,) = problems(tmp_path, text)
     assert line.startswith(message)
+
+
+def test_the_documented_file_is_one_and_every_key_is_documented(tmp_path: Path) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    (tmp_path / "education.csv").write_text("Junior;*\nSenior;*\n")
+    example = page.partition("```yaml\n")[2].partition("```")[0].replace("CASTLEGUARD_KEY", "KEY")
+    assert load(tmp_path, example).policy == Castle(k=10, l=2, delay=1000, max_wait=30)
+    own = [field.name for part in (Checkpoint, DeadLetter, Metrics) for field in dataclasses.fields(part)]
+    for key in (*KEYS, *own, *POLICIES):
+        assert f"`{key}`" in page
 
 
 def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
@@ -357,22 +371,22 @@ WORDS = st.sampled_from([
     "csv", "castle", "doca", "${K}", "${NO}", "$${", "5s", "yes", "~", "1", "-1", "0.5", ".nan", ".inf", "2020-01-01",
     "''", "x", "!!int x", "!!timestamp x", "!!set {a}", "&a b", "*a", "<<", "? x",
 ])  # fmt: skip
-KEYS = st.sampled_from([
+NAMES = st.sampled_from([
     "source", "sink", "schema", "privacy", "type", "path", "algorithm", "k", "delay", "closeness", "t", "person",
     "quasi_identifiers", "name", "lower", "upper", "hierarchy", "checkpoint", "key", "every", "weights", "window",
-    "file", "metrics", "port", "public", "reference", "x", "<<",
+    "file", "metrics", "port", "public", "reference", "x", "<<", "<entry>",
 ])  # fmt: skip
 TREES = st.recursive(
     WORDS,
     lambda below: (
         st.lists(below, max_size=3).map(lambda parts: "[" + ", ".join(parts) + "]")
-        | st.dictionaries(KEYS, below, max_size=4).map(
+        | st.dictionaries(NAMES, below, max_size=4).map(
             lambda parts: "{" + ", ".join(f"{key}: {value}" for key, value in parts.items()) + "}"
         )
     ),
     max_leaves=20,
 )
-FILES = st.dictionaries(KEYS, TREES, max_size=6).map(lambda parts: "\n".join(f"{k}: {v}" for k, v in parts.items()))
+FILES = st.dictionaries(NAMES, TREES, max_size=6).map(lambda parts: "\n".join(f"{k}: {v}" for k, v in parts.items()))
 SECTIONS = st.tuples(st.sampled_from(["source", "sink", "privacy", "checkpoint", "metrics", "name"]), TREES).map(
     lambda part: job(**{part[0]: part[1]})
 )

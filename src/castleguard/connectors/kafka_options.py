@@ -1,0 +1,188 @@
+"""What a job file says about Kafka, and the client settings that follow from it.
+
+Nothing here needs the client itself.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from castleguard.connectors.payloads import Format
+from castleguard.errors import ConfigError
+
+Setting = str | int | float | bool
+
+# What exactly-once rests on is not for the job file to change.
+_OURS = frozenset(
+    {
+        "auto.offset.reset",
+        "bootstrap.servers",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.idempotence",
+        "enable.partition.eof",
+        "group.id",
+        "isolation.level",
+        "metadata.broker.list",
+        "sasl.password",
+        "sasl.username",
+        "transactional.id",
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tls:
+    """Encryption. An empty mapping trusts the certificates that the system trusts."""
+
+    ca_file: Path | None = None
+    """Who signs the brokers' certificates, as PEM."""
+    certificate_file: Path | None = None
+    """The certificate of this client, where the brokers ask for one."""
+    key_file: Path | None = None
+    """Its key."""
+    key_password: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sasl:
+    """Who we are, by a name and a password. For another mechanism see `client`."""
+
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    user: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """How to reach the brokers: the same in both directions."""
+
+    brokers: str
+    """host:port of some brokers, separated by commas; the others are found through them."""
+    topic: str
+    format: Format = "json"
+    tls: Tls | None = None
+    sasl: Sasl | None = None
+    timeout: float = 30.0
+    """Seconds until a request counts as failed."""
+    client: Mapping[str, Setting] = field(default_factory=dict, repr=False)
+    """Further settings of librdkafka, by their names there."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        refused = sorted(_OURS & self.client.keys())
+        if refused:
+            raise ValueError(f"client cannot have {refused[0]}: castleguard sets it, or has an option for it")
+        if not 1 <= self.timeout <= 300:
+            raise ValueError(f"timeout must be from 1 to 300 seconds, got {self.timeout:g}")
+
+    def settings(self) -> dict[str, Setting]:
+        """The client's settings, without those of one direction."""
+        protocol = ("sasl_" if self.sasl else "") + ("ssl" if self.tls else "plaintext")
+        settings: dict[str, Setting] = {
+            "bootstrap.servers": self.brokers,
+            "security.protocol": protocol,
+            "socket.timeout.ms": round(1000 * self.timeout),
+            # Connections that fail are reported as errors; logged as well, they would fill the log.
+            "log_level": 2,
+        }
+        if self.tls:
+            files = {
+                "ssl.ca.location": self.tls.ca_file,
+                "ssl.certificate.location": self.tls.certificate_file,
+                "ssl.key.location": self.tls.key_file,
+            }
+            settings |= {name: str(path) for name, path in files.items() if path is not None}
+            if self.tls.key_password is not None:
+                settings["ssl.key.password"] = self.tls.key_password
+        if self.sasl:
+            settings["sasl.mechanism"] = self.sasl.mechanism
+            settings["sasl.username"] = self.sasl.user
+            settings["sasl.password"] = self.sasl.password
+        return settings | dict(self.client)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaSource(Cluster):
+    """A topic that is read: all of its partitions, by this job alone."""
+
+    columns: tuple[str, ...] = ()
+    """For CSV: what the values of a line are, from left to right."""
+    key_column: str | None = None
+    """The declared column that is not in the payload: it is the message's key, as text."""
+    start: Literal["beginning", "end"] = "beginning"
+    """Where the very first start begins. A partition that appears later is always read from its beginning."""
+    group: str | None = field(default=None, metadata={"default": "job name"})
+    """The consumer group under which the position shows in the tools of Kafka. Nothing is read from it."""
+    batch_messages: int = 10_000
+    """How many messages are read together at most."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        super().__post_init__()
+        if not 1 <= self.batch_messages <= 1_000_000:
+            raise ValueError(f"batch_messages must be from 1 to 1000000, got {self.batch_messages}")
+        if self.format == "csv" and not self.columns:
+            raise ValueError("columns must name the values of a CSV message from left to right: it has no header")
+
+    def reader_settings(self) -> dict[str, Setting]:
+        """The settings of the consumer."""
+        return {
+            # The client stops fetching while enough messages are queued; by default it then waits a whole second.
+            "fetch.queue.backoff.ms": 10,
+            **self.settings(),
+            "group.id": self.group or f"castleguard-{self.topic}",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "isolation.level": "read_committed",
+            # A position that is gone must be an error: starting elsewhere would lose rows or publish them twice.
+            "auto.offset.reset": "error",
+            # The end of a partition tells that what lies before it and was not delivered is not for us.
+            "enable.partition.eof": True,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaSink(Cluster):
+    """A topic that is written, a transaction for each segment."""
+
+    key_column: str | None = None
+    """The published column whose text is the key of a message: JSON and CSV only."""
+    transactional_id: str | None = field(default=None, metadata={"default": "job name"})
+    """Whose segments these are. No other job may have it: who comes last takes it over from the one before."""
+    transaction_timeout: float = 60.0
+    """Seconds after which the brokers give up a segment that is not complete."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        super().__post_init__()
+        if self.key_column is not None and self.format == "arrow":
+            raise ValueError("key_column cannot be used with Arrow messages: one of them holds many rows")
+        if not 1 <= self.transaction_timeout <= 3600:
+            raise ValueError(f"transaction_timeout must be from 1 to 3600 seconds, got {self.transaction_timeout:g}")
+
+    @property
+    def numbers_group(self) -> str:
+        """The consumer group whose offset of partition 0 is the number of the last segment."""
+        return f"{self.transactional_id}-segments"
+
+    def writer_settings(self) -> dict[str, Setting]:
+        """The settings of the producer. Raises ConfigError."""
+        if not self.transactional_id:
+            raise ConfigError("a kafka sink needs a transactional_id: a name that no other job has")
+        return {
+            **self.settings(),
+            "transactional.id": self.transactional_id,
+            "transaction.timeout.ms": round(1000 * self.transaction_timeout),
+        }
+
+    def numbers_settings(self) -> dict[str, Setting]:
+        """The settings of the client that reads the number of the last segment."""
+        return {
+            **self.settings(),
+            "group.id": self.numbers_group,
+            "enable.auto.commit": False,
+            # Otherwise the number of a transaction that is still being decided would be left out.
+            "isolation.level": "read_committed",
+        }

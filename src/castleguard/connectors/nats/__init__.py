@@ -1,0 +1,70 @@
+"""NATS JetStream: rows from the messages of a stream, segments as the messages of a subject.
+
+`connection` is the only module that imports the client library, and late: whoever has no NATS needs none of it.
+"""
+
+from collections.abc import Sequence
+
+from castleguard.connectors.base import Position
+from castleguard.connectors.nats.connection import Connection
+from castleguard.connectors.nats.options import NatsSinkOptions, NatsSourceOptions
+from castleguard.connectors.nats.sink import NatsSink
+from castleguard.connectors.nats.source import NatsSource
+from castleguard.connectors.nats.stream import look_up
+from castleguard.connectors.registry import Connector, Finding
+from castleguard.errors import ConfigError, InputError, OutputError
+
+__all__ = ["CONNECTOR", "NatsSink", "NatsSinkOptions", "NatsSource", "NatsSourceOptions", "open_sink", "open_source"]
+
+
+def open_source(options: NatsSourceOptions, columns: Sequence[str], position: Position | None) -> NatsSource:
+    """Begin at `position`, or where `start` says. Raises InputError, ConfigError, UnavailableError."""
+    if options.format == "csv":
+        missing = [name for name in columns if options.columns.count(name) != 1]
+        if missing:
+            raise ConfigError(f"columns must name every value of a CSV line once: {missing[0]!r} is missing or twice")
+    if options.batch_messages < 1:
+        raise ConfigError(f"batch_messages must be at least 1, got {options.batch_messages}")
+    connection = Connection(options, InputError)
+    try:
+        source = NatsSource(options, columns, connection)
+        connection.run(source.begin(position))
+        return source
+    except BaseException:
+        connection.close()
+        raise
+
+
+def open_sink(options: NatsSinkOptions) -> NatsSink:
+    """Raises OutputError, ConfigError, UnavailableError."""
+    if any(token in ("*", ">", "") for token in options.subject.split(".")):
+        raise ConfigError(f"a sink writes to one subject, without wildcards, got {options.subject!r}")
+    if options.rows_per_message is not None and options.rows_per_message < 1:
+        raise ConfigError(f"rows_per_message must be at least 1, got {options.rows_per_message}")
+    connection = Connection(options, OutputError)
+    try:
+        sink = NatsSink(options, connection)
+        connection.run(sink.begin())
+        return sink
+    except BaseException:
+        connection.close()
+        raise
+
+
+def check(options: NatsSourceOptions | NatsSinkOptions) -> list[Finding]:
+    """Whether the server lets us in, and the stream is there. Raises UnavailableError, InputError, OutputError."""
+    connection = Connection(options, InputError if isinstance(options, NatsSourceOptions) else OutputError)
+    try:
+        connection.run(look_up(connection, options.stream))
+    finally:
+        connection.close()
+    return [(f"the server can be reached, and the stream {options.stream} is there", True, "")]
+
+
+CONNECTOR = Connector(
+    source_options=NatsSourceOptions,
+    sink_options=NatsSinkOptions,
+    open_source=open_source,
+    open_sink=open_sink,
+    check=check,
+)

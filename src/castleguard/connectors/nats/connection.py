@@ -1,0 +1,277 @@
+"""A connection to NATS JetStream, behind blocking calls. The only module that imports the client library, and late.
+
+The library lives on an event loop. That loop has a thread of its own here, so that pings are answered and messages
+come in while the job computes; whoever uses a connection hands it a coroutine and waits for the result.
+
+The library's own reconnecting is switched off: it would send once more what it had kept, behind the back of a sink that
+must know what arrived. A connection that was lost is made anew by the next call.
+"""
+
+import asyncio
+import contextlib
+import json
+import ssl
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from castleguard.connectors.nats.options import Access
+from castleguard.errors import CastleguardError, ConfigError, UnavailableError
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+
+T = TypeVar("T")
+
+_CLOSE_SECONDS = 1.0
+_TURNED_AWAY = ("authorization", "authentication expired", "authentication revoked")
+_PING_SECONDS = 20.0  # a server that is silent for two of them is gone
+
+
+class RefusedError(Exception):
+    """The server answered, and the answer is no. Never leaves the connectors."""
+
+    def __init__(self, answer: Mapping[str, Any]) -> None:
+        super().__init__(str(answer.get("description", "no reason given")))
+        self.status = int(answer.get("code", 0))
+        self.code = int(answer.get("err_code", 0))
+
+
+class Inbox(NamedTuple):
+    """An address of our own, to which the server sends."""
+
+    subject: str
+    leave: Callable[[], Awaitable[None]]
+    """Hear no more of it."""
+
+
+class Connection:
+    """One connection. `run` is called by one thread; what it runs may call everything else here."""
+
+    def __init__(self, access: Access, error: type[CastleguardError]) -> None:
+        """Connects with the first call. `error` is what this side raises for what will never work."""
+        self._nats = _library()
+        self._access = access
+        self.error = error
+        self._tls = _tls_context(access)
+        self._check()
+        self.where = f"the NATS server at {', '.join(access.addresses())}"
+        self._client: Client | None = None
+        self._lost: asyncio.Future[None] | None = None
+        self._denied: str | None = None
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="castleguard-nats", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for `work`, on the loop. Raises UnavailableError if the server does not answer, and `error`."""
+        future = asyncio.run_coroutine_threadsafe(self._translated(work), self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """Close the connection and end the thread. May be called twice."""
+        if self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(self._drop(), self._loop).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+
+    # On the loop
+
+    async def ask(self, request: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The answer of JetStream's interface. Raises RefusedError."""
+        return await self.request(f"$JS.API.{request}", b"" if body is None else json.dumps(body).encode()) or {}
+
+    async def request(
+        self, subject: str, payload: bytes, headers: dict[str, str] | None = None
+    ) -> dict[str, Any] | None:
+        """Publish and wait for the answer; None if it is an empty one. Raises RefusedError."""
+        client = await self._connected()
+        assert self._lost is not None
+        waiting = asyncio.ensure_future(client.request(subject, payload, timeout=self._access.timeout, headers=headers))
+        try:
+            # The library would wait for the whole timeout although the server is gone.
+            both: set[asyncio.Future[Any]] = {waiting, self._lost}
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                raise self._nats.errors.ConnectionClosedError
+        except BaseException:
+            waiting.cancel()
+            raise
+        reply = waiting.result().data
+        if not reply:
+            return None
+        answer: dict[str, Any] = json.loads(reply)
+        if "error" in answer:
+            raise RefusedError(answer["error"])
+        return answer
+
+    async def publish(
+        self, subject: str, payload: bytes, headers: dict[str, str] | None = None, reply: str = ""
+    ) -> None:
+        """Publish without waiting for anybody; may wait until the network takes it."""
+        await (await self._connected()).publish(subject, payload, reply=reply, headers=headers)
+
+    async def subscribe(self, arrived: Callable[["Msg"], Awaitable[None]]) -> Inbox:
+        """Have `arrived` called with everything that comes to a new address."""
+        client = await self._connected()
+        # No limit: how much may come is said by whoever asks for it.
+        inbox = await client.subscribe(client.new_inbox(), cb=arrived, pending_msgs_limit=0, pending_bytes_limit=0)
+        return Inbox(inbox.subject, inbox.unsubscribe)
+
+    async def max_payload(self) -> int:
+        """How many bytes a message may have, headers included."""
+        return (await self._connected()).max_payload
+
+    async def lost(self) -> asyncio.Future[None]:
+        """Done as soon as the present connection is gone, and with it whatever was subscribed to."""
+        await self._connected()
+        assert self._lost is not None
+        return self._lost
+
+    async def _connected(self) -> "Client":
+        if self._client is not None and self._client.is_connected:
+            return self._client
+        await self._drop()
+        client = _client_class(secure=self._tls is not None)()
+        lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._denied = None
+
+        async def gone() -> None:
+            if not lost.done():
+                lost.set_result(None)
+
+        try:
+            await client.connect(**self._connect_options(), closed_cb=gone, error_cb=self._heard)
+        except BaseException:
+            await _closed(client)  # the library leaves its socket open when it is turned away
+            raise
+        self._client, self._lost = client, lost
+        return client
+
+    def _connect_options(self) -> dict[str, Any]:
+        access = self._access
+        credentials = None if access.credentials_file is None else str(access.credentials_file)
+        return {
+            "servers": access.addresses(),
+            "name": "castleguard",
+            "user": access.user,
+            "password": access.password,
+            "token": access.token,
+            "user_credentials": credentials,
+            "tls": self._tls,
+            "connect_timeout": access.timeout,
+            "allow_reconnect": False,
+            "max_reconnect_attempts": 1,  # of every server, before it gives up
+            "reconnect_time_wait": 0,
+            "ping_interval": _PING_SECONDS,
+        }
+
+    async def _heard(self, error: Exception) -> None:
+        """Errors outside of a call. A missing permission is told here only, and the call itself has no answer."""
+        if "permissions violation" in str(error).lower():
+            self._denied = str(error).removeprefix("nats: ")
+
+    async def _drop(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await _closed(client)
+
+    async def _translated(self, work: Coroutine[Any, Any, T]) -> T:
+        errors = self._nats.errors
+        try:
+            return await work
+        except ssl.SSLError as exc:
+            why = getattr(exc, "verify_message", None) or exc.reason or "the handshake failed"
+            raise self.error(f"{self.where} cannot be reached securely: {why}") from exc
+        except (errors.Error, OSError, TimeoutError) as exc:
+            await self._drop()
+            if any(words in str(exc).lower() for words in _TURNED_AWAY):
+                raise self.error(f"{self.where} refuses these credentials") from exc
+            if isinstance(exc, errors.SecureConnWantedError):
+                raise self.error(f"{self.where} offers no secure connection, and one is asked for") from exc
+            if self._denied is not None:
+                raise self.error(f"{self.where} does not permit it: {self._denied}") from exc
+            why = str(exc).removeprefix("nats: ") or type(exc).__name__
+            raise UnavailableError(f"{self.where} cannot be reached: {why}") from exc
+
+    def _check(self) -> None:
+        access = self._access
+        if any("@" in address for address in access.addresses()):
+            raise ConfigError("servers holds a user or a password: give them as user and password, which never print")
+        if access.credentials_file is not None:
+            if not access.credentials_file.is_file():
+                raise ConfigError(f"credentials_file {access.credentials_file} cannot be read: there is no such file")
+            try:
+                import nkeys  # type: ignore[import-not-found,unused-ignore]  # noqa: F401
+            except ImportError as exc:
+                raise ConfigError("a credentials_file needs one more library: pip install nkeys") from exc
+
+    def _serve(self) -> None:
+        """The thread: run the loop until it is stopped, then leave nothing behind."""
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            left = asyncio.all_tasks(self._loop)
+            for task in left:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        finally:
+            self._loop.close()
+
+
+def _library() -> ModuleType:
+    try:
+        import nats
+        import nats.aio.client
+        import nats.errors
+    except ImportError as exc:
+        raise ConfigError("NATS needs its client library: pip install 'castleguard[nats]'") from exc
+    return nats
+
+
+def _client_class(*, secure: bool) -> "type[Client]":
+    """The library's client. If asked for a secure connection, it never tells a password to a server without one: by
+    itself the library would, and whoever is between the two could ask it to.
+    """
+    from nats.aio.client import Client
+    from nats.errors import SecureConnWantedError
+
+    class SecureClient(Client):
+        def _connect_command(self) -> bytes:
+            if not self._server_info.get("tls_required"):
+                raise SecureConnWantedError
+            return super()._connect_command()
+
+    return SecureClient if secure else Client
+
+
+async def _closed(client: "Client") -> None:
+    """Close without a word. A handshake that failed leaves the library waiting for a close that never comes."""
+    with contextlib.suppress(Exception):
+        await asyncio.wait_for(client.close(), _CLOSE_SECONDS)
+
+
+def _tls_context(access: Access) -> ssl.SSLContext | None:
+    """None if nothing asks for a secure connection; a server that insists on one gets it all the same."""
+    files = [access.ca_file, access.certificate_file, access.key_file]
+    secure = any(address.startswith(("tls://", "wss://")) for address in access.addresses())
+    if not secure and files == [None, None, None]:
+        return None
+    if (access.certificate_file is None) != (access.key_file is None):
+        raise ConfigError("certificate_file and key_file need each other: give both or none")
+    for file in files:
+        if file is not None and not file.is_file():
+            raise ConfigError(f"{file} cannot be read: there is no such file")
+    try:
+        context = ssl.create_default_context(cafile=access.ca_file)
+        if access.certificate_file is not None:
+            context.load_cert_chain(access.certificate_file, access.key_file)
+    except (ssl.SSLError, OSError) as exc:
+        raise ConfigError("ca_file, certificate_file or key_file is not what it should be: PEM files are") from exc
+    return context

@@ -1,0 +1,308 @@
+"""Segments as messages of one subject.
+
+Every message says in its headers which segment it belongs to and how many of its rows are there up to and with this
+message, so the last message of the subject tells what has arrived, also if it is a part of a segment. It decides alone:
+the server's window for duplicates is never asked. Every publication names the sequence of the last message it knows of,
+and the server refuses it if that is no longer the last one. So what was sent before a crash and arrives late, or comes
+from a process that should be dead, is refused as a whole. `docs/guides/nats.md` says what a reader sees meanwhile.
+"""
+
+import base64
+import uuid
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from castleguard.connectors.nats.connection import Connection, RefusedError
+from castleguard.connectors.nats.options import NatsSinkOptions
+from castleguard.connectors.nats.stream import NO_MESSAGE, Stream, look_up, translated
+from castleguard.connectors.payloads import ARROW_ROWS, write_payloads
+from castleguard.errors import OutputError, UnavailableError
+
+SEGMENT = "castleguard-segment"
+ROWS = "castleguard-rows"  # "300/1000": 300 of the segment's 1000 rows are in this message and those before it
+WRITER = "castleguard-writer"
+
+BATCH_MESSAGES = 1000  # a server takes no more at once, unless its configuration says so
+_BATCH_BYTES = 64 << 20
+_HEADER_BYTES = 1024  # of a message, at most
+
+_WRONG_LAST_SEQUENCE = (10071, 10164)
+_BATCH_TOO_LARGE = 10199
+_MESSAGE_TOO_LARGE = 10054
+_ATOMIC_DISABLED = 10174
+
+
+class _Tail(NamedTuple):
+    """The last message of the subject."""
+
+    sequence: int = 0
+    """In the stream; 0: there is no message."""
+    segment: int = 0
+    rows: int = 0
+    """How many of the segment's rows are there."""
+    total: int = 0
+    writer: str = ""
+
+
+class _Part(NamedTuple):
+    """A message to be sent."""
+
+    payload: bytes
+    rows: int
+    """How many rows of the segment are there with it."""
+
+    def __repr__(self) -> str:
+        """Never what is in it."""
+        return f"_Part({self.rows})"
+
+
+class NatsSink:
+    """Segments as messages of one subject, which belongs to this sink alone."""
+
+    exactly_once = True
+
+    def __init__(self, options: NatsSinkOptions, connection: Connection) -> None:
+        self._options = options
+        self._connection = connection
+        self._writer = uuid.uuid4().hex
+        self._tail: _Tail | None = None  # the last message that was seen or confirmed
+        self._unsure = True  # whether there may be a later one
+        self._expected: dict[str, str] = {}
+        self._batch_messages = 1
+        self._batches = 0
+
+    def last(self) -> int:
+        """By the last message of the subject."""
+        tail = self._connection.run(self._look())
+        return tail.segment if tail.rows == tail.total else tail.segment - 1
+
+    def deliver(self, number: int, table: pa.Table) -> None:
+        """Send what is not there yet."""
+        try:
+            self._connection.run(self._deliver(number, table))
+        except BaseException:
+            self._unsure = True
+            raise
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._connection.close()
+
+    async def begin(self) -> None:
+        """Find the stream and what it allows."""
+        name, subject = self._options.stream, self._options.subject
+        config = (await self._look_up()).config
+        retention = config.get("retention", "limits")
+        if retention != "limits":
+            raise OutputError(
+                f"stream {name!r} deletes messages that were read (retention {retention}), so nobody could tell what "
+                "was delivered; write to a stream with retention limits, which others may source"
+            )
+        if config.get("no_ack"):
+            raise OutputError(f"stream {name!r} confirms nothing (no_ack), so nobody could tell what was delivered")
+        try:
+            found = await self._connection.ask("STREAM.NAMES", {"subject": subject})
+        except RefusedError as exc:
+            raise translated(exc, self._connection) from exc
+        if name not in (found.get("streams") or []):
+            raise OutputError(f"stream {name!r} does not take the subject {subject!r}: add it to the stream's subjects")
+        self._batch_messages = BATCH_MESSAGES if config.get("allow_atomic") else 1
+
+    # What is there
+
+    async def _look_up(self) -> Stream:
+        return await look_up(self._connection, self._options.stream)
+
+    async def _look(self) -> _Tail:
+        """Read the last message, and stop if somebody else wrote it since the last time."""
+        known, tail = self._tail, await self._read_tail()
+        self._expected = {"Nats-Expected-Last-Subject-Sequence": str(tail.sequence)}
+        if known is None:
+            await self._refuse_forgotten(tail)
+        elif known.sequence and not tail.sequence:
+            tail = await self._deleted(known)
+        elif tail.sequence < known.sequence:
+            raise OutputError(
+                f"the stream of subject {self._options.subject!r} has lost messages that it had confirmed: the last "
+                f"one was {known.sequence} and is {tail.sequence} now"
+            )
+        elif tail.sequence > known.sequence and tail.writer != self._writer:
+            raise OutputError(
+                f"another process writes to subject {self._options.subject!r}: this one has to stop; a subject "
+                "belongs to one job"
+            )
+        self._tail, self._unsure = tail, False
+        return tail
+
+    async def _refuse_forgotten(self, tail: _Tail) -> None:
+        """At the start: no message means that nothing was delivered, but only if none was deleted."""
+        if not tail.sequence and not self._options.begins_empty and not (await self._look_up()).complete:
+            raise OutputError(
+                f"subject {self._options.subject!r} has no message, but its stream has deleted some, so nobody can "
+                "tell what was delivered; make the stream anew, or set begins_empty if the job never wrote to it"
+            )
+
+    async def _deleted(self, known: _Tail) -> _Tail:
+        """The limits of the stream took the last message. It still counts, if none has come to the stream since."""
+        if (await self._look_up()).last != known.sequence:
+            raise OutputError(
+                f"subject {self._options.subject!r} is empty, and nobody can tell whether another process wrote to "
+                "it: its stream deletes messages too soon; raise its limits, or give the subject a stream of its own"
+            )
+        self._expected["Nats-Expected-Last-Sequence"] = str(known.sequence)
+        return known
+
+    async def _read_tail(self) -> _Tail:
+        subject = self._options.subject
+        try:
+            answer = await self._connection.ask(f"STREAM.MSG.GET.{self._options.stream}", {"last_by_subj": subject})
+        except RefusedError as exc:
+            if exc.code == NO_MESSAGE:
+                return _Tail()
+            raise translated(exc, self._connection) from exc
+        message = answer["message"]
+        headers = _headers(message.get("hdrs", ""))
+        try:
+            rows, total = (int(text) for text in headers[ROWS].split("/"))
+            return _Tail(int(message["seq"]), int(headers[SEGMENT]), rows, total, headers[WRITER])
+        except (KeyError, ValueError) as exc:
+            raise OutputError(
+                f"the last message of subject {subject!r} is not from a job: a subject belongs to one job alone"
+            ) from exc
+
+    def _rows_there(self, tail: _Tail, number: int, total: int) -> int:
+        """How many rows of the segment have arrived."""
+        if tail.segment < number and tail.rows == tail.total:
+            return 0
+        if tail.segment > number:
+            raise OutputError(
+                f"subject {self._options.subject!r} has segment {tail.segment} already, and {number} comes too late: "
+                "another job writes to it, or the checkpoint is an old one"
+            )
+        if tail.segment < number or tail.total != total:
+            raise OutputError(
+                f"subject {self._options.subject!r} has {tail.rows} of {tail.total} rows of segment {tail.segment}, "
+                "which do not belong to this checkpoint: another job writes to it, or the checkpoint is an old one"
+            )
+        return tail.rows
+
+    # What is sent
+
+    async def _deliver(self, number: int, table: pa.Table) -> None:
+        if self._tail is None or self._unsure:
+            await self._look()
+        while (there := self._rows_there(self._tail or _Tail(), number, table.num_rows)) < table.num_rows:
+            parts = self._cut(table.slice(there), there, await self._connection.max_payload())
+            try:
+                await self._send(number, table.num_rows, parts)
+            except RefusedError as exc:
+                await self._adapt(exc)
+
+    async def _adapt(self, refused: RefusedError) -> None:
+        """Nothing of the last step has arrived. Raises unless the next one can be another."""
+        if refused.code == _ATOMIC_DISABLED:
+            self._batch_messages = 1
+        elif refused.code == _BATCH_TOO_LARGE and self._batch_messages > 1:
+            self._batch_messages //= 2
+        elif refused.code == _MESSAGE_TOO_LARGE:
+            raise OutputError(
+                f"stream {self._options.stream!r} does not take messages of this size: raise its max_msg_size, or "
+                "lower rows_per_message"
+            ) from refused
+        elif refused.code in _WRONG_LAST_SEQUENCE:
+            # Either what was sent before a connection was lost has come after all, or somebody else writes.
+            expected = self._expected
+            await self._look()
+            if self._expected == expected:
+                raise UnavailableError(f"{self._connection.where} cannot do it now: {refused}") from refused
+        else:
+            raise translated(refused, self._connection) from refused
+
+    async def _send(self, number: int, total: int, parts: Iterator[_Part]) -> None:
+        """All parts, in as few steps as the stream allows; each of them arrives as a whole or not at all.
+
+        Raises RefusedError: then the steps before have arrived and this one has not.
+        """
+        for batch in self._batches_of(parts):
+            self._batches += 1
+            answer: dict[str, Any] | None = None
+            for place, part in enumerate(batch, start=1):
+                headers = {SEGMENT: str(number), ROWS: f"{part.rows}/{total}", WRITER: self._writer}
+                if len(batch) > 1:
+                    headers["Nats-Batch-Id"] = f"{self._writer}-{self._batches}"
+                    headers["Nats-Batch-Sequence"] = str(place)
+                if place == len(batch) > 1:
+                    headers["Nats-Batch-Commit"] = "1"
+                if place == 1:
+                    headers |= self._expected | {"Nats-Expected-Stream": self._options.stream}
+                if place in (1, len(batch)):
+                    answer = await self._connection.request(self._options.subject, part.payload, headers)
+                else:
+                    await self._connection.publish(self._options.subject, part.payload, headers)
+            if answer is None:
+                raise UnavailableError(f"{self._connection.where} did not confirm what it got")
+            self._tail = _Tail(int(answer["seq"]), number, batch[-1].rows, total, self._writer)
+            self._expected = {"Nats-Expected-Last-Subject-Sequence": str(self._tail.sequence)}
+
+    def _batches_of(self, parts: Iterator[_Part]) -> Iterator[list[_Part]]:
+        batch: list[_Part] = []
+        size = 0
+        for part in parts:
+            if batch and (len(batch) == self._batch_messages or size + len(part.payload) > _BATCH_BYTES):
+                yield batch
+                batch, size = [], 0
+            batch.append(part)
+            size += len(part.payload)
+        if batch:
+            yield batch
+
+    def _cut(self, table: pa.Table, there: int, max_payload: int) -> Iterator[_Part]:
+        """Messages of as many rows as wanted, or of fewer where the server would not take them.
+
+        How a segment is cut may differ after a restart: the headers count rows.
+        """
+        room = max_payload - _HEADER_BYTES
+        if self._options.format == "arrow":
+            yield from self._cut_arrow(table, there, room)
+            return
+        limit = self._options.rows_per_message or 1
+        rows = write_payloads(self._options.format, table)
+        self._refuse_large(max(map(len, rows)), room)  # before the first is sent
+        lines: list[bytes] = []
+        size = 0
+        for line in rows:
+            if lines and (len(lines) == limit or size + len(line) + 1 > room):
+                there += len(lines)
+                yield _Part(b"\n".join(lines), there)
+                lines, size = [], 0
+            lines.append(line)
+            size += len(line) + 1
+        yield _Part(b"\n".join(lines), there + len(lines))
+
+    def _cut_arrow(self, table: pa.Table, there: int, room: int) -> Iterator[_Part]:
+        limit = self._options.rows_per_message or ARROW_ROWS
+        start = 0
+        while start < table.num_rows:
+            rows = table.slice(start, limit)
+            payload = write_payloads("arrow", rows, arrow_rows=limit)[0]
+            if len(payload) > room and rows.num_rows > 1:
+                limit = (rows.num_rows + 1) // 2
+                continue
+            self._refuse_large(len(payload), room)
+            start += rows.num_rows
+            yield _Part(payload, there + start)
+
+    def _refuse_large(self, size: int, room: int) -> None:
+        if size > room:
+            raise OutputError(
+                f"a row takes {size} bytes, and {self._connection.where} takes messages of at most {room}: raise its "
+                "max_payload"
+            )
+
+
+def _headers(encoded: str) -> dict[str, str]:
+    """The headers of a stored message."""
+    lines = base64.b64decode(encoded).decode(errors="replace").split("\r\n")[1:]
+    return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines) if value}

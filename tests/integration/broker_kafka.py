@@ -1,0 +1,210 @@
+"""A Kafka broker for the tests: one node in KRaft mode on loopback, started once per process.
+
+It listens twice: plainly, and with TLS and a password. Its jars come from `make kafka`. Where they, or Java, are
+missing, the tests that need the broker are skipped.
+"""
+
+import atexit
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from functools import cache
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+POM = Path(__file__).with_name("kafka") / "pom.xml"
+STARTED_WITHIN = 60.0  # seconds; usually 6
+USER, PASSWORD = "reader", "a password of the tests"
+
+# One of everything: a cluster of one node cannot keep three copies.
+PROPERTIES = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},SASL_SSL://127.0.0.1:{secure},CONTROLLER://127.0.0.1:{controller}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT
+ssl.keystore.type=PKCS12
+ssl.keystore.location={folder}/broker.p12
+ssl.keystore.password={password}
+sasl.enabled.mechanisms=PLAIN
+listener.name.sasl_ssl.plain.sasl.jaas.config=\
+ org.apache.kafka.common.security.plain.PlainLoginModule required user_{user}="{password}";
+controller.listener.names=CONTROLLER
+log.dirs={folder}/data
+auto.create.topics.enable=false
+broker.heartbeat.interval.ms=200
+broker.session.timeout.ms=1000
+group.initial.rebalance.delay.ms=0
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+"""
+
+
+class Broker:
+    """A running broker, and what tests ask of it."""
+
+    def __init__(self, jars: Path, folder: Path) -> None:
+        self._folder = folder
+        self._java = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
+        port, secure, controller = _free_ports(3)
+        self.address = f"127.0.0.1:{port}"
+        self.secure_address = f"127.0.0.1:{secure}"
+        self.certificate = folder / "broker.pem"
+        """What a client must trust to use the secure address."""
+        self._properties = folder / "server.properties"
+        filled = {"port": port, "secure": secure, "controller": controller, "user": USER, "password": PASSWORD}
+        self._properties.write_text(PROPERTIES.format(folder=folder, **filled))
+        self._make_certificate()
+        cluster = ["--cluster-id", "castleguard-tests-0000", "--config", str(self._properties)]
+        formatting = [*self._java, "kafka.tools.StorageTool", "format", *cluster]
+        subprocess.run(formatting, check=True, capture_output=True, timeout=STARTED_WITHIN)
+        self._admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
+        self.start()
+
+    def _make_certificate(self) -> None:
+        keytool = ["keytool", "-keystore", str(self._folder / "broker.p12"), "-storepass", PASSWORD, "-alias", "broker"]
+        key = ["-keyalg", "EC", "-dname", "CN=broker", "-ext", "san=ip:127.0.0.1", "-storetype", "PKCS12"]
+        for command in (["-genkeypair", *key], ["-exportcert", "-rfc", "-file", str(self.certificate)]):
+            subprocess.run([*keytool, *command], check=True, capture_output=True, timeout=STARTED_WITHIN)
+
+    def start(self) -> None:
+        """Start the process and wait until it answers."""
+        with open(self._folder / "broker.log", "ab") as log:
+            self._process = subprocess.Popen(
+                [*self._java, "kafka.Kafka", str(self._properties)], stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )
+        deadline = time.monotonic() + STARTED_WITHIN
+        while True:
+            try:
+                self._admin.list_topics(timeout=1)
+                return
+            except KafkaException:
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    self.stop()
+                    log_end = (self._folder / "broker.log").read_text(errors="replace")[-2000:]
+                    pytest.fail(f"the Kafka broker did not start: {log_end}")
+
+    def stop(self) -> None:
+        """End the process at once, as a machine that loses its power would."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+
+    def pause(self) -> None:
+        """Let the broker hang: its connections stay open, and nothing answers."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def topic(self, partitions: int = 1, **settings: str) -> str:
+        """A new topic, with a name that no test had before."""
+        name = f"t-{uuid.uuid4().hex[:12]}"
+        config = {key.replace("_", "."): value for key, value in settings.items()}
+        self._admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(20)
+        return name
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Give a topic more partitions."""
+        self._admin.create_partitions([NewPartitions(topic, total)])[topic].result(20)
+
+    def delete_before(self, topic: str, partition: int, offset: int) -> None:
+        """Delete the messages before an offset, as retention does in time."""
+        place = TopicPartition(topic, partition, offset)
+        self._admin.delete_records([place])[place].result(20)
+
+    def committed(self, topic: str, partitions: int, group: str) -> list[int]:
+        """What a consumer group has committed."""
+        consumer = Consumer({"bootstrap.servers": self.address, "group.id": group})
+        try:
+            places = [TopicPartition(topic, partition) for partition in range(partitions)]
+            return [place.offset for place in consumer.committed(places, timeout=20)]
+        finally:
+            consumer.close()
+
+    def messages(self, topic: str, *, isolation: str = "read_committed") -> list[Message]:
+        """All messages that a consumer of that isolation sees now, partition by partition."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.address,
+                "group.id": "spectator",
+                "isolation.level": isolation,
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        try:
+            open_ends = set(self._admin.list_topics(topic, timeout=20).topics[topic].partitions)
+            consumer.assign([TopicPartition(topic, partition, 0) for partition in open_ends])
+            found: list[Message] = []
+            deadline = time.monotonic() + 20
+            while open_ends:
+                assert time.monotonic() < deadline, "the end of the topic was not reached"
+                for message in consumer.consume(10_000, timeout=0.05):
+                    error = message.error()
+                    if error is None:
+                        found.append(message)
+                    elif error.code() == error._PARTITION_EOF:
+                        open_ends.discard(message.partition())
+            return sorted(found, key=lambda message: (message.partition() or 0, message.offset() or 0))
+        finally:
+            consumer.close()
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def jars_folder() -> Path:
+    """Where `make kafka` puts the jars; the test is skipped if it has not."""
+    if shutil.which("java") is None or shutil.which("keytool") is None:
+        pytest.skip("needs a Kafka broker: there is no java, or no keytool, on the path")
+    version = re.search(r"kafka_2\.13</artifactId>\s*<version>(.*?)<", POM.read_text())
+    assert version is not None
+    cache = os.environ.get("CASTLEGUARD_CACHE")
+    base = Path(cache) if cache else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "castleguard"
+    jars = base / "kafka" / version[1]
+    if not (jars / ".complete").exists():
+        pytest.skip("needs a Kafka broker: run `make kafka` first")
+    return jars
+
+
+@cache
+def shared_broker() -> Broker:
+    """The broker of this process: started when first asked for, stopped when the process ends."""
+    jars = jars_folder()
+    folder = tempfile.TemporaryDirectory(prefix="castleguard-kafka-")
+    atexit.register(folder.cleanup)
+    broker = Broker(jars, Path(folder.name))
+    atexit.register(broker.stop)  # before its folder is removed: what was registered last comes first
+    return broker
+
+
+@pytest.fixture(scope="session")
+def kafka_broker() -> Broker:
+    """The broker of this session."""
+    return shared_broker()

@@ -1,0 +1,58 @@
+"""A process that delivers a segment to Kafka and stops at a named step, for a test to kill it there.
+
+    python -m tests.integration.kafka_victim BROKERS TOPIC STEP
+
+It writes "stopped" when it has got there, and then waits for its end.
+"""
+
+import sys
+import time
+from typing import Any
+
+import pyarrow as pa
+
+from castleguard.connectors.kafka import open_sink
+from castleguard.connectors.kafka_options import KafkaSink
+
+STEPS = ["messages", "number", "commit"]
+
+
+class Stopping:
+    """The producer, until a step is done."""
+
+    def __init__(self, producer: Any, step: str) -> None:
+        self._producer = producer
+        self._step = step
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._producer, name)
+
+    def send_offsets_to_transaction(self, *args: Any) -> None:
+        if self._step == "messages":
+            self._producer.flush(20)  # so that they are in the topic, and not only in this process
+            stop()
+        self._producer.send_offsets_to_transaction(*args)
+        if self._step == "number":
+            self._producer.flush(20)
+            stop()
+
+    def commit_transaction(self, *args: Any) -> None:
+        self._producer.commit_transaction(*args)
+        stop()
+
+
+def stop() -> None:
+    sys.stdout.write("stopped\n")
+    sys.stdout.flush()
+    time.sleep(600)
+
+
+def main(brokers: str, topic: str, step: str) -> None:
+    sink: Any = open_sink(KafkaSink(brokers=brokers, topic=topic, transactional_id=topic))
+    sink.last()
+    sink._producer = Stopping(sink._producer, step)
+    sink.deliver(1, pa.table({"n": list(range(100))}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,23 @@
+"""The imitation of a Kafka cluster that the client library brings along, for tests that must run without Java."""
+
+from collections.abc import Sequence
+
+from confluent_kafka import Producer
+
+
+class MockCluster:
+    """A cluster of one broker in this process. It makes a topic of four partitions when it is asked for one.
+
+    It does not keep offsets that are committed in a transaction, so that the sink needs a real broker.
+    """
+
+    def __init__(self) -> None:
+        # The cluster lives as long as this handle.
+        self._handle = Producer({"bootstrap.servers": "none", "test.mock.num.brokers": 1, "log_level": 0})
+        brokers = self._handle.list_topics(timeout=10).brokers.values()
+        self.address = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
+
+    def write(self, topic: str, messages: Sequence[bytes | None], partition: int = 0, key: bytes | None = None) -> None:
+        for message in messages:
+            self._handle.produce(topic, message, key, partition=partition)
+        assert self._handle.flush(10) == 0

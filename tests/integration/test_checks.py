@@ -1,0 +1,26 @@
+"""`castleguard validate` asks brokers before a job does."""
+
+from pathlib import Path
+
+import pytest
+
+from castleguard.connectors.nats import NatsSinkOptions, NatsSourceOptions, check
+from castleguard.errors import InputError, UnavailableError
+from tests.integration.broker_nats import running_broker
+from tests.integration.crash import free_port
+
+pytestmark = pytest.mark.integration
+
+
+def test_a_nats_stream_is_asked_for(tmp_path: Path) -> None:
+    with running_broker(tmp_path) as broker:
+        broker.make_stream("trips", "trips.>")
+        assert [fine for _, fine, _ in check(NatsSourceOptions(servers=broker.url, stream="trips"))] == [True]
+        assert check(NatsSinkOptions(servers=broker.url, stream="trips", subject="trips.a"))
+        with pytest.raises(InputError, match="missing"):
+            check(NatsSourceOptions(servers=broker.url, stream="missing"))
+
+
+def test_a_server_that_is_not_there_is_told() -> None:
+    with pytest.raises(UnavailableError):
+        check(NatsSourceOptions(servers=f"nats://127.0.0.1:{free_port()}", stream="trips", timeout=2.0))

@@ -1,0 +1,51 @@
+"""JetStream to JetStream, killed again and again: everything once, nothing twice, every group whole."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.integration.broker_nats import NatsBroker, running_broker
+from tests.integration.crash import PRIVACY, SCHEMA, Victim, free_port, kills, make_rows
+
+pytestmark = [pytest.mark.compiled, pytest.mark.integration]
+
+KILLS = kills(3)
+ROWS = max(30_000, 5_000 * KILLS)
+JOB = """
+source: {{type: nats, servers: "{url}", stream: raw, format: json, batch_messages: 20}}
+{schema}
+{privacy}
+sink: {{type: nats, servers: "{url}", stream: out, subject: out.rows, format: json, rows_per_message: 50}}
+checkpoint: {{path: state.db, every: 50ms}}
+dead_letter: {{path: letters.jsonl}}
+metrics: {{port: {port}}}
+"""
+
+
+def victim(folder: Path, broker: NatsBroker, mode: str) -> Victim:
+    rows = make_rows(ROWS)
+    broker.make_stream("raw", "raw.>")
+    broker.make_stream("out", "out.>", allow_atomic=True)
+    lines = [json.dumps(row).encode() for row in rows]
+    messages = [b"\n".join(lines[at : at + 100]) for at in range(0, ROWS, 100)]
+    broker.publish("raw.rows", [*messages[:200], b"no row", *messages[200:]])
+    port = free_port()
+    (folder / "job.yaml").write_text(JOB.format(url=broker.url, schema=SCHEMA, privacy=PRIVACY[mode], port=port))
+
+    def published() -> pa.Table:
+        lines = [line for message in broker.messages("out") for line in message.data.splitlines()]
+        return pa.Table.from_pylist([json.loads(line) for line in lines])
+
+    return Victim(folder, published, port)
+
+
+@pytest.mark.parametrize("mode", PRIVACY)
+def test_a_job_over_nats_that_is_killed_publishes_every_row_once(tmp_path: Path, mode: str) -> None:
+    (tmp_path / "broker").mkdir()
+    with running_broker(tmp_path / "broker") as broker:
+        job = victim(tmp_path, broker, mode)
+        job.stop()
+        assert job.run_and_kill(KILLS, seed=5, until=lambda: job.rows_taken() >= ROWS) == KILLS
+        job.check(make_rows(ROWS), bad=1, rejects=mode == "castle")
