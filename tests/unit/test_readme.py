@@ -36,7 +36,8 @@ def with_python() -> list[object]:
 
 
 @pytest.mark.parametrize("page", with_python())
-def test_python_blocks_run_one_after_the_other(page: Path) -> None:
+def test_python_blocks_run_one_after_the_other(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for block in blocks(page, "python"):
         exec(compile(block, name_of(page), "exec"), names)
