@@ -258,7 +258,7 @@ def test_no_content_stops_the_stream(content: bytes) -> None:
 def test_a_file_with_carriage_returns_alone_is_refused_in_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "old.csv"
     path.write_bytes(b"a,b\r1,2\r3,4\r")
-    with pytest.raises(InputError, match=r"old\.csv cannot be read: the first line must name .*, its lines must end in"):
+    with pytest.raises(InputError, match=r"old\.csv cannot be read: the first line .*, its lines must end in"):
         CsvReader(path, ["a", "b"], 10)
 
 
