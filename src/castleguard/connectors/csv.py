@@ -108,7 +108,11 @@ class CsvReader:
         if block.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise InputError(f"{path} is UTF-16: save it as UTF-8")
         line, _, rest = block.partition(b"\n")
-        header = next(csv.reader([line.decode(errors="replace").rstrip("\r")]), [])
+        try:
+            header = next(csv.reader([line.decode(errors="replace").rstrip("\r")]), [])
+        except csv.Error:  # quotes what it met: not handed on
+            ends = ", its lines must end in line feeds" if b"\r" in line.rstrip(b"\r") else ""
+            raise InputError(f"{path} cannot be read: the first line must name the columns{ends}") from None
         if not header:
             raise InputError(f"{path} is empty: the first line must name the columns")
         other = next((mark for mark in ";\t|" if len(header) == 1 and mark in header[0]), None)

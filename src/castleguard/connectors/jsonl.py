@@ -6,7 +6,7 @@ JSON text. A key that is missing in a line is null there.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,12 +16,13 @@ import pyarrow.json as pajson
 
 from castleguard.connectors.bad_lines import HALF_CHARACTER, NO_OBJECT, NOT_UTF8, TOO_LONG, BadLine, BadLines
 from castleguard.connectors.columns import require_columns
-from castleguard.connectors.lines import LineBlocks, is_utf8
+from castleguard.connectors.lines import LineBlocks, count_byte, is_utf8
 from castleguard.connectors.part_file import PartFile
 from castleguard.connectors.text import Chunks, as_text
 from castleguard.errors import OutputError
 
 EXACT = 2.0**53  # from here on a float64 no longer tells neighbouring whole numbers apart
+MANY_BRACKETS = 500  # on a line that is handed to Arrow, at most
 
 
 class JsonlReader:
@@ -79,6 +80,9 @@ class JsonlReader:
 
     def _parse(self, block: bytes) -> pa.Table | None:
         """All lines of a block at once, with the types of the block before; None if it has to go line by line."""
+        lines = _count_objects(block)
+        if lines is None:
+            return None
         for guess in (self._guess, None):
             if guess is None and (guess := self._guess_types(block)) is None:
                 return None
@@ -86,6 +90,8 @@ class JsonlReader:
             if table is None:
                 continue
             self._guess = guess
+            if table.num_rows != lines:  # several objects on a line: that is no row, and Arrow makes two of it
+                return None
             columns = [_as_exact_text(table[name]) for name in self._columns]
             return None if any(column is None for column in columns) else pa.table(columns, schema=self._schema)
         return None
@@ -127,6 +133,32 @@ class JsonlReader:
         if rows and not self._checked:
             require_columns(self._columns, present, str(self._path))
             self._checked = True
+
+
+def _count_objects(block: bytes) -> int | None:
+    """How many lines of a block are not blank; None if Arrow must not see the block, which does not go by lines.
+
+    It reads on across the end of a line, takes a null for a row and crashes where one comes first. Between a line that
+    ends with a brace and one that begins with one, every object is complete. A zero byte would end its input, and a
+    value that is nested ten thousand times would crash it, too.
+    """
+    if b"\0" in block:
+        return None
+    ends = count_byte(block, b"\n")
+    if block.startswith(b"{") and block.endswith(b"}\n") and block.count(b"}\n{") == ends - 1:
+        lines = ends
+    else:
+        found = [line for line in map(bytes.strip, block.split(b"\n")) if line]
+        if not all(line.startswith(b"{") and line.endswith(b"}") for line in found):
+            return None
+        lines = len(found)
+    brackets = count_byte(block, b"{") + count_byte(block, b"[")
+    return None if brackets > lines + MANY_BRACKETS and may_be_deep(block.split(b"\n")) else lines
+
+
+def may_be_deep(lines: Iterable[bytes]) -> bool:
+    """Whether a line may be nested deeper than Python's parser goes."""
+    return any(line.count(b"{") + line.count(b"[") > MANY_BRACKETS for line in lines)
 
 
 def _read_block(block: bytes, types: pa.Schema | None) -> pa.Table | None:

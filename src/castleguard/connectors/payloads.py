@@ -21,7 +21,15 @@ import pyarrow.json as pajson
 from numpy.typing import NDArray
 
 from castleguard.connectors.csv import UNREADABLE
-from castleguard.connectors.jsonl import _as_exact_text, _as_json, _chunks_of, _parse_line, _value_as_text
+from castleguard.connectors.jsonl import (
+    MANY_BRACKETS,
+    _as_exact_text,
+    _as_json,
+    _chunks_of,
+    _parse_line,
+    _value_as_text,
+    may_be_deep,
+)
 from castleguard.connectors.lines import is_utf8
 from castleguard.connectors.text import as_text
 from castleguard.errors import OutputError
@@ -34,7 +42,6 @@ ARROW_BYTES = 3 << 18  # brokers take a megabyte by default, headers included
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLOCK_LINES = 256  # parsed again together after a larger block failed: one bad line costs this many, not all
 _GUESS_LINES = 16  # looked at to guess the types of a block; a wrong guess costs time only
-_MANY_BRACKETS = 500  # from here on a line may be nested deeper than Python's parser goes
 _EMPTY = "it is empty"
 
 
@@ -195,7 +202,7 @@ class _JsonBlock:
 
 def _may_be_deep(block: bytes, lines: Sequence[bytes]) -> bool:
     nested = block.count(b"{") - len(lines) + block.count(b"[")
-    return nested > _MANY_BRACKETS and any(line.count(b"{") + line.count(b"[") > _MANY_BRACKETS for line in lines)
+    return nested > MANY_BRACKETS and may_be_deep(lines)
 
 
 class _CsvBlock:

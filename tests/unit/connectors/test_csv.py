@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from castleguard.connectors import lines, text
 from castleguard.connectors.base import Reader
+from castleguard.connectors.csv import CsvReader
 from castleguard.connectors.formats import open_reader, open_writer
 from castleguard.errors import InputError, SchemaError
 
@@ -252,3 +253,17 @@ def test_no_content_stops_the_stream(content: bytes) -> None:
             source = open_reader(path, ["b"])
             found = len(read(source)) + source.malformed
     assert found <= len(content) + 1
+
+
+def test_a_file_with_carriage_returns_alone_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "old.csv"
+    path.write_bytes(b"a,b\r1,2\r3,4\r")
+    with pytest.raises(InputError, match=r"old\.csv cannot be read: the first line .*, its lines must end in"):
+        CsvReader(path, ["a", "b"], 10)
+
+
+def test_a_file_whose_first_line_is_endless_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "blob.csv"
+    path.write_bytes(b"x" * 200_000)
+    with pytest.raises(InputError, match=r"blob\.csv cannot be read: the first line must name the columns$"):
+        CsvReader(path, ["a", "b"], 10)

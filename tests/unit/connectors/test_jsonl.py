@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from castleguard.connectors import lines
 from castleguard.connectors.base import Reader
 from castleguard.connectors.formats import open_reader, open_writer
+from castleguard.connectors.jsonl import JsonlReader
 from castleguard.errors import OutputError, SchemaError
 
 
@@ -142,3 +143,31 @@ def test_no_content_stops_the_stream(content: bytes) -> None:
         path = Path(folder, "in.jsonl")
         path.write_bytes(b'{"a": 1}\n' + content)
         assert values(open_reader(path, ["a"]))[0] == "1"
+
+
+@pytest.mark.parametrize(
+    ("first", "reason"),
+    [
+        ("null", "not a JSON object"),
+        ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", "not a JSON object"),
+        ('{"a": 1}\0{"a": 2}', "not a JSON object"),
+        ('{"a": 1}{"a": 2}', "not a JSON object"),
+    ],
+    ids=["null", "deep", "zero byte", "two objects"],
+)
+def test_a_line_that_arrow_cannot_stand_costs_only_itself(tmp_path: Path, first: str, reason: str) -> None:
+    """Arrow's parser dies of the first two, and stops or goes on within the other ones."""
+    path = tmp_path / "in.jsonl"
+    path.write_text(first + '\n{"a": 3}\n')
+    with closing(JsonlReader(path, ["a"], 10, keep_bad=True)) as reader:
+        rows = [value for batch in reader for value in batch["a"].to_pylist()]
+        assert rows == ["3"]
+        assert [line.reason for line in reader.take_bad()] == [reason]
+
+
+def test_an_object_over_several_lines_is_no_row(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"a": 3}\n{"a":\n4}\n')
+    with closing(JsonlReader(path, ["a"], 10)) as reader:
+        assert [batch["a"].to_pylist() for batch in reader] == [["3"]]
+        assert reader.malformed == 2
