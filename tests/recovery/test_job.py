@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,8 +46,9 @@ class World:
             sink=self.shelf,
             store=Store(self.folder / "state.db"),
             letters=DeadLetters(self.folder / "letters.jsonl"),
-            **{"identity": {"source": "topic", "sink": "shelf"}, **changed},  # type: ignore[arg-type]
+            identity={"source": "topic", "sink": "shelf"},
         )
+        parts = replace(parts, **changed)  # type: ignore[arg-type]
         try:
             return Job(parts, clock=Ticking(self.clock), pace=PACE, step=step)
         except BaseException:

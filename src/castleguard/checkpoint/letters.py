@@ -1,11 +1,13 @@
 """Dead letters: rows that a job could not use, one line of JSON each, with the reason and the place where they stood.
 
 They hold raw values: the file is for its owner alone (0600), and with a key every line is encrypted. Lines are appended
-under the job's commit: after a crash the same lines are written again over what may be there of them.
+under the job's commit: after a crash the same lines are written again over what may be there of them, and over nothing
+else.
 """
 
 import base64
 import os
+import stat
 from pathlib import Path
 
 from castleguard.checkpoint.cipher import Cipher
@@ -21,7 +23,7 @@ class DeadLetters:
         self._path = Path(path)
         self._cipher = cipher
         try:
-            os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600))
+            os.close(self._open())
         except OSError as exc:
             raise OutputError(f"{self._path} cannot be used for dead letters: {exc.strerror}") from exc
 
@@ -39,11 +41,13 @@ class DeadLetters:
         return b"".join(line + b"\n" for line in lines)
 
     def append(self, letters: bytes, at: int) -> None:
-        """Write letters from byte `at` on, durably. What stands there already was written by a commit that died."""
+        """Write letters, durably. What stands from byte `at` on is written over if it is a beginning of them: a commit
+        that died left it. Anything else is somebody else's and stays.
+        """
         try:
-            descriptor = os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600)
+            descriptor = self._open()
             try:
-                if os.fstat(descriptor).st_size > at:
+                if _is_beginning(descriptor, at, letters):
                     os.ftruncate(descriptor, at)
                 os.lseek(descriptor, 0, os.SEEK_END)
                 view = memoryview(letters)
@@ -61,3 +65,33 @@ class DeadLetters:
         if self._cipher is None:
             return lines
         return [self._cipher.open(base64.b64decode(line), _LABEL) for line in lines]
+
+    def _open(self) -> int:
+        """The file, made if it is not there, for its owner alone whoever made it."""
+        is_new = not self._path.exists()
+        descriptor = os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            if stat.S_IMODE(os.fstat(descriptor).st_mode) & 0o077:
+                os.chmod(self._path, 0o600)
+            if is_new and os.name == "posix":  # letters must not be lost with their file's name in a power cut
+                folder = os.open(self._path.parent, os.O_RDONLY)
+                try:
+                    os.fsync(folder)
+                finally:
+                    os.close(folder)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+
+def _is_beginning(descriptor: int, at: int, letters: bytes) -> bool:
+    """Whether what stands from byte `at` on was to become `letters`; a power cut leaves zeros where bytes were lost."""
+    there = os.fstat(descriptor).st_size - at
+    if not 0 < there <= len(letters):
+        return False
+    os.lseek(descriptor, at, os.SEEK_SET)
+    found = b""
+    while len(found) < there and (more := os.read(descriptor, there - len(found))):
+        found += more
+    return letters.startswith(found.rstrip(b"\0"))

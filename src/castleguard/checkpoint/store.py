@@ -98,9 +98,9 @@ class Store:
         """Replace the latest commit, durably. Raises OutputError; the former one then still stands."""
         facts = {name: getattr(checkpoint, name) for name in ("position", "books", "identity")}
         pieces = (json.dumps(facts).encode(), checkpoint.snapshot, checkpoint.segment, checkpoint.letters)
-        sealed = [self._seal(piece, name, checkpoint.number) for name, piece in zip(_PIECES, pieces, strict=True)]
         plain = (checkpoint.number, checkpoint.delivered, checkpoint.ended, checkpoint.letters_at)
         with self._transaction():
+            sealed = [self._seal(piece, name, checkpoint.number) for name, piece in zip(_PIECES, pieces, strict=True)]
             self._database.execute("DELETE FROM latest")
             self._database.execute("INSERT INTO latest VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)", (*plain, *sealed))
 
@@ -136,7 +136,8 @@ class Store:
         try:
             self._database.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._database.execute("PRAGMA secure_delete = ON")
-            self._database.execute("PRAGMA journal_mode = DELETE")
+            # Truncated with every commit: a journal that is only marked as done would keep the rows that were wiped.
+            self._database.execute("PRAGMA journal_mode = TRUNCATE")
             self._database.execute("PRAGMA synchronous = EXTRA")
             self._database.execute("BEGIN EXCLUSIVE")
             self._database.execute("COMMIT")
@@ -205,5 +206,10 @@ class Store:
             yield
         except sqlite3.OperationalError as exc:
             raise OutputError(f"{self._path} cannot be written: {exc}") from exc
+        except (sqlite3.DataError, OverflowError) as exc:
+            raise OutputError(
+                f"{self._path} cannot be written: the state of the stream is larger than a checkpoint can hold, about "
+                f"1 GB; fewer rows wait with a smaller delay or max_wait"
+            ) from exc
         except sqlite3.DatabaseError as exc:
             raise SnapshotError(f"{self._path} is no checkpoint, or it is damaged") from exc
