@@ -19,7 +19,7 @@ from castleguard.errors import CastleguardError, OutputError, SnapshotError, Una
 from castleguard.pipeline import Job, Pace, Parts
 from castleguard.testing.clock import ManualClock
 from tests.recovery.fakes import Shelf, TopicSource
-from tests.recovery.test_job import K, POLICIES, SCHEMA, World, stop_after
+from tests.recovery.test_job import POLICIES, SCHEMA, K, World, stop_after
 
 CASTLE = POLICIES["castle"]
 HERE = {"source": {"topic": "a"}, "sink": {"topic": "b"}}
@@ -209,7 +209,7 @@ def test_a_source_that_does_not_take_an_acknowledgement_ends_no_job(tmp_path: Pa
     def away(_: Position) -> None:
         raise UnavailableError("the broker is away")
 
-    job._source.acknowledge = away  # type: ignore[method-assign]
+    job._source.acknowledge = away  # type: ignore[method-assign, assignment]
     assert job.run() == "finished"
     world.check()
 
@@ -286,7 +286,7 @@ def test_a_clock_that_is_put_back_holds_up_no_commit(tmp_path: Path) -> None:
         commits += 1
         commit(**given)  # type: ignore[arg-type]
 
-    job.commit = counted  # type: ignore[method-assign, assignment]
+    job.commit = counted  # type: ignore[method-assign]
     assert job.run() == "stopped"
     assert commits > 2
     assert world.job().run() == "finished"
