@@ -310,7 +310,7 @@ def test_a_job_that_was_mended_runs_again(tmp_path: Path) -> None:
     world.topic.rows[:1400] = [None] * 1400
     with pytest.raises(CastleguardError, match="mend schema or source"):
         world.job(max_reject_share=0.1).run()
-    world.topic.rows[1400:] = [row or {"pid": 1, "age": 5, "row": 9999} for row in world.topic.rows[1400:]]
+    world.topic.rows[:] = [row or {"pid": 1, "age": 5, "row": 9999} for row in world.topic.rows]
     assert world.job(max_reject_share=0.1).run() == "finished"
 
 
@@ -453,5 +453,6 @@ def test_a_rejected_row_with_values_that_python_cannot_hold_is_a_letter_all_the_
     assert Job(parts, clock=ManualClock()).run() == "finished"
     (letter,) = letters.read()
     found = json.loads(letter, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
-    assert found["row"]["row"] == "4611686018427387904"
+    assert "4611686018427387904" in found["row"]["row"]
     assert found["row"]["age"] == "nan"
+    assert found["row"]["word"] == "\\xff\\xfe"

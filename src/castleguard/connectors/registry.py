@@ -33,7 +33,11 @@ _BUILT_IN = {
 
 @dataclass(frozen=True, kw_only=True)
 class Connector:
-    """One technology. The options of a direction are a frozen dataclass; None: there is no such direction."""
+    """One technology. The options of a direction are a frozen dataclass; None: there is no such direction.
+
+    Fields with the metadata {"identity": True} say what is read or written (a topic, not its brokers): with another one
+    it is another job. Without any such mark all options that are not secret say it.
+    """
 
     source_options: type | None = None
     sink_options: type | None = None
