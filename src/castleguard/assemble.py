@@ -107,6 +107,8 @@ def make_job(
     if dry_run:
         parts = Parts(open_source=partial(_open_quietly, job), make_stream=partial(make_stream, job), sink=Nowhere())
         return Job(parts, stop=stop, watch=watch)
+    if job.checkpoint and job.dead_letter and _spelt(job, job.checkpoint.path) == _spelt(job, job.dead_letter.path):
+        raise ConfigError(f"{job.where('dead_letter')}  dead_letter.path is the file of the checkpoint: name another")
     pace = Pace() if job.checkpoint is None else Pace(every=job.checkpoint.every)
     key = None if job.checkpoint is None else job.checkpoint.key_bytes()
     cipher = None if key is None else Cipher(key)

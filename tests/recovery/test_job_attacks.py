@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import sqlite3
 import stat
 from dataclasses import replace
@@ -9,17 +10,19 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 import castleguard as cg
 from castleguard import assemble
 from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Checkpoint, Store
+from castleguard.cli import commands
 from castleguard.connectors.base import Position, Read
-from castleguard.errors import CastleguardError, OutputError, SnapshotError, UnavailableError, UsageError
+from castleguard.errors import CastleguardError, ConfigError, OutputError, SnapshotError, UnavailableError, UsageError
 from castleguard.pipeline import Job, Pace, Parts
 from castleguard.testing.clock import ManualClock
 from tests.recovery.fakes import Shelf, TopicSource
-from tests.recovery.test_job import K, POLICIES, SCHEMA, World, stop_after
+from tests.recovery.test_job import POLICIES, SCHEMA, K, World, stop_after
 
 CASTLE = POLICIES["castle"]
 HERE = {"source": {"topic": "a"}, "sink": {"topic": "b"}}
@@ -141,6 +144,32 @@ def test_a_second_process_does_not_touch_what_the_first_one_is_writing(tmp_path:
     first.close()
 
 
+def test_letters_do_not_go_into_the_checkpoint(tmp_path: Path) -> None:
+    path = write_job(tmp_path / "job")
+    path.write_text(path.read_text().replace("letters.jsonl", "../job/state.db"))
+    with pytest.raises(ConfigError, match=r"job\.yaml:9  dead_letter\.path is the file of the checkpoint"):
+        run_file(path)
+
+
+def test_a_dry_run_leaves_the_port_to_the_job_that_runs(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        path = write_job(tmp_path / "job")
+        path.write_text(f"{path.read_text()}metrics: {{port: {taken.getsockname()[1]}}}\n")
+        assert CliRunner().invoke(commands, ["run", str(path), "--dry-run"], catch_exceptions=False).exit_code == 0
+
+
+def test_a_job_that_may_repeat_itself_can_be_drained(tmp_path: Path) -> None:
+    path = write_job(tmp_path / "job")
+    text = path.read_text().replace("type: csv, path: out", "type: stdio, format: csv")
+    path.write_text(text.replace("algorithm: castle, k: 3, delay: 12", "algorithm: doca, k: 3, delay: 12, epsilon: 1"))
+    with pytest.raises(ConfigError, match="--allow-duplicates"):
+        drained(path)
+    arguments = ["drain", str(path), "--allow-duplicates"]
+    assert CliRunner().invoke(commands, arguments, catch_exceptions=False).exit_code == 0
+
+
 # Lost: dead letters
 
 
@@ -209,7 +238,7 @@ def test_a_source_that_does_not_take_an_acknowledgement_ends_no_job(tmp_path: Pa
     def away(_: Position) -> None:
         raise UnavailableError("the broker is away")
 
-    job._source.acknowledge = away  # type: ignore[method-assign]
+    job._source.acknowledge = away  # type: ignore[method-assign, assignment]
     assert job.run() == "finished"
     world.check()
 
@@ -286,7 +315,7 @@ def test_a_clock_that_is_put_back_holds_up_no_commit(tmp_path: Path) -> None:
         commits += 1
         commit(**given)  # type: ignore[arg-type]
 
-    job.commit = counted  # type: ignore[method-assign, assignment]
+    job.commit = counted  # type: ignore[method-assign]
     assert job.run() == "stopped"
     assert commits > 2
     assert world.job().run() == "finished"
