@@ -1,5 +1,7 @@
 """From a job file to live objects: the only place that knows every implementation."""
 
+import hashlib
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import fields, replace
@@ -105,30 +107,32 @@ def make_job(
     if dry_run:
         parts = Parts(open_source=partial(_open_quietly, job), make_stream=partial(make_stream, job), sink=Nowhere())
         return Job(parts, stop=stop, watch=watch)
-    sink = open_sink(job)
-    if not sink.exactly_once and _draws_noise(job) and not allow_duplicates:
-        sink.close()
-        raise ConfigError(
-            f"{job.where('sink')}  sink.type {job.sink.type} may get rows twice after a crash, and a row that is "
-            f"published twice with noise says more than is promised: use another sink, or --allow-duplicates"
-        )
-    parts = Parts(
-        open_source=partial(open_source, job),
-        make_stream=partial(make_stream, job),
-        sink=sink,
-        store=None,
-        identity={"job": job.name, "source": _identity(job.source), "sink": _identity(job.sink)},
-        max_reject_share=1.0 if job.dead_letter is None else job.dead_letter.max_share,
-    )
+    if job.checkpoint and job.dead_letter and _spelt(job, job.checkpoint.path) == _spelt(job, job.dead_letter.path):
+        raise ConfigError(f"{job.where('dead_letter')}  dead_letter.path is the file of the checkpoint: name another")
     pace = Pace() if job.checkpoint is None else Pace(every=job.checkpoint.every)
     key = None if job.checkpoint is None else job.checkpoint.key_bytes()
     cipher = None if key is None else Cipher(key)
     with ExitStack() as opened:
-        opened.callback(sink.close)
+        store = None
         if job.checkpoint is not None:
-            parts = replace(parts, store=opened.enter_context(Store(job.checkpoint.path, cipher=cipher)))
-        if job.dead_letter is not None:
-            parts = replace(parts, letters=DeadLetters(job.dead_letter.path, cipher=cipher))
+            # Before the sink: opening that tidies up, and must not do so while another process is writing to it.
+            store = opened.enter_context(Store(job.checkpoint.path, cipher=cipher))
+        sink = open_sink(job)
+        opened.callback(sink.close)
+        if not sink.exactly_once and _draws_noise(job) and not allow_duplicates:
+            raise ConfigError(
+                f"{job.where('sink')}  sink.type {job.sink.type} may get rows twice after a crash, and a row that is "
+                f"published twice with noise says more than is promised: use another sink, or --allow-duplicates"
+            )
+        parts = Parts(
+            open_source=partial(open_source, job),
+            make_stream=partial(make_stream, job),
+            sink=sink,
+            store=store,
+            letters=None if job.dead_letter is None else DeadLetters(job.dead_letter.path, cipher=cipher),
+            identity={"job": job.name, "source": _identity(job, job.source), "sink": _identity(job, job.sink)},
+            max_reject_share=1.0 if job.dead_letter is None else job.dead_letter.max_share,
+        )
         made = Job(parts, pace=pace, stop=stop, watch=watch)
         opened.pop_all()
     return made
@@ -179,10 +183,24 @@ def _named(options: Any, name: str) -> Any:
     return replace(options, **{option: name for option in asked if getattr(options, option) is None})
 
 
-def _identity(endpoint: Endpoint) -> dict[str, str]:
-    """Which source or sink it is: another password, address or batch size is still the same one."""
-    named = {name: str(getattr(endpoint.options, name, "")) for name in _WHERE if name not in endpoint.hidden}
-    return {"type": endpoint.type, **{name: text for name, text in named.items() if text}}
+def _identity(job: JobFile, endpoint: Endpoint) -> dict[str, str]:
+    """What a source or sink is: the options whose fields are marked with `identity`, or else all that are not secret.
+    As hashes: a name that came from the environment must not be read anywhere.
+    """
+    every = fields(endpoint.options)
+    marked = [option.name for option in every if option.metadata.get("identity")]
+    names = marked or [option.name for option in every if option.name not in endpoint.hidden]
+    values = {name: getattr(endpoint.options, name) for name in names}
+    return {"type": endpoint.type, **{name: _hash(_spelt(job, value)) for name, value in values.items()}}
 
 
-_WHERE = ("path", "topic", "stream", "subject")
+def _spelt(job: JobFile, value: object) -> str:
+    """A value in one spelling. Paths below the job file's folder are told from there: it may be moved."""
+    if not isinstance(value, Path):
+        return str(value)
+    folder, path = Path(os.path.abspath(job.folder)), Path(os.path.abspath(value))
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.as_posix()
+
+
+def _hash(text: str) -> str:
+    return hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=16).hexdigest()

@@ -9,6 +9,7 @@ published at most once, with one draw of noise and in one group, and none is los
 """
 
 import json
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -63,7 +64,7 @@ class Pace:
     poll: float = 0.2
     """Seconds to wait for rows before the clock is looked at."""
     most_rows: int = 500_000
-    """Released rows at which a commit comes early: what bounds the memory of a segment."""
+    """Released and rejected rows at which a commit comes early: what bounds the memory of a segment."""
     first_pause: float = 0.1
     """Seconds before something unavailable is tried again; doubled each time."""
     longest_pause: float = 30.0
@@ -94,7 +95,7 @@ class Parts:
     letters: DeadLetters | None = None
     """Where rejected rows go; without one they are counted only."""
     max_reject_share: float = 1.0
-    """Of all rows; a job that rejects more stops."""
+    """Of all rows since it was started; a job that rejects more stops."""
     identity: dict[str, Any] = field(default_factory=dict)
     """What it reads from and writes to, as JSON can hold it: no other job continues its checkpoint."""
 
@@ -129,6 +130,9 @@ class Job:
         self._watched_at = 0.0
         self._stop = stop or Stop()
         self._segment = _Segment()
+        self._undelivered: Checkpoint | None = None
+        self._pause = 0.0  # between two attempts at a source that is away; 0: it is not
+        self._pause_left = 0.0
         self._committed_at = self._clock.now()
         self._identity = parts.identity
         self._opened = False
@@ -139,9 +143,10 @@ class Job:
         self._before: dict[str, Any] = latest.books if latest.snapshot is None else latest.books["before"]
         self._before.pop("before", None)
         self.stream = parts.make_stream(latest.snapshot)  # before the source: a refused snapshot leaves nothing open
-        self._source = parts.open_source(latest.position)
-        self._position: Position | None = latest.position or self._source.position()
+        self._source = self._until_available(lambda: parts.open_source(latest.position), "the source")
+        self._position = latest.position or None
         self._now = max(self._committed_at, self.stream.now)
+        self._rejects_before = self._rejects()
         self._opened = True
 
     def run(self) -> Outcome:
@@ -150,9 +155,8 @@ class Job:
             if self.ended == "finished" and self._source.finished:
                 return "finished"
             while not self._stop.asked:
-                self._tell("running")
-                read = self._until_available(self._read, "the source")
-                self._take(read)
+                self._tell("waiting" if self._pause else "running")
+                self._take(self._read())
                 if self._is_due():
                     self.commit()
                 if self._source.finished:
@@ -196,7 +200,10 @@ class Job:
         and 4 leaves a segment that `_recover` delivers byte for byte, unless the sink has its number. Dying after 4
         costs nothing: acknowledging is for the source's own books.
         """
-        if not self._segment.dirty and ended is None:
+        if self._undelivered is not None:  # the commit before this one failed after step 2: it must not be replaced
+            self._deliver(self._undelivered)
+            self._undelivered = None
+        if ended is None and not self._segment.dirty and not self._has_moved():
             return
         started = time.monotonic()
         self._step(1)
@@ -204,15 +211,16 @@ class Job:
         self._step(2)
         if self._store is not None:
             self._store.save(checkpoint)
-        self._number, self._position = checkpoint.number, checkpoint.position
+        self._number = checkpoint.number
         self.ended = ended
         self._segment = _Segment()
+        self._undelivered = checkpoint
         self._deliver(checkpoint)
-        self._step(5)
-        try:
-            self._source.acknowledge(checkpoint.position or {})
-        except UnavailableError as exc:
-            LOG.warning("the source could not be told what is safe, and will be with the next commit: %s", exc)
+        self._undelivered = None
+        self._position = checkpoint.position or None
+        if checkpoint.position is not None:
+            self._step(5)
+            self._acknowledge(checkpoint.position)
         self._committed_at = self._clock.now()
         self._commit_seconds = time.monotonic() - started
         self._check_rejects()
@@ -233,7 +241,7 @@ class Job:
         if latest is None:
             latest = Checkpoint(number=0, position=None, snapshot=None, delivered=True)
         else:
-            latest = self._same_job(latest)
+            latest = self._same_job(latest, there)
         if there > latest.number:
             raise OutputError(
                 f"the sink has segment {there}, and the checkpoint knows of {latest.number or 'none'}: going on would "
@@ -244,12 +252,16 @@ class Job:
             latest = self._deliver(latest, segment=there < latest.number)
         return latest
 
-    def _same_job(self, latest: Checkpoint) -> Checkpoint:
-        """Refuse a checkpoint of another job; after a drain another source begins at its own beginning."""
+    def _same_job(self, latest: Checkpoint, there: int) -> Checkpoint:
+        """Refuse a checkpoint of another job. After a drain another source begins at its own beginning, and only then:
+        rows that were published must not be read again because of another sink.
+        """
         differing = differences(self._identity, latest.identity)
         if latest.ended == "drained" and latest.delivered:
-            moved = any(place.partition(".")[0] == "source" for place in differing)
-            return replace(latest, position=None) if moved else latest
+            sections = {place.partition(".")[0] for place in differing}
+            if there and "sink" in sections:
+                raise OutputError(f"the sink has segment {there} of another job: begin with an empty sink")
+            return replace(latest, position=None) if "source" in sections else latest
         if differing:
             raise SnapshotError(
                 f"the checkpoint belongs to another job: {', '.join(differing)} differ. Drain it with the job file "
@@ -259,6 +271,11 @@ class Job:
 
     def _deliver(self, checkpoint: Checkpoint, *, segment: bool = True) -> Checkpoint:
         """Steps 3 and 4."""
+        if checkpoint.letters and self._letters is None:
+            raise OutputError(
+                "the latest commit holds dead letters that have not been written: run the job once more with its "
+                "dead_letter section before it goes without"
+            )
         self._step(3)
         if segment and checkpoint.segment:
             table = from_bytes(checkpoint.segment)
@@ -284,16 +301,36 @@ class Job:
             identity=self._identity,
         )
 
+    def _acknowledge(self, position: Position) -> None:
+        """Step 5. Whatever comes of it: everything is safe, and the next commit acknowledges more."""
+        try:
+            self._source.acknowledge(position)
+        except UnavailableError as exc:
+            LOG.warning("the source was not told what is safe, the next commit tells it: %s", exc)
+
     def _read(self) -> Read | None:
-        return self._source.read(self._pace.poll)
+        """The next rows. Of a source that is away there are none: it is tried again after growing pauses, while the
+        clock goes on for the rows that wait, and for commits.
+        """
+        if self._pause_left > 0.0:
+            nap = min(self._pause_left, self._pace.poll)
+            self._clock.sleep(nap)
+            self._pause_left -= nap
+            return None
+        try:
+            read = self._source.read(self._pace.poll)
+        except UnavailableError as exc:
+            self._pause = self._pause_left = min(2 * self._pause or self._pace.first_pause, self._pace.longest_pause)
+            LOG.warning("the source is not available, trying again in %.1f s: %s", self._pause, exc)
+            return None
+        self._pause = 0.0
+        return read
 
     def _take(self, read: Read | None) -> None:
         """Push rows, or let time pass, and gather what that releases and rejects."""
         self._now = max(self._now, self._clock.now())
         if read is None:
             self._gather(self.stream.tick(self._now))
-            # A file that turned out to have ended may be moved away: a restart must not look for it.
-            self._segment.dirty |= self._source.position() != self._position
             return
         self._gather(self.stream.push(read.rows, self._now))
         self._segment.dirty |= read.rows.num_rows > 0 or bool(read.bad)
@@ -304,7 +341,7 @@ class Job:
                 for bad in read.bad
             ]
             for row, reason in self.stream.rejected():
-                values = {name: _plain(read.rows.column(name)[row].as_py()) for name in read.rows.schema.names}
+                values = {name: _plain(read.rows.column(name)[row]) for name in read.rows.schema.names}
                 self._segment.letters.append(_letter({"place": read.place(row), "reason": reason, "row": values}))
 
     def _gather(self, released: pa.Table) -> None:
@@ -314,13 +351,28 @@ class Job:
             self._segment.dirty = True
 
     def _is_due(self) -> bool:
-        early = self._segment.rows >= self._pace.most_rows
-        return early or (self._segment.dirty and self._clock.now() - self._committed_at >= self._pace.every)
+        if self._segment.rows + len(self._segment.letters) >= self._pace.most_rows:
+            return True
+        # A clock that was put back would otherwise hold up commits until it is where it was.
+        waited = not 0.0 <= self._clock.now() - self._committed_at < self._pace.every
+        return waited and (self._segment.dirty or self._has_moved())
+
+    def _has_moved(self) -> bool:
+        """Whether the source stands elsewhere than the checkpoint says, also without any row: it may have found out
+        where "now" is, or stepped over what is not for it and will be deleted.
+        """
+        return self._store is not None and (self._source.position() or None) != self._position
+
+    def _rejects(self) -> tuple[int, int]:
+        """Rejected rows and all rows, of the whole job."""
+        books = self.books()
+        return sum(books["rejected"].values()) + self._bad, books["rows_in"] + self._bad
 
     def _check_rejects(self) -> None:
-        """Stop a job that rejects too much: most likely its schema does not fit its source any more."""
-        report = self.stream.report()
-        rejected, rows = sum(report.rejected.values()) + self._bad, report.rows_in + self._bad
+        """Stop a job that rejects too much: most likely its schema does not fit its source any more. What was rejected
+        before this process began does not count: it may have been mended.
+        """
+        rejected, rows = (now - before for now, before in zip(self._rejects(), self._rejects_before, strict=True))
         if rows >= _ENOUGH and rejected > self._max_reject_share * rows:
             raise InputError(
                 f"{rejected:,} of {rows:,} rows were rejected, more than the share of {self._max_reject_share:g} that "
@@ -340,7 +392,11 @@ class Job:
                     raise
                 self._tell("waiting", at_once=True)
                 LOG.warning("%s is not available, trying again in %.1f s: %s", what, pause, exc)
-                self._clock.sleep(pause)
+                left = pause
+                while left > 0.0 and not self._stop.asked:
+                    nap = min(left, self._pace.poll)
+                    self._clock.sleep(nap)
+                    left -= nap
                 pause = min(2 * pause, self._pace.longest_pause)
 
     @property
@@ -370,7 +426,7 @@ class Job:
     def _tell(self, state: str, *, at_once: bool = False) -> None:
         """Let whoever watches know, but not all the time."""
         now = self._clock.now()
-        if at_once or state != self._state or now - self._watched_at >= _WATCHED_EVERY:
+        if at_once or state != self._state or not 0.0 <= now - self._watched_at < _WATCHED_EVERY:
             self._state, self._watched_at = state, now
             if self._opened:
                 self._watch(self.status())
@@ -435,6 +491,21 @@ def _letter(facts: dict[str, Any]) -> bytes:
     return json.dumps(facts, ensure_ascii=False).encode(errors="backslashreplace")
 
 
-def _plain(value: object) -> object:
-    """A value as JSON can hold it."""
+def _plain(scalar: pa.Scalar) -> object:
+    """A value as JSON can hold it, whatever it is: a letter must not stop a job."""
+    try:
+        value = scalar.as_py()
+    except UnicodeDecodeError:
+        return _as(scalar, pa.binary()).decode(errors="backslashreplace")
+    except (ValueError, OverflowError):  # a time that Python has no year for
+        return _as(scalar, pa.string()).decode(errors="backslashreplace")
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+
+
+def _as(scalar: pa.Scalar, kind: pa.DataType) -> bytes:
+    try:
+        return bytes(scalar.cast(kind).as_buffer())
+    except pa.ArrowException:
+        return f"a value of type {scalar.type} that cannot be shown".encode()

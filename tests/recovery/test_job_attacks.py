@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import sqlite3
 import stat
 from dataclasses import replace
@@ -9,13 +10,15 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 import castleguard as cg
 from castleguard import assemble
 from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Checkpoint, Store
+from castleguard.cli import commands
 from castleguard.connectors.base import Position, Read
-from castleguard.errors import CastleguardError, OutputError, SnapshotError, UnavailableError, UsageError
+from castleguard.errors import CastleguardError, ConfigError, OutputError, SnapshotError, UnavailableError, UsageError
 from castleguard.pipeline import Job, Pace, Parts
 from castleguard.testing.clock import ManualClock
 from tests.recovery.fakes import Shelf, TopicSource
@@ -139,6 +142,32 @@ def test_a_second_process_does_not_touch_what_the_first_one_is_writing(tmp_path:
         assemble.make_job(assemble.load(path))
     assert half.exists()
     first.close()
+
+
+def test_letters_do_not_go_into_the_checkpoint(tmp_path: Path) -> None:
+    path = write_job(tmp_path / "job")
+    path.write_text(path.read_text().replace("letters.jsonl", "../job/state.db"))
+    with pytest.raises(ConfigError, match=r"job\.yaml:9  dead_letter\.path is the file of the checkpoint"):
+        run_file(path)
+
+
+def test_a_dry_run_leaves_the_port_to_the_job_that_runs(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        path = write_job(tmp_path / "job")
+        path.write_text(f"{path.read_text()}metrics: {{port: {taken.getsockname()[1]}}}\n")
+        assert CliRunner().invoke(commands, ["run", str(path), "--dry-run"], catch_exceptions=False).exit_code == 0
+
+
+def test_a_job_that_may_repeat_itself_can_be_drained(tmp_path: Path) -> None:
+    path = write_job(tmp_path / "job")
+    text = path.read_text().replace("type: csv, path: out", "type: stdio, format: csv")
+    path.write_text(text.replace("algorithm: castle, k: 3, delay: 12", "algorithm: doca, k: 3, delay: 12, epsilon: 1"))
+    with pytest.raises(ConfigError, match="--allow-duplicates"):
+        drained(path)
+    arguments = ["drain", str(path), "--allow-duplicates"]
+    assert CliRunner().invoke(commands, arguments, catch_exceptions=False).exit_code == 0
 
 
 # Lost: dead letters
@@ -310,7 +339,7 @@ def test_a_job_that_was_mended_runs_again(tmp_path: Path) -> None:
     world.topic.rows[:1400] = [None] * 1400
     with pytest.raises(CastleguardError, match="mend schema or source"):
         world.job(max_reject_share=0.1).run()
-    world.topic.rows[1400:] = [row or {"pid": 1, "age": 5, "row": 9999} for row in world.topic.rows[1400:]]
+    world.topic.rows[:] = [row or {"pid": 1, "age": 5, "row": 9999} for row in world.topic.rows]
     assert world.job(max_reject_share=0.1).run() == "finished"
 
 
@@ -453,5 +482,6 @@ def test_a_rejected_row_with_values_that_python_cannot_hold_is_a_letter_all_the_
     assert Job(parts, clock=ManualClock()).run() == "finished"
     (letter,) = letters.read()
     found = json.loads(letter, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
-    assert found["row"]["row"] == "4611686018427387904"
+    assert "4611686018427387904" in found["row"]["row"]
     assert found["row"]["age"] == "nan"
+    assert found["row"]["word"] == "\\xff\\xfe"

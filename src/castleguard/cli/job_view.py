@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def job_view(job: "JobFile", *, quiet: bool) -> "Iterator[Callable[[Status], None]]":
-    """Yields what the job tells its status to."""
+def job_view(job: "JobFile", *, quiet: bool, serve: bool = True) -> "Iterator[Callable[[Status], None]]":
+    """Yields what the job tells its status to. Without `serve` no port is taken: another process may have it."""
     watchers: list[Callable[[Status], None]] = []
     with ExitStack() as opened:
-        if job.metrics is not None:
+        if job.metrics is not None and serve:
             from castleguard.telemetry.metrics import Metrics
 
             metrics = Metrics(port=job.metrics.port, host=job.metrics.host)
             opened.callback(metrics.close)
 
-            def serve(status: "Status") -> None:
+            def keep(status: "Status") -> None:
                 metrics.status = status
 
-            watchers.append(serve)
+            watchers.append(keep)
         if not quiet and sys.stderr.isatty():
             from rich.console import Console
 

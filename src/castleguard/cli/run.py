@@ -48,7 +48,7 @@ def run(job_file: Path, dry_run: bool, log_format: str, allow_duplicates: bool, 
 
         job = load(job_file)
         log = CommitLog()
-        with job_view(job, quiet=quiet) as watch:
+        with job_view(job, quiet=quiet, serve=not dry_run) as watch:
 
             def tell(status: "Status") -> None:
                 log.tell(status)

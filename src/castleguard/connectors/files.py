@@ -4,7 +4,7 @@ The type in the job file says the format, whatever the ending. A name that ends 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from castleguard.errors import InputError
 class FileSourceOptions:
     """Where the rows are."""
 
-    path: Path
+    path: Path = field(metadata={"identity": True})
     """A file, a folder, or a pattern such as `trips/*.csv`. Files are read in the order of their names."""
     follow: bool = False
     """Wait for new files in the folder, or for the pattern, for ever."""
@@ -39,7 +39,7 @@ class FileSourceOptions:
 class FileSinkOptions:
     """Where published rows go."""
 
-    path: Path
+    path: Path = field(metadata={"identity": True})
     """A folder for the numbered parts. It is made if it is not there."""
 
 

@@ -60,7 +60,7 @@ class Cluster:
 
     brokers: str
     """host:port of some brokers, separated by commas; the others are found through them."""
-    topic: str
+    topic: str = field(metadata={"identity": True})
     format: Format = "json"
     tls: Tls | None = None
     sasl: Sasl | None = None

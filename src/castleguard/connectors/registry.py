@@ -36,6 +36,8 @@ class Connector:
     """One technology. The options of a direction are a frozen dataclass; None: there is no such direction.
 
     An option with the metadata {"default": "job name"} has the job's name instead of None.
+    Fields with the metadata {"identity": True} say what is read or written (a topic, not its brokers): with another one
+    it is another job. Without any such mark all options that are not secret say it.
     """
 
     source_options: type | None = None

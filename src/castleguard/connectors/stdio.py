@@ -9,7 +9,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Literal, cast
 
@@ -31,7 +31,7 @@ _PATIENCE = 0.2  # how long a closed source may go on unnoticed, in seconds
 class StdinOptions:
     """What comes through standard input."""
 
-    format: Literal["csv", "jsonl"]
+    format: Literal["csv", "jsonl"] = field(metadata={"identity": True})
     batch_rows: int = 65536
     """How many rows are read at once, at most."""
 
@@ -45,7 +45,7 @@ class StdinOptions:
 class StdoutOptions:
     """What goes to standard output."""
 
-    format: Literal["csv", "jsonl"]
+    format: Literal["csv", "jsonl"] = field(metadata={"identity": True})
 
 
 class StdinSource:

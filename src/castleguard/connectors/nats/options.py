@@ -35,8 +35,8 @@ class Access:
 class NatsSourceOptions(Access):
     """A stream to read from."""
 
-    stream: str
-    subject: str | None = None
+    stream: str = field(metadata={"identity": True})
+    subject: str | None = field(default=None, metadata={"identity": True})
     """Only messages of this subject, which may have wildcards; None: all of the stream."""
     format: Format = "json"
     columns: tuple[str, ...] = ()
@@ -53,8 +53,8 @@ class NatsSourceOptions(Access):
 class NatsSinkOptions(Access):
     """A subject to write to. It belongs to one job alone."""
 
-    stream: str
-    subject: str
+    stream: str = field(metadata={"identity": True})
+    subject: str = field(metadata={"identity": True})
     format: Format = "json"
     rows_per_message: int | None = None
     """None: one in JSON and CSV, 4096 in Arrow. Several rows in JSON or CSV are one per line."""
