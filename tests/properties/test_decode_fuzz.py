@@ -159,7 +159,8 @@ CASES = {
     "castle at the root": Case(_schema(("s",), _ROOTED), cg.Castle(k=2, delay=6)),
     "castleguard": Case(_schema(_DECLARED), cg.Castleguard(k=2, delay=6, epsilon=5.0, sample_rate=0.9)),
     "sdgs": Case(
-        _schema(_DECLARED), cg.Sdgs(k=2, sample_rate=0.5, epsilon=1.0, window=8, window_unit="rows", unit="row")
+        _schema(_DECLARED, public=""),
+        cg.Sdgs(k=2, sample_rate=0.5, epsilon=1.0, window=8, window_unit="rows", unit="row"),
     ),
     "doca": Case(_schema(_LABELS, public=""), cg.Doca(epsilon=2.0, k=2, delay=6)),
     "doca of the paper": Case(_schema((), _QUASI[:1]), cg.Doca(epsilon=2.0, delay=6, mode="paper", sensitivity=100.0)),
