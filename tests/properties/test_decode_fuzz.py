@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 import castleguard as cg
 from castleguard.connectors.bad_lines import BadLine, KeepsBadLines
 from castleguard.connectors.formats import Format, open_reader
+from castleguard.engine.policies import Policy
 from castleguard.errors import CastleguardError, InputError, SchemaError
-from castleguard.stages import Policy
 from tests.properties.streams import examples
 
 MARK = "Xq7mark"
