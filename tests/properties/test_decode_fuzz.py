@@ -180,7 +180,7 @@ class _Said(logging.Handler):
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @given(data=st.data())
-@examples(3)
+@examples(1)
 def test_no_table_brings_anything_but_books_that_balance_or_one_sentence(case: Case, data: st.DataObject) -> None:
     stream = cg.Anonymiser(case.schema, case.policy, seed=5)
     said = _Said()
@@ -259,7 +259,7 @@ def read_all(data: bytes, format: Format, batch_rows: int) -> tuple[list[pa.Reco
 
 
 @given(data=files(_CSV_STARTS, _CSV_PIECES), batch_rows=st.sampled_from((1, 3, 100)))
-@examples(8)
+@examples(3)
 def test_every_line_of_any_csv_file_is_a_row_or_bad_or_blank(data: bytes, batch_rows: int) -> None:
     try:
         batches, bad = read_all(data, "csv", batch_rows)
@@ -276,7 +276,7 @@ def test_every_line_of_any_csv_file_is_a_row_or_bad_or_blank(data: bytes, batch_
 
 @given(data=files(_JSON_STARTS, _JSON_PIECES), batch_rows=st.sampled_from((1, 3, 100)))
 @example(data=b"null\n", batch_rows=3)
-@examples(8)
+@examples(3)
 def test_every_line_of_any_json_file_is_a_row_or_bad_or_blank(data: bytes, batch_rows: int) -> None:
     try:
         batches, bad = read_all(data, "jsonl", batch_rows)

@@ -1,0 +1,36 @@
+"""The example jobs: what stands there works."""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from castleguard.assemble import load
+from castleguard.connectors import registry
+
+JOBS = sorted((Path(__file__).parents[2] / "examples" / "jobs").glob("*/job.yaml"))
+
+
+@pytest.mark.parametrize("path", JOBS, ids=[path.parent.name for path in JOBS])
+def test_an_example_job_loads_and_has_its_page(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CASTLEGUARD_KEY", base64.b64encode(bytes(32)).decode())
+    monkeypatch.setenv("KAFKA_PASSWORD", "of a test")
+    job = load(path)
+    assert {job.source.type, job.sink.type} <= set(registry.names())
+    assert "job.yaml" in (path.parent / "README.md").read_text()
+
+
+def test_the_example_of_a_pipe_publishes_every_row_that_can_be(tmp_path: Path) -> None:
+    folder = next(path.parent for path in JOBS if path.parent.name == "stdin-to-stdout")
+    (tmp_path / "job.yaml").write_text((folder / "job.yaml").read_text())
+    with open(folder.parent / "csv-to-parquet" / "trips.csv", "rb") as trips:
+        command = [sys.executable, "-m", "castleguard", "run", "job.yaml", "--quiet"]
+        ran = subprocess.run(command, stdin=trips, capture_output=True, cwd=tmp_path, env=os.environ, check=True)
+    published = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert 50 <= len(published) <= 60
+    assert "age_min" in published[0]
+    assert len((tmp_path / "rejects.jsonl").read_text().splitlines()) == 2
