@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from functools import partial
+from os.path import abspath
 from pathlib import Path
 from typing import Any
 
@@ -181,5 +182,9 @@ def _named(options: Any, name: str) -> Any:
 
 
 def _identity(endpoint: Endpoint) -> dict[str, str]:
-    """What a source or sink is, without its secrets: another password is the same broker."""
-    return {"type": endpoint.type, **{name: text for name, text in endpoint.shown().items() if text != HIDDEN}}
+    """What a source or sink is, without its secrets: another password is the same broker. Paths are absolute: a job is
+    the same from wherever it is started.
+    """
+    shown = {name: text for name, text in endpoint.shown().items() if text != HIDDEN}
+    paths = {name for name in shown if isinstance(getattr(endpoint.options, name), Path)}
+    return {"type": endpoint.type, **{name: abspath(text) if name in paths else text for name, text in shown.items()}}
