@@ -59,7 +59,7 @@ def test_every_make_command_of_the_readme_is_a_target() -> None:
 def test_every_option_that_a_page_shows_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     lines = re.findall(rf"^\s*(?:\$ )?(castleguard (?:{'|'.join(COMMANDS)})(?: .*)?)$", text, re.MULTILINE)
-    for words in map(shlex.split, lines):
+    for words in (shlex.split(line, comments=True) for line in lines):
         context = click.Context(commands)
         command = commands.get_command(context, words[1])
         assert command is not None

@@ -54,6 +54,14 @@ def test_a_job_that_has_finished_says_that_nothing_was_done(run: Run, folder: Pa
     assert "nothing was done" in second.out
 
 
+def test_a_job_is_the_same_from_wherever_it_is_started(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("run", "job.yaml")
+    monkeypatch.chdir(folder.parent)
+    outcome = run("run", f"{folder.name}/job.yaml")
+    assert outcome.code == 0
+    assert "nothing was done" in outcome.out
+
+
 def test_the_promise_of_another_policy_is_not_said_of_rows_from_before(run: Run, folder: Path) -> None:
     run("run", "job.yaml")
     (folder / "job.yaml").write_text(JOB.replace("k: 5", "k: 20"))

@@ -1,0 +1,43 @@
+"""The example files for deployment name commands and options that exist, and stop a job as it wants to be stopped."""
+
+import json
+import re
+from configparser import ConfigParser
+from pathlib import Path
+
+import click
+
+from castleguard.cli import commands
+
+FOLDER = Path(__file__).parents[2] / "examples" / "deploy"
+
+
+def accepts(words: list[str]) -> bool:
+    """Whether `castleguard` takes these words; raises if it does not."""
+    context = click.Context(commands)
+    command = commands.get_command(context, words[0])
+    assert command is not None
+    with command.make_context(words[0], words[1:], parent=context):
+        return True
+
+
+def test_the_unit_runs_a_job_and_stops_it_gently() -> None:
+    unit = ConfigParser(interpolation=None, strict=False)
+    unit.optionxform = str  # type: ignore[method-assign,assignment]
+    unit.read_string((FOLDER / "castleguard.service").read_text(encoding="utf-8"))
+    service = unit["Service"]
+    start = re.search(r"/bin/castleguard (run [^']*)'", service["ExecStart"])
+    assert start is not None
+    assert accepts(start[1].split())
+    assert service["KillSignal"] == "SIGTERM"
+    assert service["Restart"] == "on-failure"
+    assert service["MemoryDenyWriteExecute"] == "no"  # kernels are compiled
+
+
+def test_the_image_runs_a_job_as_a_plain_user() -> None:
+    lines = (FOLDER / "Containerfile").read_text(encoding="utf-8").splitlines()
+    steps = dict(line.split(" ", 1) for line in lines if re.match(r"[A-Z]+ ", line))
+    assert steps["STOPSIGNAL"] == "SIGTERM"
+    assert steps["USER"] == "castleguard"
+    assert json.loads(steps["ENTRYPOINT"]) == ["castleguard"]
+    assert accepts(json.loads(steps["CMD"]))
