@@ -22,7 +22,7 @@ from castleguard.connectors.registry import Connector
 from castleguard.engine.castleguard import Castleguard
 from castleguard.engine.policy import Castle
 from castleguard.errors import ConfigError, PolicyError, SchemaError
-from castleguard.pipeline import Job, Pace, Parts
+from castleguard.pipeline import Job, Pace, Parts, WallClock, until_available
 from castleguard.stopping import Stop
 from castleguard.stream import Anonymiser
 from castleguard.telemetry.metrics import Status
@@ -117,7 +117,7 @@ def make_job(
         if job.checkpoint is not None:
             # Before the sink: opening that tidies up, and must not do so while another process is writing to it.
             store = opened.enter_context(Store(job.checkpoint.path, cipher=cipher))
-        sink = open_sink(job)
+        sink = until_available(partial(open_sink, job), "the sink", clock=WallClock(), pace=pace, stop=stop or Stop())
         opened.callback(sink.close)
         if not sink.exactly_once and _draws_noise(job) and not allow_duplicates:
             raise ConfigError(

@@ -380,24 +380,16 @@ class Job:
             )
 
     def _until_available(self, call: Callable[[], _Result], what: str) -> _Result:
-        """Call until it works, with growing pauses. A job that is told to stop does not wait for ever: it leaves, and
-        continues where it stands.
-        """
-        pause = self._pace.first_pause
-        while True:
+        """Call until it works, and let whoever watches know that it does not."""
+
+        def told() -> _Result:
             try:
                 return call()
-            except UnavailableError as exc:
-                if self._stop.asked:
-                    raise
+            except UnavailableError:
                 self._tell("waiting", at_once=True)
-                LOG.warning("%s is not available, trying again in %.1f s: %s", what, pause, exc)
-                left = pause
-                while left > 0.0 and not self._stop.asked:
-                    nap = min(left, self._pace.poll)
-                    self._clock.sleep(nap)
-                    left -= nap
-                pause = min(2 * pause, self._pace.longest_pause)
+                raise
+
+        return until_available(told, what, clock=self._clock, pace=self._pace, stop=self._stop)
 
     @property
     def bad(self) -> int:
@@ -434,6 +426,26 @@ class Job:
     def books(self) -> dict[str, Any]:
         """The job in numbers, over all its streams: as a report has them, and `bad`, what arrived and was no row."""
         return {**_summed(asdict(self.stream.report()), self._before), "bad": self._bad, "before": self._before}
+
+
+def until_available(call: Callable[[], _Result], what: str, *, clock: Clock, pace: Pace, stop: Stop) -> _Result:
+    """Call until it works, with growing pauses. A job that is told to stop does not wait for ever: it leaves, and
+    continues where it stands.
+    """
+    pause = pace.first_pause
+    while True:
+        try:
+            return call()
+        except UnavailableError as exc:
+            if stop.asked:
+                raise
+            LOG.warning("%s is not available, trying again in %.1f s: %s", what, pause, exc)
+            left = pause
+            while left > 0.0 and not stop.asked:
+                nap = min(left, pace.poll)
+                clock.sleep(nap)
+                left -= nap
+            pause = min(2 * pause, pace.longest_pause)
 
 
 _ENOUGH = 1000  # rows before a share of rejects means something

@@ -59,7 +59,7 @@ class DeadLetter:
     path: Path
     """The file, of JSON lines; it holds raw rows, so it is readable by its owner alone."""
     max_share: float = 1.0
-    """The job stops when more than this share of all rows is rejected."""
+    """The job stops when more than this share of the rows since its start, a thousand at least, is rejected."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.max_share <= 1:

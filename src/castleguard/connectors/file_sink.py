@@ -28,6 +28,7 @@ class FileSink:
         self._folder = folder
         self._ending = ending
         self._open_writer = open_writer
+        self._tried = 0  # the latest number that this object has tried to deliver
         if folder.exists() and not folder.is_dir():
             raise OutputError(f"{folder} cannot be written: it is a file, and a job writes a folder of parts")
         try:
@@ -52,6 +53,11 @@ class FileSink:
     def deliver(self, number: int, table: pa.Table) -> None:
         """Write the part of this number. (1) under a hidden name, (2) to the disk, (3) renamed, (4) the folder to the
         disk: only then does the new name survive a power cut."""
+        if self.last() >= number and number != self._tried:
+            raise OutputError(
+                f"{self._folder} has part {self.last()}, which this job did not write: one folder, one job"
+            )
+        self._tried = number
         writer = self._open_writer(self._folder / f"part-{number:012d}.{self._ending}")
         try:
             writer.write(table)  # 1

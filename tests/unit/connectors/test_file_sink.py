@@ -150,7 +150,7 @@ def test_a_folder_below_a_file_is_refused(tmp_path: Path) -> None:
 def test_a_folder_that_went_away_is_an_error(tmp_path: Path) -> None:
     sink = open_sink(tmp_path / "out")
     (tmp_path / "out").rmdir()
-    with pytest.raises(OutputError, match="there is no folder"):
+    with pytest.raises(OutputError, match="cannot be written"):
         sink.deliver(1, TABLE)
     with pytest.raises(OutputError, match="out cannot be written: No such file"):
         sink.last()
@@ -177,3 +177,13 @@ def test_the_same_segment_gives_the_same_bytes(tmp_path: Path, connector: Connec
 def test_only_text_can_be_compressed_as_a_whole() -> None:
     assert CSV.sink_options is JSONL.sink_options is TextSinkOptions
     assert PARQUET.sink_options is ARROW.sink_options is FileSinkOptions
+
+
+def test_a_part_of_another_job_is_not_replaced(tmp_path: Path) -> None:
+    """Both found the folder empty: the second to deliver must not take the place of the first one's rows."""
+    first, second = open_sink(tmp_path), open_sink(tmp_path)
+    assert first.last() == second.last() == 0
+    first.deliver(1, pa.table({"n": [1]}))
+    with pytest.raises(OutputError, match="one folder, one job"):
+        second.deliver(1, pa.table({"n": [2]}))
+    assert (tmp_path / "part-000000000001.csv").read_text() == "n\n1\n"
