@@ -86,6 +86,7 @@ def test_a_dry_run_says_that_a_run_would_stop(run: Run, folder: Path) -> None:
 
 
 def test_with_json_logs_every_line_is_an_object_even_the_last_one(run: Run, folder: Path) -> None:
+    (folder / "job.yaml").write_text(JOB.replace("every: 100ms", "every: 1h"))  # one commit, at the end
     lines = [json.loads(line) for line in run("run", "job.yaml", "--log-format", "json").err.splitlines()]
     assert [line["message"] for line in lines][:1] == ["starting after commit 0"]
     assert lines[-1] == {**lines[-1], "level": "info", "message": "finished after commit 1", "job": "job", "commit": 1}
