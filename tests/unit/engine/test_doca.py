@@ -176,6 +176,25 @@ def test_as_printed_labels_and_public_columns_go_with_their_rows() -> None:
         assert row["ward"] == "ab"[row["row"] % 2]
 
 
+def test_as_printed_a_row_that_leaves_with_the_push_it_came_in_keeps_its_own_label() -> None:
+    """Also the first row of a push, whose place in the ring still has the label of one that left before."""
+    schema = cg.Schema(person=None, quasi_identifiers=MIXED.quasi_identifiers, public=["row"])
+    jobs = ["clerk", "other", "cook"]
+    stream = cg.Anonymiser(schema, paper(epsilon=SURE, delay=3), seed=1)
+    out = []
+    for first in (0, 20, 41):
+        rows = [{"x": n % 7, "job": jobs[n % 3], "row": n} for n in range(first, first + 21 - (first == 0))]
+        out += stream.push(rows).to_pylist()
+    out += stream.flush().to_pylist()
+    assert [row["job"] for row in sorted(out, key=lambda row: row["row"])] == [jobs[n % 3] for n in range(62)]
+
+
+def test_noise_is_made_for_no_more_rows_of_a_person_than_can_be_together() -> None:
+    assert strict(rows_per_person=99, delay=4).contributions == 4
+    assert paper(rows_per_person=99, delay=4).contributions == 5
+    assert strict(rows_per_person=3, delay=4).contributions == 3
+
+
 def test_as_printed_labels_are_randomised() -> None:
     rows = [{"pid": n, "x": 1, "job": "cook", "ward": "a"} for n in range(300)]
     out = cg.anonymise(rows, MIXED, paper(epsilon=1.0), seed=1)
