@@ -1,0 +1,124 @@
+"""Pending rows that leave their clusters for a release across sites, and come back if it does not happen.
+
+Until such a release is decided its rows stay in the ring, but in no cluster: for the engine they are gone. A row that
+comes back finds its cluster anew.
+"""
+
+from castleguard.kernels.assign import best_selection
+from castleguard.kernels.clusters import insert_row, new_cluster, remove_row
+from castleguard.kernels.compile import Int, entry_kernel
+from castleguard.kernels.loss import box_loss, publish_box
+from castleguard.kernels.reuse import remember
+from castleguard.kernels.state import OLDEST, PENDING, Floats, Ints, Settings, State, Work
+from castleguard.kernels.suppress import is_pending
+from castleguard.kernels.views import box_of, clusters_of, rows_of, tallies_of
+
+
+@entry_kernel
+def oldest_of_clusters(state: State, oldest: Ints) -> None:
+    """The position of the oldest row of every cluster; of a free slot, -1."""
+    rows = rows_of(state)
+    clusters = clusters_of(state)
+    for slot in range(clusters.born.size):
+        oldest[slot] = -1
+        at = clusters.first[slot] if clusters.born[slot] >= 0 else -1
+        while at >= 0:
+            if oldest[slot] < 0 or rows.position[at] < oldest[slot]:
+                oldest[slot] = rows.position[at]
+            at = rows.next[at]
+
+
+@entry_kernel
+def members_of(state: State, slot: Int, positions: Ints) -> Int:
+    """The positions of a cluster's rows; how many there are."""
+    rows = rows_of(state)
+    count = 0
+    at = clusters_of(state).first[slot]
+    while at >= 0:
+        positions[count] = rows.position[at]
+        count += 1
+        at = rows.next[at]
+    return count
+
+
+@entry_kernel
+def rows_inside(state: State, work: Work, lower: Floats, upper: Floats, most: float, positions: Ints) -> Int:
+    """The positions of pending rows that lie in a box and whose own cluster, published as it is, loses at least
+    `most`; how many there are.
+    """
+    rows = rows_of(state)
+    clusters = clusters_of(state)
+    box = box_of(work)
+    count = 0
+    for slot in range(clusters.born.size):
+        if clusters.born[slot] < 0:
+            continue
+        apart = False
+        for column in range(lower.size):
+            box.low[column] = clusters.lower[column, slot]
+            box.high[column] = clusters.upper[column, slot]
+            apart = apart or box.low[column] > upper[column] or box.high[column] < lower[column]
+        if apart:
+            continue
+        publish_box(state.domain, box.low, box.high, box.published_low, box.published_high)
+        if box_loss(state.domain, box.published_low, box.published_high) < most:
+            continue
+        at = clusters.first[slot]
+        while at >= 0:
+            inside = True
+            for column in range(lower.size):
+                inside = inside and lower[column] <= rows.quasi[at, column] <= upper[column]
+            if inside:
+                positions[count] = rows.position[at]
+                count += 1
+            at = rows.next[at]
+    return count
+
+
+@entry_kernel
+def withdraw(state: State, positions: Ints) -> None:
+    """Take rows out of their clusters. The caller has made sure that they are pending."""
+    capacity = rows_of(state).position.size
+    for at in range(positions.size):
+        remove_row(state, positions[at] % capacity)
+
+
+@entry_kernel
+def readmit(state: State, settings: Settings, work: Work, positions: Ints) -> None:
+    """Bring withdrawn rows back. The caller has made sure that none of them is due already, and that ties are broken
+    without a draw: a row's draws are spent on its arrival.
+    """
+    rows = rows_of(state)
+    clusters = clusters_of(state)
+    capacity = rows.position.size
+    for number in range(positions.size):
+        position = positions[number]
+        at = position % capacity
+        if rows.position[at] != position or is_pending(rows, position):
+            continue
+        slot = best_selection(state, settings, rows.quasi[at], position, work.gain)
+        if slot < 0:
+            slot = new_cluster(state.counters, clusters)
+        insert_row(clusters, rows, tallies_of(state), at, slot)
+        state.counters[PENDING] += 1
+        if position < state.counters[OLDEST]:
+            state.counters[OLDEST] = position
+
+
+@entry_kernel
+def adopt(state: State, settings: Settings, work: Work, lower: Floats, upper: Floats) -> None:
+    """Remember a generalisation that was published elsewhere, as if it had been published here."""
+    box = box_of(work)
+    for column in range(lower.size):
+        box.low[column] = lower[column]
+        box.high[column] = upper[column]
+        box.published_low[column] = lower[column]
+        box.published_high[column] = upper[column]
+    remember(state, settings, box)
+
+
+@entry_kernel
+def published_box(state: State, lower: Floats, upper: Floats, published: Floats) -> float:
+    """What range intervals are published as; the loss of that."""
+    publish_box(state.domain, lower, upper, published[0], published[1])
+    return box_loss(state.domain, published[0], published[1])
