@@ -255,6 +255,12 @@ def test_case_1_takes_the_least_loss_of_several() -> None:
     assert shown(net.play(Expire(0)).releases) == [(0, 1, "new", [0, 1, 3], box(10, 50))]
 
 
+def test_a_ready_cluster_of_the_same_loss_is_not_better() -> None:
+    net = network(k=2, max_clusters=2)
+    arrive(net, 0, *people(0, 50, 10, 10, 50))
+    assert shown(net.play(Expire(0)).releases) == [(0, 2, "new", [0, 3], box(50, 50))]
+
+
 def test_case_2_the_cluster_of_the_row_is_ready() -> None:
     net = network(k=3)
     arrive(net, 0, *people(0, 10, 30, 20))
@@ -349,6 +355,16 @@ def test_a_merge_of_two_shared_parts_adds_their_sizes() -> None:
     one, other = site.clusters
     one.take(other)
     assert (one.localsize, one.size, one.diversity, one.box) == (0, 15, 2, box(10, 25))
+
+
+def test_nearest_is_what_enlarges_the_cluster_of_the_row_least() -> None:
+    """50 needs .1 for 60 and .3 for [20, 48], which would itself need only .02 for 50."""
+    net = network(k=3, max_clusters=2)
+    arrive(net, 0, *people(0, 50, 60))
+    net.sites[0].d_update_clusters(create(1, record((1, 0), 1, box(20, 48))))
+    step = net.play(Expire(0))
+    assert shown(step.releases) == [(0, 5, "new", [0, 1], box(20, 60))]
+    assert [m.clusters[0].id for m in step.messages] == [(0, 1), (1, 0), (0, 0)]
 
 
 def test_of_equally_near_clusters_the_smallest_is_merged() -> None:
