@@ -6,12 +6,21 @@ comes back finds its cluster anew.
 
 from castleguard.kernels.assign import best_selection
 from castleguard.kernels.clusters import insert_row, new_cluster, remove_row
-from castleguard.kernels.compile import Int, entry_kernel
-from castleguard.kernels.loss import box_loss, publish_box
+from castleguard.kernels.compile import Int, entry_kernel, kernel
+from castleguard.kernels.loss import Domain, box_loss, publish_box, value_loss
 from castleguard.kernels.reuse import remember
 from castleguard.kernels.state import OLDEST, PENDING, Floats, Ints, Settings, State, Work
 from castleguard.kernels.suppress import is_pending
 from castleguard.kernels.views import box_of, clusters_of, rows_of, tallies_of
+
+
+@kernel
+def union_loss(domain: Domain, low: Floats, high: Floats, other_low: Floats, other_high: Floats) -> float:
+    """What the smallest box around two boxes loses."""
+    total = 0.0
+    for column in range(low.size):
+        total += value_loss(domain, column, min(low[column], other_low[column]), max(high[column], other_high[column]))
+    return total / low.size
 
 
 @entry_kernel
@@ -115,6 +124,47 @@ def adopt(state: State, settings: Settings, work: Work, lower: Floats, upper: Fl
         box.published_low[column] = lower[column]
         box.published_high[column] = upper[column]
     remember(state, settings, box)
+
+
+@entry_kernel
+def loss_if_merged(state: State, work: Work, slot: Int, k: Int) -> float:
+    """About what a cluster would lose if it took in its nearest neighbours until it has k persons; 1 if it never has.
+
+    An estimate: persons in two clusters are counted twice, and nothing is asked beyond k.
+    """
+    clusters = clusters_of(state)
+    box = box_of(work)
+    persons = clusters.persons[slot]
+    for column in range(box.low.size):
+        box.low[column] = clusters.lower[column, slot]
+        box.high[column] = clusters.upper[column, slot]
+    for other in range(clusters.born.size):
+        work.gain[other] = 1.0 if clusters.born[other] >= 0 and other != slot else 0.0
+    while persons < k:
+        nearest = -1
+        least = 2.0
+        for other in range(clusters.born.size):
+            if work.gain[other] == 1.0:
+                loss = union_loss(state.domain, box.low, box.high, clusters.lower[:, other], clusters.upper[:, other])
+                if loss < least:
+                    least = loss
+                    nearest = other
+        if nearest < 0:
+            return 1.0
+        work.gain[nearest] = 0.0
+        persons += clusters.persons[nearest]
+        for column in range(box.low.size):
+            box.low[column] = min(box.low[column], clusters.lower[column, nearest])
+            box.high[column] = max(box.high[column], clusters.upper[column, nearest])
+    publish_box(state.domain, box.low, box.high, box.published_low, box.published_high)
+    return box_loss(state.domain, box.published_low, box.published_high)
+
+
+@entry_kernel
+def union_losses(state: State, low: Floats, high: Floats, lower: Floats, upper: Floats, losses: Floats) -> None:
+    """What a box would lose together with each of several others, as they are."""
+    for other in range(losses.size):
+        losses[other] = union_loss(state.domain, low, high, lower[other], upper[other])
 
 
 @entry_kernel

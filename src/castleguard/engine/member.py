@@ -1,0 +1,95 @@
+"""CASTLE at one of several sites: the same engine, which also lets rows go to releases that other sites take part in."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from castleguard.engine.castle import CastleEngine
+from castleguard.kernels import state as names
+from castleguard.kernels import withdraw as kernels
+
+Positions = NDArray[np.int64]
+Bounds = NDArray[np.float64]  # (columns,), or (clusters, columns)
+
+
+class OpenClusters(NamedTuple):
+    """The open clusters, one element each."""
+
+    slot: NDArray[np.int64]
+    number: NDArray[np.int64]
+    """In order of creation; never given twice."""
+    persons: NDArray[np.int64]
+    oldest: Positions
+    """The position of the oldest row."""
+    lower: Bounds
+    """(clusters, columns) of the rows that are in it: true values."""
+    upper: Bounds
+
+
+class MemberEngine(CastleEngine):
+    """The CASTLE engine of a site. A withdrawn row is in nobody's cluster until it is brought back."""
+
+    def clusters(self) -> OpenClusters:
+        """What is open now."""
+        book, bounds = self._state.book, self._state.bounds
+        oldest = np.empty(book.shape[1] - 1, dtype=np.int64)
+        kernels.oldest_of_clusters(self._state, oldest)
+        slot = np.flatnonzero(oldest >= 0)
+        return OpenClusters(
+            slot, book[0, slot], book[4, slot], oldest[slot], bounds[0].T[slot].copy(), bounds[1].T[slot].copy()
+        )
+
+    def members(self, slot: int) -> Positions:
+        """The rows of a cluster, by arrival."""
+        positions = np.empty(self._state.book[1, slot], dtype=np.int64)
+        kernels.members_of(self._state, slot, positions)
+        return np.sort(positions)
+
+    def inside(self, lower: Bounds, upper: Bounds, loss: float) -> Positions:
+        """Pending rows that lie in a box, and would not lose less than `loss` where they are; by arrival."""
+        positions = np.empty(self.pending, dtype=np.int64)
+        count = kernels.rows_inside(self._state, self._work, lower, upper, loss, positions)
+        return np.sort(positions[:count])
+
+    def withdraw(self, positions: Positions) -> None:
+        """Let pending rows go."""
+        kernels.withdraw(self._state, positions)
+
+    def readmit(self, positions: Positions) -> None:
+        """Take back withdrawn rows that are not due yet."""
+        kernels.readmit(self._state, self._settings._replace(random_ties=False), self._work, positions)
+
+    def adopt(self, lower: Bounds, upper: Bounds) -> None:
+        """A generalisation was published elsewhere, and may be used here."""
+        kernels.adopt(self._state, self._settings, self._work, lower, upper)
+
+    def as_published(self, lower: Bounds, upper: Bounds) -> tuple[Bounds, Bounds, float]:
+        """A box on the public grid around range intervals, and what it loses."""
+        box = np.empty((2, lower.size))
+        loss = kernels.published_box(self._state, lower, upper, box)
+        return box[0], box[1], float(loss)
+
+    def loss_if_merged(self, slot: int) -> float:
+        """About what the rows of a cluster would lose if they had to leave from here."""
+        return float(kernels.loss_if_merged(self._state, self._work, slot, self._settings.k))
+
+    def union_losses(self, lower: Bounds, upper: Bounds, others: tuple[Bounds, Bounds]) -> NDArray[np.float64]:
+        """What a box would lose together with each of several others."""
+        losses = np.empty(len(others[0]))
+        kernels.union_losses(self._state, lower, upper, others[0], others[1], losses)
+        return losses
+
+    def box_of(self, positions: Positions) -> tuple[Bounds, Bounds]:
+        """The range intervals of rows that are pending or withdrawn."""
+        values = self._state.quasi[positions % len(self._state.quasi)]
+        return values.min(axis=0), values.max(axis=0)
+
+    def arrived(self, positions: Positions) -> NDArray[np.float64]:
+        """When rows arrived, in seconds."""
+        return self._state.arrived[positions % len(self._state.quasi)]
+
+    def can_be_due(self, positions: Positions) -> NDArray[np.bool_]:
+        """Which rows are still in the ring: the others were due before."""
+        held: NDArray[np.bool_] = self._state.link[0][positions % len(self._state.quasi)] == positions
+        return held & (positions + self._settings.delay >= int(self._state.counters[names.ARRIVALS]))

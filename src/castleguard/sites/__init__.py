@@ -1,0 +1,1 @@
+"""Several sites that publish one stream together: dCASTLE."""
