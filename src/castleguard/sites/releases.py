@@ -1,0 +1,103 @@
+"""Releases across sites, as one site sees them: those it coordinates, and those it has offered rows to.
+
+Who may publish a row: its own site while the row is not locked, and the coordinator of the one release that it is
+locked for, if that is committed on the log with this site in it. Nobody else, and never both.
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from castleguard.sites.messages import Bounds, Prepared
+
+Positions = NDArray[np.int64]
+Stage = Literal["asking", "deciding", "late"]
+"""Of a release that is coordinated here: answers are awaited; it waits for its place on the log; its rows were due
+before the log could be reached, and have been given up unless the log says otherwise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What the log says about a release."""
+
+    sites: tuple[str, ...] = ()
+    """Whose rows are published by it; nobody's, if it was aborted."""
+
+    def to_bytes(self) -> bytes:
+        """As it stands on the log."""
+        return json.dumps({"sites": self.sites}).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Verdict":
+        """The verdict in a record."""
+        return cls(sites=tuple(json.loads(data)["sites"]))
+
+
+ABORT = Verdict()
+
+
+@dataclass(eq=False, kw_only=True)
+class Offer:
+    """Rows of this site that are locked for a release which another site coordinates."""
+
+    release: str
+    positions: Positions
+    answer: bytes
+    """The message with the rows; to be sent once the lock is on disk."""
+    coordinator: str
+    made: float
+    """When, in seconds."""
+    sent: bool = False
+
+
+@dataclass(eq=False, kw_only=True)
+class Outcome:
+    """A release as it will be published."""
+
+    lower: Bounds
+    upper: Bounds
+    loss: float
+    payload: pa.Table
+    """Of all rows, in their final order."""
+    verdict: Verdict
+
+
+@dataclass(eq=False, kw_only=True)
+class Lead:
+    """A release that this site coordinates."""
+
+    release: str
+    cluster: int
+    positions: Positions
+    """The own rows that it locks."""
+    lower: Bounds
+    upper: Bounds
+    loss: float
+    otherwise: float
+    """About what the own rows would lose without it."""
+    awaited: set[str] = field(default_factory=set)
+    answers: dict[str, Prepared] = field(default_factory=dict)
+    began: tuple[int, float] = (0, 0.0)
+    """Arrivals and seconds when it was proposed."""
+    stage: Stage = "asking"
+    outcome: Outcome | None = None
+
+
+def release_name(site: str, epoch: str, number: int) -> str:
+    """A name that no other release has."""
+    return f"{site}.{epoch}.{number}"
+
+
+def facts_of(lead: Lead, outcome: Outcome) -> dict[str, Any]:
+    """What JSON can hold of a release that is being decided."""
+    return {
+        "release": lead.release,
+        "cluster": lead.cluster,
+        "stage": lead.stage,
+        "loss": outcome.loss,
+        "sites": list(outcome.verdict.sites),
+    }
