@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from castleguard.engine.base import Engine
 from castleguard.engine.castle import CastleEngine
 from castleguard.engine.castleguard import Castleguard
+from castleguard.engine.dcastle_policy import Dcastle
 from castleguard.engine.doca import DocaEngine
 from castleguard.engine.doca_policy import Doca
+from castleguard.engine.member import MemberEngine
 from castleguard.engine.policies import Policy
 from castleguard.engine.policy import Castle
 from castleguard.engine.sdgs import SdgsEngine
@@ -133,7 +135,8 @@ def make_engine(schema: Schema, policy: Policy, keys: Keys) -> Engine:
         if not policy.strict:
             return DocaEngine(schema, policy, key=keys.choices)
         return WindowEngine(schema, policy, keys=WindowKeys(keys.noise, keys.counts, keys.choices))
-    return CastleEngine(schema, policy, key=keys.choices)
+    kind = MemberEngine if isinstance(policy, Dcastle) else CastleEngine
+    return kind(schema, policy, key=keys.choices)
 
 
 def make_gate(schema: Schema, policy: Policy) -> Gate | CellGate | PointGate:

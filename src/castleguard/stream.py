@@ -106,7 +106,7 @@ class Anonymiser:
         """The books of the stream: for its operator, never to be published."""
         counts = self._counts
         held = 0 if self._order is None else self._order.held.position.size
-        waiting = self._engine.arrivals - 1 - self._engine.oldest if self._engine.pending else 0
+        waiting = max(self._engine.arrivals - 1 - self._oldest, 0)
         return Report(
             rows_in=counts["rows_in"],
             published=counts["published"],
@@ -114,12 +114,15 @@ class Anonymiser:
             sampled_out=counts["sampled_out"],
             over_budget=counts["over_budget"],
             rejected=dict(self._rejected),
-            pending=self._engine.pending + held,
+            pending=self._engine.pending + held + self._locked,
+            handed_over=counts["handed_over"],
+            undecided=counts["undecided"],
+            received=counts["received"],
             at_root=counts["at_root"],
             reused=counts["reused"],
             gate_refused=counts["gate_refused"],
             groups=counts["groups"],
-            information_loss=self._loss / counts["published"] if counts["published"] else None,
+            information_loss=self._loss / out if (out := counts["published"] + counts["received"]) else None,
             oldest_wait=max(counts["longest_wait"], waiting),
             open_clusters=self._engine.open_clusters,
             threshold=self._engine.threshold,
@@ -174,17 +177,21 @@ class Anonymiser:
     @classmethod
     def restore(cls, schema: Schema, policy: Policy, blob: bytes, *, numbers: Numbers | None = None) -> "Anonymiser":
         """Continue a stream from its snapshot; refused if schema, policy or `numbers` are not the snapshot's own."""
-        record = unpack(blob)
         stream = cls(schema, policy, numbers=numbers)
-        mine = stream._identity()
+        stream._continue_same(blob)
+        return stream
+
+    def _continue_same(self, blob: bytes) -> None:
+        """Continue from a snapshot, if that is one of this stream."""
+        record = unpack(blob)
+        mine = self._identity()
         differing = differences(mine, {name: record.facts.get(name) for name in mine})
         if differing:
             raise SnapshotError(
                 f"the snapshot belongs to another stream: {', '.join(differing)} differ. Flush that stream (drain the "
                 f"job) with what it was made with, then begin a new one"
             )
-        stream._continue(record)
-        return stream
+        self._continue(record)
 
     def _identity(self) -> dict[str, Any]:
         """What a snapshot must have in common with the stream that continues it, as JSON has it."""
@@ -280,7 +287,7 @@ class Anonymiser:
             decisions.position, decisions.group, decisions.lower, decisions.upper, decisions.loss, decisions.kind
         )
         leaving = select(decided, through) if refused else decided
-        oldest = self._engine.oldest
+        oldest = self._oldest
         if self._order is not None:
             leaving = self._order.release(leaving, oldest)
         self._count(leaving)
@@ -298,6 +305,16 @@ class Anonymiser:
         self._counts["reused"] += int(np.count_nonzero(kind == REUSED))
         self._loss += float(np.sum(leaving.loss[leaving.group]))
         self._counts["longest_wait"] = max(self._counts["longest_wait"], self._engine.longest_wait)
+
+    @property
+    def _oldest(self) -> int:
+        """The position of the oldest row that is pending."""
+        return self._engine.oldest
+
+    @property
+    def _locked(self) -> int:
+        """Pending rows that the engine does not hold."""
+        return 0
 
     def _typed(self, payload: pa.Table) -> pa.Table:
         """The payload with the types of the batches before it; a column that was all null so far takes its first."""
@@ -349,6 +366,9 @@ _COUNTS = (
     "gate_refused",
     "groups",
     "longest_wait",
+    "handed_over",
+    "undecided",
+    "received",
 )
 
 

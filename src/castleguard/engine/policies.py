@@ -3,15 +3,22 @@
 from typing import Literal
 
 from castleguard.engine.castleguard import Castleguard
+from castleguard.engine.dcastle_policy import Dcastle
 from castleguard.engine.doca_policy import Doca
 from castleguard.engine.policy import Castle
 from castleguard.engine.sdgs_policy import Sdgs
 
 Policy = Castle | Sdgs | Doca
-"""A Castleguard is a Castle."""
+"""A Castleguard is a Castle, and so is a Dcastle."""
 
-Algorithm = Literal["castle", "castleguard", "sdgs", "doca"]
-POLICIES: dict[str, type[Policy]] = {"castle": Castle, "castleguard": Castleguard, "sdgs": Sdgs, "doca": Doca}
+Algorithm = Literal["castle", "castleguard", "sdgs", "doca", "dcastle"]
+POLICIES: dict[str, type[Policy]] = {
+    "castle": Castle,
+    "castleguard": Castleguard,
+    "sdgs": Sdgs,
+    "doca": Doca,
+    "dcastle": Dcastle,
+}
 
 
 def is_noisy(policy: Policy) -> bool:

@@ -22,10 +22,11 @@ from castleguard.kernels.census import count_distinct, mark_outside
 from castleguard.privacy.criteria import Criteria
 from castleguard.privacy.matching import persons_apart
 from castleguard.release.shape import Arrays, Pairs, ShapeJudge
-from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions, SensitiveCodes
+from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions, Persons, SensitiveCodes
 from castleguard.schema.roles import Numeric, QuasiIdentifier, Schema
 
 Flags = NDArray[np.bool_]  # (groups,)
+Box = tuple[NDArray[np.float64], NDArray[np.float64]]  # lower and upper bounds, (columns,) each
 
 
 class Gate:
@@ -74,6 +75,32 @@ class Gate:
             if passed[group]:
                 self._remember(box)
         return passed
+
+    def check_joint(self, box: Box, rows: CodedRows, tokens: Persons, values: SensitiveCodes) -> bool:
+        """Whether rows of this stream and rows of other sites, of which only tokens and values are known, may be one
+        group in a box. Every site has made sure that its own rows lie in it.
+        """
+        one = np.zeros(rows.person.size, dtype=np.int64)
+        decisions = _one_group(box, one)
+        outside = np.zeros(1, dtype=np.bool_)
+        mark_outside(one, rows.quasi, rows.to_root, decisions.lower, decisions.upper, outside)
+        if outside[0] or rows.to_root.any() or not self._boxes_are_public(decisions)[0]:
+            return False
+        if np.union1d(rows.person, tokens).size < self._criteria.k:
+            return False
+        columns = range(rows.sensitive.shape[1] if self._criteria.l > 1 else 0)
+        return all(np.union1d(rows.sensitive[:, at], values[:, at]).size >= self._criteria.l for at in columns)
+
+    def knows(self, box: Box) -> bool:
+        """Whether a box has been published here and may be used again."""
+        return box[0].tobytes() + box[1].tobytes() in self._known
+
+    def adopt(self, box: Box) -> bool:
+        """A box was published at another site with its k persons and l values: whether it may be used here too."""
+        public = bool(self._boxes_are_public(_one_group(box, np.zeros(0, dtype=np.int64)))[0])
+        if public:
+            self._remember(box[0].tobytes() + box[1].tobytes())
+        return public
 
     def observe(self, sensitive: SensitiveCodes, present: Flags | None = None) -> None:
         """Rows are handed to the engine, in order of arrival; only those that are `present` can be published."""
@@ -197,6 +224,24 @@ class Gate:
                 if self._on_grid:
                     sound &= _are_in(lower, role.edges) & _are_in(upper, role.edges)
         return sound
+
+
+def _one_group(box: Box, group: NDArray[np.int64]) -> Decisions:
+    """A new group in a box."""
+    one = np.zeros(1, dtype=np.int64)
+    nothing = np.zeros(0, dtype=np.int64)
+    return Decisions(
+        position=nothing,
+        group=group,
+        lower=box[0][None, :],
+        upper=box[1][None, :],
+        loss=np.zeros(1),
+        kind=one + NEW,
+        kept=one == 1,
+        event=one,
+        seen=one,
+        dropped=nothing,
+    )
 
 
 def _distinct(

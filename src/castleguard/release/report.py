@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 class Report:
     """A stream in numbers, for its operator: the numbers depend on rows that were not published.
 
-    rows_in = published + suppressed + sampled_out + over_budget + sum(rejected) + pending, at any moment.
+    rows_in = published + suppressed + sampled_out + over_budget + sum(rejected) + handed_over + undecided + pending, at
+    any moment.
     """
 
     rows_in: int
@@ -18,6 +19,10 @@ class Report:
     over_budget: int = 0
     rejected: dict[str, int] = field(default_factory=dict)
     """Rows that could not be used, by column and reason."""
+    handed_over: int = 0
+    """Rows that another site has published."""
+    undecided: int = 0
+    """Rows given up because nobody could say in time whether another site publishes them."""
     pending: int = 0
     at_root: int = 0
     """Of the published rows those whose quasi-identifiers say nothing."""
@@ -25,10 +30,12 @@ class Report:
     """Of the published rows those in a box that had been published before."""
     gate_refused: int = 0
     """Of the suppressed rows those that the gate refused."""
+    received: int = 0
+    """Rows of other sites that were published here; not among the rows that came in."""
     groups: int = 0
     """Groups published as new ones."""
     information_loss: float | None = None
-    """Mean over the published rows, 0 = published as they were, 1 = nothing said; None before the first row."""
+    """Mean over the rows published here, 0 = published as they were, 1 = nothing said; None before the first row."""
     oldest_wait: int = 0
     """The most arrivals that a row has waited to be decided, or is waiting."""
     open_clusters: int = 0
@@ -38,5 +45,6 @@ class Report:
     def __post_init__(self) -> None:
         """Refuse books that do not balance: a lost row is a bug, and must not look like a number."""
         out = self.published + self.suppressed + self.sampled_out + self.over_budget + sum(self.rejected.values())
+        out += self.handed_over + self.undecided
         if out + self.pending != self.rows_in:
             raise AssertionError(f"{self.rows_in} rows came in, {out} are accounted for, {self.pending} are pending")

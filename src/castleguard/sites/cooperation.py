@@ -41,6 +41,7 @@ from castleguard.sites.releases import ABORT, Lead, Offer, Outcome, Positions, V
 from castleguard.sites.transport import Transport
 from castleguard.telemetry.logs import LOG
 
+_ATTEMPTS = 2  # at a release of the same row's cluster
 _GROWTH = 1.5  # a cluster is told of again when it has so many times the persons
 
 
@@ -118,6 +119,8 @@ class Cooperation:
         self._told: dict[int, _View] = {}
         self._asked: dict[int, tuple[str, int, int]] = {}
         """By own cluster: whose cluster it asked to join, which, and at how many arrivals."""
+        self._tried: dict[int, int] = {}
+        """By the position of a cluster's oldest row: how often it was proposed."""
         self._fresh: list[tuple[Bounds, Bounds]] = []
         self.offers: dict[str, Offer] = {}
         self.leads: dict[str, Lead] = {}
@@ -182,6 +185,12 @@ class Cooperation:
     def publish(self, lower: Bounds, upper: Bounds) -> None:
         """A box is published here, and others may use it once it has arrived."""
         self._fresh.append((lower, upper))
+
+    def take_up_offer(self, offer: Offer) -> None:
+        """An offer from before a restart: it may have been sent, so it counts as sent; and is sent again."""
+        offer.sent = True
+        self.offers[offer.release] = offer
+        self._send(offer.coordinator, offer.answer)
 
     def settle_all(self) -> Settled:
         """The end of the stream: nothing stays locked."""
@@ -259,6 +268,7 @@ class Cooperation:
 
     def _answer(self, asked: Prepare) -> None:
         """Offer the rows that lie in the box, and those of clusters that asked to join."""
+        self._views.pop((asked.sender, asked.cluster), None)
         known = self.offers.get(asked.release)
         if known is not None:
             if known.sent:
@@ -314,6 +324,8 @@ class Cooperation:
             return
         if record is not None:
             self._end_offer(offer, Verdict.from_bytes(record), settled)
+        else:  # its coordinator has forgotten it
+            self._settle_offer(offer, settled)
 
     def _settle_offer(self, offer: Offer, settled: Settled) -> None:
         """The rows of an offer must be decided now."""
@@ -342,7 +354,8 @@ class Cooperation:
         """Another site cannot release its rows alone: release the cluster that it wants to join."""
         clusters = self._engine.clusters()
         for at in np.flatnonzero(clusters.number == asked.cluster):
-            self._lead(clusters, int(at))
+            if clusters.persons[at] < 2 * self.policy.k:  # a larger one does better on its own: it is split
+                self._lead(clusters, int(at))
 
     def _lead(self, clusters: OpenClusters, at: int) -> None:
         """Propose a cluster for release."""
@@ -352,8 +365,10 @@ class Cooperation:
         if not positions.size:
             return
         otherwise = self._engine.loss_if_merged(slot)
-        low, high = self._engine.box_of(positions)
-        lower, upper, loss = self._engine.as_published(low, high)
+        lower, upper, loss = self._engine.as_published(*self._engine.box_of(positions))
+        more = self._engine.inside(lower, upper, loss)
+        positions = np.union1d(positions, more[self._in_time(more)])
+        self._tried[int(clusters.oldest[at])] = self._tried.get(int(clusters.oldest[at]), 0) + 1
         self._engine.withdraw(positions)
         self._releases += 1
         lead = Lead(
@@ -377,7 +392,10 @@ class Cooperation:
     def _take_answer(self, answer: Prepared) -> None:
         lead = self.leads.get(answer.release)
         if lead is None or lead.stage != "asking":
-            return  # too late: the record on the log does not name the sender
+            # Too late: the record on the log does not name the sender.
+            if lead is None and answer.rows is not None:
+                self._tell(answer.sender, Decided(**self._me, release=answer.release))
+            return
         lead.awaited.discard(answer.sender)
         if answer.rows is not None and self._local.fits(answer):
             lead.answers[answer.sender] = answer
@@ -545,11 +563,14 @@ class Cooperation:
             since = self._now - self._engine.arrived(clusters.oldest)
             waited |= since >= (1.0 - self.policy.reserve) * self.policy.max_wait
         small = clusters.persons < self.policy.k
+        self._tried = {
+            oldest: times for oldest, times in self._tried.items() if oldest >= self._engine.arrivals - self.policy.delay
+        }
         for at in np.flatnonzero(small if everything else small & waited):
-            if clusters.persons[at] >= self.policy.chosen_threshold:
-                self._lead(clusters, int(at))
-            else:
+            if clusters.persons[at] < self.policy.chosen_threshold:
                 self._ask_to_join(clusters, int(at))
+            elif self._tried.get(int(clusters.oldest[at]), 0) < _ATTEMPTS:
+                self._lead(clusters, int(at))
 
     def _ask_to_join(self, clusters: OpenClusters, at: int) -> None:
         """Ask for the release of the cluster of another site that costs least together with this one."""

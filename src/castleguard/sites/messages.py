@@ -17,7 +17,7 @@ from castleguard.errors import SnapshotError
 
 Bounds = NDArray[np.float64]
 
-VERSION = 1
+FORMAT = 1
 
 
 class Seal(Protocol):
@@ -133,7 +133,7 @@ KINDS: dict[str, type[Message]] = {
 
 def encode(message: Message, seal: Seal | None = None) -> bytes:
     """The message as bytes, sealed if there is a key."""
-    facts: dict[str, Any] = {"version": VERSION, "kind": type(message).__name__.lower()}
+    facts: dict[str, Any] = {"format": FORMAT, "kind": type(message).__name__.lower()}
     arrays: dict[str, NDArray[Any]] = {}
     blobs: dict[str, bytes] = {}
     for name, value in vars(message).items():
@@ -152,8 +152,8 @@ def decode(data: bytes, seal: Seal | None = None) -> Message:
     """The message in `data`. Raises SnapshotError if it is none, damaged, of another version or of another key."""
     record = unpack(data if seal is None else seal.open(data, _LABEL))
     facts = dict(record.facts)
-    version, kind = facts.pop("version", None), KINDS.get(str(facts.pop("kind", None)))
-    if version != VERSION or kind is None:
+    format, kind = facts.pop("format", None), KINDS.get(str(facts.pop("kind", None)))
+    if format != FORMAT or kind is None:
         raise SnapshotError("a message of another version: all sites of a job run the same one")
     arrays = dict(record.arrays)
     if "payload" in record.blobs:

@@ -61,6 +61,7 @@ class Outcome:
     lower: Bounds
     upper: Bounds
     loss: float
+    rows: int
     payload: pa.Table
     """Of all rows, in their final order."""
     verdict: Verdict
@@ -92,12 +93,9 @@ def release_name(site: str, epoch: str, number: int) -> str:
     return f"{site}.{epoch}.{number}"
 
 
-def facts_of(lead: Lead, outcome: Outcome) -> dict[str, Any]:
-    """What JSON can hold of a release that is being decided."""
-    return {
-        "release": lead.release,
-        "cluster": lead.cluster,
-        "stage": lead.stage,
-        "loss": outcome.loss,
-        "sites": list(outcome.verdict.sites),
-    }
+def facts_of(lead: Lead) -> dict[str, Any]:
+    """What JSON can hold of a release."""
+    facts: dict[str, Any] = {"release": lead.release, "stage": lead.stage}
+    if lead.outcome is not None:
+        facts |= {"loss": lead.outcome.loss, "rows": lead.outcome.rows, "sites": list(lead.outcome.verdict.sites)}
+    return facts

@@ -1,0 +1,98 @@
+"""Several sites in one process: what publishing together would cost and give."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from castleguard.engine.dcastle_policy import Dcastle
+from castleguard.release.encode import Numbers
+from castleguard.release.report import Report
+from castleguard.schema.roles import Schema
+from castleguard.sites.memory import Relay, Weather
+from castleguard.sites.stream import SiteStream
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulated:
+    """What became of the rows of all sites."""
+
+    reports: dict[str, Report]
+    messages: int
+    bytes: int
+    output: pa.Table = field(repr=False)
+    """What all sites have published, as one table."""
+
+    def total(self, name: str) -> int:
+        """A number of the reports over all sites."""
+        return int(sum(getattr(report, name) for report in self.reports.values()))
+
+    @property
+    def information_loss(self) -> float | None:
+        """Mean over all published rows."""
+        told = [(report.information_loss, report.published + report.received) for report in self.reports.values()]
+        rows = sum(rows for loss, rows in told if loss is not None)
+        return sum(loss * rows for loss, rows in told if loss is not None) / rows if rows else None
+
+
+def simulate(
+    table: pa.Table,
+    schema: Schema,
+    policy: Dcastle,
+    *,
+    seed: int | None = None,
+    weather: Weather | None = None,
+    numbers: Numbers | None = None,
+    batch: int = 0,
+) -> Simulated:
+    """Deal the rows of a table out to the sites in turn, and let them publish. `batch`: rows that a site takes at once;
+    0 takes what the delay allows.
+    """
+    relay = Relay(seed=seed or 0, weather=weather)
+    names = [f"site{number:02d}" for number in range(1, policy.sites + 1)]
+    sites: dict[str, Any] = {
+        name: SiteStream(
+            schema,
+            policy,
+            name=name,
+            sites=names,
+            key=b"simulated",
+            transport=relay.join(name),
+            epoch="0",
+            seed=None if seed is None else seed + number,
+            numbers=numbers,
+        )
+        for number, name in enumerate(names)
+    }
+    step = batch or max(1, next(iter(sites.values())).cooperation.step)
+    out: list[pa.Table] = []
+    for first in range(0, table.num_rows, step * len(names)):
+        rows = np.arange(first, min(first + step * len(names), table.num_rows))
+        for at, site in enumerate(sites.values()):
+            mine = rows[at :: len(names)]
+            out.append(site.push(table.take(pa.array(mine)), now=float(first)))
+            site.committed()
+        relay.pass_time()
+    end = float(table.num_rows)
+    for site in sites.values():
+        site.cooperation.propose_all()
+    for _ in range(_LAST_MOMENTS):
+        for site in sites.values():
+            out.append(site.tick(end))
+            site.committed()
+        relay.pass_time()
+    for site in sites.values():
+        out.append(site.flush())
+        site.committed()
+    schema_out = out[-1].schema
+    merged = pa.concat_tables([part.cast(schema_out) for part in out if part.num_rows] or [out[-1]])
+    return Simulated(
+        reports={name: site.report() for name, site in sites.items()},
+        messages=relay.messages,
+        bytes=relay.bytes,
+        output=merged,
+    )
+
+
+_LAST_MOMENTS = 6  # for what is proposed at the end: ask, answer, decide, tell, and two more

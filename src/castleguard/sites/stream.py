@@ -1,0 +1,292 @@
+"""SiteStream: the stream of one site, which publishes together with those of other sites.
+
+    decode -> intake -> engine -> gate -> encode        as in `stream.py`
+                          |  ^
+                     cooperation  <-> transport         rows lent to, or borrowed for, releases across sites
+
+It has the same calls as an Anonymiser, and one more: `committed`, once all that it handed out is on disk and delivered.
+"""
+
+import hashlib
+import random
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from castleguard.checkpoint.codec import Record, pack, unpack
+from castleguard.engine.dcastle_policy import Dcastle
+from castleguard.engine.member import MemberEngine
+from castleguard.errors import PolicyError
+from castleguard.release.encode import Encoder, Numbers
+from castleguard.release.gate import Box, Gate
+from castleguard.schema.coded import NEW, CodedRows, Decisions
+from castleguard.schema.roles import Schema
+from castleguard.sites.cooperation import Cooperation, Settled
+from castleguard.sites.messages import Prepared, Rows, Seal, table_from_bytes, table_to_bytes
+from castleguard.sites.releases import Lead, Offer, Outcome, Positions, Verdict, facts_of
+from castleguard.sites.transport import Transport
+from castleguard.stages import make_decoder
+from castleguard.stream import Anonymiser
+
+
+class SiteStream(Anonymiser):
+    """One site's rows under a strict `Dcastle` policy.
+
+    `key` is shared by all sites: persons are compared by hashes under it. `epoch` grows with every start of the site.
+    """
+
+    _policy: Dcastle
+    _engine: MemberEngine
+    _gate: Gate
+    _encoder: Encoder
+
+    def __init__(
+        self,
+        schema: Schema,
+        policy: Dcastle,
+        *,
+        name: str,
+        sites: Iterable[str],
+        key: bytes,
+        transport: Transport,
+        epoch: str,
+        seal: Seal | None = None,
+        seed: int | None = None,
+        numbers: Numbers | None = None,
+    ) -> None:
+        names = sorted(sites)
+        if not policy.strict:
+            raise PolicyError("mode='paper' publishes fewer than k persons: it is for `castleguard simulate` only")
+        if name not in names or len(names) != policy.sites or len(set(names)) != len(names):
+            raise PolicyError(f"{policy.sites} sites are promised, and {len(set(names))} are named")
+        super().__init__(schema, policy, seed=seed, numbers=numbers)
+        self._key = key
+        self._keys = self._keys._replace(hashes=token_key(key))
+        self._decoder = make_decoder(schema, policy, self._keys.hashes)
+        self._decoder.counter = names.index(name) << 48  # rows without a person column are nobody else's
+        self._shuffle = random.Random(f"{seed} {name}") if seed is not None else secrets.SystemRandom()
+        self.cooperation = Cooperation(
+            name,
+            tuple(other for other in names if other != name),
+            policy,
+            engine=self._engine,
+            local=self,
+            transport=transport,
+            epoch=epoch,
+            seal=seal,
+        )
+        self.cooperation.adopt_box = lambda lower, upper: self._gate.adopt((lower, upper))
+        self._held: list[pa.Table] = []  # won, and not handed out yet
+
+    # -- the stream --------------------------------------------------------------------------------------------------
+
+    @property
+    def urgent(self) -> bool:
+        """Whether something waits for a commit."""
+        return self.cooperation.urgent or bool(self._held)
+
+    def committed(self) -> None:
+        """All that was handed out so far has arrived, and a snapshot of after it is on disk."""
+        self._settle(self.cooperation.committed())
+
+    def tick(self, now: float) -> pa.Table:
+        """See Anonymiser."""
+        self._advance(now)
+        with self._releasing():
+            self._settle(self.cooperation.turn(0, self._now))
+            return self._with_held([self._publish(self._engine.tick(self._now))])
+
+    def flush(self) -> pa.Table:
+        """See Anonymiser. Nothing stays locked."""
+        self._check_whole()
+        with self._releasing():
+            self._settle(self.cooperation.settle_all())
+            return self._with_held([self._publish(self._engine.flush())])
+
+    def _pass_on(self, rows: CodedRows, present: NDArray[np.bool_] | None) -> pa.Table:
+        """In steps so small that the other sites are heard in time."""
+        out = []
+        for at in range(0, max(rows.person.size, 1), self.cooperation.step):
+            part = slice(at, at + self.cooperation.step)
+            self._settle(self.cooperation.turn(rows.person[part].size, self._now))
+            out.append(super()._pass_on(rows.take(part), None if present is None else present[part]))
+        return self._with_held(out)
+
+    def _with_held(self, tables: list[pa.Table]) -> pa.Table:
+        """Tables with what was won before them."""
+        schema = tables[-1].schema
+        out = [table if table.schema == schema else table.cast(schema) for table in (*self._held, *tables)]
+        self._held.clear()
+        return out[0] if len(out) == 1 else pa.concat_tables(out)
+
+    def _publish(self, decisions: Decisions) -> pa.Table:
+        table = super()._publish(decisions)
+        for group in np.flatnonzero(decisions.kept & (decisions.kind == NEW)):
+            box = (decisions.lower[group], decisions.upper[group])
+            if self._gate.knows(box):
+                self.cooperation.publish(*box)
+        return table
+
+    @property
+    def _oldest(self) -> int:
+        locked = [int(positions[0]) for positions in self.cooperation.locked]
+        return min([self._engine.oldest, *locked])
+
+    @property
+    def _locked(self) -> int:
+        return sum(positions.size for positions in self.cooperation.locked)
+
+    # -- what the protocol asks ----------------------------------------------------------------------------------------
+
+    def rows(self, positions: Positions) -> Rows:
+        """See `cooperation.Local`."""
+        coded = self._pending.coded(positions)
+        return Rows(coded.person, coded.sensitive, self._pending.payload(positions, self._payload_schema))
+
+    def judge(self, lead: Lead, answers: dict[str, Prepared], box: Box) -> bool:
+        """See `cooperation.Local`."""
+        coded = self._pending.coded(lead.positions)
+        parts = [answer.rows for answer in answers.values() if answer.rows is not None]
+        tokens = np.concatenate([np.empty(0, dtype=np.uint64), *(part.tokens for part in parts)])
+        values = np.concatenate([coded.sensitive[:0], *(part.values for part in parts)])
+        if self._policy.k_scope == "per_site" and np.unique(coded.person).size < self._policy.k:
+            return False
+        return self._gate.check_joint(box, coded, tokens, values)
+
+    def compose(self, lead: Lead, answers: dict[str, Prepared], box: Box, loss: float) -> Outcome:
+        """See `cooperation.Local`."""
+        own = self._pending.payload(lead.positions, self._payload_schema)
+        others = [answer.rows.payload.cast(own.schema) for answer in answers.values() if answer.rows is not None]
+        payload = pa.concat_tables([own, *others]) if len(own.schema) else own
+        rows = lead.positions.size + sum(answer.rows.tokens.size for answer in answers.values() if answer.rows)
+        order = list(range(rows))
+        self._shuffle.shuffle(order)
+        if len(own.schema):
+            payload = payload.take(pa.array(order))
+        verdict = Verdict(sites=(self.cooperation.name, *sorted(answers)))
+        return Outcome(lower=box[0], upper=box[1], loss=loss, rows=rows, payload=payload, verdict=verdict)
+
+    def fits(self, answer: Prepared) -> bool:
+        """See `cooperation.Local`."""
+        assert answer.rows is not None
+        if answer.rows.values.shape[1:] != (len(self._schema.sensitive),):
+            return False
+        try:
+            answer.rows.payload.cast(self._payload_schema)
+        except (pa.ArrowException, ValueError):
+            return False
+        return True
+
+    # -- the books -----------------------------------------------------------------------------------------------------
+
+    def _settle(self, settled: Settled) -> None:
+        """Enter what has been settled, and hold what is to be published until the next table is handed out."""
+        counts = self._counts
+        for lead in settled.won:
+            self._pending.leave(lead.positions)
+            self._emit(lead)
+        for lead in settled.found_published:
+            counts["undecided"] -= lead.positions.size
+            self._emit(lead)
+        for positions in settled.handed_over:
+            self._pending.leave(positions)
+            counts["handed_over"] += positions.size
+        for positions in settled.undecided:
+            self._pending.leave(positions)
+            counts["undecided"] += positions.size
+        counts["undecided"] -= settled.found_handed_over + settled.found_aborted
+        counts["handed_over"] += settled.found_handed_over
+        counts["suppressed"] += settled.found_aborted
+
+    def _emit(self, lead: Lead) -> None:
+        """Publish a release that is committed."""
+        outcome = lead.outcome
+        assert outcome is not None
+        group = np.zeros(outcome.rows, dtype=np.int64)
+        table = self._encoder.encode(outcome.lower[None, :], outcome.upper[None, :], group, outcome.payload)
+        self._held.append(table)
+        self._counts["published"] += lead.positions.size
+        self._counts["received"] += outcome.rows - lead.positions.size
+        self._counts["groups"] += 1
+        self._loss += outcome.rows * outcome.loss
+        if self._gate.adopt((outcome.lower, outcome.upper)):
+            self._engine.adopt(outcome.lower, outcome.upper)
+            self.cooperation.publish(outcome.lower, outcome.upper)
+
+    # -- snapshots -----------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """See Anonymiser."""
+        together = self.cooperation
+        facts: dict[str, Any] = {"site": together.name, "given_up": together.given_up, "offers": [], "leads": []}
+        arrays: dict[str, NDArray[Any]] = {}
+        blobs = {"stream": super().snapshot()}
+        for at, offer in enumerate(together.offers.values()):
+            facts["offers"].append(
+                {"release": offer.release, "coordinator": offer.coordinator, "made": offer.made}
+            )
+            arrays[f"offer.{at}"] = offer.positions
+            blobs[f"offer.{at}"] = offer.answer
+        for at, lead in enumerate(together.leads.values()):
+            facts["leads"].append(facts_of(lead))
+            arrays[f"lead.{at}"] = lead.positions
+            if lead.outcome is not None:
+                arrays[f"box.{at}"] = np.array([lead.outcome.lower, lead.outcome.upper])
+                blobs[f"lead.{at}"] = table_to_bytes(lead.outcome.payload)
+        for at, table in enumerate(self._held):
+            blobs[f"held.{at}"] = table_to_bytes(table)
+        return pack(Record(facts, arrays, blobs))
+
+    def resume(self, blob: bytes) -> None:
+        """Continue a snapshot of this site, in place of `restore`."""
+        record = unpack(blob)
+        self._continue_same(record.blobs["stream"])
+        together = self.cooperation
+        together.given_up = dict(record.facts["given_up"])
+        for at, fact in enumerate(record.facts["offers"]):
+            offer = Offer(positions=record.arrays[f"offer.{at}"], answer=record.blobs[f"offer.{at}"], **fact)
+            together.take_up_offer(offer)
+        for at, fact in enumerate(record.facts["leads"]):
+            positions = record.arrays[f"lead.{at}"]
+            if fact["stage"] == "asking":  # nobody else can commit it, and now nobody does
+                self._engine.readmit(positions)
+                continue
+            lower, upper = record.arrays[f"box.{at}"]
+            outcome = Outcome(
+                lower=lower,
+                upper=upper,
+                loss=fact["loss"],
+                rows=fact["rows"],
+                payload=table_from_bytes(record.blobs[f"lead.{at}"]),
+                verdict=Verdict(sites=tuple(fact["sites"])),
+            )
+            together.leads[fact["release"]] = Lead(
+                release=fact["release"],
+                cluster=-1,
+                positions=positions,
+                lower=lower,
+                upper=upper,
+                loss=fact["loss"],
+                otherwise=1.0,
+                stage=fact["stage"],
+                outcome=outcome,
+            )
+        at = 0
+        while f"held.{at}" in record.blobs:
+            self._held.append(table_from_bytes(record.blobs[f"held.{at}"]))
+            at += 1
+
+
+def token_key(key: bytes) -> NDArray[np.uint64]:
+    """The key of persons' hashes, from the one that the sites share."""
+    digest = hashlib.blake2b(key, digest_size=16, person=b"castleguard pids").digest()
+    return np.frombuffer(digest, dtype="<u8").astype(np.uint64)
+
+
+def message_key(key: bytes) -> bytes:
+    """The key of messages, from the one that the sites share."""
+    return hashlib.blake2b(key, digest_size=32, person=b"castleguard msgs").digest()
