@@ -70,9 +70,21 @@ class MemberEngine(CastleEngine):
         loss = kernels.published_box(self._state, lower, upper, box)
         return box[0], box[1], float(loss)
 
+    def grown(self, slot: int, persons: int) -> tuple[Positions, float]:
+        """The rows of a cluster and of its nearest neighbours, until they have so many persons; and about what they
+        would lose together, 1 if there are not so many.
+        """
+        taken = np.zeros(self._state.book.shape[1] - 1, dtype=np.bool_)
+        loss = kernels.grow(self._state, self._work, slot, persons, taken)
+        return np.sort(np.concatenate([self.members(int(one)) for one in np.flatnonzero(taken)])), float(loss)
+
     def loss_if_merged(self, slot: int) -> float:
         """About what the rows of a cluster would lose if they had to leave from here."""
-        return float(kernels.loss_if_merged(self._state, self._work, slot, self._settings.k))
+        return self.grown(slot, self._settings.k)[1]
+
+    def learn(self, loss: float) -> None:
+        """Rows of this engine were published elsewhere and lost so much: the threshold follows."""
+        kernels.learn(self._state, loss)
 
     def union_losses(self, lower: Bounds, upper: Bounds, others: tuple[Bounds, Bounds]) -> NDArray[np.float64]:
         """What a box would lose together with each of several others."""

@@ -4,9 +4,13 @@ Until such a release is decided its rows stay in the ring, but in no cluster: fo
 comes back finds its cluster anew.
 """
 
+import numpy as np
+from numpy.typing import NDArray
+
 from castleguard.kernels.assign import best_selection
 from castleguard.kernels.clusters import insert_row, new_cluster, remove_row
 from castleguard.kernels.compile import Int, entry_kernel, kernel
+from castleguard.kernels.expire import learn_loss
 from castleguard.kernels.loss import Domain, box_loss, publish_box, value_loss
 from castleguard.kernels.reuse import remember
 from castleguard.kernels.state import OLDEST, PENDING, Floats, Ints, Settings, State, Work
@@ -127,37 +131,44 @@ def adopt(state: State, settings: Settings, work: Work, lower: Floats, upper: Fl
 
 
 @entry_kernel
-def loss_if_merged(state: State, work: Work, slot: Int, k: Int) -> float:
-    """About what a cluster would lose if it took in its nearest neighbours until it has k persons; 1 if it never has.
+def grow(state: State, work: Work, slot: Int, persons: Int, taken: NDArray[np.bool_]) -> float:
+    """Mark a cluster and its nearest neighbours until they have so many persons, as a merge would take them; what they
+    would lose together, 1 if they never have so many.
 
-    An estimate: persons in two clusters are counted twice, and nothing is asked beyond k.
+    An estimate: persons in two clusters are counted twice, and nothing is asked beyond their number.
     """
     clusters = clusters_of(state)
     box = box_of(work)
-    persons = clusters.persons[slot]
+    found = clusters.persons[slot]
+    for other in range(taken.size):
+        taken[other] = other == slot
     for column in range(box.low.size):
         box.low[column] = clusters.lower[column, slot]
         box.high[column] = clusters.upper[column, slot]
-    for other in range(clusters.born.size):
-        work.gain[other] = 1.0 if clusters.born[other] >= 0 and other != slot else 0.0
-    while persons < k:
+    while found < persons:
         nearest = -1
         least = 2.0
-        for other in range(clusters.born.size):
-            if work.gain[other] == 1.0:
+        for other in range(taken.size):
+            if clusters.born[other] >= 0 and not taken[other]:
                 loss = union_loss(state.domain, box.low, box.high, clusters.lower[:, other], clusters.upper[:, other])
                 if loss < least:
                     least = loss
                     nearest = other
         if nearest < 0:
             return 1.0
-        work.gain[nearest] = 0.0
-        persons += clusters.persons[nearest]
+        taken[nearest] = True
+        found += clusters.persons[nearest]
         for column in range(box.low.size):
             box.low[column] = min(box.low[column], clusters.lower[column, nearest])
             box.high[column] = max(box.high[column], clusters.upper[column, nearest])
     publish_box(state.domain, box.low, box.high, box.published_low, box.published_high)
     return box_loss(state.domain, box.published_low, box.published_high)
+
+
+@entry_kernel
+def learn(state: State, loss: float) -> None:
+    """A group with rows of this engine was published elsewhere, and lost so much."""
+    learn_loss(state, loss)
 
 
 @entry_kernel

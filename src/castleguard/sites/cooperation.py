@@ -159,7 +159,7 @@ class Cooperation:
             self._scanned = self._engine.arrivals
             clusters = self._engine.clusters()
             self._share(clusters)
-            self._propose(clusters)
+            self._propose()
         return settled
 
     def committed(self) -> Settled:
@@ -205,9 +205,8 @@ class Cooperation:
 
     def propose_all(self) -> None:
         """The end of the stream is near: whatever cannot leave alone looks for others."""
-        clusters = self._engine.clusters()
-        self._share(clusters)
-        self._propose(clusters, everything=True)
+        self._share(self._engine.clusters())
+        self._propose(everything=True)
 
     # -- listening ---------------------------------------------------------------------------------------------------
 
@@ -345,6 +344,7 @@ class Cooperation:
         del self.offers[offer.release]
         if self.name in verdict.sites:
             settled.handed_over.append(offer.positions)
+            self._engine.learn(verdict.loss)
         else:
             self._engine.readmit(offer.positions)
 
@@ -357,10 +357,11 @@ class Cooperation:
             if clusters.persons[at] < 2 * self.policy.k:  # a larger one does better on its own: it is split
                 self._lead(clusters, int(at))
 
-    def _lead(self, clusters: OpenClusters, at: int) -> None:
-        """Propose a cluster for release."""
+    def _lead(self, clusters: OpenClusters, at: int, persons: int = 1) -> None:
+        """Propose a cluster for release, with its neighbours until there are so many persons."""
         slot, number = int(clusters.slot[at]), int(clusters.number[at])
-        positions = self._engine.members(slot)
+        self._tried[int(clusters.oldest[at])] = self._tried.get(int(clusters.oldest[at]), 0) + 1
+        positions, _ = self._engine.grown(slot, persons)
         positions = positions[self._in_time(positions)]
         if not positions.size:
             return
@@ -368,7 +369,6 @@ class Cooperation:
         lower, upper, loss = self._engine.as_published(*self._engine.box_of(positions))
         more = self._engine.inside(lower, upper, loss)
         positions = np.union1d(positions, more[self._in_time(more)])
-        self._tried[int(clusters.oldest[at])] = self._tried.get(int(clusters.oldest[at]), 0) + 1
         self._engine.withdraw(positions)
         self._releases += 1
         lead = Lead(
@@ -467,6 +467,7 @@ class Cooperation:
         del self.leads[lead.release]
         if stands.sites:
             assert lead.outcome is not None
+            self._engine.learn(stands.loss)
             (settled.found_published if lead.stage == "late" else settled.won).append(lead)
         elif lead.stage == "late":
             settled.found_aborted += lead.positions.size
@@ -554,23 +555,35 @@ class Cooperation:
                 Share(**self._me, cluster=number, version=version, persons=persons, lower=lower, upper=upper),
             )
 
-    def _propose(self, clusters: OpenClusters, *, everything: bool = False) -> None:
+    def _propose(self, *, everything: bool = False) -> None:
         """For clusters whose oldest row must leave soon, and which cannot leave alone: propose them, or join others."""
         if not self._others:
             return
+        since = self._engine.arrivals - self.policy.delay
+        self._tried = {oldest: times for oldest, times in self._tried.items() if oldest >= since}
+        while True:
+            clusters = self._engine.clusters()
+            small = self._must_leave(clusters, everything=everything)
+            leading = [(at, persons) for at in small if (persons := self._wanted(clusters, at)) < self.policy.k]
+            if not leading:
+                break
+            self._lead(clusters, *leading[0])  # which changes the clusters
+        for at in small:
+            self._ask_to_join(clusters, at)
+
+    def _must_leave(self, clusters: OpenClusters, *, everything: bool) -> list[int]:
+        """The clusters that have less than k persons, and a row that is to leave before long."""
         waited = self._engine.arrivals - clusters.oldest >= (1.0 - self.policy.reserve) * self.policy.delay
         if self.policy.max_wait is not None:
             since = self._now - self._engine.arrived(clusters.oldest)
             waited |= since >= (1.0 - self.policy.reserve) * self.policy.max_wait
-        small = clusters.persons < self.policy.k
-        self._tried = {
-            oldest: times for oldest, times in self._tried.items() if oldest >= self._engine.arrivals - self.policy.delay
-        }
-        for at in np.flatnonzero(small if everything else small & waited):
-            if clusters.persons[at] < self.policy.chosen_threshold:
-                self._ask_to_join(clusters, int(at))
-            elif self._tried.get(int(clusters.oldest[at]), 0) < _ATTEMPTS:
-                self._lead(clusters, int(at))
+        return [int(at) for at in np.flatnonzero((clusters.persons < self.policy.k) & (waited | everything))]
+
+    def _wanted(self, clusters: OpenClusters, at: int) -> int:
+        """With how many own persons to propose a cluster: its share of k, more with every attempt; k: not any more."""
+        tried = self._tried.get(int(clusters.oldest[at]), 0)
+        share = -(-self.policy.k // self.policy.sites)
+        return self.policy.k if tried >= _ATTEMPTS else max(self.policy.chosen_threshold, (1 + tried) * share)
 
     def _ask_to_join(self, clusters: OpenClusters, at: int) -> None:
         """Ask for the release of the cluster of another site that costs least together with this one."""

@@ -27,14 +27,18 @@ class Verdict:
     sites: tuple[str, ...] = ()
     """Whose rows are published by it; nobody's, if it was aborted."""
 
+    loss: float = 0.0
+    """Of the group."""
+
     def to_bytes(self) -> bytes:
         """As it stands on the log."""
-        return json.dumps({"sites": self.sites}).encode()
+        return json.dumps({"sites": self.sites, "loss": self.loss}).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Verdict":
         """The verdict in a record."""
-        return cls(sites=tuple(json.loads(data)["sites"]))
+        found = json.loads(data)
+        return cls(sites=tuple(found["sites"]), loss=float(found["loss"]))
 
 
 ABORT = Verdict()

@@ -167,7 +167,7 @@ class SiteStream(Anonymiser):
         self._shuffle.shuffle(order)
         if len(own.schema):
             payload = payload.take(pa.array(order))
-        verdict = Verdict(sites=(self.cooperation.name, *sorted(answers)))
+        verdict = Verdict(sites=(self.cooperation.name, *sorted(answers)), loss=loss)
         return Outcome(lower=box[0], upper=box[1], loss=loss, rows=rows, payload=payload, verdict=verdict)
 
     def fits(self, answer: Prepared) -> bool:
@@ -262,7 +262,7 @@ class SiteStream(Anonymiser):
                 loss=fact["loss"],
                 rows=fact["rows"],
                 payload=table_from_bytes(record.blobs[f"lead.{at}"]),
-                verdict=Verdict(sites=tuple(fact["sites"])),
+                verdict=Verdict(sites=tuple(fact["sites"]), loss=fact["loss"]),
             )
             together.leads[fact["release"]] = Lead(
                 release=fact["release"],
