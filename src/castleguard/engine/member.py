@@ -30,6 +30,11 @@ class OpenClusters(NamedTuple):
 class MemberEngine(CastleEngine):
     """The CASTLE engine of a site. A withdrawn row is in nobody's cluster until it is brought back."""
 
+    @property
+    def columns(self) -> int:
+        """How many quasi-identifiers there are."""
+        return int(self._state.quasi.shape[1])
+
     def clusters(self) -> OpenClusters:
         """What is open now."""
         book, bounds = self._state.book, self._state.bounds
@@ -49,7 +54,9 @@ class MemberEngine(CastleEngine):
     def inside(self, lower: Bounds, upper: Bounds, loss: float) -> Positions:
         """Pending rows that lie in a box, and would not lose less than `loss` where they are; by arrival."""
         positions = np.empty(self.pending, dtype=np.int64)
-        count = kernels.rows_inside(self._state, self._work, lower, upper, loss, positions)
+        taken = np.empty(self._state.book.shape[1] - 1, dtype=np.bool_)
+        box = np.array([lower, upper])
+        count = kernels.rows_inside(self._state, self._settings, self._work, taken, box, loss, positions)
         return np.sort(positions[:count])
 
     def withdraw(self, positions: Positions) -> None:
@@ -75,8 +82,25 @@ class MemberEngine(CastleEngine):
         would lose together, 1 if there are not so many.
         """
         taken = np.zeros(self._state.book.shape[1] - 1, dtype=np.bool_)
-        loss = kernels.grow(self._state, self._work, slot, persons, taken)
+        loss = kernels.grown(self._state, self._work, slot, persons, taken)
         return np.sort(np.concatenate([self.members(int(one)) for one in np.flatnonzero(taken)])), float(loss)
+
+    def nearest(self, position: int, persons: int) -> Positions:
+        """A pending row and those nearest to it, until they have so many persons; all, if there are not so many."""
+        far = np.empty(len(self._state.quasi))
+        kernels.distances(self._state, position, far)
+        pending = np.flatnonzero(np.isfinite(far))
+        # Rows of one person stand together often enough that a few more than `persons` are looked at first.
+        some = min(4 * persons, pending.size)
+        while True:
+            near = pending[np.argpartition(far[pending], some - 1)[:some]]
+            near = near[np.argsort(far[near], kind="stable")]
+            _, first = np.unique(self._state.person[near], return_index=True)
+            if first.size >= persons or some == pending.size:
+                break
+            some = min(4 * some, pending.size)
+        last = np.sort(first)[min(persons, first.size) - 1]
+        return np.sort(self._state.link[0][near[: last + 1]])
 
     def loss_if_merged(self, slot: int) -> float:
         """About what the rows of a cluster would lose if they had to leave from here."""

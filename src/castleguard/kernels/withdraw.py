@@ -18,6 +18,9 @@ from castleguard.kernels.suppress import is_pending
 from castleguard.kernels.views import box_of, clusters_of, rows_of, tallies_of
 
 
+Bounds = Floats  # (2, columns)
+
+
 @kernel
 def union_loss(domain: Domain, low: Floats, high: Floats, other_low: Floats, other_high: Floats) -> float:
     """What the smallest box around two boxes loses."""
@@ -42,6 +45,17 @@ def oldest_of_clusters(state: State, oldest: Ints) -> None:
 
 
 @entry_kernel
+def distances(state: State, position: Int, far: Floats) -> None:
+    """What a pending row would lose with each ring slot's row alone; infinite where no row is in a cluster."""
+    rows = rows_of(state)
+    point = rows.quasi[position % rows.position.size]
+    for at in range(rows.position.size):
+        far[at] = np.inf
+        if rows.cluster[at] >= 0:
+            far[at] = union_loss(state.domain, point, point, rows.quasi[at], rows.quasi[at])
+
+
+@entry_kernel
 def members_of(state: State, slot: Int, positions: Ints) -> Int:
     """The positions of a cluster's rows; how many there are."""
     rows = rows_of(state)
@@ -51,40 +65,6 @@ def members_of(state: State, slot: Int, positions: Ints) -> Int:
         positions[count] = rows.position[at]
         count += 1
         at = rows.next[at]
-    return count
-
-
-@entry_kernel
-def rows_inside(state: State, work: Work, lower: Floats, upper: Floats, most: float, positions: Ints) -> Int:
-    """The positions of pending rows that lie in a box and whose own cluster, published as it is, loses at least
-    `most`; how many there are.
-    """
-    rows = rows_of(state)
-    clusters = clusters_of(state)
-    box = box_of(work)
-    count = 0
-    for slot in range(clusters.born.size):
-        if clusters.born[slot] < 0:
-            continue
-        apart = False
-        for column in range(lower.size):
-            box.low[column] = clusters.lower[column, slot]
-            box.high[column] = clusters.upper[column, slot]
-            apart = apart or box.low[column] > upper[column] or box.high[column] < lower[column]
-        if apart:
-            continue
-        publish_box(state.domain, box.low, box.high, box.published_low, box.published_high)
-        if box_loss(state.domain, box.published_low, box.published_high) < most:
-            continue
-        at = clusters.first[slot]
-        while at >= 0:
-            inside = True
-            for column in range(lower.size):
-                inside = inside and lower[column] <= rows.quasi[at, column] <= upper[column]
-            if inside:
-                positions[count] = rows.position[at]
-                count += 1
-            at = rows.next[at]
     return count
 
 
@@ -130,7 +110,7 @@ def adopt(state: State, settings: Settings, work: Work, lower: Floats, upper: Fl
     remember(state, settings, box)
 
 
-@entry_kernel
+@kernel
 def grow(state: State, work: Work, slot: Int, persons: Int, taken: NDArray[np.bool_]) -> float:
     """Mark a cluster and its nearest neighbours until they have so many persons, as a merge would take them; what they
     would lose together, 1 if they never have so many.
@@ -163,6 +143,43 @@ def grow(state: State, work: Work, slot: Int, persons: Int, taken: NDArray[np.bo
             box.high[column] = max(box.high[column], clusters.upper[column, nearest])
     publish_box(state.domain, box.low, box.high, box.published_low, box.published_high)
     return box_loss(state.domain, box.published_low, box.published_high)
+
+
+@entry_kernel
+def rows_inside(
+    state: State, settings: Settings, work: Work, taken: NDArray[np.bool_], box: Bounds, most: float, positions: Ints
+) -> Int:
+    """The positions of pending rows that lie in a box and would lose at least `most` if they had to leave from where
+    they are, about; how many there are.
+    """
+    rows = rows_of(state)
+    clusters = clusters_of(state)
+    count = 0
+    for slot in range(clusters.born.size):
+        if clusters.born[slot] < 0:
+            continue
+        apart = False
+        for column in range(box.shape[1]):
+            apart = apart or clusters.lower[column, slot] > box[1, column]
+            apart = apart or clusters.upper[column, slot] < box[0, column]
+        if apart or grow(state, work, slot, settings.k, taken) < most:
+            continue
+        at = clusters.first[slot]
+        while at >= 0:
+            inside = True
+            for column in range(box.shape[1]):
+                inside = inside and box[0, column] <= rows.quasi[at, column] <= box[1, column]
+            if inside:
+                positions[count] = rows.position[at]
+                count += 1
+            at = rows.next[at]
+    return count
+
+
+@entry_kernel
+def grown(state: State, work: Work, slot: Int, persons: Int, taken: NDArray[np.bool_]) -> float:
+    """See `grow`."""
+    return grow(state, work, slot, persons, taken)
 
 
 @entry_kernel

@@ -42,6 +42,7 @@ from castleguard.sites.transport import Transport
 from castleguard.telemetry.logs import LOG
 
 _ATTEMPTS = 2  # at a release of the same row's cluster
+_MORE = 1.5  # times the persons in the next attempt
 _GROWTH = 1.5  # a cluster is told of again when it has so many times the persons
 
 
@@ -108,6 +109,7 @@ class Cooperation:
         self.policy = policy
         self._others = others
         self._engine = engine
+        self._columns = engine.columns
         self._local = local
         self._transport = transport
         self._epoch = epoch
@@ -361,7 +363,7 @@ class Cooperation:
         """Propose a cluster for release, with its neighbours until there are so many persons."""
         slot, number = int(clusters.slot[at]), int(clusters.number[at])
         self._tried[int(clusters.oldest[at])] = self._tried.get(int(clusters.oldest[at]), 0) + 1
-        positions, _ = self._engine.grown(slot, persons)
+        positions = self._engine.nearest(int(clusters.oldest[at]), persons) if persons > 1 else self._engine.members(slot)
         positions = positions[self._in_time(positions)]
         if not positions.size:
             return
@@ -513,6 +515,19 @@ class Cooperation:
                 return
 
     @property
+    def _share_of_k(self) -> int:
+        """How many own persons a box should have so that all sites together have k in it, if all are alike.
+
+        The box of m rows holds fewer rows of another site that has as many around: in every direction it reaches
+        (m - 1) / (m + 1) as far as the rows would need.
+        """
+        columns, others = self._columns, len(self._others) - len(self._away)
+        m = 2
+        while m < self.policy.k and m * (1 + others * ((m - 1) / (m + 1)) ** columns) < self.policy.k:
+            m += 1
+        return m
+
+    @property
     def _pace(self) -> int:
         """Arrivals between two looks at the clusters."""
         return max(1, int(self.policy.reserve * self.policy.delay) // 16)
@@ -577,13 +592,14 @@ class Cooperation:
         if self.policy.max_wait is not None:
             since = self._now - self._engine.arrived(clusters.oldest)
             waited |= since >= (1.0 - self.policy.reserve) * self.policy.max_wait
-        return [int(at) for at in np.flatnonzero((clusters.persons < self.policy.k) & (waited | everything))]
+        return [int(at) for at in np.flatnonzero(waited | everything)]
 
     def _wanted(self, clusters: OpenClusters, at: int) -> int:
         """With how many own persons to propose a cluster: its share of k, more with every attempt; k: not any more."""
         tried = self._tried.get(int(clusters.oldest[at]), 0)
-        share = -(-self.policy.k // self.policy.sites)
-        return self.policy.k if tried >= _ATTEMPTS else max(self.policy.chosen_threshold, (1 + tried) * share)
+        if tried >= _ATTEMPTS:
+            return self.policy.k
+        return max(self.policy.chosen_threshold, int(self._share_of_k * _MORE**tried))
 
     def _ask_to_join(self, clusters: OpenClusters, at: int) -> None:
         """Ask for the release of the cluster of another site that costs least together with this one."""
