@@ -26,7 +26,7 @@ class Dcastle(Castle):
     share_threshold: int | None = None
     """Persons that a cluster must have before other sites are told its box; None: k. The paper's is ceil(k / sites),
     which tells them the ranges of very few persons."""
-    reserve: float = 0.5
+    reserve: float = 0.25
     """The share of the delay that is kept for agreeing with other sites: a row takes part from then on."""
     k_scope: Scope = "global"
     """Whether k and l hold of the output of all sites together, or also of that of each site by itself."""

@@ -1,5 +1,6 @@
 """CASTLE at one of several sites: the same engine, which also lets rows go to releases that other sites take part in."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,9 @@ from castleguard.kernels import withdraw as kernels
 
 Positions = NDArray[np.int64]
 Bounds = NDArray[np.float64]  # (columns,), or (clusters, columns)
+
+OUTSIDE = 1 << 30
+"""The level of a row that lies in none of the boxes."""
 
 
 class OpenClusters(NamedTuple):
@@ -85,22 +89,34 @@ class MemberEngine(CastleEngine):
         loss = kernels.grown(self._state, self._work, slot, persons, taken)
         return np.sort(np.concatenate([self.members(int(one)) for one in np.flatnonzero(taken)])), float(loss)
 
-    def nearest(self, position: int, persons: int) -> Positions:
-        """A pending row and those nearest to it, until they have so many persons; all, if there are not so many."""
+    def nearest(self, position: int, persons: Sequence[int]) -> list[Positions]:
+        """A pending row and those nearest to it, until they have so many persons, for several growing numbers; all, if
+        there are not so many.
+        """
         far = np.empty(len(self._state.quasi))
         kernels.distances(self._state, position, far)
         pending = np.flatnonzero(np.isfinite(far))
         # Rows of one person stand together often enough that a few more than `persons` are looked at first.
-        some = min(4 * persons, pending.size)
+        some = min(4 * persons[-1], pending.size)
         while True:
             near = pending[np.argpartition(far[pending], some - 1)[:some]]
             near = near[np.argsort(far[near], kind="stable")]
             _, first = np.unique(self._state.person[near], return_index=True)
-            if first.size >= persons or some == pending.size:
+            if first.size >= persons[-1] or some == pending.size:
                 break
             some = min(4 * some, pending.size)
-        last = np.sort(first)[min(persons, first.size) - 1]
-        return np.sort(self._state.link[0][near[: last + 1]])
+        ends = np.sort(first)[np.minimum(persons, first.size) - 1]
+        return [np.sort(self._state.link[0][near[: end + 1]]) for end in ends]
+
+    def levels(self, positions: Positions, lower: Bounds, upper: Bounds) -> NDArray[np.int64]:
+        """The first of several boxes, one inside the other, that each row lies in; OUTSIDE, if it lies in none."""
+        values = self._state.quasi[positions % len(self._state.quasi)][:, None, :]
+        inside = np.all((lower <= values) & (values <= upper), axis=2)
+        return np.where(inside.any(axis=1), inside.argmax(axis=1), OUTSIDE)
+
+    def persons(self, positions: Positions) -> NDArray[np.uint64]:
+        """Who they are, hashed."""
+        return self._state.person[positions % len(self._state.quasi)]
 
     def loss_if_merged(self, slot: int) -> float:
         """About what the rows of a cluster would lose if they had to leave from here."""

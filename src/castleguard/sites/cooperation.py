@@ -12,7 +12,7 @@ aborted. Before a row is due its release is looked up on the log, or aborted the
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -22,6 +22,7 @@ from castleguard.engine.dcastle_policy import Dcastle
 from castleguard.engine.member import MemberEngine, OpenClusters
 from castleguard.errors import SnapshotError, UnavailableError
 from castleguard.sites.messages import (
+    OUTSIDE,
     Bounds,
     Decided,
     Hello,
@@ -41,21 +42,23 @@ from castleguard.sites.releases import ABORT, Lead, Offer, Outcome, Positions, V
 from castleguard.sites.transport import Transport
 from castleguard.telemetry.logs import LOG
 
-_ATTEMPTS = 2  # at a release of the same row's cluster
-_MORE = 1.5  # times the persons in the next attempt
+_ATTEMPTS = 1  # at a release of the same row's cluster
+_BOXES = 8  # that are proposed, one around the other
+_MORE = 1.2  # times the own persons in the next larger box
+Box = tuple[Bounds, Bounds]
 _GROWTH = 1.5  # a cluster is told of again when it has so many times the persons
 
 
 class Local(Protocol):
     """What the protocol needs of the stream that it works for."""
 
-    def rows(self, positions: Positions) -> Rows:
+    def rows(self, positions: Positions, levels: NDArray[np.int64]) -> Rows:
         """Locked rows as they travel."""
 
-    def judge(self, lead: Lead, answers: dict[str, Prepared], box: tuple[Bounds, Bounds]) -> bool:
-        """Whether the own rows of a release and these answers may be published as one group in this box."""
+    def judge(self, lead: Lead, verdict: Verdict, box: Box) -> bool:
+        """Whether what a verdict takes of the own rows and of the answers may be published as one group in a box."""
 
-    def compose(self, lead: Lead, answers: dict[str, Prepared], box: tuple[Bounds, Bounds], loss: float) -> Outcome:
+    def compose(self, lead: Lead, verdict: Verdict, box: Box) -> Outcome:
         """The release as it will be published."""
 
     def fits(self, answer: Prepared) -> bool:
@@ -275,9 +278,9 @@ class Cooperation:
             if known.sent:
                 self._send(known.coordinator, known.answer)
             return
-        positions = self._engine.inside(asked.lower, asked.upper, asked.loss)
+        positions = self._engine.inside(asked.lower[-1], asked.upper[-1], float(asked.losses[0]))
         clusters = self._engine.clusters()
-        otherwise = 1.0
+        otherwise = max(float(asked.losses[0]), self._engine.threshold)
         for slot, number in zip(clusters.slot, clusters.number, strict=True):
             if self._asked.get(int(number), ("", 0, 0))[:2] == (asked.sender, asked.cluster):
                 otherwise = self._engine.loss_if_merged(int(slot))
@@ -288,23 +291,26 @@ class Cooperation:
         if not positions.size:
             self._tell(asked.sender, Prepared(**self._me, release=asked.release))
             return
-        lower, upper = self._engine.box_of(positions)
-        lower, upper, _ = self._engine.as_published(lower, upper)
+        levels = self._engine.levels(positions, asked.lower, asked.upper)
+        box: dict[str, Bounds] = {}
+        outside = positions[levels == OUTSIDE]
+        if outside.size:
+            lower, upper, _ = self._engine.as_published(*self._engine.box_of(outside))
+            box = {"lower": lower, "upper": upper}
         self._engine.withdraw(positions)
-        rows = self._local.rows(positions)
-        answer = Prepared(
-            **self._me, release=asked.release, rows=rows, lower=lower, upper=upper, otherwise=otherwise
-        )
+        rows = self._local.rows(positions, levels)
+        answer = Prepared(**self._me, release=asked.release, rows=rows, otherwise=otherwise, **box)
         self.offers[asked.release] = Offer(
             release=asked.release,
             positions=positions,
+            levels=levels,
             answer=encode(answer, self._seal),
             coordinator=asked.sender,
             made=self._now,
         )
 
     def _persons(self, positions: Positions) -> int:
-        return int(np.unique(self._local.rows(positions).tokens).size)
+        return int(np.unique(self._engine.persons(positions)).size)
 
     def _in_time(self, positions: Positions) -> NDArray[np.bool_]:
         """Which rows are not due before others could have answered."""
@@ -344,11 +350,11 @@ class Cooperation:
 
     def _end_offer(self, offer: Offer, verdict: Verdict, settled: Settled) -> None:
         del self.offers[offer.release]
-        if self.name in verdict.sites:
-            settled.handed_over.append(offer.positions)
+        taken = verdict.takes(self.name, offer.levels)
+        if taken.any():
+            settled.handed_over.append(offer.positions[taken])
             self._engine.learn(verdict.loss)
-        else:
-            self._engine.readmit(offer.positions)
+        self._engine.readmit(offer.positions[~taken])
 
     # -- coordinating a release ----------------------------------------------------------------------------------------
 
@@ -360,26 +366,33 @@ class Cooperation:
                 self._lead(clusters, int(at))
 
     def _lead(self, clusters: OpenClusters, at: int, persons: int = 1) -> None:
-        """Propose a cluster for release, with its neighbours until there are so many persons."""
-        slot, number = int(clusters.slot[at]), int(clusters.number[at])
-        self._tried[int(clusters.oldest[at])] = self._tried.get(int(clusters.oldest[at]), 0) + 1
-        positions = self._engine.nearest(int(clusters.oldest[at]), persons) if persons > 1 else self._engine.members(slot)
-        positions = positions[self._in_time(positions)]
-        if not positions.size:
-            return
+        """Propose a cluster for release, or boxes around its oldest row, the smallest with so many own persons."""
+        slot, number, oldest = (int(column[at]) for column in (clusters.slot, clusters.number, clusters.oldest))
+        self._tried[oldest] = self._tried.get(oldest, 0) + 1
         otherwise = self._engine.loss_if_merged(slot)
-        lower, upper, loss = self._engine.as_published(*self._engine.box_of(positions))
-        more = self._engine.inside(lower, upper, loss)
-        positions = np.union1d(positions, more[self._in_time(more)])
+        if persons == 1:
+            cores = [self._engine.members(slot)]
+        else:
+            wanted = [int(persons * _MORE**level) for level in range(_BOXES)]
+            cores = self._engine.nearest(oldest, sorted({min(some, self.policy.k) for some in wanted}))
+        cores = [core[self._in_time(core)] for core in cores]
+        cores = [core for core in cores if core.size]
+        if not cores:
+            return
+        boxes = [self._engine.as_published(*self._engine.box_of(core)) for core in cores]
+        lower, upper, losses = (np.array(part) for part in zip(*boxes, strict=True))
+        more = self._engine.inside(lower[-1], upper[-1], float(losses[0]))
+        positions = np.union1d(cores[-1], more[self._in_time(more)])
         self._engine.withdraw(positions)
         self._releases += 1
         lead = Lead(
             release=release_name(self.name, self._epoch, self._releases),
             cluster=number,
             positions=positions,
+            levels=self._engine.levels(positions, lower, upper),
             lower=lower,
             upper=upper,
-            loss=loss,
+            losses=losses,
             otherwise=otherwise,
             awaited=set(self._others) - self._away,
             began=(self._engine.arrivals, self._now),
@@ -388,7 +401,7 @@ class Cooperation:
         self._told.pop(number, None)
         self._tell(
             None,
-            Prepare(**self._me, release=lead.release, lower=lower, upper=upper, loss=loss, cluster=number),
+            Prepare(**self._me, release=lead.release, lower=lower, upper=upper, losses=losses, cluster=number),
         )
 
     def _take_answer(self, answer: Prepared) -> None:
@@ -416,38 +429,47 @@ class Cooperation:
         return self._engine.arrivals - arrivals < self._patience and not late
 
     def _judge(self, lead: Lead) -> None:
-        """Choose whose rows are taken; decide, as soon as that is on disk, or abort."""
-        chosen, box, loss = self._choose(lead)
-        if not self._local.judge(lead, chosen, box) or self._benefit(lead, chosen, loss) < 0.0:
-            self._abort(lead, Settled())
-            return
-        lead.outcome = self._local.compose(lead, chosen, box, loss)
-        lead.answers = {}
-        lead.stage = "deciding"
+        """Choose which rows are taken; decide, as soon as that is on disk, or abort."""
+        for verdict, box in self._verdicts(lead):
+            if self._benefit(lead, verdict) > 0.0 and self._local.judge(lead, verdict, box):
+                lead.outcome = self._local.compose(lead, verdict, box)
+                lead.answers = {}
+                lead.stage = "deciding"
+                return
+        self._abort(lead, Settled())
 
-    def _choose(self, lead: Lead) -> tuple[dict[str, Prepared], tuple[Bounds, Bounds], float]:
-        """Answers that lie in the box; of the others those that are worth what they cost, or that k or l need."""
-        chosen: dict[str, Prepared] = {}
-        box, loss = (lead.lower, lead.upper), lead.loss
-        for name, answer in sorted(lead.answers.items(), key=lambda item: self._wider(lead, item[1])[2]):
-            wider = (np.minimum(box[0], answer.lower), np.maximum(box[1], answer.upper))
-            lower, upper, cost = self._engine.as_published(*wider)
-            with_it = {**chosen, name: answer}
-            needed = not self._local.judge(lead, chosen, box)
-            if cost <= loss or needed or self._benefit(lead, with_it, cost) > self._benefit(lead, chosen, loss):
-                chosen, box, loss = with_it, (lower, upper), cost
-        return chosen, box, loss
+    def _verdicts(self, lead: Lead) -> Iterator[tuple[Verdict, Box]]:
+        """What could be published, the best first: the smallest box that will do, with those who asked to join it if
+        that is worth it; then the boxes alone; and at last, all.
+        """
+        sites = (self.name, *sorted(lead.answers))
+        joining = tuple(name for name in sorted(lead.answers) if lead.answers[name].lower.size)
+        for level in range(len(lead.losses)):
+            box = (lead.lower[level], lead.upper[level])
+            alone = Verdict(sites=sites, level=level, loss=float(lead.losses[level]))
+            if joining:
+                wider, loss = self._wider(lead, joining, box)
+                together = replace(alone, outside=joining, loss=loss)
+                if self._benefit(lead, together) > self._benefit(lead, alone):
+                    yield together, wider
+            yield alone, box
+        if joining:
+            yield together, wider
 
-    def _wider(self, lead: Lead, answer: Prepared) -> tuple[Bounds, Bounds, float]:
-        return self._engine.as_published(
-            np.minimum(lead.lower, answer.lower), np.maximum(lead.upper, answer.upper)
-        )
+    def _wider(self, lead: Lead, joining: tuple[str, ...], box: Box) -> tuple[Box, float]:
+        """The box around a box and the rows of those who join it from outside; and what it loses."""
+        lower = np.minimum.reduce([box[0], *(lead.answers[name].lower for name in joining)])
+        upper = np.maximum.reduce([box[1], *(lead.answers[name].upper for name in joining)])
+        lower, upper, loss = self._engine.as_published(lower, upper)
+        return (lower, upper), loss
 
-    def _benefit(self, lead: Lead, chosen: dict[str, Prepared], loss: float) -> float:
+    def _benefit(self, lead: Lead, verdict: Verdict) -> float:
         """What all rows together lose less in a release than without it, about."""
-        own = lead.positions.size * (lead.otherwise - loss)
-        return own + sum(
-            answer.rows.tokens.size * (answer.otherwise - loss) for answer in chosen.values() if answer.rows is not None
+        own = np.count_nonzero(verdict.takes(self.name, lead.levels)) * (lead.otherwise - verdict.loss)
+        return float(own) + sum(
+            np.count_nonzero(verdict.takes(name, answer.rows.levels)) * (answer.otherwise - verdict.loss)
+            for name, answer in lead.answers.items()
+            if answer.rows is not None
         )
 
     def _abort(self, lead: Lead, settled: Settled) -> None:
@@ -470,6 +492,10 @@ class Cooperation:
         if stands.sites:
             assert lead.outcome is not None
             self._engine.learn(stands.loss)
+            taken = stands.takes(self.name, lead.levels)
+            if lead.stage != "late":
+                self._engine.readmit(lead.positions[~taken])
+            lead.positions = lead.positions[taken]
             (settled.found_published if lead.stage == "late" else settled.won).append(lead)
         elif lead.stage == "late":
             settled.found_aborted += lead.positions.size
@@ -584,7 +610,8 @@ class Cooperation:
                 break
             self._lead(clusters, *leading[0])  # which changes the clusters
         for at in small:
-            self._ask_to_join(clusters, at)
+            if clusters.persons[at] < self.policy.k:
+                self._ask_to_join(clusters, at)
 
     def _must_leave(self, clusters: OpenClusters, *, everything: bool) -> list[int]:
         """The clusters that have less than k persons, and a row that is to leave before long."""
@@ -599,7 +626,7 @@ class Cooperation:
         tried = self._tried.get(int(clusters.oldest[at]), 0)
         if tried >= _ATTEMPTS:
             return self.policy.k
-        return max(self.policy.chosen_threshold, int(self._share_of_k * _MORE**tried))
+        return max(self.policy.chosen_threshold, int(self._share_of_k / 1.5), 2)
 
     def _ask_to_join(self, clusters: OpenClusters, at: int) -> None:
         """Ask for the release of the cluster of another site that costs least together with this one."""

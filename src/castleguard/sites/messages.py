@@ -5,6 +5,7 @@ and the relay does not have. Quasi-identifiers and persons never travel: a row i
 keyed hash that stands for its person, and the codes of its sensitive values.
 """
 
+import zlib
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.checkpoint.codec import Record, pack, unpack
+from castleguard.engine.member import OUTSIDE
 from castleguard.errors import SnapshotError
 
 Bounds = NDArray[np.float64]
@@ -40,6 +42,8 @@ class Rows:
     """(rows, sensitive columns) codes."""
     payload: pa.Table
     """Sensitive and public columns, as they are published."""
+    levels: NDArray[np.int64]
+    """(rows,) the smallest of the proposed boxes that a row lies in; OUTSIDE, if it lies in none."""
 
     def __repr__(self) -> str:
         """How many, never what is in them."""
@@ -91,8 +95,9 @@ class Prepare(Message):
 
     release: str
     lower: Bounds
+    """(boxes, columns) one inside the other, the smallest first: as many are taken as k and l need."""
     upper: Bounds
-    loss: float
+    losses: NDArray[np.float64]
     cluster: int
     """The cluster of the sender that it is made of: whoever asked to join that brings rows from around it too."""
 
@@ -104,6 +109,7 @@ class Prepared(Message):
     release: str
     rows: Rows | None = None
     lower: Bounds = field(default_factory=lambda: np.empty(0))
+    """Of the rows outside; nothing, if there are none."""
     upper: Bounds = field(default_factory=lambda: np.empty(0))
     otherwise: float = 1.0
     """About what the rows would lose where they are."""
@@ -138,19 +144,22 @@ def encode(message: Message, seal: Seal | None = None) -> bytes:
     blobs: dict[str, bytes] = {}
     for name, value in vars(message).items():
         if isinstance(value, Rows):
-            arrays |= {"tokens": value.tokens, "values": value.values}
+            arrays |= {"tokens": value.tokens, "values": value.values, "levels": value.levels}
             blobs["payload"] = table_to_bytes(value.payload)
         elif isinstance(value, np.ndarray):
             arrays[name] = value
         else:
             facts[name] = value
-    data = pack(Record(facts, arrays, blobs))
+    data = zlib.compress(pack(Record(facts, arrays, blobs)), 1)
     return data if seal is None else seal.seal(data, _LABEL)
 
 
 def decode(data: bytes, seal: Seal | None = None) -> Message:
     """The message in `data`. Raises SnapshotError if it is none, damaged, of another version or of another key."""
-    record = unpack(data if seal is None else seal.open(data, _LABEL))
+    try:
+        record = unpack(zlib.decompress(data if seal is None else seal.open(data, _LABEL)))
+    except zlib.error as exc:
+        raise SnapshotError("a message that cannot be read") from exc
     facts = dict(record.facts)
     format, kind = facts.pop("format", None), KINDS.get(str(facts.pop("kind", None)))
     if format != FORMAT or kind is None:
@@ -158,7 +167,7 @@ def decode(data: bytes, seal: Seal | None = None) -> Message:
     arrays = dict(record.arrays)
     if "payload" in record.blobs:
         payload = table_from_bytes(record.blobs["payload"])
-        facts["rows"] = Rows(arrays.pop("tokens"), arrays.pop("values"), payload)
+        facts["rows"] = Rows(arrays.pop("tokens"), arrays.pop("values"), payload, arrays.pop("levels"))
     try:
         return kind(**facts, **arrays)
     except TypeError as exc:

@@ -5,14 +5,14 @@ locked for, if that is committed on the log with this site in it. Nobody else, a
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.sites.messages import Bounds, Prepared
+from castleguard.sites.messages import OUTSIDE, Bounds, Prepared
 
 Positions = NDArray[np.int64]
 Stage = Literal["asking", "deciding", "late"]
@@ -26,19 +26,33 @@ class Verdict:
 
     sites: tuple[str, ...] = ()
     """Whose rows are published by it; nobody's, if it was aborted."""
-
+    level: int = -1
+    """Up to which of the proposed boxes."""
+    outside: tuple[str, ...] = ()
+    """Of whom also the rows outside the boxes."""
     loss: float = 0.0
     """Of the group."""
 
+    def takes(self, site: str, levels: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which rows of a site are published, by their levels."""
+        if site not in self.sites:
+            return np.zeros(levels.size, dtype=np.bool_)
+        taken: NDArray[np.bool_] = levels <= self.level
+        return taken | (levels == OUTSIDE) if site in self.outside else taken
+
     def to_bytes(self) -> bytes:
         """As it stands on the log."""
-        return json.dumps({"sites": self.sites, "loss": self.loss}).encode()
+        return json.dumps(asdict(self)).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Verdict":
         """The verdict in a record."""
-        found = json.loads(data)
-        return cls(sites=tuple(found["sites"]), loss=float(found["loss"]))
+        return cls.from_facts(json.loads(data))
+
+    @classmethod
+    def from_facts(cls, facts: dict[str, Any]) -> "Verdict":
+        """The same from what JSON holds."""
+        return cls(**{**facts, "sites": tuple(facts["sites"]), "outside": tuple(facts["outside"])})
 
 
 ABORT = Verdict()
@@ -50,6 +64,7 @@ class Offer:
 
     release: str
     positions: Positions
+    levels: NDArray[np.int64]
     answer: bytes
     """The message with the rows; to be sent once the lock is on disk."""
     coordinator: str
@@ -64,7 +79,6 @@ class Outcome:
 
     lower: Bounds
     upper: Bounds
-    loss: float
     rows: int
     payload: pa.Table
     """Of all rows, in their final order."""
@@ -79,9 +93,11 @@ class Lead:
     cluster: int
     positions: Positions
     """The own rows that it locks."""
+    levels: NDArray[np.int64]
     lower: Bounds
+    """(boxes, columns), the smallest first."""
     upper: Bounds
-    loss: float
+    losses: NDArray[np.float64]
     otherwise: float
     """About what the own rows would lose without it."""
     awaited: set[str] = field(default_factory=set)
@@ -101,5 +117,5 @@ def facts_of(lead: Lead) -> dict[str, Any]:
     """What JSON can hold of a release."""
     facts: dict[str, Any] = {"release": lead.release, "stage": lead.stage}
     if lead.outcome is not None:
-        facts |= {"loss": lead.outcome.loss, "rows": lead.outcome.rows, "sites": list(lead.outcome.verdict.sites)}
+        facts |= {"rows": lead.outcome.rows, "verdict": asdict(lead.outcome.verdict)}
     return facts

@@ -10,7 +10,7 @@ It has the same calls as an Anonymiser, and one more: `committed`, once all that
 import hashlib
 import random
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -142,33 +142,39 @@ class SiteStream(Anonymiser):
 
     # -- what the protocol asks ----------------------------------------------------------------------------------------
 
-    def rows(self, positions: Positions) -> Rows:
+    def rows(self, positions: Positions, levels: NDArray[np.int64]) -> Rows:
         """See `cooperation.Local`."""
         coded = self._pending.coded(positions)
-        return Rows(coded.person, coded.sensitive, self._pending.payload(positions, self._payload_schema))
+        payload = self._pending.payload(positions, self._payload_schema)
+        return Rows(coded.person, coded.sensitive, payload, levels)
 
-    def judge(self, lead: Lead, answers: dict[str, Prepared], box: Box) -> bool:
+    def judge(self, lead: Lead, verdict: Verdict, box: Box) -> bool:
         """See `cooperation.Local`."""
-        coded = self._pending.coded(lead.positions)
-        parts = [answer.rows for answer in answers.values() if answer.rows is not None]
-        tokens = np.concatenate([np.empty(0, dtype=np.uint64), *(part.tokens for part in parts)])
-        values = np.concatenate([coded.sensitive[:0], *(part.values for part in parts)])
-        if self._policy.k_scope == "per_site" and np.unique(coded.person).size < self._policy.k:
-            return False
+        coded = self._pending.coded(lead.positions[verdict.takes(self.cooperation.name, lead.levels)])
+        taken = [(answer.rows, verdict.takes(name, answer.rows.levels)) for name, answer in _answers(lead)]
+        if self._policy.k_scope == "per_site":
+            parts = [coded.person, *(rows.tokens[mask] for rows, mask in taken)]
+            if any(0 < np.unique(part).size < self._policy.k for part in parts):
+                return False
+        tokens = np.concatenate([coded.person[:0], *(rows.tokens[mask] for rows, mask in taken)])
+        values = np.concatenate([coded.sensitive[:0], *(rows.values[mask] for rows, mask in taken)])
         return self._gate.check_joint(box, coded, tokens, values)
 
-    def compose(self, lead: Lead, answers: dict[str, Prepared], box: Box, loss: float) -> Outcome:
+    def compose(self, lead: Lead, verdict: Verdict, box: Box) -> Outcome:
         """See `cooperation.Local`."""
-        own = self._pending.payload(lead.positions, self._payload_schema)
-        others = [answer.rows.payload.cast(own.schema) for answer in answers.values() if answer.rows is not None]
-        payload = pa.concat_tables([own, *others]) if len(own.schema) else own
-        rows = lead.positions.size + sum(answer.rows.tokens.size for answer in answers.values() if answer.rows)
+        own = lead.positions[verdict.takes(self.cooperation.name, lead.levels)]
+        payloads = [self._pending.payload(own, self._payload_schema)]
+        rows = own.size
+        for name, answer in _answers(lead):
+            taken = verdict.takes(name, answer.rows.levels)
+            rows += int(np.count_nonzero(taken))
+            payloads.append(answer.rows.payload.cast(payloads[0].schema).filter(pa.array(taken)))
         order = list(range(rows))
         self._shuffle.shuffle(order)
-        if len(own.schema):
-            payload = payload.take(pa.array(order))
-        verdict = Verdict(sites=(self.cooperation.name, *sorted(answers)), loss=loss)
-        return Outcome(lower=box[0], upper=box[1], loss=loss, rows=rows, payload=payload, verdict=verdict)
+        payload = pa.concat_tables(payloads)
+        if len(payload.schema):
+            payload = payload.take(pa.array(order, pa.int64()))
+        return Outcome(lower=box[0], upper=box[1], rows=rows, payload=payload, verdict=verdict)
 
     def fits(self, answer: Prepared) -> bool:
         """See `cooperation.Local`."""
@@ -212,7 +218,7 @@ class SiteStream(Anonymiser):
         self._counts["published"] += lead.positions.size
         self._counts["received"] += outcome.rows - lead.positions.size
         self._counts["groups"] += 1
-        self._loss += outcome.rows * outcome.loss
+        self._loss += outcome.rows * outcome.verdict.loss
         if self._gate.adopt((outcome.lower, outcome.upper)):
             self._engine.adopt(outcome.lower, outcome.upper)
             self.cooperation.publish(outcome.lower, outcome.upper)
@@ -229,11 +235,11 @@ class SiteStream(Anonymiser):
             facts["offers"].append(
                 {"release": offer.release, "coordinator": offer.coordinator, "made": offer.made}
             )
-            arrays[f"offer.{at}"] = offer.positions
+            arrays[f"offer.{at}"] = np.array([offer.positions, offer.levels])
             blobs[f"offer.{at}"] = offer.answer
         for at, lead in enumerate(together.leads.values()):
             facts["leads"].append(facts_of(lead))
-            arrays[f"lead.{at}"] = lead.positions
+            arrays[f"lead.{at}"] = np.array([lead.positions, lead.levels])
             if lead.outcome is not None:
                 arrays[f"box.{at}"] = np.array([lead.outcome.lower, lead.outcome.upper])
                 blobs[f"lead.{at}"] = table_to_bytes(lead.outcome.payload)
@@ -248,37 +254,38 @@ class SiteStream(Anonymiser):
         together = self.cooperation
         together.given_up = dict(record.facts["given_up"])
         for at, fact in enumerate(record.facts["offers"]):
-            offer = Offer(positions=record.arrays[f"offer.{at}"], answer=record.blobs[f"offer.{at}"], **fact)
-            together.take_up_offer(offer)
+            positions, levels = record.arrays[f"offer.{at}"]
+            answer = record.blobs[f"offer.{at}"]
+            together.take_up_offer(Offer(positions=positions, levels=levels, answer=answer, **fact))
         for at, fact in enumerate(record.facts["leads"]):
-            positions = record.arrays[f"lead.{at}"]
+            positions, levels = record.arrays[f"lead.{at}"]
             if fact["stage"] == "asking":  # nobody else can commit it, and now nobody does
                 self._engine.readmit(positions)
                 continue
             lower, upper = record.arrays[f"box.{at}"]
-            outcome = Outcome(
-                lower=lower,
-                upper=upper,
-                loss=fact["loss"],
-                rows=fact["rows"],
-                payload=table_from_bytes(record.blobs[f"lead.{at}"]),
-                verdict=Verdict(sites=tuple(fact["sites"]), loss=fact["loss"]),
-            )
+            verdict = Verdict.from_facts(fact["verdict"])
+            payload = table_from_bytes(record.blobs[f"lead.{at}"])
             together.leads[fact["release"]] = Lead(
                 release=fact["release"],
                 cluster=-1,
                 positions=positions,
-                lower=lower,
-                upper=upper,
-                loss=fact["loss"],
+                levels=levels,
+                lower=lower[None, :],
+                upper=upper[None, :],
+                losses=np.array([verdict.loss]),
                 otherwise=1.0,
                 stage=fact["stage"],
-                outcome=outcome,
+                outcome=Outcome(lower=lower, upper=upper, rows=fact["rows"], payload=payload, verdict=verdict),
             )
         at = 0
         while f"held.{at}" in record.blobs:
             self._held.append(table_from_bytes(record.blobs[f"held.{at}"]))
             at += 1
+
+
+def _answers(lead: Lead) -> Iterator[tuple[str, Any]]:
+    """The sites that have offered rows, and their answers."""
+    return ((name, answer) for name, answer in sorted(lead.answers.items()) if answer.rows is not None)
 
 
 def token_key(key: bytes) -> NDArray[np.uint64]:
