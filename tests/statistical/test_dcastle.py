@@ -1,7 +1,8 @@
 """The experiment of dCASTLE's paper: its figures are computed as they are explained, and on Adult it is repeated.
 
-All 46 settings, one run each: the loss of dCASTLE as printed is 2 % below to 72 % above that of centralised CASTLE
-(median 12 %), and sites that do not communicate lose between a third less and a fifth more than dCASTLE.
+All 42 settings, one run each: the loss of dCASTLE as printed is 2 % below to 72 % above that of centralised CASTLE
+(median 12 % above), sites that do not communicate lose between a third less and a fifth more than dCASTLE (median 1 %
+more), and 457 of its 12,566 groups have fewer than k persons.
 """
 
 from collections.abc import Mapping

@@ -28,6 +28,10 @@ class Record(NamedTuple):
     generalisation: Box
     values: frozenset[Hashable]  # of the sensitive column; {None} where there is none
 
+    def __repr__(self) -> str:
+        """Which cluster, never what is in it."""
+        return f"Record({self.id}, size {self.size})"
+
 
 class Message(NamedTuple):
     """Clusters that are newly shared, or one that was output, or one that was merged or split."""
