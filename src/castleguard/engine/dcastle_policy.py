@@ -64,7 +64,9 @@ class Dcastle(Castle):
     def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:
         """See Castle."""
         plain = super().guarantee(schema, seeded=seeded)
-        whose = "the output of this site by itself" if self.k_scope == "per_site" else "the output of all sites together"
+        whose = (
+            "the output of this site by itself" if self.k_scope == "per_site" else "the output of all sites together"
+        )
         return Guarantee(
             promise=f"In {whose}: {plain.promise}",
             limits=plain.limits,

@@ -1,1 +1,1 @@
-"""Several sites that publish one stream together: dCASTLE."""
+"""Several sites that each hold a part of the stream: dCASTLE (Mohamed, Ghanem, Nagi: IAJIT 17(1), 2020)."""

@@ -132,8 +132,7 @@ class Published(Message):
 
 
 KINDS: dict[str, type[Message]] = {
-    kind.__name__.lower(): kind
-    for kind in (Hello, Share, Retract, Join, Prepare, Prepared, Decided, Published)
+    kind.__name__.lower(): kind for kind in (Hello, Share, Retract, Join, Prepare, Prepared, Decided, Published)
 }
 
 

@@ -232,9 +232,7 @@ class SiteStream(Anonymiser):
         arrays: dict[str, NDArray[Any]] = {}
         blobs = {"stream": super().snapshot()}
         for at, offer in enumerate(together.offers.values()):
-            facts["offers"].append(
-                {"release": offer.release, "coordinator": offer.coordinator, "made": offer.made}
-            )
+            facts["offers"].append({"release": offer.release, "coordinator": offer.coordinator, "made": offer.made})
             arrays[f"offer.{at}"] = np.array([offer.positions, offer.levels])
             blobs[f"offer.{at}"] = offer.answer
         for at, lead in enumerate(together.leads.values()):
