@@ -8,10 +8,11 @@ else.
 import base64
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from castleguard.checkpoint.cipher import Cipher
-from castleguard.errors import OutputError
+from castleguard.errors import InputError, OutputError, SnapshotError
 
 _LABEL = "dead letter"
 
@@ -61,10 +62,9 @@ class DeadLetters:
 
     def read(self) -> list[bytes]:
         """All lines, opened."""
-        lines = self._path.read_bytes().splitlines()
         if self._cipher is None:
-            return lines
-        return [self._cipher.open(base64.b64decode(line), _LABEL) for line in lines]
+            return self._path.read_bytes().splitlines()
+        return list(read_letters(self._path, cipher=self._cipher))
 
     def _open(self) -> int:
         """The file, made if it is not there, for its owner alone whoever made it."""
@@ -83,6 +83,33 @@ class DeadLetters:
             os.close(descriptor)
             raise
         return descriptor
+
+
+def read_letters(path: Path, *, cipher: Cipher | None = None) -> Iterator[bytes]:
+    """The letters in a file, opened, one by one; the file is left as it is.
+
+    A line without its end is being written: it is left out. Raises InputError, and SnapshotError with the number of a
+    line that does not open.
+    """
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.endswith(b"\n"):
+                    yield _opened(line[:-1], f"line {number} of {path}", cipher)
+    except OSError as exc:
+        raise InputError(f"{path} cannot be read: {exc.strerror}") from exc
+
+
+def _opened(line: bytes, where: str, cipher: Cipher | None) -> bytes:
+    """A letter as it was. One that was never sealed begins as JSON does, which base64 cannot."""
+    if line.startswith(b"{"):
+        return line
+    if cipher is None:
+        raise SnapshotError(f"{where} is encrypted: give its key")
+    try:
+        return cipher.open(base64.b64decode(line, validate=True), _LABEL)
+    except (SnapshotError, ValueError) as exc:
+        raise SnapshotError(f"{where} cannot be opened: another key, or it is damaged") from exc
 
 
 def _is_beginning(descriptor: int, at: int, letters: bytes) -> bool:

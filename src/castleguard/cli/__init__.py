@@ -20,7 +20,20 @@ import click
 from castleguard import __version__
 from castleguard.errors import CastleguardError
 
-COMMANDS = ("anonymise", "budget", "demo", "drain", "explain", "init", "randomise", "run", "schema", "top", "validate")
+COMMANDS = (
+    "anonymise",
+    "budget",
+    "demo",
+    "drain",
+    "explain",
+    "init",
+    "letters",
+    "randomise",
+    "run",
+    "schema",
+    "top",
+    "validate",
+)
 
 _ASK_AGAIN = 1.0  # seconds: more than it takes to remove an unfinished file
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from castleguard.checkpoint.cipher import Cipher
-from castleguard.checkpoint.letters import DeadLetters
-from castleguard.errors import OutputError
+from castleguard.checkpoint.letters import DeadLetters, read_letters
+from castleguard.errors import InputError, OutputError, SnapshotError
 
 
 @pytest.mark.parametrize("cipher", [None, Cipher(bytes(32))], ids=["plain", "encrypted"])
@@ -44,3 +44,34 @@ def test_a_file_that_was_moved_away_begins_anew(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="cannot be used for dead letters"):
         DeadLetters(tmp_path / "missing" / "letters.jsonl")
+
+
+def test_letters_from_before_the_key_are_read_beside_sealed_ones(tmp_path: Path) -> None:
+    DeadLetters(tmp_path / "letters.jsonl").append(b'{"row": 1}\n', 0)
+    letters = DeadLetters(tmp_path / "letters.jsonl", cipher=Cipher(bytes(32)))
+    letters.append(letters.sealed([b'{"row": 2}']), letters.length())
+    assert letters.read() == [b'{"row": 1}', b'{"row": 2}']
+
+
+def test_a_letter_that_is_being_written_is_left_out(tmp_path: Path) -> None:
+    letters = DeadLetters(tmp_path / "letters.jsonl", cipher=Cipher(bytes(32)))
+    sealed = letters.sealed([b'{"row": 1}', b'{"row": 2}'])
+    letters.append(sealed[:-5], 0)
+    assert letters.read() == [b'{"row": 1}']
+
+
+@pytest.mark.parametrize(
+    ("cipher", "said"),
+    [(None, r"line 1 of .* is encrypted: give its key"), (Cipher(bytes(range(32))), r"line 1 of .*: another key, or")],
+    ids=["no key", "another key"],
+)
+def test_a_letter_that_does_not_open_is_told_by_its_line(tmp_path: Path, cipher: Cipher | None, said: str) -> None:
+    letters = DeadLetters(tmp_path / "letters.jsonl", cipher=Cipher(bytes(32)))
+    letters.append(letters.sealed([b'{"row": 1}']), 0)
+    with pytest.raises(SnapshotError, match=said):
+        list(read_letters(tmp_path / "letters.jsonl", cipher=cipher))
+
+
+def test_letters_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        list(read_letters(tmp_path / "missing.jsonl"))
