@@ -12,6 +12,7 @@ import json
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -104,7 +105,7 @@ class Job:
     """One source through one stream into one sink, for as long as it takes.
 
     `step` is called with the number of every step of a commit before it is taken; tests die there. `watch` is told how
-    the job stands, about once a second.
+    the job stands, about once a second, and of how it ended.
     """
 
     def __init__(
@@ -169,6 +170,9 @@ class Job:
             self.commit()
             self._tell("stopped", at_once=True)
             return "stopped"
+        except Exception:
+            self._tell_failure()
+            raise
         finally:
             self.close()
 
@@ -179,7 +183,11 @@ class Job:
         try:
             self._gather(self.stream.flush())
             self.commit(ended="drained")
+            self._tell("drained", at_once=True)
             return "drained"
+        except Exception:
+            self._tell_failure()
+            raise
         finally:
             self.close()
 
@@ -422,6 +430,11 @@ class Job:
             self._state, self._watched_at = state, now
             if self._opened:
                 self._watch(self.status())
+
+    def _tell_failure(self) -> None:
+        """The last word of a job that dies of an error. Whatever comes of it must not hide that error."""
+        with suppress(Exception):
+            self._tell("failed", at_once=True)
 
     def books(self) -> dict[str, Any]:
         """The job in numbers, over all its streams: as a report has them, and `bad`, what arrived and was no row."""

@@ -13,6 +13,7 @@ from castleguard.checkpoint.store import Store
 from castleguard.engine.policies import Policy
 from castleguard.errors import InputError, OutputError, SnapshotError, UnavailableError, UsageError
 from castleguard.pipeline import Job, Pace, Parts
+from castleguard.telemetry.metrics import Status
 from castleguard.testing.clock import ManualClock
 from castleguard.testing.crash import CrashError, ScriptedCrash
 from tests.recovery.fakes import Shelf, Topic
@@ -38,7 +39,12 @@ class World:
         people[11::29] = [None] * len(people[11::29])
         self.topic, self.shelf = Topic(people, endless=endless), Shelf()
 
-    def job(self, step: Callable[[int], None] = lambda _: None, **changed: object) -> Job:
+    def job(
+        self,
+        step: Callable[[int], None] = lambda _: None,
+        watch: Callable[[Status], None] = lambda _: None,
+        **changed: object,
+    ) -> Job:
         """The next process."""
         parts = Parts(
             open_source=self.topic.source,
@@ -50,7 +56,7 @@ class World:
         )
         parts = replace(parts, **changed)  # type: ignore[arg-type]
         try:
-            return Job(parts, clock=Ticking(self.clock), pace=PACE, step=step)
+            return Job(parts, clock=Ticking(self.clock), pace=PACE, step=step, watch=watch)
         except BaseException:
             assert parts.store is not None
             parts.store.close()
@@ -277,6 +283,29 @@ def test_a_full_disk_stops_the_job_and_loses_nothing(world: World, what: str, mo
             job.run()
     assert world.job().run() == "finished"
     world.check()
+
+
+@pytest.mark.parametrize("deaf", [False, True], ids=["heard", "not heard"])
+def test_a_job_that_dies_of_an_error_says_so_before_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deaf: bool
+) -> None:
+    """Telling it may fail as well, and must not hide the error."""
+    world, told = World(tmp_path, POLICIES["castle"]), []
+
+    def watch(status: Status) -> None:
+        told.append(status)
+        if deaf and status.state == "failed":
+            raise RuntimeError("the port is gone")
+
+    def fail(*_: object) -> None:
+        raise OutputError("no space left on device")
+
+    job = world.job(watch=watch)
+    monkeypatch.setattr(Store, "save", fail)
+    with pytest.raises(OutputError, match="no space left"):
+        job.run()
+    assert [status.state for status in told][-2:] == ["running", "failed"]
+    assert told[-1].rows["pending"] > 0
 
 
 def test_too_many_rejects_stop_the_job(tmp_path: Path) -> None:

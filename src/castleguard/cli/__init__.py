@@ -132,14 +132,25 @@ def _fail(message: str, code: int) -> int:
 
 
 def _fail_unexpectedly(exc: Exception) -> int:
-    """A mistake of ours. The messages of other libraries may quote data, so they are shown on request only."""
-    if os.environ.get("CASTLEGUARD_DEBUG"):
+    """A mistake of ours."""
+    show_to_developers(exc)
+    return _fail(words_for(exc), 1)
+
+
+def show_to_developers(exc: Exception) -> None:
+    """The traceback of a mistake of ours, which may hold values of rows: on request only."""
+    if os.environ.get("CASTLEGUARD_DEBUG") and not isinstance(exc, CastleguardError):
         traceback.print_exception(exc)
+
+
+def words_for(exc: Exception) -> str:
+    """What may be said of an error. The messages of other libraries may quote data, so they are not repeated."""
+    if isinstance(exc, CastleguardError):
+        return str(exc)
     places = traceback.extract_tb(exc.__traceback__)
     ours = [place for place in places if "castleguard" in place.filename] or list(places)
     where = f"{os.path.basename(ours[-1].filename)}:{ours[-1].lineno}" if ours else "an unknown place"
-    return _fail(
+    return (
         f"unexpected {type(exc).__name__} at {where}; please report it "
-        "(CASTLEGUARD_DEBUG=1 shows more, and may show values of rows)",
-        1,
+        "(CASTLEGUARD_DEBUG=1 shows more, and may show values of rows)"
     )

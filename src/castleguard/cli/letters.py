@@ -27,11 +27,12 @@ def letters(job_file: Path, file: Path | None) -> None:
     from castleguard.errors import ConfigError
 
     job = load(job_file)
-    path = file or (job.dead_letter and job.dead_letter.path)
-    if path is None:
-        raise ConfigError(f"{job.path}  has no dead_letter section, so rejected rows are counted and not kept")
-    if file is None and not path.exists():
-        return  # nothing was rejected yet, or somebody has moved it away
+    if file is None:
+        if job.dead_letter is None:
+            raise ConfigError(f"{job.path}  has no dead_letter section, so rejected rows are counted and not kept")
+        file = job.dead_letter.path
+        if not file.exists():
+            return  # nothing was rejected yet, or somebody has moved it away
     key = None if job.checkpoint is None else job.checkpoint.key_bytes()
-    for letter in read_letters(path, cipher=None if key is None else Cipher(key)):
+    for letter in read_letters(file, cipher=None if key is None else Cipher(key)):
         click.echo(letter)

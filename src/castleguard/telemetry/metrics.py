@@ -23,7 +23,7 @@ class Status:
 
     job: str = ""
     state: str = "starting"
-    """starting, running, waiting (something is not available), finished, stopped, failed."""
+    """starting, running, waiting (something is not available), and at its end finished, stopped, drained, failed."""
     rows: Mapping[str, int] = field(default_factory=dict)
     """By outcome: published, suppressed, sampled_out, over_budget, bad, pending."""
     rejected: Mapping[str, int] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from castleguard.telemetry.metrics import Metrics
 from tests.unit.cli.conftest import Run
 
 JOB = """
@@ -94,6 +95,38 @@ def test_with_json_logs_every_line_is_an_object_even_the_last_one(run: Run, fold
     outcome = run("run", "job.yaml", "--log-format", "json")
     assert outcome.code == 1
     assert json.loads(outcome.err.splitlines()[-1])["level"] == "error"
+
+
+def test_what_ends_a_job_is_one_json_line_without_what_another_library_quotes(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def burst(*_: object) -> None:
+        raise ValueError("could not convert 'Zoë, room 7'")
+
+    monkeypatch.setattr("castleguard.checkpoint.store.Store.save", burst)
+    shown = run("run", "job.yaml", "--log-format", "json")
+    assert shown.code != 0
+    assert "Zoë" not in shown.out + shown.err
+    last = json.loads(shown.err.splitlines()[-1])
+    assert last == {**last, "level": "error", "job": "job", "commit": 0}
+    assert last["message"].startswith("unexpected ValueError at ")
+
+
+def test_a_job_that_cannot_be_opened_says_that_it_failed(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+    (folder / "state.db").write_text("no checkpoint" * 1000)
+    (folder / "job.yaml").write_text(f"{JOB}metrics: {{port: 0}}\n")
+    close = Metrics.close
+
+    def watched(metrics: Metrics) -> None:
+        told.append((metrics.status.job, metrics.status.state))
+        close(metrics)
+
+    monkeypatch.setattr(Metrics, "close", watched)
+    assert run("run", "job.yaml").code == 1
+    assert told == [("job", "failed")]
 
 
 def test_a_dry_run_leaves_nothing_behind(run: Run, folder: Path) -> None:
