@@ -11,7 +11,7 @@ import castleguard as cg
 from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Store
 from castleguard.engine.policies import Policy
-from castleguard.errors import InputError, OutputError, SnapshotError, UnavailableError, UsageError
+from castleguard.errors import InputError, OutputError, SnapshotError, UnavailableError
 from castleguard.pipeline import Job, Pace, Parts
 from castleguard.telemetry.metrics import Status
 from castleguard.testing.clock import ManualClock
@@ -207,7 +207,7 @@ def test_after_a_drain_the_job_goes_on_with_another_policy(tmp_path: Path) -> No
 
 def test_a_second_process_is_refused(world: World) -> None:
     first = world.job()
-    with pytest.raises(UsageError, match="in use by another process"):
+    with pytest.raises(UnavailableError, match="in use by another process"):
         world.job()
     first.close()
     world.job().close()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from castleguard.checkpoint.cipher import Cipher
-from castleguard.errors import OutputError, SnapshotError, UsageError
+from castleguard.errors import OutputError, SnapshotError, UnavailableError
 
 FORMAT = 1
 _CHECK = b"castleguard"
@@ -143,7 +143,7 @@ class Store:
             self._database.execute("COMMIT")
         except sqlite3.OperationalError as exc:
             if "locked" in str(exc):
-                raise UsageError(f"{self._path} is in use by another process: a job runs once") from exc
+                raise UnavailableError(f"{self._path} is in use by another process: a job runs once") from exc
             raise OutputError(f"{self._path} cannot be used as a checkpoint: {exc}") from exc
         except sqlite3.DatabaseError as exc:
             raise SnapshotError(f"{self._path} is no checkpoint, or it is damaged") from exc

@@ -1,8 +1,7 @@
 """The command line: `main` finds the command, and turns whatever ends it into one clear line and an exit code.
 
-    0  done      1  failed      2  used wrongly      130  interrupted (143: terminated)
-
-One module per command. A command imports what it needs when it runs, so that `--help` answers at once.
+The codes are in `exit_codes.py`. One module per command. A command imports what it needs when it runs, so that `--help`
+answers at once.
 """
 
 import importlib
@@ -18,6 +17,7 @@ from types import FrameType
 import click
 
 from castleguard import __version__
+from castleguard.cli.exit_codes import exit_code
 from castleguard.errors import CastleguardError
 
 COMMANDS = (
@@ -88,8 +88,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except click.ClickException as exc:
         exc.show()
         code = exc.exit_code
-    except CastleguardError as exc:
-        code = _fail(str(exc), 1)
     except Interrupted as exc:
         if hasattr(signal, "setitimer"):
             signal.setitimer(signal.ITIMER_REAL, 0.0)
@@ -97,7 +95,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # At once: a compiler that was interrupted at its work would add lines of its own while Python shuts down.
         os._exit(128 + exc.number)
     except Exception as exc:
-        code = _fail_unexpectedly(exc)
+        show_to_developers(exc)
+        code = _fail(words_for(exc), exit_code(exc))
     sys.exit(code)
 
 
@@ -129,12 +128,6 @@ def _say(message: str) -> None:
 def _fail(message: str, code: int) -> int:
     _say(message)
     return code
-
-
-def _fail_unexpectedly(exc: Exception) -> int:
-    """A mistake of ours."""
-    show_to_developers(exc)
-    return _fail(words_for(exc), 1)
 
 
 def show_to_developers(exc: Exception) -> None:

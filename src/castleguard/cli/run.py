@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from castleguard.cli import Interrupted, show_to_developers, words_for
+from castleguard.cli.exit_codes import exit_code
 from castleguard.stopping import Stop
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def logging_as(log_format: str) -> Iterator[dict[str, object]]:
     except Exception as exc:
         show_to_developers(exc)
         LOG.error("%s", words_for(exc), extra=facts)
-        raise click.exceptions.Exit(1) from exc
+        raise click.exceptions.Exit(exit_code(exc)) from exc
     finally:
         LOG.setLevel(level)
 

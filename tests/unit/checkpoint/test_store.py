@@ -11,7 +11,7 @@ import pytest
 
 from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.store import Checkpoint, Store
-from castleguard.errors import ConfigError, OutputError, SnapshotError, UsageError
+from castleguard.errors import ConfigError, OutputError, SnapshotError, UnavailableError
 
 KEY = bytes(range(32))
 SECRET = b"the patient in room 7"
@@ -96,7 +96,7 @@ def test_another_process_is_refused_until_this_one_is_gone(tmp_path: Path) -> No
 
 
 def test_a_lock_of_this_process_counts_too(tmp_path: Path) -> None:
-    with Store(tmp_path / "state.db"), pytest.raises(UsageError, match="in use by another process"):
+    with Store(tmp_path / "state.db"), pytest.raises(UnavailableError, match="in use by another process"):
         Store(tmp_path / "state.db")
 
 

@@ -1,5 +1,6 @@
 """The commands that run a job, as an operator uses them."""
 
+import errno
 import json
 import os
 import signal
@@ -11,6 +12,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from castleguard.checkpoint.store import Store
+from castleguard.errors import ConfigError, InputError, OutputError, SnapshotError, UnavailableError
 from castleguard.telemetry.metrics import Metrics
 from tests.unit.cli.conftest import Run
 
@@ -139,10 +142,47 @@ def test_a_dry_run_leaves_nothing_behind(run: Run, folder: Path) -> None:
 def test_a_job_with_a_mistake_in_its_file_does_not_start(run: Run, folder: Path) -> None:
     (folder / "job.yaml").write_text(JOB.replace("delay", "dely"))
     outcome = run("run", "job.yaml")
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert "job.yaml:7" in outcome.err
     assert "did you mean delay?" in outcome.err
     assert not (folder / "state.db").exists()
+
+
+def full_disk() -> OutputError:
+    error = OutputError("state.db cannot be written")
+    error.__cause__ = OSError(errno.ENOSPC, "No space left on device")
+    return error
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (SnapshotError("the checkpoint is damaged"), 1),
+        (InputError("the file shrank"), 1),
+        (ConfigError("job.yaml:3  a mistake"), 2),
+        (ZeroDivisionError(), 70),
+        (UnavailableError("the broker is away"), 75),
+        (full_disk(), 75),
+    ],
+    ids=str,
+)
+def test_the_exit_code_says_who_has_to_mend_it(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int, log_format: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("castleguard.assemble.make_job", fail)
+    assert run("run", "job.yaml", "--log-format", log_format).code == code
+    assert run("drain", "job.yaml").code == code
+
+
+def test_a_checkpoint_in_use_is_a_matter_of_time(run: Run, folder: Path) -> None:
+    with Store(folder / "state.db"):
+        outcome = run("run", "job.yaml")
+    assert outcome.code == 75
+    assert "in use by another process" in outcome.err
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="there are no such signals here")
@@ -173,15 +213,15 @@ def test_another_policy_is_refused_until_the_job_is_drained(run: Run, folder: Pa
 def test_a_job_without_a_checkpoint_cannot_be_drained(run: Run, folder: Path) -> None:
     (folder / "job.yaml").write_text(JOB.replace("checkpoint: {path: state.db, every: 100ms}", ""))
     outcome = run("drain", "job.yaml")
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert "has no checkpoint" in outcome.err
 
 
 def test_nobody_answers_where_no_job_runs(run: Run, folder: Path) -> None:
     outcome = run("top", "127.0.0.1:1")
-    assert outcome.code == 1
+    assert outcome.code == 75
     assert "is it running?" in outcome.err
-    assert run("top", "job.yaml").code == 1
+    assert run("top", "job.yaml").code == 2
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="there are no such signals here")
