@@ -231,7 +231,7 @@ class Job:
             self._acknowledge(checkpoint.position)
         self._committed_at = self._clock.now()
         self._commit_seconds = time.monotonic() - started
-        self._check_rejects()
+        self._check_rejects(at_end=ended == "finished")
 
     def close(self) -> None:
         """Let go of everything. May be called twice."""
@@ -376,16 +376,21 @@ class Job:
         books = self.books()
         return sum(books["rejected"].values()) + self._bad, books["rows_in"] + self._bad
 
-    def _check_rejects(self) -> None:
+    def _check_rejects(self, *, at_end: bool) -> None:
         """Stop a job that rejects too much: most likely its schema does not fit its source any more. What was rejected
-        before this process began does not count: it may have been mended.
+        before this process began does not count: it may have been mended. On the way a few rows mean nothing yet; at
+        the end of the source they are all there are.
         """
         rejected, rows = (now - before for now, before in zip(self._rejects(), self._rejects_before, strict=True))
-        if rows >= _ENOUGH and rejected > self._max_reject_share * rows:
-            raise InputError(
-                f"{rejected:,} of {rows:,} rows were rejected, more than the share of {self._max_reject_share:g} that "
-                f"is allowed: look at the dead letters, mend schema or source, and run it again"
-            )
+        if rejected <= self._max_reject_share * rows or (rows < _ENOUGH and not at_end):
+            return
+        found = (
+            f"{rejected:,} of {rows:,} rows were rejected, more than the share of {self._max_reject_share:g} that is "
+            f"allowed: look at the dead letters"
+        )
+        if at_end:
+            raise InputError(f"{found}. The source has ended, and everything else is published")
+        raise InputError(f"{found}, mend schema or source, and run it again")
 
     def _until_available(self, call: Callable[[], _Result], what: str) -> _Result:
         """Call until it works, and let whoever watches know that it does not."""

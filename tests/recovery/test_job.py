@@ -316,6 +316,29 @@ def test_too_many_rejects_stop_the_job(tmp_path: Path) -> None:
     world.check()
 
 
+def test_too_many_rejects_of_a_few_rows_are_told_at_the_end(tmp_path: Path) -> None:
+    world, told = World(tmp_path, POLICIES["castle"]), []
+    with pytest.raises(
+        InputError, match=r"9 of 100 rows were rejected.*\. The source has ended, and everything else is"
+    ):
+        world.job(max_reject_share=0.08, watch=told.append).run()
+    assert told[-1].state == "failed"
+    world.check()
+    assert world.job(max_reject_share=0.08).run() == "finished"
+
+
+def test_a_share_of_rejects_that_is_allowed_is_allowed_at_the_end(tmp_path: Path) -> None:
+    assert World(tmp_path, POLICIES["castle"]).job(max_reject_share=0.09).run() == "finished"
+
+
+def test_few_rows_do_not_stop_a_job_on_the_way(tmp_path: Path) -> None:
+    """The share is far above what is allowed all the time, but the source has not ended."""
+    world = World(tmp_path, POLICIES["castle"], endless=True)
+    job = world.job(max_reject_share=0.01)
+    stop_after(job, 90)
+    assert job.run() == "stopped"
+
+
 def test_rows_that_wait_leave_while_the_source_is_silent(tmp_path: Path) -> None:
     world = World(tmp_path, cg.Castle(k=K, delay=1000, max_wait=60.0), rows=30, endless=True)
     job = world.job()

@@ -67,7 +67,7 @@ def run(job_file: Path, dry_run: bool, log_format: str, allow_duplicates: bool, 
         idle = outcome == "finished" and after == before
         words = closing_words(made, "finished before" if idle else outcome, dry_run=dry_run)
         if dry_run and job.dead_letter is not None and rejected_share(made) > job.dead_letter.max_share:
-            words += f"\n`run` would stop: more rows are rejected than max_share {job.dead_letter.max_share:g} allows."
+            words += f"\n`run` would fail: more rows are rejected than max_share {job.dead_letter.max_share:g} allows."
         say_at_end(job, words, dry_run=dry_run)
 
 

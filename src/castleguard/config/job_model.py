@@ -59,7 +59,8 @@ class DeadLetter:
     path: Path
     """The file, of JSON lines; it holds raw rows, so it is readable by its owner alone."""
     max_share: float = 1.0
-    """The job stops when more than this share of the rows since its start, a thousand at least, is rejected."""
+    """The job fails when more than this share of the rows since its start is rejected: looked at with every commit from
+    a thousand rows on, and at the end of the source."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.max_share <= 1:

@@ -84,9 +84,13 @@ def test_the_books_never_stand_among_published_rows(folder: Path) -> None:
     assert "rows in" in shown.stderr
 
 
-def test_a_dry_run_says_that_a_run_would_stop(run: Run, folder: Path) -> None:
+def test_a_dry_run_says_that_a_run_would_fail(run: Run, folder: Path) -> None:
     (folder / "job.yaml").write_text(JOB.replace("rejects.jsonl", "rejects.jsonl, max_share: 0.001"))
-    assert "`run` would stop" in run("run", "job.yaml", "--dry-run").out
+    assert "`run` would fail" in run("run", "job.yaml", "--dry-run").out
+    outcome = run("run", "job.yaml")
+    assert outcome.code == 1
+    assert "2 of 402 rows were rejected" in outcome.err
+    assert sum(pq.read_table(part).num_rows for part in folder.glob("out/part-*.parquet")) == 400
 
 
 def test_with_json_logs_every_line_is_an_object_even_the_last_one(run: Run, folder: Path) -> None:
