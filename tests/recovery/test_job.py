@@ -317,7 +317,7 @@ def test_too_many_rejects_stop_the_job(tmp_path: Path) -> None:
 
 
 def test_too_many_rejects_of_a_few_rows_are_told_at_the_end(tmp_path: Path) -> None:
-    world, told = World(tmp_path, POLICIES["castle"]), []
+    world, told = World(tmp_path, POLICIES["castle"]), list[Status]()
     with pytest.raises(
         InputError, match=r"9 of 100 rows were rejected.*\. The source has ended, and everything else is"
     ):
