@@ -21,7 +21,7 @@ from castleguard.connectors.base import Position, Sink, Source
 from castleguard.connectors.registry import Connector
 from castleguard.engine.castleguard import Castleguard
 from castleguard.engine.policy import Castle
-from castleguard.errors import ConfigError, PolicyError, SchemaError
+from castleguard.errors import ConfigError, OutputError, PolicyError, SchemaError
 from castleguard.pipeline import Job, Pace, Parts, WallClock, until_available
 from castleguard.stopping import Stop
 from castleguard.stream import Anonymiser
@@ -136,6 +136,24 @@ def make_job(
         made = Job(parts, pace=pace, stop=stop, watch=watch)
         opened.pop_all()
     return made
+
+
+def check_letters_are_gone(job: JobFile) -> None:
+    """Refuse to change the key of a job while letters under the former one lie where it writes the next."""
+    if job.dead_letter is not None and job.dead_letter.path.exists() and job.dead_letter.path.stat().st_size:
+        raise OutputError(
+            f"{job.dead_letter.path} holds letters that were written with the key of before, or without one: move it "
+            f"away, then change the key. `castleguard letters --file` opens it as long as that key is there"
+        )
+
+
+def change_key(job: JobFile, key: bytes | None) -> None:
+    """Seal the checkpoint of a drained job with another key, or with none. The job file still names the former one."""
+    assert job.checkpoint is not None
+    check_letters_are_gone(job)
+    former = job.checkpoint.key_bytes()
+    with Store(job.checkpoint.path, cipher=None if former is None else Cipher(former)) as store:
+        store.change_key(None if key is None else Cipher(key))
 
 
 class Nowhere:

@@ -46,11 +46,24 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         DeadLetters(tmp_path / "missing" / "letters.jsonl")
 
 
-def test_letters_from_before_the_key_are_read_beside_sealed_ones(tmp_path: Path) -> None:
-    DeadLetters(tmp_path / "letters.jsonl").append(b'{"row": 1}\n', 0)
-    letters = DeadLetters(tmp_path / "letters.jsonl", cipher=Cipher(bytes(32)))
-    letters.append(letters.sealed([b'{"row": 2}']), letters.length())
-    assert letters.read() == [b'{"row": 1}', b'{"row": 2}']
+CIPHERS = {"none": None, "one": Cipher(bytes(32)), "other": Cipher(bytes(range(32)))}
+
+
+@pytest.mark.parametrize("then", CIPHERS)
+@pytest.mark.parametrize("first", CIPHERS)
+def test_a_file_has_letters_of_one_key_alone(tmp_path: Path, first: str, then: str) -> None:
+    letters = DeadLetters(tmp_path / "letters.jsonl", cipher=CIPHERS[first])
+    letters.append(letters.sealed([b'{"row": 1}']), 0)
+    if first == then:
+        assert DeadLetters(tmp_path / "letters.jsonl", cipher=CIPHERS[then]).read() == [b'{"row": 1}']
+    else:
+        with pytest.raises(OutputError, match=r"were not written with this key.*move it away"):
+            DeadLetters(tmp_path / "letters.jsonl", cipher=CIPHERS[then])
+
+
+def test_a_letter_without_its_end_is_nobodys_key(tmp_path: Path) -> None:
+    (tmp_path / "letters.jsonl").write_bytes(b"half a lett")
+    DeadLetters(tmp_path / "letters.jsonl", cipher=Cipher(bytes(32)))
 
 
 def test_a_letter_that_is_being_written_is_left_out(tmp_path: Path) -> None:
