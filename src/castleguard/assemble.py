@@ -14,6 +14,7 @@ import pyarrow as pa
 from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Store
+from castleguard.clock import WallClock
 from castleguard.config.job_file import Options, load_job
 from castleguard.config.job_model import Endpoint, JobFile
 from castleguard.connectors import registry
@@ -22,7 +23,7 @@ from castleguard.connectors.registry import Connector
 from castleguard.engine.castleguard import Castleguard
 from castleguard.engine.policy import Castle
 from castleguard.errors import ConfigError, OutputError, PolicyError, SchemaError
-from castleguard.pipeline import Job, Pace, Parts, WallClock, until_available
+from castleguard.pipeline import Job, Pace, Parts, until_available
 from castleguard.stopping import Stop
 from castleguard.stream import Anonymiser
 from castleguard.telemetry.metrics import Status

@@ -14,13 +14,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 
 from castleguard.checkpoint.codec import differences
 from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Checkpoint, Ended, Store
+from castleguard.clock import Clock, StreamTime, WallClock
 from castleguard.connectors.base import Position, Read, Sink, Source
 from castleguard.errors import InputError, OutputError, SnapshotError, UnavailableError
 from castleguard.stopping import Stop
@@ -32,28 +33,6 @@ Outcome = Literal["finished", "stopped", "drained"]
 """How a job ended: its source did; it was told to stop and can go on later; it was drained."""
 
 _Result = TypeVar("_Result")
-
-
-class Clock(Protocol):
-    """The time, and how to let it pass."""
-
-    def now(self) -> float:
-        """Seconds since some origin that is the same after a restart."""
-
-    def sleep(self, seconds: float) -> None:
-        """Let so many seconds pass."""
-
-
-class WallClock:
-    """The time of the machine."""
-
-    def now(self) -> float:
-        """Seconds since 1970."""
-        return time.time()
-
-    def sleep(self, seconds: float) -> None:
-        """Wait."""
-        time.sleep(seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +125,7 @@ class Job:
         self.stream = parts.make_stream(latest.snapshot)  # before the source: a refused snapshot leaves nothing open
         self._source = self._until_available(lambda: parts.open_source(latest.position), "the source")
         self._position = latest.position or None
-        self._now = max(self._committed_at, self.stream.now)
+        self._time = StreamTime(self._clock, self.stream.now)
         self._rejects_before = self._rejects()
         self._opened = True
 
@@ -336,11 +315,11 @@ class Job:
 
     def _take(self, read: Read | None) -> None:
         """Push rows, or let time pass, and gather what that releases and rejects."""
-        self._now = max(self._now, self._clock.now())
+        now = self._time.now()
         if read is None:
-            self._gather(self.stream.tick(self._now))
+            self._gather(self.stream.tick(now))
             return
-        self._gather(self.stream.push(read.rows, self._now))
+        self._gather(self.stream.push(read.rows, now))
         self._segment.dirty |= read.rows.num_rows > 0 or bool(read.bad)
         self._bad += len(read.bad)
         if self._letters is not None:

@@ -114,6 +114,9 @@ class Ticking:
         self._clock.advance(0.13)
         return self._clock.now()
 
+    def elapsed(self) -> float:
+        return self._clock.elapsed()
+
     def sleep(self, seconds: float) -> None:
         self._clock.sleep(seconds)
 
@@ -337,6 +340,57 @@ def test_few_rows_do_not_stop_a_job_on_the_way(tmp_path: Path) -> None:
     job = world.job(max_reject_share=0.01)
     stop_after(job, 90)
     assert job.run() == "stopped"
+
+
+FOREVER = 74 * 365 * 86400.0
+
+
+def test_rows_that_wait_leave_though_the_clock_was_far_ahead_before_a_restart(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The clock of the first process shows the year 2100, say; that of the second one is right."""
+    world = World(tmp_path, cg.Castle(k=K, delay=1000, max_wait=60.0), rows=100, endless=True)
+    right = world.clock.now()
+    world.clock.set(right + FOREVER)
+    job = world.job()
+    stop_after(job, 30)
+    job.run()
+    assert "the clock shows" not in caplog.text
+    world.clock.set(right)
+    job = world.job()
+    assert "the clock shows 27,010 days less than the stream has been told before" in caplog.text
+    began, read = world.clock.elapsed(), job._read
+
+    def watched() -> object:
+        if world.clock.elapsed() > began + 100:
+            job.stop()
+        elif job.stream.report().pending:
+            assert world.clock.elapsed() < began + 70
+        return read()
+
+    job._read = watched  # type: ignore[method-assign, assignment]
+    assert job.run() == "stopped"
+    assert job.stream.report().rows_in > 30
+    world.check()
+
+
+def test_after_a_drain_the_stream_has_the_time_of_the_clock_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(tmp_path, POLICIES["castle"], endless=True)
+    right = world.clock.now()
+    world.clock.set(right + FOREVER)
+    job = world.job()
+    stop_after(job, 30)
+    job.run()
+    world.clock.set(right)
+    world.job().drain()
+    caplog.clear()
+    job = world.job()
+    stop_after(job, 30)
+    job.run()
+    assert job.stream.now < right + 1000
+    assert "the clock shows" not in caplog.text
 
 
 def test_rows_that_wait_leave_while_the_source_is_silent(tmp_path: Path) -> None:
