@@ -94,7 +94,7 @@ def _schema(guesses: list[Guess]) -> Iterator[str]:
 
 _NULLS = {
     "quasi_identifiers": "null: reject refuses such a row, null: root publishes it with no detail in any column",
-    "sensitive": "all of them together count as one more value, and are published as missing",
+    "sensitive": "all of them together count as one more value",
 }
 
 

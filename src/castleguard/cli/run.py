@@ -13,6 +13,7 @@ import click
 
 from castleguard.cli import Interrupted, show_to_developers, words_for
 from castleguard.cli.exit_codes import exit_code
+from castleguard.errors import InputError
 from castleguard.stopping import Stop
 
 if TYPE_CHECKING:
@@ -60,7 +61,13 @@ def run(job_file: Path, dry_run: bool, log_format: str, allow_duplicates: bool, 
                 made = make_job(job, stop=stop, watch=tell, dry_run=dry_run, allow_duplicates=allow_duplicates)
             before = made.status().commits
             LOG.info("starting after commit %d", before, extra={"job": job.name, "commit": before})
-            outcome = made.run()
+            try:
+                outcome = made.run()
+            except InputError:
+                # Too much was rejected, and that was found at the end: the books are complete all the same.
+                if not quiet and made.ended == "finished" and made.status().commits > before:
+                    say_at_end(job, closing_words(made, "finished"))
+                raise
         after = made.status().commits
         LOG.info("%s after commit %d", outcome, after, extra={"job": job.name, "commit": after})
     if not quiet:

@@ -90,6 +90,7 @@ def test_a_dry_run_says_that_a_run_would_fail(run: Run, folder: Path) -> None:
     outcome = run("run", "job.yaml")
     assert outcome.code == 1
     assert "2 of 402 rows were rejected" in outcome.err
+    assert "rows in 402 published 400" in " ".join(outcome.out.split())
     assert sum(pq.read_table(part).num_rows for part in folder.glob("out/part-*.parquet")) == 400
 
 
