@@ -14,6 +14,7 @@ import pyarrow as pa
 from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Store
+from castleguard.clock import WallClock
 from castleguard.config.job_file import Options, load_job
 from castleguard.config.job_model import Endpoint, JobFile
 from castleguard.connectors import registry
@@ -21,8 +22,8 @@ from castleguard.connectors.base import Position, Sink, Source
 from castleguard.connectors.registry import Connector
 from castleguard.engine.castleguard import Castleguard
 from castleguard.engine.policy import Castle
-from castleguard.errors import ConfigError, PolicyError, SchemaError
-from castleguard.pipeline import Job, Pace, Parts, WallClock, until_available
+from castleguard.errors import ConfigError, OutputError, PolicyError, SchemaError
+from castleguard.pipeline import Job, Pace, Parts, until_available
 from castleguard.stopping import Stop
 from castleguard.stream import Anonymiser
 from castleguard.telemetry.metrics import Status
@@ -136,6 +137,24 @@ def make_job(
         made = Job(parts, pace=pace, stop=stop, watch=watch)
         opened.pop_all()
     return made
+
+
+def check_letters_are_gone(job: JobFile) -> None:
+    """Refuse to change the key of a job while letters under the former one lie where it writes the next."""
+    if job.dead_letter is not None and job.dead_letter.path.exists() and job.dead_letter.path.stat().st_size:
+        raise OutputError(
+            f"{job.dead_letter.path} holds letters that were written with the key of before, or without one: move it "
+            f"away, then change the key. `castleguard letters --file` opens it as long as that key is there"
+        )
+
+
+def change_key(job: JobFile, key: bytes | None) -> None:
+    """Seal the checkpoint of a drained job with another key, or with none. The job file still names the former one."""
+    assert job.checkpoint is not None
+    check_letters_are_gone(job)
+    former = job.checkpoint.key_bytes()
+    with Store(job.checkpoint.path, cipher=None if former is None else Cipher(former)) as store:
+        store.change_key(None if key is None else Cipher(key))
 
 
 class Nowhere:

@@ -18,7 +18,7 @@ from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Checkpoint, Store
 from castleguard.cli import commands
 from castleguard.connectors.base import Position, Read
-from castleguard.errors import CastleguardError, ConfigError, OutputError, SnapshotError, UnavailableError, UsageError
+from castleguard.errors import CastleguardError, ConfigError, OutputError, SnapshotError, UnavailableError
 from castleguard.pipeline import Job, Pace, Parts
 from castleguard.testing.clock import ManualClock
 from tests.recovery.fakes import Shelf, TopicSource
@@ -138,7 +138,7 @@ def test_a_second_process_does_not_touch_what_the_first_one_is_writing(tmp_path:
     first = assemble.make_job(assemble.load(path))
     half = tmp_path / "job" / "out" / ".part-000000000001.csv.01234567.part"
     half.write_text("half a part")
-    with pytest.raises(UsageError, match="in use by another process"):
+    with pytest.raises(UnavailableError, match="in use by another process"):
         assemble.make_job(assemble.load(path))
     assert half.exists()
     first.close()
