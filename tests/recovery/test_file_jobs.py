@@ -76,3 +76,16 @@ def test_a_column_that_comes_to_have_values_later_is_text_in_all_parts(tmp_path:
     place.run()
     assert place.out("parquet").schema.field("note").type == pa.string()
     assert place.out("parquet")["note"].to_pylist().count("7") == 40
+
+
+def test_a_file_that_grew_after_the_end_of_the_job_is_read_on(tmp_path: Path) -> None:
+    place = Place(tmp_path, source="csv", path="in.csv", sink="parquet")
+    text = "".join(f"{at},{at * 7 % 100},{at},\n" for at in range(80))
+    lines = text.splitlines(keepends=True)
+    (tmp_path / "in.csv").write_text("who,age,row,note\n" + "".join(lines[:40]))
+    assert place.run()["rows_in"] == 40
+    assert place.run()["rows_in"] == 40, "nothing new"
+    with (tmp_path / "in.csv").open("a") as file:
+        file.writelines(lines[40:])
+    assert place.run()["rows_in"] == 80
+    assert sorted(place.out("parquet")["row"].to_pylist(), key=int) == [str(number) for number in range(80)]
