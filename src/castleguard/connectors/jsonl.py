@@ -42,7 +42,7 @@ class JsonlReader:
         self._columns = list(columns)
         self._schema = pa.schema([(name, pa.string()) for name in columns])
         self._batch_rows = batch_rows
-        self._rows = 0
+        self._lines_read = 0  # counted where bad lines are kept
         self._bad = BadLines(keep=keep_bad)
         self._lines = LineBlocks(path, quotes=False, overlong=self._too_long, stream=stream)
         self._checked = False
@@ -63,7 +63,8 @@ class JsonlReader:
             table = self._parse(block) if is_utf8(block) else None
             if table is None:
                 table = self._parse_lines(block)
-            self._rows += table.num_rows
+            if self._bad.keep:
+                self._lines_read += count_byte(block, b"\n")
             yield from table.to_batches(max_chunksize=self._batch_rows)
             if self._bad.kept:
                 yield self._no_rows()
@@ -110,12 +111,12 @@ class JsonlReader:
     def _parse_lines(self, block: bytes) -> pa.Table:
         """Line by line, for a block that holds a malformed line or mixed types."""
         rows: list[dict[str, Any]] = []
-        for line in block.split(b"\n"):
+        for number, line in enumerate(block.split(b"\n"), self._lines_read + 1):
             if not line.strip():
                 continue
             row = _parse_line(line)
             if isinstance(row, str):
-                self._bad.add(self._rows + len(rows), row, line)
+                self._bad.add(number, row, line)
             else:
                 rows.append(row)
         self._check_keys(list(dict.fromkeys(key for row in rows for key in row)), len(rows))
@@ -123,7 +124,8 @@ class JsonlReader:
         return pa.table(columns, schema=self._schema)
 
     def _too_long(self, start: bytes) -> None:
-        self._bad.add(self._rows, TOO_LONG, start)
+        self._lines_read += 1
+        self._bad.add(self._lines_read, TOO_LONG, start)
 
     def _no_rows(self) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist([], self._schema)

@@ -115,8 +115,7 @@ class ResumableFile:
 
 def bad_row(name: str, line: BadLine) -> BadRow:
     """A malformed line of the file of this name."""
-    place = f"{name}, after row {line.after}" if line.after else f"{name}, before row 1"
-    return BadRow(place, line.reason, line.raw)
+    return BadRow(f"{name}, line {line.line}", line.reason, line.raw)
 
 
 Change = Literal["no", "grown", "other"]

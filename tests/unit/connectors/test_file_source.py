@@ -98,7 +98,7 @@ def test_rows_and_bad_lines_have_places_in_words(tmp_path: Path) -> None:
         "trips.csv, row 2",
         "trips.csv, row 3",
     ]
-    assert [bad.place for bad in first.bad] == ["trips.csv, before row 1", "trips.csv, after row 2"]
+    assert [bad.place for bad in first.bad] == ["trips.csv, line 2", "trips.csv, line 5"]
     assert second.bad == ()
 
 
