@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from functools import partial
@@ -131,7 +131,7 @@ def make_job(
             sink=sink,
             store=store,
             letters=None if job.dead_letter is None else DeadLetters(job.dead_letter.path, cipher=cipher),
-            identity={"job": job.name, "source": _identity(job, job.source), "sink": _identity(job, job.sink)},
+            identity=_identity_of(job),
             max_reject_share=1.0 if job.dead_letter is None else job.dead_letter.max_share,
         )
         made = Job(parts, pace=pace, stop=stop, watch=watch)
@@ -202,15 +202,26 @@ def _named(options: Any, name: str) -> Any:
     return replace(options, **{option: name for option in asked if getattr(options, option) is None})
 
 
-def _identity(job: JobFile, endpoint: Endpoint) -> dict[str, str]:
-    """What a source or sink is: the options whose fields are marked with `identity`, or else all that are not secret.
-    As hashes: a name that came from the environment must not be read anywhere.
+def _identity_of(job: JobFile) -> dict[str, Any]:
+    """What no other job has in common with this one. What the source chooses stands apart from the source itself: a
+    drained job may choose otherwise, and goes on where it stands all the same.
     """
+    chosen = [option.name for option in fields(job.source.options) if option.metadata.get("identity") == "choice"]
+    reads = {"reads": _hashes(job, job.source, chosen)} if chosen else {}
+    return {"job": job.name, "source": _identity(job, job.source), "sink": _identity(job, job.sink), **reads}
+
+
+def _identity(job: JobFile, endpoint: Endpoint) -> dict[str, str]:
+    """What a source or sink is: the options whose fields are marked so, or else all that are not secret."""
     every = fields(endpoint.options)
-    marked = [option.name for option in every if option.metadata.get("identity")]
+    marked = [option.name for option in every if option.metadata.get("identity") is True]
     names = marked or [option.name for option in every if option.name not in endpoint.hidden]
-    values = {name: getattr(endpoint.options, name) for name in names}
-    return {"type": endpoint.type, **{name: _hash(_spelt(job, value)) for name, value in values.items()}}
+    return {"type": endpoint.type, **_hashes(job, endpoint, names)}
+
+
+def _hashes(job: JobFile, endpoint: Endpoint, names: Sequence[str]) -> dict[str, str]:
+    """Options as hashes: a name that came from the environment must not be read anywhere."""
+    return {name: _hash(_spelt(job, getattr(endpoint.options, name))) for name in names}
 
 
 def _spelt(job: JobFile, value: object) -> str:
