@@ -20,8 +20,7 @@ from castleguard.config.job_model import Endpoint, JobFile
 from castleguard.connectors import registry
 from castleguard.connectors.base import Position, Sink, Source
 from castleguard.connectors.registry import Connector
-from castleguard.engine.castleguard import Castleguard
-from castleguard.engine.policy import Castle
+from castleguard.engine.policies import is_noisy
 from castleguard.errors import ConfigError, OutputError, PolicyError, SchemaError
 from castleguard.pipeline import Job, Pace, Parts, until_available
 from castleguard.stopping import Stop
@@ -120,7 +119,7 @@ def make_job(
             store = opened.enter_context(Store(job.checkpoint.path, cipher=cipher))
         sink = until_available(partial(open_sink, job), "the sink", clock=WallClock(), pace=pace, stop=stop or Stop())
         opened.callback(sink.close)
-        if not sink.exactly_once and _draws_noise(job) and not allow_duplicates:
+        if not sink.exactly_once and is_noisy(job.policy) and not allow_duplicates:
             raise ConfigError(
                 f"{job.where('sink')}  sink.type {job.sink.type} may get rows twice after a crash, and a row that is "
                 f"published twice with noise says more than is promised: use another sink, or --allow-duplicates"
@@ -190,10 +189,6 @@ class _Quiet:
 
 def _open_quietly(job: JobFile, position: Position | None) -> Source:
     return _Quiet(open_source(job, position))
-
-
-def _draws_noise(job: JobFile) -> bool:
-    return not isinstance(job.policy, Castle) or isinstance(job.policy, Castleguard)
 
 
 def _named(options: Any, name: str) -> Any:
