@@ -248,7 +248,13 @@ class Job:
             sections = {place.partition(".")[0] for place in differing}
             if there and "sink" in sections:
                 raise OutputError(f"the sink has segment {there} of another job: begin with an empty sink")
-            return replace(latest, position=None) if "source" in sections else latest
+            if "source" not in sections:
+                return latest
+            LOG.warning(
+                "the source is another one than before the drain, and is read from its beginning: what it has in common "
+                "with the former one is published again"
+            )
+            return replace(latest, position=None)
         if differing:
             raise SnapshotError(
                 f"the checkpoint belongs to another job: {', '.join(differing)} differ. Drain it with the job file "

@@ -45,13 +45,16 @@ def test_another_sink_after_a_drain_does_not_read_the_source_again(tmp_path: Pat
     assert first.isdisjoint(second)
 
 
-def test_another_source_after_a_drain_is_read_from_its_beginning(tmp_path: Path) -> None:
+def test_another_source_after_a_drain_is_read_from_its_beginning_and_that_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     world = World(tmp_path, CASTLE)
     world.job(identity=HERE).run()
     world.job(identity=HERE).drain()
     world.topic = World(tmp_path, CASTLE, rows=50).topic
     assert world.job(identity={**HERE, "source": {"topic": "c"}}).run() == "finished"
     assert world.topic.acknowledged == {"at": 50}
+    assert "what it has in common with the former one is published again" in caplog.text
 
 
 def test_a_sink_that_others_have_written_to_is_refused_after_a_drain(tmp_path: Path) -> None:
