@@ -251,8 +251,8 @@ class Job:
             if "source" not in sections:
                 return latest
             LOG.warning(
-                "the source is another one than before the drain, and is read from its beginning: what it has in common "
-                "with the former one is published again"
+                "the source is another one than before the drain, and is read from its beginning: what it has in "
+                "common with the former one is published again"
             )
             return replace(latest, position=None)
         if differing:
