@@ -13,7 +13,9 @@ from castleguard.errors import ConfigError
 from tests.integration.broker_nats import running_broker
 from tests.integration.test_nats_access import refused, write_and_read
 
-nkeys: Any = pytest.importorskip("nkeys", reason="a .creds file needs one more library: pip install nkeys")
+nkeys: Any = pytest.importorskip(
+    "nkeys", reason="a .creds file needs one more library: pip install 'castleguard[nats]'"
+)
 
 pytestmark = pytest.mark.integration
 

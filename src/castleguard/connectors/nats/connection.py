@@ -246,9 +246,9 @@ def _check_credentials(path: Path) -> None:
     except OSError as exc:
         raise ConfigError(f"credentials_file {path} cannot be read: {exc.strerror}") from exc
     try:
-        import nkeys  # type: ignore[import-not-found,unused-ignore]
+        import nkeys  # type: ignore[import-untyped]
     except ImportError as exc:
-        raise ConfigError("a credentials_file needs one more library: pip install nkeys") from exc
+        raise ConfigError("a credentials_file needs one more library: pip install 'castleguard[nats]'") from exc
     behind = {
         title: following
         for title in (b"BEGIN NATS USER JWT", b"BEGIN USER NKEY SEED")
