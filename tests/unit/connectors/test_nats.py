@@ -67,7 +67,7 @@ def test_access_that_cannot_work_is_refused_before_connecting(wrong: dict[str, A
 
 def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nkeys", None)
-    with pytest.raises(ConfigError, match="castleguard\[nats\]"):
+    with pytest.raises(ConfigError, match=r"castleguard\[nats\]"):
         Connection(Access(credentials_file=Path(__file__)), InputError)
     monkeypatch.setitem(sys.modules, "nats", None)
     with pytest.raises(ConfigError, match=r"pip install 'castleguard\[nats\]'"):
