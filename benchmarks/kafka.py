@@ -22,7 +22,7 @@ from benchmarks import adult
 from castleguard.checkpoint.store import Store
 from castleguard.connectors.base import Position, Source
 from castleguard.connectors.kafka import open_sink, open_source
-from castleguard.connectors.kafka_options import KafkaSink, KafkaSource
+from castleguard.connectors.kafka.options import KafkaSinkOptions, KafkaSourceOptions
 from castleguard.connectors.payloads import Format, write_payloads
 from castleguard.pipeline import Job, Pace, Parts
 from castleguard.stopping import Stop
@@ -71,8 +71,8 @@ def fill(broker: Broker, table: pa.Table, format: Format) -> str:
 def run_job(broker: Broker, folder: Path, table: pa.Table, schema: cg.Schema, format: Format) -> tuple[float, float]:
     """Rows per second, and the share of the time that was spent in the client."""
     raw, out, watch, stop = fill(broker, table, format), broker.topic(1), Stopwatch(), Stop()
-    reading = KafkaSource(brokers=broker.address, topic=raw, format=format)
-    sink: Any = open_sink(KafkaSink(brokers=broker.address, topic=out, format=format, transactional_id=out))
+    reading = KafkaSourceOptions(brokers=broker.address, topic=raw, format=format)
+    sink: Any = open_sink(KafkaSinkOptions(brokers=broker.address, topic=out, format=format, transactional_id=out))
     sink.deliver, sink.last = watch.around(sink.deliver), watch.around(sink.last)
 
     def timed_source(position: Position | None) -> Source:

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from functools import partial
@@ -14,15 +14,15 @@ import pyarrow as pa
 from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Store
+from castleguard.clock import WallClock
 from castleguard.config.job_file import Options, load_job
 from castleguard.config.job_model import Endpoint, JobFile
 from castleguard.connectors import registry
 from castleguard.connectors.base import Position, Sink, Source
 from castleguard.connectors.registry import Connector
-from castleguard.engine.castleguard import Castleguard
-from castleguard.engine.policy import Castle
-from castleguard.errors import ConfigError, PolicyError, SchemaError
-from castleguard.pipeline import Job, Pace, Parts, WallClock, until_available
+from castleguard.engine.policies import is_noisy
+from castleguard.errors import ConfigError, OutputError, PolicyError, SchemaError
+from castleguard.pipeline import Job, Pace, Parts, until_available
 from castleguard.stopping import Stop
 from castleguard.stream import Anonymiser
 from castleguard.telemetry.metrics import Status
@@ -119,7 +119,7 @@ def make_job(
             store = opened.enter_context(Store(job.checkpoint.path, cipher=cipher))
         sink = until_available(partial(open_sink, job), "the sink", clock=WallClock(), pace=pace, stop=stop or Stop())
         opened.callback(sink.close)
-        if not sink.exactly_once and _draws_noise(job) and not allow_duplicates:
+        if not sink.exactly_once and is_noisy(job.policy) and not allow_duplicates:
             raise ConfigError(
                 f"{job.where('sink')}  sink.type {job.sink.type} may get rows twice after a crash, and a row that is "
                 f"published twice with noise says more than is promised: use another sink, or --allow-duplicates"
@@ -130,12 +130,30 @@ def make_job(
             sink=sink,
             store=store,
             letters=None if job.dead_letter is None else DeadLetters(job.dead_letter.path, cipher=cipher),
-            identity={"job": job.name, "source": _identity(job, job.source), "sink": _identity(job, job.sink)},
+            identity=_identity_of(job),
             max_reject_share=1.0 if job.dead_letter is None else job.dead_letter.max_share,
         )
         made = Job(parts, pace=pace, stop=stop, watch=watch)
         opened.pop_all()
     return made
+
+
+def check_letters_are_gone(job: JobFile) -> None:
+    """Refuse to change the key of a job while letters under the former one lie where it writes the next."""
+    if job.dead_letter is not None and job.dead_letter.path.exists() and job.dead_letter.path.stat().st_size:
+        raise OutputError(
+            f"{job.dead_letter.path} holds letters that were written with the key of before, or without one: move it "
+            f"away, then change the key. `castleguard letters --file` opens it as long as that key is there"
+        )
+
+
+def change_key(job: JobFile, key: bytes | None) -> None:
+    """Seal the checkpoint of a drained job with another key, or with none. The job file still names the former one."""
+    assert job.checkpoint is not None
+    check_letters_are_gone(job)
+    former = job.checkpoint.key_bytes()
+    with Store(job.checkpoint.path, cipher=None if former is None else Cipher(former)) as store:
+        store.change_key(None if key is None else Cipher(key))
 
 
 class Nowhere:
@@ -173,25 +191,32 @@ def _open_quietly(job: JobFile, position: Position | None) -> Source:
     return _Quiet(open_source(job, position))
 
 
-def _draws_noise(job: JobFile) -> bool:
-    return not isinstance(job.policy, Castle) or isinstance(job.policy, Castleguard)
-
-
 def _named(options: Any, name: str) -> Any:
     """Options in which the job's name stands where a connector asks for it and the file says nothing."""
     asked = [option.name for option in fields(options) if option.metadata.get("default") == "job name"]
     return replace(options, **{option: name for option in asked if getattr(options, option) is None})
 
 
-def _identity(job: JobFile, endpoint: Endpoint) -> dict[str, str]:
-    """What a source or sink is: the options whose fields are marked with `identity`, or else all that are not secret.
-    As hashes: a name that came from the environment must not be read anywhere.
+def _identity_of(job: JobFile) -> dict[str, Any]:
+    """What no other job has in common with this one. What the source chooses stands apart from the source itself: a
+    drained job may choose otherwise, and goes on where it stands all the same.
     """
+    chosen = [option.name for option in fields(job.source.options) if option.metadata.get("identity") == "choice"]
+    reads = {"reads": _hashes(job, job.source, chosen)} if chosen else {}
+    return {"job": job.name, "source": _identity(job, job.source), "sink": _identity(job, job.sink), **reads}
+
+
+def _identity(job: JobFile, endpoint: Endpoint) -> dict[str, str]:
+    """What a source or sink is: the options whose fields are marked so, or else all that are not secret."""
     every = fields(endpoint.options)
-    marked = [option.name for option in every if option.metadata.get("identity")]
+    marked = [option.name for option in every if option.metadata.get("identity") is True]
     names = marked or [option.name for option in every if option.name not in endpoint.hidden]
-    values = {name: getattr(endpoint.options, name) for name in names}
-    return {"type": endpoint.type, **{name: _hash(_spelt(job, value)) for name, value in values.items()}}
+    return {"type": endpoint.type, **_hashes(job, endpoint, names)}
+
+
+def _hashes(job: JobFile, endpoint: Endpoint, names: Sequence[str]) -> dict[str, str]:
+    """Options as hashes: a name that came from the environment must not be read anywhere."""
+    return {name: _hash(_spelt(job, getattr(endpoint.options, name))) for name in names}
 
 
 def _spelt(job: JobFile, value: object) -> str:

@@ -6,7 +6,7 @@
     ├── ConfigError       a configuration file that cannot be read, with file and line
     ├── InputError        an input that cannot be read at all (a missing file, an unknown format)
     ├── OutputError       an output that cannot be written
-    ├── UnavailableError  a broker or a disk that cannot be reached now: the same call may work later
+    ├── UnavailableError  a broker or a file that cannot be had now: the same call may work later
     ├── UsageError        a call out of order (a clock that goes back, a push without a clock)
     └── SnapshotError     a snapshot that is damaged, or that belongs to another schema or policy
 
@@ -40,7 +40,7 @@ class OutputError(CastleguardError):
 
 
 class UnavailableError(CastleguardError):
-    """Something outside that cannot be reached now. The same call may work later."""
+    """Something outside that cannot be reached, or that somebody else has, now. The same call may work later."""
 
 
 class UsageError(CastleguardError):

@@ -12,14 +12,16 @@ import json
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 
 from castleguard.checkpoint.codec import differences
 from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Checkpoint, Ended, Store
+from castleguard.clock import Clock, StreamTime, WallClock
 from castleguard.connectors.base import Position, Read, Sink, Source
 from castleguard.errors import InputError, OutputError, SnapshotError, UnavailableError
 from castleguard.stopping import Stop
@@ -31,28 +33,6 @@ Outcome = Literal["finished", "stopped", "drained"]
 """How a job ended: its source did; it was told to stop and can go on later; it was drained."""
 
 _Result = TypeVar("_Result")
-
-
-class Clock(Protocol):
-    """The time, and how to let it pass."""
-
-    def now(self) -> float:
-        """Seconds since some origin that is the same after a restart."""
-
-    def sleep(self, seconds: float) -> None:
-        """Let so many seconds pass."""
-
-
-class WallClock:
-    """The time of the machine."""
-
-    def now(self) -> float:
-        """Seconds since 1970."""
-        return time.time()
-
-    def sleep(self, seconds: float) -> None:
-        """Wait."""
-        time.sleep(seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +84,7 @@ class Job:
     """One source through one stream into one sink, for as long as it takes.
 
     `step` is called with the number of every step of a commit before it is taken; tests die there. `watch` is told how
-    the job stands, about once a second.
+    the job stands, about once a second, and of how it ended.
     """
 
     def __init__(
@@ -145,7 +125,7 @@ class Job:
         self.stream = parts.make_stream(latest.snapshot)  # before the source: a refused snapshot leaves nothing open
         self._source = self._until_available(lambda: parts.open_source(latest.position), "the source")
         self._position = latest.position or None
-        self._now = max(self._committed_at, self.stream.now)
+        self._time = StreamTime(self._clock, self.stream.now)
         self._rejects_before = self._rejects()
         self._opened = True
 
@@ -169,6 +149,9 @@ class Job:
             self.commit()
             self._tell("stopped", at_once=True)
             return "stopped"
+        except Exception:
+            self._tell_failure()
+            raise
         finally:
             self.close()
 
@@ -179,7 +162,11 @@ class Job:
         try:
             self._gather(self.stream.flush())
             self.commit(ended="drained")
+            self._tell("drained", at_once=True)
             return "drained"
+        except Exception:
+            self._tell_failure()
+            raise
         finally:
             self.close()
 
@@ -223,7 +210,7 @@ class Job:
             self._acknowledge(checkpoint.position)
         self._committed_at = self._clock.now()
         self._commit_seconds = time.monotonic() - started
-        self._check_rejects()
+        self._check_rejects(at_end=ended == "finished")
 
     def close(self) -> None:
         """Let go of everything. May be called twice."""
@@ -261,7 +248,13 @@ class Job:
             sections = {place.partition(".")[0] for place in differing}
             if there and "sink" in sections:
                 raise OutputError(f"the sink has segment {there} of another job: begin with an empty sink")
-            return replace(latest, position=None) if "source" in sections else latest
+            if "source" not in sections:
+                return latest
+            LOG.warning(
+                "the source is another one than before the drain, and is read from its beginning: what it has in "
+                "common with the former one is published again"
+            )
+            return replace(latest, position=None)
         if differing:
             raise SnapshotError(
                 f"the checkpoint belongs to another job: {', '.join(differing)} differ. Drain it with the job file "
@@ -328,11 +321,11 @@ class Job:
 
     def _take(self, read: Read | None) -> None:
         """Push rows, or let time pass, and gather what that releases and rejects."""
-        self._now = max(self._now, self._clock.now())
+        now = self._time.now()
         if read is None:
-            self._gather(self.stream.tick(self._now))
+            self._gather(self.stream.tick(now))
             return
-        self._gather(self.stream.push(read.rows, self._now))
+        self._gather(self.stream.push(read.rows, now))
         self._segment.dirty |= read.rows.num_rows > 0 or bool(read.bad)
         self._bad += len(read.bad)
         if self._letters is not None:
@@ -368,16 +361,21 @@ class Job:
         books = self.books()
         return sum(books["rejected"].values()) + self._bad, books["rows_in"] + self._bad
 
-    def _check_rejects(self) -> None:
+    def _check_rejects(self, *, at_end: bool) -> None:
         """Stop a job that rejects too much: most likely its schema does not fit its source any more. What was rejected
-        before this process began does not count: it may have been mended.
+        before this process began does not count: it may have been mended. On the way a few rows mean nothing yet; at
+        the end of the source they are all there are.
         """
         rejected, rows = (now - before for now, before in zip(self._rejects(), self._rejects_before, strict=True))
-        if rows >= _ENOUGH and rejected > self._max_reject_share * rows:
-            raise InputError(
-                f"{rejected:,} of {rows:,} rows were rejected, more than the share of {self._max_reject_share:g} that "
-                f"is allowed: look at the dead letters, mend schema or source, and run it again"
-            )
+        if rejected <= self._max_reject_share * rows or (rows < _ENOUGH and not at_end):
+            return
+        found = (
+            f"{rejected:,} of {rows:,} rows were rejected, more than the share of {self._max_reject_share:g} that is "
+            f"allowed: look at the dead letters"
+        )
+        if at_end:
+            raise InputError(f"{found}. The source has ended, and everything else is published")
+        raise InputError(f"{found}, mend schema or source, and run it again")
 
     def _until_available(self, call: Callable[[], _Result], what: str) -> _Result:
         """Call until it works, and let whoever watches know that it does not."""
@@ -422,6 +420,11 @@ class Job:
             self._state, self._watched_at = state, now
             if self._opened:
                 self._watch(self.status())
+
+    def _tell_failure(self) -> None:
+        """The last word of a job that dies of an error. Whatever comes of it must not hide that error."""
+        with suppress(Exception):
+            self._tell("failed", at_once=True)
 
     def books(self) -> dict[str, Any]:
         """The job in numbers, over all its streams: as a report has them, and `bad`, what arrived and was no row."""

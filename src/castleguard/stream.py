@@ -73,7 +73,8 @@ class Anonymiser:
         """Take in rows that arrive `now` (seconds; needed with `max_wait`), and return what is published by that.
 
         Rows may come as a pyarrow Table or RecordBatch, a pandas or polars DataFrame, or a list of dicts. The result
-        has all output columns, and maybe no rows.
+        has all output columns, and maybe no rows. A sensitive or public column is published with the type that it first
+        came with; one that has none when the first row is published, because it was always null, is text for ever.
         """
         self._advance(now)
         if not is_warm(self._algorithm):
@@ -291,7 +292,10 @@ class Anonymiser:
         if self._order is not None:
             leaving = self._order.release(leaving, oldest)
         self._count(leaving)
-        payload = self._pending.payload(leaving.position, self._payload_schema)
+        published = _without_null_types(self._payload_schema)
+        if leaving.position.size:  # from its first published row on, the stream publishes the same types for ever
+            self._payload_schema = published
+        payload = self._pending.payload(leaving.position, published)
         self._pending.forget(oldest)
         if isinstance(self._encoder, Encoder):
             return self._encoder.encode(leaving.lower, leaving.upper, leaving.group, payload)
@@ -317,7 +321,7 @@ class Anonymiser:
         return 0
 
     def _typed(self, payload: pa.Table) -> pa.Table:
-        """The payload with the types of the batches before it; a column that was all null so far takes its first."""
+        """The payload with the types of the batches before it; a column without a type so far takes its first."""
         if payload.schema.equals(self._payload_schema):
             return payload
         fields = []
@@ -384,6 +388,16 @@ def anonymise(
 
 def _payload_names(schema: Schema) -> list[str]:
     return [*(role.name for role in schema.sensitive), *schema.public]
+
+
+def _without_null_types(schema: pa.Schema) -> pa.Schema:
+    """With text in place of the type that a column has which never had a value: whoever reads several parts of the
+    output together cannot do so if one part has no type, and text can hold whatever comes later.
+    """
+    for number, field in enumerate(schema):
+        if pa.types.is_null(field.type):
+            schema = schema.set(number, field.with_type(pa.string()))
+    return schema
 
 
 def _to_ipc(table: pa.Table) -> bytes:

@@ -15,7 +15,7 @@ import pytest
 
 from castleguard.connectors import files, kafka, nats, part_file, stdio
 from castleguard.connectors.base import Sink
-from castleguard.connectors.kafka_options import KafkaSink
+from castleguard.connectors.kafka.options import KafkaSinkOptions
 from castleguard.connectors.nats.connection import Connection
 from castleguard.connectors.registry import Connector
 from castleguard.testing.jobs import MemoryParts, MemorySink
@@ -199,7 +199,7 @@ class KafkaSinkAdapter(SinkAdapter):
         self.dead: list[Any] = []
 
     def open(self) -> Sink:
-        options = KafkaSink(
+        options = KafkaSinkOptions(
             brokers=self.broker.address, topic=self.topic, format=self.format, transactional_id=self.topic
         )
         self.sinks.append(kafka.open_sink(options))
@@ -212,19 +212,19 @@ class KafkaSinkAdapter(SinkAdapter):
         return [json.loads(payload) for payload in payloads]
 
     def die_at(self, moment: str, patch: pytest.MonkeyPatch) -> None:
-        connect = kafka._Sink._connect
+        connect = kafka.KafkaSink._connect
 
-        def connect_dying(sink: kafka._Sink) -> None:
+        def connect_dying(sink: kafka.KafkaSink) -> None:
             connect(sink)
             sink._producer = cast(Any, _DyingProducer(sink._producer, self.moments.index(moment)))
 
-        def leave(sink: kafka._Sink) -> None:
+        def leave(sink: kafka.KafkaSink) -> None:
             """A process that dies aborts nothing: its producer is kept as it is."""
             self.dead.append(sink._producer)
             sink._producer = None
 
-        patch.setattr(kafka._Sink, "_connect", connect_dying)
-        patch.setattr(kafka._Sink, "_give_up", leave)
+        patch.setattr(kafka.KafkaSink, "_connect", connect_dying)
+        patch.setattr(kafka.KafkaSink, "_give_up", leave)
 
     def close(self) -> None:
         for sink in self.sinks:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from castleguard.connectors import files, kafka, nats, stdio
 from castleguard.connectors.base import Position, Read, Source
 from castleguard.connectors.formats import open_writer
-from castleguard.connectors.kafka_options import KafkaSource
+from castleguard.connectors.kafka.options import KafkaSourceOptions
 from castleguard.connectors.registry import Connector
 from castleguard.testing.jobs import MemoryLog, MemorySource
 from tests.integration.broker_nats import NatsBroker
@@ -245,7 +245,7 @@ class KafkaAdapter(SourceAdapter):
         self.cluster.write("rows", as_jsonl(entries).splitlines(), partition=1)
 
     def open(self, position: Position | None = None) -> Source:
-        options = KafkaSource(brokers=self.cluster.address, topic="rows", batch_messages=3)
+        options = KafkaSourceOptions(brokers=self.cluster.address, topic="rows", batch_messages=3)
         return kafka.open_source(options, COLUMNS, position)
 
 

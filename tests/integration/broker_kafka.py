@@ -158,6 +158,7 @@ class Broker:
             while open_ends:
                 assert time.monotonic() < deadline, "the end of the topic was not reached"
                 for message in consumer.consume(10_000, timeout=0.05):
+                    deadline = time.monotonic() + 20  # it goes on
                     error = message.error()
                     if error is None:
                         found.append(message)

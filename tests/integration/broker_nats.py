@@ -124,7 +124,7 @@ class NatsBroker:
                 ">", stream=stream, config=ConsumerConfig(ack_policy=AckPolicy.NONE)
             )
             while len(found) < left:
-                for message in await subscription.fetch(min(500, left - len(found))):
+                for message in await subscription.fetch(min(500, left - len(found)), timeout=60):
                     sequence = message.metadata.sequence.stream
                     found.append(Stored(sequence, message.subject, message.data, message.headers or {}))
             return found

@@ -21,6 +21,8 @@ from castleguard.checkpoint.store import Store
 
 K = 5
 PERSONS = 9_000
+PORTION = 10_000
+"""Rows that arrive before each start."""
 SCHEMA = """
 schema:
   person: pid
@@ -52,14 +54,10 @@ def make_rows(rows: int) -> list[dict[str, Any]]:
     return made
 
 
-def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
-    """The rows as a file, with a line that is none after every 20,000."""
-    lines = [",".join(rows[0])]
-    for at, row in enumerate(rows):
-        lines.append(",".join(str(value) for value in row.values()))
-        if at % 20_000 == 19_999:
-            lines.append("half a line")
-    path.write_text("\n".join(lines) + "\n")
+def portions(rows: list[dict[str, Any]], number: int) -> list[list[dict[str, Any]]]:
+    """The rows in so many parts, as they arrive."""
+    size = -(-len(rows) // number)
+    return [rows[at : at + size] for at in range(0, len(rows), size)]
 
 
 @dataclass(frozen=True)
@@ -67,8 +65,10 @@ class Victim:
     """A job file, and how to look at what it published."""
 
     folder: Path
+    feed: Callable[[list[dict[str, Any]]], None]
+    """Let rows arrive at its source."""
     published: Callable[[], pa.Table]
-    port: int = 0
+    port: int
     """Of its metrics."""
 
     def start(self, command: str = "run") -> "subprocess.Popen[bytes]":
@@ -76,33 +76,30 @@ class Victim:
         arguments = [sys.executable, "-m", "castleguard", command, "job.yaml", "--quiet"]
         return subprocess.Popen(arguments, cwd=self.folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
 
-    def run_and_kill(self, kills: int, seed: int, until: Callable[[], bool] | None = None) -> int:
-        """Kill the job at random moments, so often at most, then let it finish; how often it was killed.
+    def run_and_kill(self, kills: int, seed: int, rows: list[dict[str, Any]]) -> None:
+        """Let rows arrive, a portion before every start; kill the job at a random moment, so many times; then let it
+        work off what is left, and drain it.
 
-        Half of the moments lie shortly after it has begun to work, where it commits all the time. A source without an
-        end never finishes: `until` says when all of it has been read, and the job is drained then.
+        Half of the moments lie shortly after it has begun to work, where it commits all the time.
         """
         chance = random.Random(seed)
-        for killed in range(kills):
+        first, *others = portions(rows, kills + 1)
+        self.feed(first)
+        self.stop()
+        for killed, portion in enumerate(others):
+            self.feed(portion)
             process = self.start()
             if killed % 2:
                 self.wait_for_work(process)
-            try:
-                code = process.wait(timeout=chance.uniform(0.0, 0.5 if killed % 2 else 3.0))
-            except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGKILL)
-                process.wait()
-                assert process.stderr is not None
-                process.stderr.close()
-                continue
-            assert_fine(process, code)
-            return killed
+            time.sleep(chance.uniform(0.0, 0.5 if killed % 2 else 3.0))
+            assert process.poll() is None, "the job ended before it was killed"
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            assert process.stderr is not None
+            process.stderr.close()
         process = self.start()
-        if until is None:
-            assert_fine(process, process.wait(timeout=120))
-            return kills
         limit = time.monotonic() + 120
-        while not until():
+        while self.rows_taken() < len(rows):
             assert process.poll() is None
             assert time.monotonic() < limit
             time.sleep(0.2)
@@ -110,7 +107,6 @@ class Victim:
         assert_fine(process, process.wait(timeout=60))
         process = self.start("drain")
         assert_fine(process, process.wait(timeout=60))
-        return kills
 
     def stop(self) -> None:
         """Stop the job as an operator does, once it works."""

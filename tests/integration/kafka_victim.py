@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from castleguard.connectors.kafka import open_sink
-from castleguard.connectors.kafka_options import KafkaSink
+from castleguard.connectors.kafka.options import KafkaSinkOptions
 
 STEPS = ["messages", "number", "commit"]
 
@@ -48,7 +48,7 @@ def stop() -> None:
 
 
 def main(brokers: str, topic: str, step: str) -> None:
-    sink: Any = open_sink(KafkaSink(brokers=brokers, topic=topic, transactional_id=topic))
+    sink: Any = open_sink(KafkaSinkOptions(brokers=brokers, topic=topic, transactional_id=topic))
     sink.last()
     sink._producer = Stopping(sink._producer, step)
     sink.deliver(1, pa.table({"n": list(range(100))}))

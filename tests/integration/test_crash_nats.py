@@ -2,17 +2,17 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from tests.integration.broker_nats import NatsBroker, running_broker
-from tests.integration.crash import PRIVACY, SCHEMA, Victim, free_port, kills, make_rows
+from tests.integration.crash import PORTION, PRIVACY, SCHEMA, Victim, free_port, kills, make_rows
 
 pytestmark = [pytest.mark.compiled, pytest.mark.integration]
 
 KILLS = kills(3)
-ROWS = max(30_000, 5_000 * KILLS)
 JOB = """
 source: {{type: nats, servers: "{url}", stream: raw, format: json, batch_messages: 20}}
 {schema}
@@ -25,27 +25,28 @@ metrics: {{port: {port}}}
 
 
 def victim(folder: Path, broker: NatsBroker, mode: str) -> Victim:
-    rows = make_rows(ROWS)
     broker.make_stream("raw", "raw.>")
     broker.make_stream("out", "out.>", allow_atomic=True)
-    lines = [json.dumps(row).encode() for row in rows]
-    messages = [b"\n".join(lines[at : at + 100]) for at in range(0, ROWS, 100)]
-    broker.publish("raw.rows", [*messages[:200], b"no row", *messages[200:]])
     port = free_port()
     (folder / "job.yaml").write_text(JOB.format(url=broker.url, schema=SCHEMA, privacy=PRIVACY[mode], port=port))
+
+    def feed(rows: list[dict[str, Any]]) -> None:
+        lines = [json.dumps(row).encode() for row in rows]
+        messages = [b"\n".join(lines[at : at + 100]) for at in range(0, len(lines), 100)]
+        broker.publish("raw.rows", [*messages, b"no row"])
 
     def published() -> pa.Table:
         lines = [line for message in broker.messages("out") for line in message.data.splitlines()]
         return pa.Table.from_pylist([json.loads(line) for line in lines])
 
-    return Victim(folder, published, port)
+    return Victim(folder, feed, published, port)
 
 
 @pytest.mark.parametrize("mode", PRIVACY)
 def test_a_job_over_nats_that_is_killed_publishes_every_row_once(tmp_path: Path, mode: str) -> None:
     (tmp_path / "broker").mkdir()
+    rows = make_rows(PORTION * (KILLS + 1))
     with running_broker(tmp_path / "broker") as broker:
         job = victim(tmp_path, broker, mode)
-        job.stop()
-        assert job.run_and_kill(KILLS, seed=5, until=lambda: job.rows_taken() >= ROWS) == KILLS
-        job.check(make_rows(ROWS), bad=1, rejects=mode == "castle")
+        job.run_and_kill(KILLS, 5, rows)
+        job.check(rows, bad=KILLS + 1, rejects=mode == "castle")

@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 
 from castleguard.connectors import kafka
 from castleguard.connectors.base import Position, Sink, Source
-from castleguard.connectors.kafka_options import KafkaSink, KafkaSource, Sasl, Tls
+from castleguard.connectors.kafka.options import KafkaSinkOptions, KafkaSourceOptions, Sasl, Tls
 from castleguard.errors import InputError, OutputError, UnavailableError
 from tests.integration.broker_kafka import PASSWORD, USER, Broker
 from tests.integration.kafka_victim import STEPS
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def opened_source(broker: Broker, topic: str, position: Position | None = None, **options: Any) -> Source:
-    return kafka.open_source(KafkaSource(brokers=broker.address, topic=topic, **options), ["n"], position)
+    return kafka.open_source(KafkaSourceOptions(brokers=broker.address, topic=topic, **options), ["n"], position)
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def source(broker: Broker, topic: str, position: Position | None = None, **optio
 @contextmanager
 def sink(broker: Broker, topic: str, **options: Any) -> Iterator[Sink]:
     options = {"transactional_id": topic, "timeout": 20.0, **options}
-    with closing(kafka.open_sink(KafkaSink(brokers=broker.address, topic=topic, **options))) as opened:
+    with closing(kafka.open_sink(KafkaSinkOptions(brokers=broker.address, topic=topic, **options))) as opened:
         yield opened
 
 
@@ -167,7 +167,7 @@ def test_the_first_start_may_begin_at_the_end(kafka_broker: Broker) -> None:
 def test_new_partitions_are_noticed_and_read_from_their_beginning(
     kafka_broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka, "_PARTITIONS_EVERY", 0.2)
+    monkeypatch.setattr("castleguard.connectors.kafka.source.PARTITIONS_EVERY", 0.2)
     topic = kafka_broker.topic()
     with source(kafka_broker, topic, start="end") as opened:
         assert opened.read(0.2) is None
@@ -238,7 +238,7 @@ def test_a_topic_that_does_not_exist_is_an_error(kafka_broker: Broker) -> None:
         opened.read(5)
     with sink(kafka_broker, "nowhere") as writing, pytest.raises(OutputError, match="topic nowhere does not exist"):
         writing.last()
-    options = KafkaSource(brokers=kafka_broker.address, topic="nowhere")
+    options = KafkaSourceOptions(brokers=kafka_broker.address, topic="nowhere")
     assert [fine for _, fine, _ in kafka.check(options)] == [False]
 
 
@@ -345,13 +345,13 @@ def test_what_a_sink_writes_a_source_reads(kafka_broker: Broker, format: str) ->
 # TLS and passwords
 
 
-def secure(broker: Broker, topic: str, **options: Any) -> KafkaSource:
+def secure(broker: Broker, topic: str, **options: Any) -> KafkaSourceOptions:
     known = {
         "tls": Tls(ca_file=broker.certificate),
         "sasl": Sasl(mechanism="PLAIN", user=USER, password=PASSWORD),
         "timeout": 5.0,
     }
-    return KafkaSource(brokers=broker.secure_address, topic=topic, **{**known, **options})
+    return KafkaSourceOptions(brokers=broker.secure_address, topic=topic, **{**known, **options})
 
 
 def test_tls_and_a_password_let_us_in(kafka_broker: Broker) -> None:

@@ -11,8 +11,9 @@ import castleguard as cg
 from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Store
 from castleguard.engine.policies import Policy
-from castleguard.errors import InputError, OutputError, SnapshotError, UnavailableError, UsageError
+from castleguard.errors import InputError, OutputError, SnapshotError, UnavailableError
 from castleguard.pipeline import Job, Pace, Parts
+from castleguard.telemetry.metrics import Status
 from castleguard.testing.clock import ManualClock
 from castleguard.testing.crash import CrashError, ScriptedCrash
 from tests.recovery.fakes import Shelf, Topic
@@ -38,7 +39,12 @@ class World:
         people[11::29] = [None] * len(people[11::29])
         self.topic, self.shelf = Topic(people, endless=endless), Shelf()
 
-    def job(self, step: Callable[[int], None] = lambda _: None, **changed: object) -> Job:
+    def job(
+        self,
+        step: Callable[[int], None] = lambda _: None,
+        watch: Callable[[Status], None] = lambda _: None,
+        **changed: object,
+    ) -> Job:
         """The next process."""
         parts = Parts(
             open_source=self.topic.source,
@@ -50,7 +56,7 @@ class World:
         )
         parts = replace(parts, **changed)  # type: ignore[arg-type]
         try:
-            return Job(parts, clock=Ticking(self.clock), pace=PACE, step=step)
+            return Job(parts, clock=Ticking(self.clock), pace=PACE, step=step, watch=watch)
         except BaseException:
             assert parts.store is not None
             parts.store.close()
@@ -107,6 +113,9 @@ class Ticking:
     def now(self) -> float:
         self._clock.advance(0.13)
         return self._clock.now()
+
+    def elapsed(self) -> float:
+        return self._clock.elapsed()
 
     def sleep(self, seconds: float) -> None:
         self._clock.sleep(seconds)
@@ -201,7 +210,7 @@ def test_after_a_drain_the_job_goes_on_with_another_policy(tmp_path: Path) -> No
 
 def test_a_second_process_is_refused(world: World) -> None:
     first = world.job()
-    with pytest.raises(UsageError, match="in use by another process"):
+    with pytest.raises(UnavailableError, match="in use by another process"):
         world.job()
     first.close()
     world.job().close()
@@ -279,12 +288,109 @@ def test_a_full_disk_stops_the_job_and_loses_nothing(world: World, what: str, mo
     world.check()
 
 
+@pytest.mark.parametrize("deaf", [False, True], ids=["heard", "not heard"])
+def test_a_job_that_dies_of_an_error_says_so_before_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deaf: bool
+) -> None:
+    """Telling it may fail as well, and must not hide the error."""
+    world, told = World(tmp_path, POLICIES["castle"]), []
+
+    def watch(status: Status) -> None:
+        told.append(status)
+        if deaf and status.state == "failed":
+            raise RuntimeError("the port is gone")
+
+    def fail(*_: object) -> None:
+        raise OutputError("no space left on device")
+
+    job = world.job(watch=watch)
+    monkeypatch.setattr(Store, "save", fail)
+    with pytest.raises(OutputError, match="no space left"):
+        job.run()
+    assert [status.state for status in told][-2:] == ["running", "failed"]
+    assert told[-1].rows["pending"] > 0
+
+
 def test_too_many_rejects_stop_the_job(tmp_path: Path) -> None:
     world = World(tmp_path, POLICIES["castle"], rows=3000)
     with pytest.raises(InputError, match=r"more than the share of 0\.01 that is allowed"):
         world.job(max_reject_share=0.01).run()
     assert world.job(max_reject_share=0.5).run() == "finished"
     world.check()
+
+
+def test_too_many_rejects_of_a_few_rows_are_told_at_the_end(tmp_path: Path) -> None:
+    world, told = World(tmp_path, POLICIES["castle"]), list[Status]()
+    with pytest.raises(
+        InputError, match=r"9 of 100 rows were rejected.*\. The source has ended, and everything else is"
+    ):
+        world.job(max_reject_share=0.08, watch=told.append).run()
+    assert told[-1].state == "failed"
+    world.check()
+    assert world.job(max_reject_share=0.08).run() == "finished"
+
+
+def test_a_share_of_rejects_that_is_allowed_is_allowed_at_the_end(tmp_path: Path) -> None:
+    assert World(tmp_path, POLICIES["castle"]).job(max_reject_share=0.09).run() == "finished"
+
+
+def test_few_rows_do_not_stop_a_job_on_the_way(tmp_path: Path) -> None:
+    """The share is far above what is allowed all the time, but the source has not ended."""
+    world = World(tmp_path, POLICIES["castle"], endless=True)
+    job = world.job(max_reject_share=0.01)
+    stop_after(job, 90)
+    assert job.run() == "stopped"
+
+
+FOREVER = 74 * 365 * 86400.0
+
+
+def test_rows_that_wait_leave_though_the_clock_was_far_ahead_before_a_restart(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The clock of the first process shows the year 2100, say; that of the second one is right."""
+    world = World(tmp_path, cg.Castle(k=K, delay=1000, max_wait=60.0), rows=100, endless=True)
+    right = world.clock.now()
+    world.clock.set(right + FOREVER)
+    job = world.job()
+    stop_after(job, 30)
+    job.run()
+    assert "the clock shows" not in caplog.text
+    world.clock.set(right)
+    job = world.job()
+    assert "the clock shows 27,010 days less than the stream has been told before" in caplog.text
+    began, read = world.clock.elapsed(), job._read
+
+    def watched() -> object:
+        if world.clock.elapsed() > began + 100:
+            job.stop()
+        elif job.stream.report().pending:
+            assert world.clock.elapsed() < began + 70
+        return read()
+
+    job._read = watched  # type: ignore[method-assign, assignment]
+    assert job.run() == "stopped"
+    assert job.stream.report().rows_in > 30
+    world.check()
+
+
+def test_after_a_drain_the_stream_has_the_time_of_the_clock_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(tmp_path, POLICIES["castle"], endless=True)
+    right = world.clock.now()
+    world.clock.set(right + FOREVER)
+    job = world.job()
+    stop_after(job, 30)
+    job.run()
+    world.clock.set(right)
+    world.job().drain()
+    caplog.clear()
+    job = world.job()
+    stop_after(job, 30)
+    job.run()
+    assert job.stream.now < right + 1000
+    assert "the clock shows" not in caplog.text
 
 
 def test_rows_that_wait_leave_while_the_source_is_silent(tmp_path: Path) -> None:

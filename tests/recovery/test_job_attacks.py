@@ -18,7 +18,7 @@ from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Checkpoint, Store
 from castleguard.cli import commands
 from castleguard.connectors.base import Position, Read
-from castleguard.errors import CastleguardError, ConfigError, OutputError, SnapshotError, UnavailableError, UsageError
+from castleguard.errors import CastleguardError, ConfigError, OutputError, SnapshotError, UnavailableError
 from castleguard.pipeline import Job, Pace, Parts
 from castleguard.testing.clock import ManualClock
 from tests.recovery.fakes import Shelf, TopicSource
@@ -45,13 +45,16 @@ def test_another_sink_after_a_drain_does_not_read_the_source_again(tmp_path: Pat
     assert first.isdisjoint(second)
 
 
-def test_another_source_after_a_drain_is_read_from_its_beginning(tmp_path: Path) -> None:
+def test_another_source_after_a_drain_is_read_from_its_beginning_and_that_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     world = World(tmp_path, CASTLE)
     world.job(identity=HERE).run()
     world.job(identity=HERE).drain()
     world.topic = World(tmp_path, CASTLE, rows=50).topic
     assert world.job(identity={**HERE, "source": {"topic": "c"}}).run() == "finished"
     assert world.topic.acknowledged == {"at": 50}
+    assert "what it has in common with the former one is published again" in caplog.text
 
 
 def test_a_sink_that_others_have_written_to_is_refused_after_a_drain(tmp_path: Path) -> None:
@@ -138,7 +141,7 @@ def test_a_second_process_does_not_touch_what_the_first_one_is_writing(tmp_path:
     first = assemble.make_job(assemble.load(path))
     half = tmp_path / "job" / "out" / ".part-000000000001.csv.01234567.part"
     half.write_text("half a part")
-    with pytest.raises(UsageError, match="in use by another process"):
+    with pytest.raises(UnavailableError, match="in use by another process"):
         assemble.make_job(assemble.load(path))
     assert half.exists()
     first.close()

@@ -1,8 +1,10 @@
 """Ten minutes of a job on a manual clock: files arrive, silence, a burst. Memory stays flat, nobody waits too long."""
 
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -76,6 +78,14 @@ class Watched:
         self.memory.append(resident_mb())
 
 
+class Watch(NamedTuple):
+    """The clock of the job."""
+
+    now: Callable[[], float]
+    elapsed: Callable[[], float]
+    sleep: Callable[[float], None]
+
+
 def resident_mb() -> float:
     """The memory of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -108,7 +118,7 @@ def test_a_followed_folder_for_ten_minutes(tmp_path: Path) -> None:
         sink=sink,
         store=Store(tmp_path / "state.db"),
     )
-    job = Job(parts, clock=Clock(now, street.sleep), pace=Pace(every=5.0), stop=stop)
+    job = Job(parts, clock=Watch(now, clock.elapsed, street.sleep), pace=Pace(every=5.0), stop=stop)
     assert job.run() == "stopped"
     out = pa.concat_tables(pq.read_table(part) for part in sorted((tmp_path / "out").iterdir()))
     report = job.stream.report()

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from castleguard.cli import commands
+from castleguard.cli.exit_codes import FAILED, OUR_MISTAKE, USED_WRONGLY
 
 FOLDER = Path(__file__).parents[2] / "examples" / "deploy"
 
@@ -31,6 +32,8 @@ def test_the_unit_runs_a_job_and_stops_it_gently() -> None:
     assert accepts(start[1].split())
     assert service["KillSignal"] == "SIGTERM"
     assert service["Restart"] == "on-failure"
+    prevented = {int(code) for code in service["RestartPreventExitStatus"].split()}
+    assert prevented == {FAILED, USED_WRONGLY, OUR_MISTAKE}
     assert service["MemoryDenyWriteExecute"] == "no"  # kernels are compiled
 
 

@@ -85,6 +85,32 @@ def test_the_output_of_many_slices_is_one_table(monkeypatch: pytest.MonkeyPatch)
     assert sorted(out["row"].to_pylist()) == list(range(count))
 
 
+NOTED = cg.Schema(person=None, quasi_identifiers=[AGE], public=["note"])
+
+
+def test_a_column_that_never_had_a_value_is_published_as_text() -> None:
+    out = cg.anonymise([{"age": 50, "note": None}] * 3, NOTED, POLICY)
+    assert out.schema.field("note").type == pa.string()
+    assert out["note"].to_pylist() == [None] * 3
+
+
+def test_a_column_takes_its_type_from_its_first_value_until_a_row_is_published() -> None:
+    stream = cg.Anonymiser(NOTED, POLICY)
+    assert stream.push([{"age": 50, "note": None}] * 3).num_rows == 0
+    stream.push([{"age": 50, "note": 7}])
+    assert stream.flush().schema.field("note").type == pa.int64()
+
+
+def test_a_type_that_was_published_stays_also_after_a_restore() -> None:
+    stream = cg.Anonymiser(NOTED, POLICY)
+    types = {stream.push([{"age": 50, "note": None}] * 9).schema.field("note").type}
+    assert stream.report().published
+    restored = cg.Anonymiser.restore(NOTED, POLICY, stream.snapshot())
+    for one in (stream, restored):
+        types |= {out.schema.field("note").type for out in (one.push([{"age": 50, "note": 7}] * 9), one.flush())}
+    assert types == {pa.string()}
+
+
 # -- persons -----------------------------------------------------------------------------------------------------------
 
 

@@ -39,5 +39,13 @@ class Cipher:
         except (InvalidTag, ValueError) as exc:
             raise SnapshotError(f"{label} cannot be opened: another key, or it is damaged") from exc
 
+    def opens(self, sealed: bytes, label: str) -> bool:
+        """Whether it was sealed under this key and label."""
+        try:
+            self.open(sealed, label)
+        except SnapshotError:
+            return False
+        return True
+
     def __repr__(self) -> str:
         return "Cipher(****)"

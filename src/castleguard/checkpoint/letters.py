@@ -8,12 +8,14 @@ else.
 import base64
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from castleguard.checkpoint.cipher import Cipher
-from castleguard.errors import OutputError
+from castleguard.errors import InputError, OutputError, SnapshotError
 
 _LABEL = "dead letter"
+_LEAST_SEALED = 28  # bytes of a sealed letter: a nonce and a tag
 
 
 class DeadLetters:
@@ -24,8 +26,14 @@ class DeadLetters:
         self._cipher = cipher
         try:
             os.close(self._open())
+            first = _first_line(self._path)
         except OSError as exc:
             raise OutputError(f"{self._path} cannot be used for dead letters: {exc.strerror}") from exc
+        if first is not None and not _is_sealed_with(first, cipher):
+            raise OutputError(
+                f"{self._path} holds letters that were not written with this key, or it is damaged: move it away, and "
+                f"the job makes a new one"
+            )
 
     def length(self) -> int:
         """The bytes that are there now: where the next letters go."""
@@ -61,10 +69,7 @@ class DeadLetters:
 
     def read(self) -> list[bytes]:
         """All lines, opened."""
-        lines = self._path.read_bytes().splitlines()
-        if self._cipher is None:
-            return lines
-        return [self._cipher.open(base64.b64decode(line), _LABEL) for line in lines]
+        return list(read_letters(self._path, cipher=self._cipher))
 
     def _open(self) -> int:
         """The file, made if it is not there, for its owner alone whoever made it."""
@@ -83,6 +88,58 @@ class DeadLetters:
             os.close(descriptor)
             raise
         return descriptor
+
+
+def read_letters(path: Path, *, cipher: Cipher | None = None) -> Iterator[bytes]:
+    """The letters in a file, opened, one by one; the file is left as it is.
+
+    A line without its end is being written: it is left out. Raises InputError, and SnapshotError with the number of a
+    line that does not open.
+    """
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.endswith(b"\n"):
+                    yield _opened(line[:-1], f"line {number} of {path}", cipher)
+    except OSError as exc:
+        raise InputError(f"{path} cannot be read: {exc.strerror}") from exc
+
+
+def _opened(line: bytes, where: str, cipher: Cipher | None) -> bytes:
+    """A letter as it was."""
+    sealed = _sealed_part(line)
+    if sealed is None:
+        return line
+    if cipher is None:
+        raise SnapshotError(f"{where} is encrypted: give its key")
+    try:
+        return cipher.open(sealed, _LABEL)
+    except SnapshotError as exc:
+        raise SnapshotError(f"{where} cannot be opened: another key, or it is damaged") from exc
+
+
+def _sealed_part(line: bytes) -> bytes | None:
+    """The bytes that were sealed; None for a line that never was: JSON begins with what base64 does not have."""
+    try:
+        found = base64.b64decode(line, validate=True)
+    except ValueError:
+        return None
+    return found if len(found) >= _LEAST_SEALED else None
+
+
+def _is_sealed_with(line: bytes, cipher: Cipher | None) -> bool:
+    """Whether a line is as this key makes it; without a key, whether it is not sealed."""
+    sealed = _sealed_part(line)
+    if sealed is None or cipher is None:
+        return sealed is None and cipher is None
+    return cipher.opens(sealed, _LABEL)
+
+
+def _first_line(path: Path) -> bytes | None:
+    """The first line, if it is complete."""
+    with path.open("rb") as file:
+        line = file.readline()
+    return line[:-1] if line.endswith(b"\n") else None
 
 
 def _is_beginning(descriptor: int, at: int, letters: bytes) -> bool:

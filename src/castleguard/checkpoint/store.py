@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from castleguard.checkpoint.cipher import Cipher
-from castleguard.errors import OutputError, SnapshotError, UsageError
+from castleguard.errors import OutputError, SnapshotError, UnavailableError, UsageError
 
 FORMAT = 1
 _CHECK = b"castleguard"
@@ -96,13 +96,36 @@ class Store:
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Replace the latest commit, durably. Raises OutputError; the former one then still stands."""
+        with self._transaction():
+            self._replace(checkpoint)
+
+    def change_key(self, cipher: Cipher | None) -> None:
+        """Go over to another key, or from or to none, in one transaction.
+
+        Only after the stream was flushed for good and everything delivered: then the file holds no row and no secret of
+        a stream, so that none is ever under a key that was given up, or under none. Raises UsageError before that.
+        """
+        latest = self.load()
+        if latest is not None and (latest.snapshot is not None or not latest.delivered):
+            raise UsageError(f"{self._path} holds rows that are pending or on their way: drain the job first")
+        former = self._cipher
+        try:
+            with self._transaction():
+                self._cipher = cipher
+                self._database.execute("UPDATE lock SET sealed = ?", (self._proof(),))
+                if latest is not None:
+                    self._replace(latest)
+        except BaseException:
+            self._cipher = former
+            raise
+
+    def _replace(self, checkpoint: Checkpoint) -> None:
         facts = {name: getattr(checkpoint, name) for name in ("position", "books", "identity")}
         pieces = (json.dumps(facts).encode(), checkpoint.snapshot, checkpoint.segment, checkpoint.letters)
         plain = (checkpoint.number, checkpoint.delivered, checkpoint.ended, checkpoint.letters_at)
-        with self._transaction():
-            sealed = [self._seal(piece, name, checkpoint.number) for name, piece in zip(_PIECES, pieces, strict=True)]
-            self._database.execute("DELETE FROM latest")
-            self._database.execute("INSERT INTO latest VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)", (*plain, *sealed))
+        sealed = [self._seal(piece, name, checkpoint.number) for name, piece in zip(_PIECES, pieces, strict=True)]
+        self._database.execute("DELETE FROM latest")
+        self._database.execute("INSERT INTO latest VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)", (*plain, *sealed))
 
     def mark_delivered(self, checkpoint: Checkpoint) -> Checkpoint:
         """Segment and letters have arrived: they are wiped here."""
@@ -143,7 +166,7 @@ class Store:
             self._database.execute("COMMIT")
         except sqlite3.OperationalError as exc:
             if "locked" in str(exc):
-                raise UsageError(f"{self._path} is in use by another process: a job runs once") from exc
+                raise UnavailableError(f"{self._path} is in use by another process: a job runs once") from exc
             raise OutputError(f"{self._path} cannot be used as a checkpoint: {exc}") from exc
         except sqlite3.DatabaseError as exc:
             raise SnapshotError(f"{self._path} is no checkpoint, or it is damaged") from exc
@@ -158,35 +181,59 @@ class Store:
                 f"{self._path} has format {found}, and this version reads {FORMAT}: drain the job with the version "
                 f"that wrote it"
             )
+        self._check_key()
+
+    def _check_key(self) -> None:
+        """Whether the key is the one that the file was sealed with. Its name is part of that."""
         with self._translated():
             sealed = self._database.execute("SELECT sealed FROM lock").fetchone()[0]
-        if sealed is None and self._cipher is not None:
-            raise SnapshotError(f"{self._path} is not encrypted, but a key is given: a job begins with its key")
-        if sealed is not None:
-            if self._cipher is None:
-                raise SnapshotError(f"{self._path} is encrypted: give its key")
-            self._cipher.open(sealed, str(self._path.name))
+            latest = self._database.execute("SELECT facts, number FROM latest").fetchone()
+        if sealed is None and self._cipher is None:
+            return
+        if sealed is None:
+            raise SnapshotError(
+                f"{self._path} is not encrypted, but a key is given: `castleguard drain --new-key`, with the job file "
+                f"as it was, goes over to a key"
+            )
+        if self._cipher is None:
+            raise SnapshotError(f"{self._path} is encrypted: give its key")
+        if self._cipher.opens(sealed, self._path.name):
+            return
+        if latest is None:
+            raise SnapshotError(
+                f"{self._path} cannot be opened: another key, another name than it was made with, or it is damaged"
+            )
+        facts, number = latest
+        if self._cipher.opens(facts, _label("facts", number)):
+            raise SnapshotError(
+                f"{self._path} has another name than it was made with, and an encrypted checkpoint is bound to its "
+                f"name: give it the former one back"
+            )
+        raise SnapshotError(f"{self._path} cannot be opened: another key, or it is damaged")
+
+    def _proof(self) -> bytes | None:
+        """What opens with the key of the file alone; None if it has none."""
+        return None if self._cipher is None else self._cipher.seal(_CHECK, self._path.name)
 
     def _create(self) -> None:
-        sealed = None if self._cipher is None else self._cipher.seal(_CHECK, str(self._path.name))
         with self._transaction():
             self._database.execute(
                 "CREATE TABLE latest (id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER, delivered INTEGER, "
                 "ended TEXT, letters_at INTEGER, facts BLOB, snapshot BLOB, segment BLOB, letters BLOB)"
             )
             self._database.execute("CREATE TABLE lock (sealed BLOB)")
-            self._database.execute("INSERT INTO lock VALUES (?)", (sealed,))
+            self._database.execute("INSERT INTO lock VALUES (?)", (self._proof(),))
             self._database.execute(f"PRAGMA user_version = {FORMAT}")
 
     def _seal(self, piece: bytes | None, name: str, number: int) -> bytes | None:
         if piece is None or self._cipher is None:
             return piece
-        return self._cipher.seal(piece, f"{name} of commit {number}")
+        return self._cipher.seal(piece, _label(name, number))
 
     def _open(self, piece: bytes | None, name: str, number: int) -> bytes | None:
         if piece is None or self._cipher is None:
             return piece
-        return self._cipher.open(piece, f"{name} of commit {number}")
+        return self._cipher.open(piece, _label(name, number))
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -213,3 +260,8 @@ class Store:
             ) from exc
         except sqlite3.DatabaseError as exc:
             raise SnapshotError(f"{self._path} is no checkpoint, or it is damaged") from exc
+
+
+def _label(name: str, number: int) -> str:
+    """What a piece is sealed as: it does not open as another one, or as that of another commit."""
+    return f"{name} of commit {number}"

@@ -1,8 +1,7 @@
 """The command line: `main` finds the command, and turns whatever ends it into one clear line and an exit code.
 
-    0  done      1  failed      2  used wrongly      130  interrupted (143: terminated)
-
-One module per command. A command imports what it needs when it runs, so that `--help` answers at once.
+The codes are in `exit_codes.py`. One module per command. A command imports what it needs when it runs, so that `--help`
+answers at once.
 """
 
 import importlib
@@ -18,9 +17,23 @@ from types import FrameType
 import click
 
 from castleguard import __version__
+from castleguard.cli.exit_codes import exit_code
 from castleguard.errors import CastleguardError
 
-COMMANDS = ("anonymise", "budget", "demo", "drain", "explain", "init", "randomise", "run", "schema", "top", "validate")
+COMMANDS = (
+    "anonymise",
+    "budget",
+    "demo",
+    "drain",
+    "explain",
+    "init",
+    "letters",
+    "randomise",
+    "run",
+    "schema",
+    "top",
+    "validate",
+)
 
 _ASK_AGAIN = 1.0  # seconds: more than it takes to remove an unfinished file
 
@@ -75,8 +88,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except click.ClickException as exc:
         exc.show()
         code = exc.exit_code
-    except CastleguardError as exc:
-        code = _fail(str(exc), 1)
     except Interrupted as exc:
         if hasattr(signal, "setitimer"):
             signal.setitimer(signal.ITIMER_REAL, 0.0)
@@ -84,7 +95,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # At once: a compiler that was interrupted at its work would add lines of its own while Python shuts down.
         os._exit(128 + exc.number)
     except Exception as exc:
-        code = _fail_unexpectedly(exc)
+        show_to_developers(exc)
+        code = _fail(words_for(exc), exit_code(exc))
     sys.exit(code)
 
 
@@ -118,15 +130,20 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def _fail_unexpectedly(exc: Exception) -> int:
-    """A mistake of ours. The messages of other libraries may quote data, so they are shown on request only."""
-    if os.environ.get("CASTLEGUARD_DEBUG"):
+def show_to_developers(exc: Exception) -> None:
+    """The traceback of a mistake of ours, which may hold values of rows: on request only."""
+    if os.environ.get("CASTLEGUARD_DEBUG") and not isinstance(exc, CastleguardError):
         traceback.print_exception(exc)
+
+
+def words_for(exc: Exception) -> str:
+    """What may be said of an error. The messages of other libraries may quote data, so they are not repeated."""
+    if isinstance(exc, CastleguardError):
+        return str(exc)
     places = traceback.extract_tb(exc.__traceback__)
     ours = [place for place in places if "castleguard" in place.filename] or list(places)
     where = f"{os.path.basename(ours[-1].filename)}:{ours[-1].lineno}" if ours else "an unknown place"
-    return _fail(
+    return (
         f"unexpected {type(exc).__name__} at {where}; please report it "
-        "(CASTLEGUARD_DEBUG=1 shows more, and may show values of rows)",
-        1,
+        "(CASTLEGUARD_DEBUG=1 shows more, and may show values of rows)"
     )

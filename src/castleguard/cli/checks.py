@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from castleguard.errors import CastleguardError, ConfigError
+from castleguard.errors import CastleguardError, ConfigError, UnavailableError
 
 if TYPE_CHECKING:
     from castleguard.config.job_model import Endpoint, JobFile
@@ -36,6 +36,8 @@ class Check(NamedTuple):
     what: str
     state: State = "good"
     remedy: str = ""
+    passing: bool = False
+    """Whether it may be better the next time, with nothing changed here."""
 
 
 def check_job(job: "JobFile") -> Iterator[Check]:
@@ -251,7 +253,8 @@ def _ask_connector(endpoint: "Endpoint", key: str) -> Iterator[Check]:
     try:
         findings = list(ask(endpoint.options))
     except CastleguardError as exc:
-        yield Check(f"{key}: {_said(exc)}", "bad", "look whether it is running and can be reached from here")
+        passing = isinstance(exc, UnavailableError)
+        yield Check(f"{key}: {_said(exc)}", "bad", "look whether it is running and can be reached from here", passing)
         return
     for what, fine, remedy in findings:
         yield Check(f"{key}: {what}", "good" if fine else "bad", "" if fine else remedy)

@@ -1,5 +1,6 @@
 """`castleguard drain job.yaml`: publish what is pending and end the job, so that it can be changed."""
 
+import os
 from pathlib import Path
 
 import click
@@ -8,21 +9,49 @@ import click
 @click.command(short_help="Flush a job and end it.")
 @click.argument("job_file", type=click.Path(path_type=Path), metavar="JOB")
 @click.option("--allow-duplicates", is_flag=True, help="Let a sink get noisy rows twice after a crash.")
+@click.option(
+    "--new-key",
+    metavar="VARIABLE",
+    help="Then seal the checkpoint with the key in this variable of the environment; JOB still names the former one.",
+)
+@click.option("--no-key", is_flag=True, help="Then leave the checkpoint without a key.")
 @click.option("-q", "--quiet", is_flag=True, help="No summary.")
-def drain(job_file: Path, allow_duplicates: bool, quiet: bool) -> None:
+def drain(job_file: Path, allow_duplicates: bool, new_key: str | None, no_key: bool, quiet: bool) -> None:
     """Publish what the stopped job in the file JOB still holds, as at the end of its stream.
 
     The way to change k, the schema or the version: drain with the old file and the old version, then run with the new
     ones. The next run begins a new stream where this one ended. A job that is running has to be stopped first.
+
+    Also the way to change the key, or to begin or end encrypting: only a drained checkpoint holds no row.
     """
-    from castleguard.assemble import load, make_job
+    if new_key is not None and no_key:
+        raise click.UsageError("--new-key and --no-key exclude one another")
+    from castleguard.assemble import change_key, check_letters_are_gone, load, make_job
     from castleguard.cli.run import closing_words, say_at_end
     from castleguard.errors import ConfigError
 
     job = load(job_file)
     if job.checkpoint is None:
         raise ConfigError(f"{job.path}  has no checkpoint, so that nothing is kept that could be drained")
+    key = None if new_key is None else _key_in(new_key)
+    changing = new_key is not None or no_key
+    if changing:
+        check_letters_are_gone(job)  # before anything is done; a drain may still bring letters of the last commit
     made = make_job(job, allow_duplicates=allow_duplicates)
     outcome = made.drain()
+    if changing:
+        change_key(job, key)
     if not quiet:
-        say_at_end(job, closing_words(made, outcome))
+        words = closing_words(made, outcome)
+        if changing:
+            words += f"\nThe checkpoint {'has no key' if no_key else 'has the new key'} now: change the job file, too."
+        say_at_end(job, words)
+
+
+def _key_in(variable: str) -> bytes:
+    from castleguard.config.job_model import parse_key
+    from castleguard.errors import ConfigError
+
+    if variable not in os.environ:
+        raise ConfigError(f"the variable {variable} is not set: --new-key names the one that holds the new key")
+    return parse_key(os.environ[variable], variable)

@@ -62,6 +62,8 @@ class Guess(NamedTuple):
     bins: tuple[str, ...] = ()
     rare: int = 0
     """How many labels are not repeated."""
+    missing: int = 0
+    """How many rows of the sample have no value."""
 
 
 def guess_roles(table: pa.Table) -> list[Guess]:
@@ -71,9 +73,10 @@ def guess_roles(table: pa.Table) -> list[Guess]:
     guesses = []
     for profile in profiles:
         if profile is person:
-            guesses.append(Guess(profile.name, "person", "looks like the column that says whose row it is"))
+            found = Guess(profile.name, "person", "looks like the column that says whose row it is")
         else:
-            guesses.append(_with_missing(_guess(profile), table.num_rows - profile.rows))
+            found = _guess(profile)
+        guesses.append(found._replace(missing=table.num_rows - profile.rows))
     return guesses
 
 
@@ -101,15 +104,6 @@ def _person_rank(profile: Profile) -> int:
     if of_person and (words[-1] in _KEYS or len(words) == 1):
         return 2
     return 1 if words[-1] in ("id", "uuid", "guid") and profile.distinct == profile.rows else 0
-
-
-def _with_missing(guess: Guess, missing: int) -> Guess:
-    """Say what happens to rows without a value."""
-    if not missing or guess.role != "quasi-identifier":
-        return guess
-    return guess._replace(
-        reason=f"{guess.reason}; {missing:,} rows have no value, and are rejected unless you add null: root"
-    )
 
 
 def _guess(profile: Profile) -> Guess:

@@ -15,16 +15,18 @@ class Subject(NamedTuple):
     """What was looked at."""
 
     name: str
-    """Of the file, for people."""
+    """Of the file, the folder or the pattern, for people."""
     path: str
-    """Of the file, from where the job file lies."""
+    """Of the same, from where the job file lies."""
     type: str
     rows: int
     """How many rows were looked at."""
+    first: str = ""
+    """The file that they are from, if there may be several."""
 
     @property
     def job(self) -> str:
-        """A name for the job: that of the file, as far as letters and digits go."""
+        """A name for the job: that of the file or folder, as far as letters and digits go."""
         stem = self.name.partition(".")[0]
         return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "job"
 
@@ -57,13 +59,15 @@ def _escaped(character: str) -> str:
 
 
 def _head(subject: Subject) -> Iterator[str]:
-    yield f"# Proposed by `castleguard init` from the first {subject.rows:,} rows of {scalar(subject.name)}."
+    sampled = f"{scalar(subject.first)}, the first file of {scalar(subject.name)}" if subject.first else ""
+    yield f"# Proposed by `castleguard init` from the first {subject.rows:,} rows of {sampled or scalar(subject.name)}."
     yield "# Lines marked GUESS are guesses. You know what a column means and what is public; this program does not."
     yield "# Bounds and labels below were taken from data: correct them by what anybody may know without the data."
     yield "confirmed: false  # look at every GUESS, then set this to true (or delete the line)"
     yield ""
     yield f"name: {subject.job}  # in metrics and logs, and in the checkpoint: another name is another job"
-    yield f"source: {{type: {subject.type}, path: {scalar(subject.path)}}}"
+    several = "  # with follow: true it waits for new files, for ever" if subject.first else ""
+    yield f"source: {{type: {subject.type}, path: {scalar(subject.path)}}}{several}"
     yield ""
 
 
@@ -72,6 +76,7 @@ def _schema(guesses: list[Guess]) -> Iterator[str]:
     yield "schema:"
     if by_role["person"]:
         yield f"  person: {scalar(by_role['person'][0].column)}  # GUESS: {by_role['person'][0].reason}"
+        yield from _missing(by_role["person"][0], "all of them together count as one person")
     else:
         yield "  person: null  # GUESS: no column says whose row it is, so every row would count as a person of its own"
     for key, role in (("quasi_identifiers", "quasi-identifier"), ("sensitive", "sensitive")):
@@ -79,6 +84,7 @@ def _schema(guesses: list[Guess]) -> Iterator[str]:
         yield f"  {key}:" if found else f"  {key}: []  # GUESS: none was found"
         for guess in found:
             yield f"    - {_entry(guess)}  # GUESS: {guess.reason}"
+            yield from _missing(guess, _NULLS[key])
     if by_role["dropped"]:
         yield "  # GUESS: these columns are not read, and so not published. To publish one, give it a role above."
     for guess in by_role["dropped"]:
@@ -86,7 +92,25 @@ def _schema(guesses: list[Guess]) -> Iterator[str]:
     yield ""
 
 
+_NULLS = {
+    "quasi_identifiers": "null: reject refuses such a row, null: root publishes it with no detail in any column",
+    "sensitive": "all of them together count as one more value",
+}
+
+
+def _missing(guess: Guess, what: str) -> Iterator[str]:
+    """What becomes of rows without a value, where there are some."""
+    if guess.missing:
+        yield f"      # {guess.missing:,} rows of the sample have no value here: {what}"
+
+
 def _entry(guess: Guess) -> str:
+    """A column in braces. What becomes of missing values is spelt out where there are some."""
+    entry = _declared(guess)
+    return f"{entry[:-1]}, null: reject}}" if guess.missing and guess.role == "quasi-identifier" else entry
+
+
+def _declared(guess: Guess) -> str:
     name = f"name: {scalar(guess.column)}"
     if guess.labels:
         key = "hierarchy" if guess.role == "quasi-identifier" else "values"

@@ -2,7 +2,7 @@
 
 import logging
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from castleguard.cli import Interrupted
-from castleguard.errors import CastleguardError
+from castleguard.cli import Interrupted, show_to_developers, words_for
+from castleguard.cli.exit_codes import exit_code
+from castleguard.errors import InputError
 from castleguard.stopping import Stop
 
 if TYPE_CHECKING:
@@ -42,29 +43,38 @@ def run(job_file: Path, dry_run: bool, log_format: str, allow_duplicates: bool, 
     aborts: the next run goes on from the last commit.
     """
     stop = Stop()
-    with stopping_on_signals(stop), logging_as(log_format):
+    with stopping_on_signals(stop), logging_as(log_format) as facts:
         from castleguard.assemble import load, make_job
         from castleguard.cli.job_view import job_view
 
         job = load(job_file)
+        facts["job"] = job.name
         log = CommitLog()
         with job_view(job, quiet=quiet, serve=not dry_run) as watch:
 
             def tell(status: "Status") -> None:
+                facts["commit"] = status.commits
                 log.tell(status)
                 watch(status)
 
-            made = make_job(job, stop=stop, watch=tell, dry_run=dry_run, allow_duplicates=allow_duplicates)
+            with telling_failure(watch, job.name):
+                made = make_job(job, stop=stop, watch=tell, dry_run=dry_run, allow_duplicates=allow_duplicates)
             before = made.status().commits
             LOG.info("starting after commit %d", before, extra={"job": job.name, "commit": before})
-            outcome = made.run()
+            try:
+                outcome = made.run()
+            except InputError:
+                # Too much was rejected, and that was found at the end: the books are complete all the same.
+                if not quiet and made.ended == "finished" and made.status().commits > before:
+                    say_at_end(job, closing_words(made, "finished"))
+                raise
         after = made.status().commits
         LOG.info("%s after commit %d", outcome, after, extra={"job": job.name, "commit": after})
     if not quiet:
         idle = outcome == "finished" and after == before
         words = closing_words(made, "finished before" if idle else outcome, dry_run=dry_run)
         if dry_run and job.dead_letter is not None and rejected_share(made) > job.dead_letter.max_share:
-            words += f"\n`run` would stop: more rows are rejected than max_share {job.dead_letter.max_share:g} allows."
+            words += f"\n`run` would fail: more rows are rejected than max_share {job.dead_letter.max_share:g} allows."
         say_at_end(job, words, dry_run=dry_run)
 
 
@@ -83,10 +93,25 @@ class CommitLog:
 
 
 @contextmanager
-def logging_as(log_format: str) -> Iterator[None]:
-    """Write log lines as JSON, if that is asked for; then what ends the job is one of them, too."""
-    if log_format != "json":
+def telling_failure(watch: "Callable[[Status], None]", job: str) -> Iterator[None]:
+    """Let whoever watches know of a job that could not even be opened, and so cannot tell it."""
+    try:
         yield
+    except Exception:
+        from castleguard.telemetry.metrics import Status
+
+        watch(Status(job=job, state="failed"))
+        raise
+
+
+@contextmanager
+def logging_as(log_format: str) -> Iterator[dict[str, object]]:
+    """Write log lines as JSON, if that is asked for; then what ends the job is one of them, too, with the facts that
+    were entered meanwhile.
+    """
+    facts: dict[str, object] = {}
+    if log_format != "json":
+        yield facts
         return
     from castleguard.telemetry.logs import JsonLines
 
@@ -96,10 +121,13 @@ def logging_as(log_format: str) -> Iterator[None]:
     level = LOG.level
     LOG.setLevel(logging.INFO)
     try:
-        yield
-    except CastleguardError as exc:
-        LOG.error("%s", exc)
-        raise click.exceptions.Exit(1) from exc
+        yield facts
+    except (click.ClickException, click.exceptions.Exit):
+        raise
+    except Exception as exc:
+        show_to_developers(exc)
+        LOG.error("%s", words_for(exc), extra=facts)
+        raise click.exceptions.Exit(exit_code(exc)) from exc
     finally:
         LOG.setLevel(level)
 

@@ -11,7 +11,6 @@ import click
 if TYPE_CHECKING:
     from rich.table import Table
 
-PREFIX = "castleguard_"
 OUTCOMES = ("published", "suppressed", "sampled_out", "over_budget", "bad")
 
 
@@ -61,6 +60,7 @@ Numbers = dict[tuple[str, str], float]
 def scrape(address: str) -> Numbers:
     """The metrics of the job now."""
     from castleguard.errors import ConfigError, UnavailableError
+    from castleguard.telemetry.metrics import JOB_LABEL, PREFIX
 
     try:
         from prometheus_client.parser import text_string_to_metric_families
@@ -74,7 +74,7 @@ def scrape(address: str) -> Numbers:
     found: Numbers = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            label = next((value for name, value in sample.labels.items() if name != "job"), "")
+            label = next((value for name, value in sample.labels.items() if name != JOB_LABEL), "")
             found[sample.name.removeprefix(PREFIX), label] = sample.value
     return found
 

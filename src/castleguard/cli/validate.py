@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from castleguard.cli.exit_codes import FAILED, TRY_AGAIN, USED_WRONGLY
 from castleguard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ def validate(job_file: Path) -> None:
     """Check a job file: its keys, its schema, what its policy promises, paths, rights, columns, brokers, free disk.
 
     ✓ is as it must be, ! works but deserves a look, ✗ would stop the job. Nothing is changed and nothing is published.
-    The exit code is 0 if there is no ✗, and 1 otherwise.
+    The exit code is 0 if there is no ✗, 2 if the file has a mistake, 75 if only something is away that may come back,
+    and 1 otherwise.
     """
     from castleguard.assemble import load
     from castleguard.cli.checks import Check, check_job
@@ -33,13 +35,14 @@ def validate(job_file: Path) -> None:
     except ConfigError as exc:
         checks = [Check(line, "bad") for line in str(exc).splitlines()]
         _show(checks)
-        raise click.exceptions.Exit(1) from None
+        raise click.exceptions.Exit(USED_WRONGLY) from None
     checks = []
     for check in check_job(job):
         checks.append(check._replace(what=job.mask(check.what), remedy=job.mask(check.remedy)))
     _show(checks)
-    if any(check.state == "bad" for check in checks):
-        raise click.exceptions.Exit(1)
+    bad = [check for check in checks if check.state == "bad"]
+    if bad:
+        raise click.exceptions.Exit(TRY_AGAIN if all(check.passing for check in bad) else FAILED)
     click.echo("\n" + statement(job.policy.guarantee(job.schema, seeded=False)))
 
 

@@ -22,6 +22,17 @@ Numbers = Literal["bounds", "interval", "midpoint"]
 _KEY_BYTES = 32
 
 
+def parse_key(text: str, name: str) -> bytes:
+    """A key as it is written: in base64. `name` says where it stands; it is never shown itself."""
+    try:
+        found = base64.b64decode(text.strip(), validate=True)
+    except (binascii.Error, ValueError):
+        found = b""
+    if len(found) != _KEY_BYTES:
+        raise ConfigError(f"{name} must be {_KEY_BYTES} bytes in base64: make one with `openssl rand -base64 32`")
+    return found
+
+
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
     """Where the job keeps what it needs to continue after a stop or a crash. Without this section it cannot."""
@@ -41,15 +52,7 @@ class Checkpoint:
 
     def key_bytes(self) -> bytes | None:
         """The key itself."""
-        if self.key is None:
-            return None
-        try:
-            found = base64.b64decode(self.key.strip(), validate=True)
-        except (binascii.Error, ValueError):
-            found = b""
-        if len(found) != _KEY_BYTES:
-            raise ConfigError(f"key must be {_KEY_BYTES} bytes in base64: make one with `openssl rand -base64 32`")
-        return found
+        return None if self.key is None else parse_key(self.key, "key")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +62,8 @@ class DeadLetter:
     path: Path
     """The file, of JSON lines; it holds raw rows, so it is readable by its owner alone."""
     max_share: float = 1.0
-    """The job stops when more than this share of the rows since its start, a thousand at least, is rejected."""
+    """The job fails when more than this share of the rows since its start is rejected: looked at with every commit from
+    a thousand rows on, and at the end of the source."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.max_share <= 1:

@@ -18,8 +18,8 @@ TOO_LONG = "longer than 16 MiB"
 class BadLine(NamedTuple):
     """A line that is no row."""
 
-    after: int
-    """How many rows of the file stand before it."""
+    line: int
+    """The number of the line in the file at which it begins, from 1; of a compressed file, before it was."""
     reason: str
     """Never a value."""
     raw: bytes
@@ -27,7 +27,7 @@ class BadLine(NamedTuple):
 
     def __repr__(self) -> str:
         """Never what is in it."""
-        return f"BadLine(after row {self.after}: {self.reason})"
+        return f"BadLine(line {self.line}: {self.reason})"
 
 
 class BadLines:
@@ -38,11 +38,11 @@ class BadLines:
         self.keep = keep
         self.kept: list[BadLine] = []
 
-    def add(self, after: int, reason: str, raw: bytes) -> None:
+    def add(self, line: int, reason: str, raw: bytes) -> None:
         """Count a line, and keep it if lines are kept."""
         self.count += 1
         if self.keep:
-            self.kept.append(BadLine(after, reason, raw[:KEPT_BYTES]))
+            self.kept.append(BadLine(line, reason, raw[:KEPT_BYTES]))
 
     def take(self) -> list[BadLine]:
         """What was kept since the last call."""

@@ -55,7 +55,7 @@ class BadRow(NamedTuple):
     """Something that arrived and cannot be read as a row."""
 
     place: str
-    """Where it stood, in words: "trips.csv, after row 17", "trips[3] offset 1841"."""
+    """Where it stood, in words: "trips.csv, line 17", "trips[3] offset 1841"."""
     reason: str
     """Why it is no row. Never a value."""
     raw: bytes

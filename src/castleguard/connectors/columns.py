@@ -1,7 +1,9 @@
-"""Whether an input has the columns that were declared: asked once, before the first row is read."""
+"""Whether columns are what they have to be: those of an input are declared ones, those of an output are plain."""
 
 import difflib
 from collections.abc import Collection, Sequence
+
+import pyarrow as pa
 
 from castleguard.errors import InputError, SchemaError
 
@@ -13,6 +15,19 @@ def require_columns(declared: Sequence[str], present: Sequence[str], where: str,
             raise SchemaError(f"{where} has no column {name!r}{_suggestion(name, present)}{hint}")
         if list(present).count(name) > 1:
             raise InputError(f"{where} has two columns named {name!r}: rename one of them")
+
+
+def nested_column(schema: pa.Schema) -> str | None:
+    """A column of lists or the like, which no text format can hold; None if there is none."""
+    return next((field.name for field in schema if pa.types.is_nested(field.type)), None)
+
+
+def without_dictionaries(table: pa.Table) -> pa.Table:
+    """The same values in plain columns."""
+    for number, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(number, field.name, table.column(number).cast(field.type.value_type))
+    return table
 
 
 def _suggestion(name: str, present: Collection[str]) -> str:

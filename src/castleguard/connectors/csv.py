@@ -39,6 +39,12 @@ _VALUE = rb'(?:"(?:[^"]|"")*+")?+[^,\r\n]*+'
 _ROW = re.compile(_VALUE + rb"(?:," + _VALUE + rb")*+")
 _CLOSED = rb'(?:"(?:[^"]|"")*+"[^,\r\n]*+|(?!")[^,\r\n]*+)'
 _CLOSED_ROW = re.compile(_CLOSED + rb"(?:," + _CLOSED + rb")*+")
+# Something behind a closing quote is part of the value, but not if the value has a line end: then that quote is one
+# that opens a value, and an earlier one was never closed.
+_SHORT = rb'"[^"\r\n]*+(?:""[^"\r\n]*+)*+"[^,\r\n]*+'
+_LONG = rb'"[^"]*+(?:""[^"]*+)*+"(?=[,\r\n]|\Z)'
+_CERTAIN = rb"(?:" + _SHORT + rb"|" + _LONG + rb'|(?!")[^,\r\n]*+)'
+_CERTAIN_ROWS = re.compile(rb"(?:" + _CERTAIN + rb"(?:," + _CERTAIN + rb")*+(?:\r?\n|\r|\Z))*+")
 
 
 class CsvReader:
@@ -59,7 +65,7 @@ class CsvReader:
         """With `keep_bad`, `take_bad` has to be called for every batch. A `stream` is read in place of the file."""
         self._columns = list(columns)
         self._batch_rows = batch_rows
-        self._rows_read = 0
+        self._lines_read = 0  # counted where bad lines are kept
         self._bad = BadLines(keep=keep_bad)
         self._lines = LineBlocks(path, quotes=True, overlong=self._too_long, stream=stream)
         self._blocks = iter(self._lines)
@@ -104,7 +110,8 @@ class CsvReader:
 
     def _read_header(self, path: Path) -> tuple[list[str], bytes]:
         """The column names, and what follows them in the first block."""
-        block = next(self._blocks, b"").removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
+        first = next(self._blocks, b"").removeprefix(b"\xef\xbb\xbf")
+        block = first.lstrip(b"\r\n")
         if block.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise InputError(f"{path} is UTF-16: save it as UTF-8")
         line, _, rest = block.partition(b"\n")
@@ -118,17 +125,19 @@ class CsvReader:
         other = next((mark for mark in ";\t|" if len(header) == 1 and mark in header[0]), None)
         hint = f"; it seems to be separated by {other!r}, only commas are read" if other else ""
         require_columns(self._columns, header, str(path), hint)
+        self._lines_read += _line_ends(first[: len(first) - len(rest)])
         return header, rest
 
     def _rows(self, block: bytes) -> Iterator[pa.RecordBatch]:
         """Parse whole lines. What cannot be parsed as a whole is halved, until the bad line stands alone."""
         table = self._parse(block)
-        if table is not None:
-            yield from table.to_batches(max_chunksize=self._batch_rows)
-            return
-        middle = block.find(b"\n", len(block) // 2, -1) + 1 or block.rfind(b"\n", 0, len(block) // 2) + 1
+        middle = _middle(block) if table is None else 0
+        if table is None and not middle:
+            self._bad.add(self._lines_read + 1, UNCLOSED_QUOTE, block.rstrip(b"\r\n"))
         if not middle:
-            self._bad.add(self._rows_read, UNCLOSED_QUOTE, block.rstrip(b"\r\n"))
+            if self._bad.keep:
+                self._lines_read += _line_ends(block)
+            yield from table.to_batches(max_chunksize=self._batch_rows) if table is not None else ()
             return
         yield from self._rows(block[:middle])
         yield from self._rows(block[middle:])
@@ -161,7 +170,6 @@ class CsvReader:
             spoilt = np.zeros(table.num_rows, np.bool_) if valid else _spoilt(table)
             self._note_bad(block, bad, spoilt, valid=valid)
             table = table.filter(pa.array(~spoilt)) if spoilt.any() else table
-        self._rows_read += table.num_rows
         return table
 
     def _note_bad(self, block: bytes, bad: list[pacsv.InvalidRow], spoilt: NDArray[np.bool_], *, valid: bool) -> None:
@@ -177,13 +185,15 @@ class CsvReader:
             reasons[row.number - 1] = values_instead_of(row.actual_columns, row.expected_columns)
         if not valid and reasons:  # what the parser saw is not what stands there
             raw = dict(enumerate(filter(None, _ROW.findall(block))))
-        for before, number in enumerate(sorted(reasons)):
+        numbers = sorted(reasons)
+        for number, lines_before in zip(numbers, _lines_before(block, numbers), strict=True):
             line = raw.get(number, b"")
             reason = reasons[number] if _CLOSED_ROW.fullmatch(line) else UNCLOSED_QUOTE
-            self._bad.add(self._rows_read + number - before, reason, line)
+            self._bad.add(self._lines_read + lines_before + 1, reason, line)
 
     def _too_long(self, start: bytes) -> None:
-        self._bad.add(self._rows_read, TOO_LONG, start)
+        self._bad.add(self._lines_read + 1, TOO_LONG, start)
+        self._lines_read += _line_ends(start) + 1
 
     def _no_rows(self) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist([], pa.schema([(name, pa.string()) for name in self._columns]))
@@ -194,9 +204,42 @@ def _swallows(block: bytes, rows: int) -> bool:
     if b'"' not in block:
         return False
     lines = count_byte(block, b"\n") + (not block.endswith(b"\n"))
-    if rows >= lines or count_byte(block, b'"') % 2 == 0:
+    if rows >= lines or rows >= sum(1 for line in block.splitlines() if line):
         return False
-    return rows < sum(1 for line in block.splitlines() if line)
+    return count_byte(block, b'"') % 2 == 1 or not _CERTAIN_ROWS.fullmatch(block)
+
+
+def _middle(block: bytes) -> int:
+    """Where to cut a block in two, behind the end of a line near its middle; 0 if it has one line only."""
+    half = len(block) // 2
+    end = block.rfind(b"\n", 0, half) + 1
+    quotes = block.count(b'"', 0, end)
+    before = end
+    while before and quotes % 2:  # not within a value, as long as no quote is missing before it
+        earlier = block.rfind(b"\n", 0, before - 1) + 1
+        quotes -= block.count(b'"', earlier, before)
+        before = earlier
+    return before or block.find(b"\n", half, -1) + 1 or end
+
+
+def _line_ends(block: bytes) -> int:
+    """How many lines end in a block: with a line feed, a carriage return, or both."""
+    ends = count_byte(block, b"\n")
+    return ends + block.count(b"\r") - block.count(b"\r\n") if b"\r" in block else ends
+
+
+def _lines_before(block: bytes, numbers: Sequence[int]) -> list[int]:
+    """How many lines of a block end before these of its rows, which ascend; blank lines are no rows."""
+    if b'"' not in block:
+        rows = [number for number, line in enumerate(block.splitlines()) if line]
+        return [rows[number] for number in numbers]
+    starts = [found.start() for found in _ROW.finditer(block) if found.group()]
+    lines: list[int] = []
+    counted = 0
+    for start in (starts[number] for number in numbers):
+        lines.append((lines[-1] if lines else 0) + _line_ends(block[counted:start]))
+        counted = start
+    return lines
 
 
 def _spoilt(table: pa.Table) -> NDArray[np.bool_]:

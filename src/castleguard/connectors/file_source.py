@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from castleguard.connectors.base import Position, Read, Reader
+from castleguard.connectors.done_files import DoneFiles
 from castleguard.connectors.listing import Listing
-from castleguard.connectors.resumable import Mark, ResumableFile
+from castleguard.connectors.resumable import ResumableFile
 from castleguard.errors import InputError
 
 POLL_SECONDS = 0.2
+CHECK_SECONDS = 10.0  # between two looks at files that are done
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,8 @@ class Clock:
 class FileSource:
     """The rows of all files of a listing, in the order of their names.
 
-    A position is {"done": ..., "reading": ...}. "reading" is the mark of the file in the middle of which it stands.
-    "done" is the name of the last file that was read to its end: everything up to it is done. Where files may arrive
-    in any order it is the list of all of them instead.
+    A position is what `DoneFiles` says of the files that are done, and "reading", the mark of the file in the middle
+    of which it stands.
     """
 
     def __init__(
@@ -36,24 +37,26 @@ class FileSource:
         position: Position | None,
         *,
         follow: bool = False,
+        appended: bool = False,
         clock: Clock | None = None,
     ) -> None:
-        """With `follow`, new files are waited for. Raises InputError if there is nothing to read, or if the file at the
-        position is gone, has shrunk or is another one."""
+        """With `follow`, new files are waited for. `appended` says that a file of this format can be written on, so
+        that the last one is read on if it has grown since it was read to its end. Raises InputError if there is nothing
+        to read, or if the file at the position is gone, has shrunk or is another one."""
         self._listing = listing
         self._open_reader = open_reader
         self._follow = follow
         self._clock = clock or Clock()
-        self._looked_at = self._clock.now()
-        done, mark = _parts_of(position)
+        self._looked_at = self._checked_at = self._clock.now()
         names = listing.names()
-        self._in_any_order = follow or isinstance(done, list)
-        self._done = _done_of(done, mark, names)
+        self._done = DoneFiles(listing, names, position, in_any_order=follow)
+        mark = self._done.reading or (self._done.reopen() if appended else None)
         self._file: ResumableFile | None = None
         if mark is not None:
             self._file = ResumableFile(listing.path(mark.name), mark.name, open_reader, mark)
         elif not names and not self._done and not follow:
             raise InputError(f"{listing.folder / listing.pattern} cannot be read: there is no file")
+        self._done.tell_changes(names)
         self._waiting = self._unread(names)
 
     @property
@@ -75,9 +78,7 @@ class FileSource:
 
     def position(self) -> Position:
         """Where to resume."""
-        mark = self._file.mark() if self._file is not None else None
-        done = sorted(self._done) if self._in_any_order else max(self._done, default=None)
-        return {"done": done, "reading": None if mark is None else mark._asdict()}
+        return self._done.position(None if self._file is None else self._file.mark())
 
     def acknowledge(self, position: Position) -> None:
         """Do nothing: files stay where they are."""
@@ -97,7 +98,7 @@ class FileSource:
         found = self._file.read()
         if found is None:
             self._file.close()
-            self._done.add(self._file.name)
+            self._done.add(self._file.end_mark())
             self._file = None
         return found
 
@@ -121,31 +122,13 @@ class FileSource:
         names = self._listing.names()
         self._looked_at = self._clock.now()
         if names:  # a folder without any file may be one that is not mounted: its files are not forgotten
-            self._done.intersection_update(names)
+            self._done.keep(names)
+        if self._clock.now() - self._checked_at >= CHECK_SECONDS:
+            self._done.tell_changes(names)
+            self._checked_at = self._clock.now()
         self._waiting = self._unread(names)
 
     def _unread(self, names: Sequence[str]) -> list[str]:
         """The files that are still to be opened, the next one last."""
         current = self._file.name if self._file is not None else None
         return [name for name in reversed(names) if name not in self._done and name != current]
-
-
-def _parts_of(position: Position | None) -> tuple[str | list[str] | None, Mark | None]:
-    """What a position holds: the files that are done, and the mark in the one that is not."""
-    if position is None:
-        return None, None
-    if set(position) != {"done", "reading"}:
-        raise InputError("the position to continue from is not one of files: the job had another source")
-    reading = position["reading"]
-    return position["done"], None if reading is None else Mark(**reading)
-
-
-def _done_of(stored: str | list[str] | None, mark: Mark | None, names: Sequence[str]) -> set[str]:
-    """The files that a position calls done. By one name: all up to it, or up to the file that was being read."""
-    if isinstance(stored, list):
-        return set(stored)
-    last = mark.name if mark is not None else stored
-    done = {name for name in names if last is not None and name <= last}
-    if stored is not None:
-        done.add(stored)  # whether the file is still there or not: the position must not go back
-    return done if mark is None else done - {mark.name}

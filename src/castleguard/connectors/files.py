@@ -80,7 +80,13 @@ def _connector(format: Format) -> Connector:
         files = list_files(options.path)
         if options.follow and not files.several:
             raise InputError(f"{options.path} cannot be followed: it is a file; name its folder, or a pattern")
-        return FileSource(files, lambda path: open_file(path, options, columns), position, follow=options.follow)
+        return FileSource(
+            files,
+            lambda path: open_file(path, options, columns),
+            position,
+            follow=options.follow,
+            appended=format in TEXT,
+        )
 
     def open_sink(options: FileSinkOptions) -> Sink:
         compressed = isinstance(options, TextSinkOptions) and options.gzip

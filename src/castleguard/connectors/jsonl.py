@@ -5,24 +5,27 @@ person must be the same person in both. A number keeps its digits (12.0 and 12 a
 JSON text. A key that is missing in a line is null there.
 """
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.json as pajson
 
-from castleguard.connectors.bad_lines import HALF_CHARACTER, NO_OBJECT, NOT_UTF8, TOO_LONG, BadLine, BadLines
-from castleguard.connectors.columns import require_columns
+from castleguard.connectors.bad_lines import TOO_LONG, BadLine, BadLines
+from castleguard.connectors.columns import nested_column, require_columns
+from castleguard.connectors.json_values import (
+    MANY_BRACKETS,
+    as_exact_text,
+    may_be_deep,
+    parse_object,
+    render_objects,
+    value_as_text,
+)
 from castleguard.connectors.lines import LineBlocks, count_byte, is_utf8
 from castleguard.connectors.part_file import PartFile
-from castleguard.connectors.text import Chunks, as_text
+from castleguard.connectors.text import Chunks, chunks_of
 from castleguard.errors import OutputError
-
-EXACT = 2.0**53  # from here on a float64 no longer tells neighbouring whole numbers apart
-MANY_BRACKETS = 500  # on a line that is handed to Arrow, at most
 
 
 class JsonlReader:
@@ -42,7 +45,7 @@ class JsonlReader:
         self._columns = list(columns)
         self._schema = pa.schema([(name, pa.string()) for name in columns])
         self._batch_rows = batch_rows
-        self._rows = 0
+        self._lines_read = 0  # counted where bad lines are kept
         self._bad = BadLines(keep=keep_bad)
         self._lines = LineBlocks(path, quotes=False, overlong=self._too_long, stream=stream)
         self._checked = False
@@ -63,7 +66,8 @@ class JsonlReader:
             table = self._parse(block) if is_utf8(block) else None
             if table is None:
                 table = self._parse_lines(block)
-            self._rows += table.num_rows
+            if self._bad.keep:
+                self._lines_read += count_byte(block, b"\n")
             yield from table.to_batches(max_chunksize=self._batch_rows)
             if self._bad.kept:
                 yield self._no_rows()
@@ -92,7 +96,7 @@ class JsonlReader:
             self._guess = guess
             if table.num_rows != lines:  # several objects on a line: that is no row, and Arrow makes two of it
                 return None
-            columns = [_as_exact_text(table[name]) for name in self._columns]
+            columns = [as_exact_text(table[name]) for name in self._columns]
             return None if any(column is None for column in columns) else pa.table(columns, schema=self._schema)
         return None
 
@@ -110,20 +114,21 @@ class JsonlReader:
     def _parse_lines(self, block: bytes) -> pa.Table:
         """Line by line, for a block that holds a malformed line or mixed types."""
         rows: list[dict[str, Any]] = []
-        for line in block.split(b"\n"):
+        for number, line in enumerate(block.split(b"\n"), self._lines_read + 1):
             if not line.strip():
                 continue
-            row = _parse_line(line)
+            row = parse_object(line)
             if isinstance(row, str):
-                self._bad.add(self._rows + len(rows), row, line)
+                self._bad.add(number, row, line)
             else:
                 rows.append(row)
         self._check_keys(list(dict.fromkeys(key for row in rows for key in row)), len(rows))
-        columns = [pa.array([_value_as_text(row.get(name)) for row in rows], pa.string()) for name in self._columns]
+        columns = [pa.array([value_as_text(row.get(name)) for row in rows], pa.string()) for name in self._columns]
         return pa.table(columns, schema=self._schema)
 
     def _too_long(self, start: bytes) -> None:
-        self._bad.add(self._rows, TOO_LONG, start)
+        self._lines_read += 1
+        self._bad.add(self._lines_read, TOO_LONG, start)
 
     def _no_rows(self) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist([], self._schema)
@@ -156,11 +161,6 @@ def _count_objects(block: bytes) -> int | None:
     return None if brackets > lines + MANY_BRACKETS and may_be_deep(block.split(b"\n")) else lines
 
 
-def may_be_deep(lines: Iterable[bytes]) -> bool:
-    """Whether a line may be nested deeper than Python's parser goes."""
-    return any(line.count(b"{") + line.count(b"[") > MANY_BRACKETS for line in lines)
-
-
 def _read_block(block: bytes, types: pa.Schema | None) -> pa.Table | None:
     """Parse a block with pyarrow; None if it cannot. With `types`, all other keys are ignored."""
     other = "infer" if types is None else "ignore"
@@ -172,47 +172,6 @@ def _read_block(block: bytes, types: pa.Schema | None) -> pa.Table | None:
         )
     except (pa.ArrowException, UnicodeDecodeError):
         return None
-
-
-def _parse_line(line: bytes) -> dict[str, Any] | str:
-    """The object on a line, or why it is none that a text can hold."""
-    try:
-        row = json.loads(line.decode())
-        json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeDecodeError:
-        return NOT_UTF8
-    except UnicodeEncodeError:
-        return HALF_CHARACTER
-    except (ValueError, RecursionError):
-        return NO_OBJECT
-    return row if isinstance(row, dict) else NO_OBJECT
-
-
-def _as_exact_text(column: pa.ChunkedArray) -> Any:
-    """A parsed column as text; None if digits may have been lost, or if it is nested."""
-    kind = column.type
-    if pa.types.is_nested(kind):
-        return None
-    if not pa.types.is_floating(kind):
-        return as_text(column)
-    if pc.any(pc.greater_equal(pc.abs(column), EXACT)).as_py():
-        return None
-    whole = pc.equal(column, pc.trunc(column))
-    digits = as_text(pc.cast(pc.if_else(whole, column, None), pa.int64()))
-    return pc.if_else(whole, digits, as_text(column)) if len(column) else digits
-
-
-def _value_as_text(value: Any) -> str | None:
-    """One value as text, exactly as a whole column would give it."""
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float):
-        return str(int(value)) if value.is_integer() else str(pa.scalar(value).cast(pa.string()).as_py())
-    return json.dumps(value)
 
 
 class JsonlWriter:
@@ -242,29 +201,8 @@ def render(table: pa.Table, path: Path) -> bytes:
     """All rows as lines of JSON, column by column."""
     if not table.num_rows:
         return b""
-    pieces: list[Any] = []
-    for number, name in enumerate(table.column_names):
-        if pa.types.is_nested(table[name].type):
-            raise OutputError(f"{path}: JSON lines cannot hold the nested column {name!r}")
-        pieces += [("," if number else "{") + json.dumps(name) + ":", _as_json(table[name])]
-    lines = pc.binary_join_element_wise(*pieces, "}\n", "")
-    return b"".join(chunk.cast(pa.large_string()).buffers()[2].to_pybytes() for chunk in _chunks_of(lines))
-
-
-def _chunks_of(array: Any) -> list[Any]:
-    return array.chunks if isinstance(array, pa.ChunkedArray) else [array]
-
-
-def _as_json(column: pa.ChunkedArray) -> Any:
-    """A column as JSON texts, without nulls."""
-    kind = column.type
-    if pa.types.is_floating(kind):
-        text = as_text(pc.if_else(pc.is_finite(column), column, None))
-    elif pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
-        text = as_text(column)
-    else:
-        texts = as_text(column)
-        encoded = (texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts).dictionary_encode()
-        labels = [json.dumps(label, ensure_ascii=False) for label in encoded.dictionary.to_pylist()]
-        text = pa.array(labels, pa.string()).take(encoded.indices)
-    return pc.fill_null(text, "null")
+    nested = nested_column(table.schema)
+    if nested is not None:
+        raise OutputError(f"{path}: JSON lines cannot hold the nested column {nested!r}")
+    lines = render_objects(table, "\n")
+    return b"".join(chunk.cast(pa.large_string()).buffers()[2].to_pybytes() for chunk in chunks_of(lines))

@@ -37,7 +37,9 @@ class Connector:
 
     An option with the metadata {"default": "job name"} has the job's name instead of None.
     Fields with the metadata {"identity": True} say what is read or written (a topic, not its brokers): with another one
-    it is another job. Without any such mark all options that are not secret say it.
+    it is another job. Without any such mark all options that are not secret say it. {"identity": "choice"} marks what a
+    source chooses from that, where positions mean the same whatever is chosen: it can change with a drain, and the job
+    goes on from where it stands.
     """
 
     source_options: type | None = None

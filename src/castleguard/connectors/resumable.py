@@ -8,7 +8,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 
@@ -28,7 +28,8 @@ class Mark(NamedTuple):
     bad: int
     """Malformed lines that were handed out: they are counted apart, because they come with the rows around them."""
     size: int
-    """Of the file in bytes, when it was opened. A file may grow, but not shrink."""
+    """Of the file in bytes, when it was opened, or at its end if it was read to its end. A file may grow, but not
+    shrink."""
     head: str
     """Hash of its beginning. Another file of the same name must not be read on."""
 
@@ -40,7 +41,9 @@ class ResumableFile:
         """Raises InputError if the file cannot be read, or is not the file of the mark."""
         self.name = name
         self._path = path
+        self._resumed = mark is not None
         self._size, self._head = _identity(path, mark)
+        self._end = self._size
         self._rows = mark.rows if mark else 0
         self._bad = mark.bad if mark else 0
         self._rows_to_skip = self._rows
@@ -51,9 +54,17 @@ class ResumableFile:
 
     def mark(self) -> Mark | None:
         """Where to read on; None if nothing was handed out yet."""
-        if not self._rows and not self._bad:
+        if not self._rows and not self._bad and not self._resumed:
             return None
         return Mark(self.name, self._rows, self._bad, self._size, self._head)
+
+    def end_mark(self) -> Mark:
+        """The mark at the end of the file: where to read on if it grows."""
+        try:
+            head = _fingerprint(self._path, self._end).head
+        except OSError:  # it is gone already
+            return Mark(self.name, self._rows, self._bad, self._size, self._head)
+        return Mark(self.name, self._rows, self._bad, self._end, head)
 
     def read(self) -> Read | None:
         """The next rows or malformed lines; None at the end of the file. Raises InputError, then every time."""
@@ -70,7 +81,12 @@ class ResumableFile:
         self._reader.close()
 
     def _read(self) -> Read | None:
-        for found in self._batches:
+        while True:
+            end = _size(self._path)  # before the last look into it: what comes behind that has not been read for sure
+            found = next(self._batches, None)
+            if found is None:
+                self._end = max(self._size, end)
+                break
             batch = self._without_skipped(found)
             bad = self._new_bad()
             if batch.num_rows or bad:
@@ -99,26 +115,68 @@ class ResumableFile:
 
 def bad_row(name: str, line: BadLine) -> BadRow:
     """A malformed line of the file of this name."""
-    place = f"{name}, after row {line.after}" if line.after else f"{name}, before row 1"
-    return BadRow(place, line.reason, line.raw)
+    return BadRow(f"{name}, line {line.line}", line.reason, line.raw)
 
 
-def _identity(path: Path, mark: Mark | None) -> tuple[int, str]:
-    """Size and hash of the beginning of a file, which must be the ones of the mark as far as that went."""
+Change = Literal["no", "grown", "other"]
+
+
+def changed_since(path: Path, mark: Mark) -> Change:
+    """What has become of a file that was read to its end. One that is gone has not changed."""
     try:
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            head = file.read(min(size if mark is None else mark.size, HEAD_BYTES))
+        found = _fingerprint(path, mark.size)
+    except OSError:
+        return "no"
+    if found.size < mark.size or found.head != mark.head:
+        return "other"
+    return "no" if found.size == mark.size else "grown"
+
+
+def grew_within_line(path: Path, mark: Mark) -> bool:
+    """Whether a text file that has grown since has grown in the middle of a line: that line was handed out before, as
+    far as it went. Nobody can tell of a compressed file.
+    """
+    if path.suffix.lower() == ".gz" or not mark.size:
+        return False
+    with open(path, "rb") as file:
+        file.seek(mark.size - 1)
+        last, following = file.read(1), file.read(1)
+    return last != b"\n" and following not in (b"\n", b"\r")
+
+
+class _Fingerprint(NamedTuple):
+    size: int
+    head: str
+
+
+def _fingerprint(path: Path, length: int | None = None) -> _Fingerprint:
+    """Size and hash of the beginning of a file, as it was when the file had this length. Raises OSError."""
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        head = file.read(min(size if length is None else length, HEAD_BYTES))
+    return _Fingerprint(size, hashlib.blake2b(head, digest_size=8).hexdigest())
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _identity(path: Path, mark: Mark | None) -> _Fingerprint:
+    """The fingerprint of a file, which must be the one of the mark as far as that went."""
+    try:
+        found = _fingerprint(path, None if mark is None else mark.size)
     except FileNotFoundError as exc:
         done = f" on after row {mark.rows}" if mark else ""
         raise InputError(f"{path} cannot be read{done}: there is no such file") from exc
     except OSError as exc:
         raise InputError(f"{path} cannot be read: {exc.strerror}") from exc
-    digest = hashlib.blake2b(head, digest_size=8).hexdigest()
     if mark is None:
-        return size, digest
-    if size < mark.size:
+        return found
+    if found.size < mark.size:
         raise InputError(f"{path} cannot be read on after row {mark.rows}: it has shrunk since")
-    if digest != mark.head:
+    if found.head != mark.head:
         raise InputError(f"{path} cannot be read on after row {mark.rows}: it is not the same file any more")
-    return mark.size, mark.head
+    return _Fingerprint(mark.size, mark.head)

@@ -43,6 +43,11 @@ class Chunks:
             self._waiting = []
 
 
+def chunks_of(column: Any) -> list[Any]:
+    """The arrays of a column (Array or ChunkedArray)."""
+    return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+
+
 def as_text(column: Any) -> Any:
     """A column (Array or ChunkedArray) as strings; null stays null."""
     kind = column.type

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from castleguard.connectors.columns import without_dictionaries
 from castleguard.connectors.part_file import PartFile
 from castleguard.errors import OutputError
 
@@ -28,7 +29,7 @@ class TypedWriter(ABC):
 
     def write(self, table: pa.Table) -> None:
         """Take the rows; a group is written as soon as it is full."""
-        table = _without_dictionaries(table)
+        table = without_dictionaries(table)  # an Arrow file takes one per column, and batches bring their own
         if self._schema is None:
             self._schema = table.schema
         elif table.schema != self._schema:
@@ -68,11 +69,3 @@ class TypedWriter(ABC):
             return table.cast(self._schema)
         except (pa.ArrowException, ValueError) as exc:
             raise OutputError(f"{self._part.path}: the columns changed their names or types on the way") from exc
-
-
-def _without_dictionaries(table: pa.Table) -> pa.Table:
-    """Plain columns: an Arrow file takes one dictionary per column, and batches bring their own."""
-    for number, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            table = table.set_column(number, field.name, table.column(number).cast(field.type.value_type))
-    return table

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 PREFIX = "castleguard_"
+JOB_LABEL = "castleguard_job"  # not "job": Prometheus sets a label of that name itself, and would rename ours
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +23,7 @@ class Status:
 
     job: str = ""
     state: str = "starting"
-    """starting, running, waiting (something is not available), finished, stopped, failed."""
+    """starting, running, waiting (something is not available), and at its end finished, stopped, drained, failed."""
     rows: Mapping[str, int] = field(default_factory=dict)
     """By outcome: published, suppressed, sampled_out, over_budget, bad, pending."""
     rejected: Mapping[str, int] = field(default_factory=dict)
@@ -85,12 +86,12 @@ def metrics_of(status: Status) -> "Iterator[Metric]":
     """The status as metrics."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-    rows = CounterMetricFamily(f"{PREFIX}rows", "Rows by outcome.", labels=("job", "outcome"))
+    rows = CounterMetricFamily(f"{PREFIX}rows", "Rows by outcome.", labels=(JOB_LABEL, "outcome"))
     for outcome, count in status.rows.items():
         if outcome != "pending":
             rows.add_metric((status.job, outcome), count)
     yield rows
-    rejected = CounterMetricFamily(f"{PREFIX}rejected_rows", "Rejected rows by reason.", labels=("job", "reason"))
+    rejected = CounterMetricFamily(f"{PREFIX}rejected_rows", "Rejected rows by reason.", labels=(JOB_LABEL, "reason"))
     for reason, count in status.rejected.items():
         rejected.add_metric((status.job, reason), count)
     yield rejected
@@ -98,15 +99,15 @@ def metrics_of(status: Status) -> "Iterator[Metric]":
         ("groups", "Groups published as new ones.", status.groups),
         ("commits", "Commits.", status.commits),
     ):
-        counter = CounterMetricFamily(f"{PREFIX}{name}", text, labels=("job",))
+        counter = CounterMetricFamily(f"{PREFIX}{name}", text, labels=(JOB_LABEL,))
         counter.add_metric((status.job,), count)
         yield counter
     for name, text, value in _gauges(status):
         if value is not None:
-            gauge = GaugeMetricFamily(f"{PREFIX}{name}", text, labels=("job",))
+            gauge = GaugeMetricFamily(f"{PREFIX}{name}", text, labels=(JOB_LABEL,))
             gauge.add_metric((status.job,), value)
             yield gauge
-    state = GaugeMetricFamily(f"{PREFIX}state", "1 for what the job is doing.", labels=("job", "state"))
+    state = GaugeMetricFamily(f"{PREFIX}state", "1 for what the job is doing.", labels=(JOB_LABEL, "state"))
     state.add_metric((status.job, status.state), 1)
     yield state
 

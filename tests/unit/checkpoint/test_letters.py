@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from castleguard.checkpoint.cipher import Cipher
-from castleguard.checkpoint.letters import DeadLetters
-from castleguard.errors import OutputError
+from castleguard.checkpoint.letters import DeadLetters, read_letters
+from castleguard.errors import InputError, OutputError, SnapshotError
 
 
 @pytest.mark.parametrize("cipher", [None, Cipher(bytes(32))], ids=["plain", "encrypted"])
@@ -44,3 +44,47 @@ def test_a_file_that_was_moved_away_begins_anew(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="cannot be used for dead letters"):
         DeadLetters(tmp_path / "missing" / "letters.jsonl")
+
+
+CIPHERS = {"none": None, "one": Cipher(bytes(32)), "other": Cipher(bytes(range(32)))}
+
+
+@pytest.mark.parametrize("then", CIPHERS)
+@pytest.mark.parametrize("first", CIPHERS)
+def test_a_file_has_letters_of_one_key_alone(tmp_path: Path, first: str, then: str) -> None:
+    letters = DeadLetters(tmp_path / "letters.jsonl", cipher=CIPHERS[first])
+    letters.append(letters.sealed([b'{"row": 1}']), 0)
+    if first == then:
+        assert DeadLetters(tmp_path / "letters.jsonl", cipher=CIPHERS[then]).read() == [b'{"row": 1}']
+    else:
+        with pytest.raises(OutputError, match=r"were not written with this key.*move it away"):
+            DeadLetters(tmp_path / "letters.jsonl", cipher=CIPHERS[then])
+
+
+def test_a_letter_without_its_end_is_nobodys_key(tmp_path: Path) -> None:
+    (tmp_path / "letters.jsonl").write_bytes(b"half a lett")
+    DeadLetters(tmp_path / "letters.jsonl", cipher=Cipher(bytes(32)))
+
+
+def test_a_letter_that_is_being_written_is_left_out(tmp_path: Path) -> None:
+    letters = DeadLetters(tmp_path / "letters.jsonl", cipher=Cipher(bytes(32)))
+    sealed = letters.sealed([b'{"row": 1}', b'{"row": 2}'])
+    letters.append(sealed[:-5], 0)
+    assert letters.read() == [b'{"row": 1}']
+
+
+@pytest.mark.parametrize(
+    ("cipher", "said"),
+    [(None, r"line 1 of .* is encrypted: give its key"), (Cipher(bytes(range(32))), r"line 1 of .*: another key, or")],
+    ids=["no key", "another key"],
+)
+def test_a_letter_that_does_not_open_is_told_by_its_line(tmp_path: Path, cipher: Cipher | None, said: str) -> None:
+    letters = DeadLetters(tmp_path / "letters.jsonl", cipher=Cipher(bytes(32)))
+    letters.append(letters.sealed([b'{"row": 1}']), 0)
+    with pytest.raises(SnapshotError, match=said):
+        list(read_letters(tmp_path / "letters.jsonl", cipher=cipher))
+
+
+def test_letters_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        list(read_letters(tmp_path / "missing.jsonl"))

@@ -5,13 +5,14 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.store import Checkpoint, Store
-from castleguard.errors import ConfigError, OutputError, SnapshotError, UsageError
+from castleguard.errors import ConfigError, OutputError, SnapshotError, UnavailableError, UsageError
 
 KEY = bytes(range(32))
 SECRET = b"the patient in room 7"
@@ -96,14 +97,14 @@ def test_another_process_is_refused_until_this_one_is_gone(tmp_path: Path) -> No
 
 
 def test_a_lock_of_this_process_counts_too(tmp_path: Path) -> None:
-    with Store(tmp_path / "state.db"), pytest.raises(UsageError, match="in use by another process"):
+    with Store(tmp_path / "state.db"), pytest.raises(UnavailableError, match="in use by another process"):
         Store(tmp_path / "state.db")
 
 
 @pytest.mark.parametrize(
     ("made_with", "opened_with", "said"),
     [
-        (None, KEY, "is not encrypted, but a key is given"),
+        (None, KEY, "is not encrypted, but a key is given: `castleguard drain --new-key`"),
         (KEY, None, "is encrypted: give its key"),
         (KEY, bytes(32), "another key, or it is damaged"),
     ],
@@ -115,6 +116,90 @@ def test_a_key_that_does_not_fit_is_told(
         store.save(ONE)
     with pytest.raises(SnapshotError, match=said):
         Store(tmp_path / "state.db", cipher=Cipher(opened_with) if opened_with else None)
+
+
+@pytest.mark.parametrize(
+    ("saved", "key", "said"),
+    [
+        (True, KEY, "has another name than it was made with.*: give it the former one back"),
+        (True, bytes(32), "cannot be opened: another key, or it is damaged"),
+        (False, KEY, "another key, another name than it was made with, or it is damaged"),
+    ],
+    ids=["renamed", "renamed, and another key", "renamed before its first commit"],
+)
+def test_an_encrypted_file_that_was_renamed_is_told_so(tmp_path: Path, saved: bool, key: bytes, said: str) -> None:
+    with Store(tmp_path / "state.db", cipher=Cipher(KEY)) as store:
+        if saved:
+            store.save(ONE)
+    (tmp_path / "state.db").rename(tmp_path / "renamed.db")
+    with pytest.raises(SnapshotError, match=said):
+        Store(tmp_path / "renamed.db", cipher=Cipher(key))
+
+
+DRAINED = Checkpoint(
+    number=4, position={"file": "a.csv"}, snapshot=None, delivered=True, ended="drained", books={"rows_in": 4}
+)
+OTHER_KEY = bytes(range(1, 33))
+
+
+@pytest.mark.parametrize("before", [None, KEY])
+@pytest.mark.parametrize("after", [None, OTHER_KEY])
+@pytest.mark.parametrize("latest", [None, DRAINED], ids=["new", "drained"])
+def test_the_key_of_a_drained_checkpoint_can_be_changed(
+    tmp_path: Path, before: bytes | None, after: bytes | None, latest: Checkpoint | None
+) -> None:
+    path = tmp_path / "state.db"
+    old, new = (None if key is None else Cipher(key) for key in (before, after))
+    with Store(path, cipher=old) as store:
+        if latest is not None:
+            store.save(latest)
+        store.change_key(new)
+        assert store.load() == latest
+    with Store(path, cipher=new) as store:
+        assert store.load() == latest
+        store.save(ONE)
+    assert (SECRET in path.read_bytes()) == (new is None)
+    if before != after:
+        with pytest.raises(SnapshotError):
+            Store(path, cipher=old)
+
+
+def test_going_over_to_a_key_wipes_what_was_readable(tmp_path: Path) -> None:
+    with Store(tmp_path / "state.db") as store:
+        store.save(DRAINED)
+        assert b"a.csv" in (tmp_path / "state.db").read_bytes()
+        store.change_key(Cipher(KEY))
+    assert b"a.csv" not in (tmp_path / "state.db").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "latest",
+    [ONE, replace(ONE, delivered=True), replace(DRAINED, delivered=False, segment=SECRET)],
+    ids=["pending and on their way", "pending", "on their way"],
+)
+def test_the_key_of_a_checkpoint_with_rows_stays(tmp_path: Path, latest: Checkpoint) -> None:
+    with Store(tmp_path / "state.db", cipher=Cipher(KEY)) as store:
+        store.save(latest)
+        with pytest.raises(UsageError, match="drain the job first"):
+            store.change_key(None)
+    assert SECRET not in (tmp_path / "state.db").read_bytes()
+    with Store(tmp_path / "state.db", cipher=Cipher(KEY)) as store:
+        assert store.load() == latest
+
+
+def test_a_change_of_key_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OutputError("no space left on device")
+
+    with Store(tmp_path / "state.db", cipher=Cipher(KEY)) as store:
+        store.save(DRAINED)
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "_replace", fail)
+            with pytest.raises(OutputError):
+                store.change_key(Cipher(OTHER_KEY))
+        assert store.load() == DRAINED
+    with Store(tmp_path / "state.db", cipher=Cipher(KEY)) as store:
+        assert store.load() == DRAINED
 
 
 def test_a_piece_of_another_commit_does_not_open(tmp_path: Path) -> None:

@@ -96,9 +96,9 @@ def test_every_option_of_the_policy_is_taken(anonymise: Run) -> None:
     assert anonymise(*options.split()).code == 0
 
 
-def fails(shown: Outcome, folder: Path, *words: str) -> None:
-    """One line, exit code 1, nothing left behind."""
-    assert shown.code == 1
+def fails(shown: Outcome, folder: Path, *words: str, code: int = 1) -> None:
+    """One line, the exit code, nothing left behind."""
+    assert shown.code == code
     assert shown.out == ""
     lines = shown.err.splitlines()
     assert len(lines) == 1
@@ -117,13 +117,13 @@ def test_an_unknown_format_is_one_line(anonymise: Run, folder: Path) -> None:
 
 
 def test_a_missing_schema_is_one_line(anonymise: Run, folder: Path) -> None:
-    fails(anonymise("--schema", folder / "other.yaml"), folder, "other.yaml")
+    fails(anonymise("--schema", folder / "other.yaml"), folder, "other.yaml", code=2)
 
 
 def test_a_bad_schema_is_one_line_with_file_and_line(anonymise: Run, folder: Path) -> None:
     text = (folder / "schema.yaml").read_text(encoding="utf-8")
     (folder / "schema.yaml").write_text(text.replace("name: age, lower: 0", "name: age, lowr: 0"), encoding="utf-8")
-    fails(anonymise(), folder, "schema.yaml:", "lowr")
+    fails(anonymise(), folder, "schema.yaml:", "lowr", code=2)
 
 
 def test_a_missing_column_is_one_line(anonymise: Run, folder: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_failure_on_the_way_leaves_no_file(anonymise: Run, folder: Path, monke
         raise ValueError("the value of a row")
 
     monkeypatch.setattr("castleguard.stream.Anonymiser.flush", fail)
-    fails(anonymise(), folder, "unexpected ValueError")
+    fails(anonymise(), folder, "unexpected ValueError", code=70)
 
 
 def test_an_unexpected_message_is_not_shown_because_it_may_quote_a_row(

@@ -138,5 +138,5 @@ def test_what_cannot_be_promised_is_not_explained(run: Run, write: Callable[...,
     path = write("{algorithm: castle, k: 5, l: 3, delay: 100}")
     path.write_text(path.read_text().replace("  sensitive:", "  public: [vendor]\n  # sensitive:"))
     shown = run("explain", path)
-    assert (shown.code, shown.out) == (1, "")
+    assert (shown.code, shown.out) == (2, "")
     assert "job.yaml:11  privacy cannot work: l=3 needs at least one sensitive column" in shown.err

@@ -19,6 +19,7 @@ from castleguard.cli.guesses import Guess, guess_roles
 from castleguard.cli.profile import Profile
 from castleguard.cli.proposal import Subject, proposal, scalar
 from castleguard.config.document import read_document
+from castleguard.config.job_model import JobFile
 from castleguard.errors import ConfigError
 from castleguard.schema.roles import Numeric
 from tests.unit.cli.conftest import Run
@@ -147,10 +148,74 @@ def test_rare_labels_are_not_repeated() -> None:
     assert "unknown: root" in text
 
 
-def test_rows_without_a_value_are_mentioned() -> None:
-    assert (
-        "5 rows have no value, and are rejected unless you add null: root" in guess([None] * 5 + [1, 7, 3] * 50).reason
-    )
+@pytest.mark.parametrize(
+    ("column", "values", "comment"),
+    [
+        (
+            "days",
+            [None] * 5 + [1, 7, 3] * 50,
+            "5 rows of the sample have no value here: null: reject refuses such a row",
+        ),
+        (
+            "income",
+            [None] * 5 + [1, 7, 3] * 50,
+            "5 rows of the sample have no value here: all of them together count as",
+        ),
+        ("patient_id", [None] * 5 + ["a", "b", "c"] * 50, "all of them together count as one person"),
+    ],
+)
+def test_where_values_are_missing_it_is_said_what_can_become_of_them(
+    column: str, values: list[object], comment: str, tmp_path: Path
+) -> None:
+    others = pa.table({column: pa.array(values), "weight": pa.array([1.5, 2.5, 7.5, 9.0, 4.0] * 31)})
+    text = proposal(Subject("x.csv", "x.csv", "csv", 155), guess_roles(others))
+    assert comment in text
+    assert ("null: reject}" in text) == (column == "days")
+    (tmp_path / "in.yaml").write_text(text)
+    assert read_document(tmp_path / "in.yaml").data
+
+
+def test_where_nothing_is_missing_nothing_is_said() -> None:
+    text = proposal(Subject("x.csv", "x.csv", "csv", 150), [guess([1, 7, 3] * 50)])
+    assert "null" not in text.replace("person: null", "")
+    assert "no value" not in text
+
+
+def confirmed(path: Path) -> JobFile:
+    path.write_text(path.read_text(encoding="utf-8").replace("confirmed: false", ""), encoding="utf-8")
+    return assemble.load(path)
+
+
+@pytest.mark.parametrize(
+    ("data", "path", "name"),
+    [("in", "in", "in"), ("in/", "in", "in"), ("in/visits-*.csv", "in/visits-*.csv", "visits")],
+)
+def test_a_folder_or_a_pattern_is_looked_at_by_its_first_file_and_read_as_a_whole(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, data: str, path: str, name: str
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "in").mkdir()
+    (folder / "in" / ".hidden.csv").write_text("half a fi")
+    (folder / "in" / "visits-2.csv").write_text("patient\nlater\n")
+    (folder / "visits.csv").rename(folder / "in" / "visits-1.csv")
+    assert run("init", data).code == 0
+    assert "rows of visits-1.csv, the first file of" in (folder / "job.yaml").read_text().replace('"', "")
+    job = confirmed(folder / "job.yaml")
+    assert (job.name, job.source.type, job.source.options.path) == (name, "csv", folder / path)
+    assert job.schema.person == "patient"
+
+
+def test_a_folder_with_files_of_other_types_becomes_a_pattern(run: Run, folder: Path) -> None:
+    assert run("init", folder, "-o", folder / "job.yaml").code == 0
+    assert confirmed(folder / "job.yaml").source.options.path == folder / "*.csv"
+    assert run("validate", folder / "job.yaml").code == 0
+
+
+def test_a_folder_without_data_is_one_clear_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "README").write_text("nothing")
+    shown = run("init", tmp_path, "-o", tmp_path / "job.yaml")
+    assert shown.code == 1
+    assert "holds no file to look at: a name has to end in one of .csv, " in shown.err
 
 
 def test_dates_and_timestamps_are_recognised_as_text_and_as_types() -> None:

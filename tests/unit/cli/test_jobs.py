@@ -1,5 +1,6 @@
 """The commands that run a job, as an operator uses them."""
 
+import errno
 import json
 import os
 import signal
@@ -11,6 +12,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from castleguard.checkpoint.store import Store
+from castleguard.errors import ConfigError, InputError, OutputError, SnapshotError, UnavailableError
+from castleguard.telemetry.metrics import Metrics
 from tests.unit.cli.conftest import Run
 
 JOB = """
@@ -80,9 +84,14 @@ def test_the_books_never_stand_among_published_rows(folder: Path) -> None:
     assert "rows in" in shown.stderr
 
 
-def test_a_dry_run_says_that_a_run_would_stop(run: Run, folder: Path) -> None:
+def test_a_dry_run_says_that_a_run_would_fail(run: Run, folder: Path) -> None:
     (folder / "job.yaml").write_text(JOB.replace("rejects.jsonl", "rejects.jsonl, max_share: 0.001"))
-    assert "`run` would stop" in run("run", "job.yaml", "--dry-run").out
+    assert "`run` would fail" in run("run", "job.yaml", "--dry-run").out
+    outcome = run("run", "job.yaml")
+    assert outcome.code == 1
+    assert "2 of 402 rows were rejected" in outcome.err
+    assert "rows in 402 published 400" in " ".join(outcome.out.split())
+    assert sum(pq.read_table(part).num_rows for part in folder.glob("out/part-*.parquet")) == 400
 
 
 def test_with_json_logs_every_line_is_an_object_even_the_last_one(run: Run, folder: Path) -> None:
@@ -96,6 +105,38 @@ def test_with_json_logs_every_line_is_an_object_even_the_last_one(run: Run, fold
     assert json.loads(outcome.err.splitlines()[-1])["level"] == "error"
 
 
+def test_what_ends_a_job_is_one_json_line_without_what_another_library_quotes(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def burst(*_: object) -> None:
+        raise ValueError("could not convert 'Zoë, room 7'")
+
+    monkeypatch.setattr("castleguard.checkpoint.store.Store.save", burst)
+    shown = run("run", "job.yaml", "--log-format", "json")
+    assert shown.code != 0
+    assert "Zoë" not in shown.out + shown.err
+    last = json.loads(shown.err.splitlines()[-1])
+    assert last == {**last, "level": "error", "job": "job", "commit": 0}
+    assert last["message"].startswith("unexpected ValueError at ")
+
+
+def test_a_job_that_cannot_be_opened_says_that_it_failed(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+    (folder / "state.db").write_text("no checkpoint" * 1000)
+    (folder / "job.yaml").write_text(f"{JOB}metrics: {{port: 0}}\n")
+    close = Metrics.close
+
+    def watched(metrics: Metrics) -> None:
+        told.append((metrics.status.job, metrics.status.state))
+        close(metrics)
+
+    monkeypatch.setattr(Metrics, "close", watched)
+    assert run("run", "job.yaml").code == 1
+    assert told == [("job", "failed")]
+
+
 def test_a_dry_run_leaves_nothing_behind(run: Run, folder: Path) -> None:
     outcome = run("run", "job.yaml", "--dry-run")
     assert outcome.code == 0
@@ -106,10 +147,47 @@ def test_a_dry_run_leaves_nothing_behind(run: Run, folder: Path) -> None:
 def test_a_job_with_a_mistake_in_its_file_does_not_start(run: Run, folder: Path) -> None:
     (folder / "job.yaml").write_text(JOB.replace("delay", "dely"))
     outcome = run("run", "job.yaml")
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert "job.yaml:7" in outcome.err
     assert "did you mean delay?" in outcome.err
     assert not (folder / "state.db").exists()
+
+
+def full_disk() -> OutputError:
+    error = OutputError("state.db cannot be written")
+    error.__cause__ = OSError(errno.ENOSPC, "No space left on device")
+    return error
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (SnapshotError("the checkpoint is damaged"), 1),
+        (InputError("the file shrank"), 1),
+        (ConfigError("job.yaml:3  a mistake"), 2),
+        (ZeroDivisionError(), 70),
+        (UnavailableError("the broker is away"), 75),
+        (full_disk(), 75),
+    ],
+    ids=str,
+)
+def test_the_exit_code_says_who_has_to_mend_it(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int, log_format: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("castleguard.assemble.make_job", fail)
+    assert run("run", "job.yaml", "--log-format", log_format).code == code
+    assert run("drain", "job.yaml").code == code
+
+
+def test_a_checkpoint_in_use_is_a_matter_of_time(run: Run, folder: Path) -> None:
+    with Store(folder / "state.db"):
+        outcome = run("run", "job.yaml")
+    assert outcome.code == 75
+    assert "in use by another process" in outcome.err
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="there are no such signals here")
@@ -140,15 +218,15 @@ def test_another_policy_is_refused_until_the_job_is_drained(run: Run, folder: Pa
 def test_a_job_without_a_checkpoint_cannot_be_drained(run: Run, folder: Path) -> None:
     (folder / "job.yaml").write_text(JOB.replace("checkpoint: {path: state.db, every: 100ms}", ""))
     outcome = run("drain", "job.yaml")
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert "has no checkpoint" in outcome.err
 
 
 def test_nobody_answers_where_no_job_runs(run: Run, folder: Path) -> None:
     outcome = run("top", "127.0.0.1:1")
-    assert outcome.code == 1
+    assert outcome.code == 75
     assert "is it running?" in outcome.err
-    assert run("top", "job.yaml").code == 1
+    assert run("top", "job.yaml").code == 2
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="there are no such signals here")

@@ -63,7 +63,7 @@ def test_rows_of_the_sample_that_would_be_rejected_are_counted_and_not_shown(val
 
 def test_problems_of_the_file_are_listed_each_with_its_line(validate: Validate) -> None:
     shown = validate(privacy="{algorithm: castle, k: 1, delay: 100}", checkpont="{}")
-    assert shown.code == 1
+    assert shown.code == 2
     assert len(marked(shown, "✗")) == 2
     assert "2 problems" in shown.out
     assert "job.yaml:3 privacy.k must be a whole number of at least 2" in " ".join(shown.out.split())
@@ -81,9 +81,7 @@ def test_problems_of_the_file_are_listed_each_with_its_line(validate: Validate) 
          "folders of their own"),
         ({"checkpoint": "{path: visits.csv/state.db}"}, "visits.csv is a file, and must be a folder", "choose another"),
         ({"dead_letter": "{path: visits.csv/x.jsonl}"}, "visits.csv is a file, and must be a folder", "choose another"),
-        ({"privacy": "{algorithm: doca, epsilon: 1, k: 5, delay: 50}"}, "strict DOCA publishes no column as it is", ""),
         ({"sink": "{type: kafka, servers: x, topic: absent}"}, "sink: the topic is there", "make the topic"),
-        ({"sink": "{type: kafka, servers: x, topic: far}"}, "sink: the broker does not answer", "look whether it is"),
     ],
 )  # fmt: skip
 def test_what_would_stop_the_job_is_a_problem(
@@ -94,6 +92,21 @@ def test_what_would_stop_the_job_is_a_problem(
     (line,) = marked(shown, "✗")
     assert message in line
     assert remedy in shown.out
+
+
+def test_a_broker_that_is_away_may_come_back(validate: Validate) -> None:
+    shown = validate(sink="{type: kafka, servers: x, topic: far}")
+    assert shown.code == 75
+    (line,) = marked(shown, "✗")
+    assert line.startswith("sink: the broker does not answer")
+    assert "look whether it is running" in shown.out
+    assert validate(sink="{type: kafka, servers: x, topic: far}", source="{type: csv, path: absent.csv}").code == 1
+
+
+def test_a_policy_that_cannot_promise_anything_is_a_mistake_in_the_file(validate: Validate) -> None:
+    shown = validate(privacy="{algorithm: doca, epsilon: 1, k: 5, delay: 50}")
+    assert shown.code == 2
+    assert "strict DOCA publishes no column as it is" in " ".join(shown.out.split())
 
 
 @pytest.mark.parametrize(
@@ -187,7 +200,7 @@ def test_what_came_from_the_environment_is_not_shown(
 
 def test_a_missing_job_file_is_one_problem(run: Run, tmp_path: Path) -> None:
     shown = run("validate", tmp_path / "absent.yaml")
-    assert shown.code == 1
+    assert shown.code == 2
     assert "absent.yaml cannot be read: No such file or directory" in " ".join(shown.out.split())
 
 

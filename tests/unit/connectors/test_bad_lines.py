@@ -1,4 +1,4 @@
-"""Lines that are no rows: which they are, why, after which row, and as they came."""
+"""Lines that are no rows: which they are, why, on which line, and as they came."""
 
 import csv
 import gzip
@@ -34,7 +34,7 @@ def found_in(path: Path, columns: str = "a b", *, format: Format = "csv", block_
         with closing(open_reader(path, columns.split(), batch_rows=4, format=format)) as counting:
             assert [row for batch in counting for row in batch.to_pylist()] == rows
             assert counting.malformed == len(bad)
-    return rows, [(line.after, line.reason, line.raw) for line in bad]
+    return rows, [(line.line, line.reason, line.raw) for line in bad]
 
 
 def csv_of(folder: Path, content: bytes, columns: str = "a b") -> list[tuple[int, str, bytes]]:
@@ -51,28 +51,53 @@ def jsonl_of(folder: Path, content: bytes) -> list[tuple[int, str, bytes]]:
 
 def test_a_wrong_number_of_values_is_told(tmp_path: Path) -> None:
     assert csv_of(tmp_path, b'a,b\n1\n1,2\n\n1,"2, 3",4\r\n3,4\n1,2,3,4\n') == [
-        (0, "1 value instead of 2", b"1"),
-        (1, "3 values instead of 2", b'1,"2, 3",4'),
-        (2, "4 values instead of 2", b"1,2,3,4"),
+        (2, "1 value instead of 2", b"1"),
+        (5, "3 values instead of 2", b'1,"2, 3",4'),
+        (7, "4 values instead of 2", b"1,2,3,4"),
     ]
 
 
 def test_an_unclosed_quote_is_told(tmp_path: Path) -> None:
     content = b'a,b,c\n1,2,3\n4,"5,6\n7,8,9\n'
-    assert csv_of(tmp_path, content) == [(1, "an unclosed quote", b'4,"5,6')]
+    assert csv_of(tmp_path, content) == [(3, "an unclosed quote", b'4,"5,6')]
+
+
+def test_bad_lines_side_by_side_have_a_line_each(tmp_path: Path) -> None:
+    assert [line for line, _, _ in csv_of(tmp_path, b"a,b\n1,2\nx\ny\n\nz\n")] == [3, 4, 6]
+    assert [line for line, _, _ in jsonl_of(tmp_path, b'{"a": 1}\nx\ny\n\nz\n')] == [2, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("content", "good", "bad"),
+    [
+        (b'1,"x\ny",2\n3,"stray,4\n5,6,7\n', [("1", "x\ny"), ("5", "6")], [4]),
+        (b'3,"stray,4\n1,"x\ny",2\n5,6,7\n', [("5", "6")], [2, 3, 4]),
+        (b'1,"stray,2\n3,4,5\n6,"stray,7\n8,9,10\n', [("3", "4"), ("8", "9")], [2, 4]),
+        (b'1,2,"stray\n3,4,5\n6,"x\ny",7\n8,9,10\n', [("1", "2"), ("3", "4"), ("8", "9")], [4, 5]),
+    ],
+    ids=["behind", "before", "two strays", "in the last value"],
+)
+def test_a_stray_quote_never_makes_one_value_of_several_rows(
+    tmp_path: Path, content: bytes, good: list[tuple[str, str]], bad: list[int]
+) -> None:
+    """What it costs at most are the lines of a value beside it that has several; they are counted."""
+    (tmp_path / "in.csv").write_bytes(b"a,b,c\n" + content)
+    rows, lines_ = found_in(tmp_path / "in.csv")
+    assert [(row["a"], row["b"]) for row in rows] == good
+    assert [line for line, _, _ in lines_] == bad
 
 
 def test_a_quote_inside_a_plain_value_is_not_what_is_wrong_with_a_line(tmp_path: Path) -> None:
-    assert csv_of(tmp_path, b'a,b\n5" pipe\n1,2\n') == [(0, "1 value instead of 2", b'5" pipe')]
+    assert csv_of(tmp_path, b'a,b\n5" pipe\n1,2\n') == [(2, "1 value instead of 2", b'5" pipe')]
 
 
 def test_a_value_that_is_not_utf8_is_told_with_its_very_bytes(tmp_path: Path) -> None:
     content = b'a,b,c\n1,x,\xff\n2,\xff,"x\ny"\n3,\xc3\xa9,x\n\xff\n4,"\xe9 ""z\n","w"\n5,\xfe,6\n'
     assert csv_of(tmp_path, content) == [
-        (1, "not UTF-8", b'2,\xff,"x\ny"'),
-        (2, "1 value instead of 3", b"\xff"),
-        (2, "not UTF-8", b'4,"\xe9 ""z\n","w"'),
-        (2, "not UTF-8", b"5,\xfe,6"),
+        (3, "not UTF-8", b'2,\xff,"x\ny"'),
+        (6, "1 value instead of 3", b"\xff"),
+        (7, "not UTF-8", b'4,"\xe9 ""z\n","w"'),
+        (9, "not UTF-8", b"5,\xfe,6"),
     ]
 
 
@@ -80,10 +105,10 @@ def test_a_line_that_is_too_long_is_kept_by_its_beginning(tmp_path: Path, monkey
     monkeypatch.setattr(lines, "LONGEST_LINE", 1 << 17)
     long = b"3," + b"x" * (1 << 18)
     path = tmp_path / "in.csv"
-    path.write_bytes(b"a,b\n1,2\n" + long + b"\n5,6\n")
+    path.write_bytes(b"a,b\n1,2\n" + long + b"\n5,6\n7\n")
     rows, bad = found_in(path, block_bytes=1 << 16)
     assert [row["a"] for row in rows] == ["1", "5"]
-    assert bad == [(1, "longer than 16 MiB", long[:KEPT_BYTES])]
+    assert bad == [(3, "longer than 16 MiB", long[:KEPT_BYTES]), (5, "1 value instead of 2", b"7")]
 
 
 def test_a_long_line_at_the_end_of_a_file_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +116,9 @@ def test_a_long_line_at_the_end_of_a_file_is_not_lost(tmp_path: Path, monkeypatc
     for name, start in (("in.csv", b"a\n1\n"), ("in.jsonl", b'{"a": 1}\n')):
         (tmp_path / name).write_bytes(start + b"x" * 1000)
         format: Format = "csv" if name == "in.csv" else "jsonl"
-        assert found_in(tmp_path / name, "a", format=format, block_bytes=50)[1] == [(1, "longer than 16 MiB", mock.ANY)]
+        line = 1 + start.count(b"\n")
+        found = found_in(tmp_path / name, "a", format=format, block_bytes=50)[1]
+        assert found == [(line, "longer than 16 MiB", mock.ANY)]
 
 
 def test_a_file_of_bad_lines_alone_does_not_pile_them_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,23 +135,23 @@ def test_a_file_of_bad_lines_alone_does_not_pile_them_up(tmp_path: Path, monkeyp
 def test_what_is_no_json_object_is_told(tmp_path: Path) -> None:
     content = b'{"a": 1\n{"a": 1}\n[1]\n\n"x"\n{"a": "\xff"}\n{"a": 2}\n{"a": "\\ud800"}\n' + b"[" * 5000 + b"\n"
     assert jsonl_of(tmp_path, content) == [
-        (0, "not a JSON object", b'{"a": 1'),
-        (1, "not a JSON object", b"[1]"),
-        (1, "not a JSON object", b'"x"'),
-        (1, "not UTF-8", b'{"a": "\xff"}'),
-        (2, "half of a surrogate pair", b'{"a": "\\ud800"}'),
-        (2, "not a JSON object", b"[" * 5000),
+        (1, "not a JSON object", b'{"a": 1'),
+        (3, "not a JSON object", b"[1]"),
+        (5, "not a JSON object", b'"x"'),
+        (6, "not UTF-8", b'{"a": "\xff"}'),
+        (8, "half of a surrogate pair", b'{"a": "\\ud800"}'),
+        (9, "not a JSON object", b"[" * 5000),
     ]
 
 
 def test_lines_of_compressed_files_are_kept_as_they_were_before(tmp_path: Path) -> None:
     path = tmp_path / "in.csv.gz"
     path.write_bytes(gzip.compress(b"a,b\n1,2\n3\n"))
-    assert found_in(path)[1] == [(1, "1 value instead of 2", b"3")]
+    assert found_in(path)[1] == [(3, "1 value instead of 2", b"3")]
 
 
 def test_no_line_is_printed() -> None:
-    assert repr(BadLine(3, "not UTF-8", b"Zanzibar")) == "BadLine(after row 3: not UTF-8)"
+    assert repr(BadLine(3, "not UTF-8", b"Zanzibar")) == "BadLine(line 3: not UTF-8)"
 
 
 LINES = st.lists(st.binary(max_size=12).map(lambda line: line.translate(None, b'\r\n"')), max_size=40)
@@ -137,18 +164,18 @@ def test_every_line_is_a_row_or_a_bad_line_in_its_place(content: list[bytes], bl
         path = Path(folder, "in.csv")
         path.write_bytes(b"a,b\n" + b"\n".join(content))
         rows, bad = found_in(path, block_bytes=block_bytes)
-    expected_bad, before = [], 0
-    for line in filter(None, content):
+    expected_bad, good = [], 0
+    for number, line in enumerate(content, 2):
         try:
             fine = line.count(b",") == 1 and line.decode() is not None
         except UnicodeDecodeError:
             fine = False
         if fine:
-            before += 1
-        else:
-            expected_bad.append((before, line))
-    assert [(after, raw) for after, _, raw in bad] == expected_bad
-    assert len(rows) == before
+            good += 1
+        elif line:
+            expected_bad.append((number, line))
+    assert [(number, raw) for number, _, raw in bad] == expected_bad
+    assert len(rows) == good
 
 
 CELLS = st.text(st.sampled_from('ab,"\n\r é'), max_size=6)
@@ -166,7 +193,12 @@ def test_quoted_line_ends_do_not_blur_which_row_is_not_utf8(rows: list[tuple[str
         path = Path(folder, "in.csv")
         path.write_bytes(b"\n".join([b"a,b", *written]))
         found, bad = found_in(path, block_bytes=block_bytes)
-    assert [raw for _, _, raw in bad] == [raw for row, raw in zip(rows, written, strict=True) if row[1] == "\udcff"]
+    expected, number = [], 2
+    for row, raw in zip(rows, written, strict=True):
+        if row[1] == "\udcff":
+            expected.append((number, raw))
+        number += len(raw.splitlines())
+    assert [(at, raw) for at, _, raw in bad] == expected
     assert found == [{"a": a or None, "b": b or None} for a, b in rows if b != "\udcff"]
 
 
@@ -177,4 +209,4 @@ def test_whatever_stands_there_the_counts_agree_and_no_reason_is_missing(content
         path.write_bytes(b"a,b\n" + content.encode(errors="surrogateescape"))
         _, bad = found_in(path, block_bytes=50)
     assert all(reason for _, reason, _ in bad)
-    assert [after for after, _, _ in bad] == sorted(after for after, _, _ in bad)
+    assert [line for line, _, _ in bad] == sorted({line for line, _, _ in bad}), "each has its own"

@@ -12,11 +12,12 @@ import pytest
 
 from castleguard.connectors import files, lines
 from castleguard.connectors.base import Position, Read, Source
-from castleguard.connectors.file_source import POLL_SECONDS, Clock, FileSource
+from castleguard.connectors.file_source import CHECK_SECONDS, POLL_SECONDS, Clock, FileSource
 from castleguard.connectors.files import ARROW, CSV, JSONL, PARQUET, FileSourceOptions
 from castleguard.connectors.formats import open_reader, open_writer
 from castleguard.connectors.listing import list_files
 from castleguard.connectors.registry import Connector, find
+from castleguard.connectors.resumable import Mark, ResumableFile
 from castleguard.errors import InputError, SchemaError, UnavailableError
 
 
@@ -97,7 +98,7 @@ def test_rows_and_bad_lines_have_places_in_words(tmp_path: Path) -> None:
         "trips.csv, row 2",
         "trips.csv, row 3",
     ]
-    assert [bad.place for bad in first.bad] == ["trips.csv, before row 1", "trips.csv, after row 2"]
+    assert [bad.place for bad in first.bad] == ["trips.csv, line 2", "trips.csv, line 5"]
     assert second.bad == ()
 
 
@@ -212,6 +213,158 @@ def test_a_position_of_another_source_is_an_error(tmp_path: Path) -> None:
         open_source(tmp_path, {"offset": 3})
 
 
+# What changes after a file was read to its end
+
+
+def append(path: Path, text: str) -> None:
+    with path.open("a") as file:
+        file.write(text)
+    os.utime(path, (5e9, 5e9))  # later than anything else, however fast the test is
+
+
+def ended(path: Path, **options: Any) -> Position:
+    """The position after everything was read."""
+    source = open_source(path, **options)
+    rest(source)
+    assert source.finished
+    position: Position = json.loads(json.dumps(source.position()))
+    return position
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
+@pytest.mark.parametrize("by", ["file", "folder"])
+def test_a_file_that_grew_after_its_end_is_read_on(tmp_path: Path, by: str, ending: str) -> None:
+    opened = gzip.open if ending.endswith("gz") else open
+    path = tmp_path / f"b{ending}"
+    drop(tmp_path, "a.csv", "first")
+    position: Position | None = None
+    for number in range(3):
+        with opened(path, "at") as file:
+            file.write("a\n0\n" if not number else f"{number}\nbad,bad\n")
+        where = path if by == "file" else tmp_path
+        source = open_source(where, position)
+        assert not source.finished
+        assert rest(source)[-1] == str(number)
+        assert source.finished
+        position = json.loads(json.dumps(source.position()))
+    assert rest(open_source(where, position)) == []
+
+
+def test_reading_on_can_be_interrupted(tmp_path: Path) -> None:
+    drop(tmp_path, "a.csv", *range(3))
+    position = ended(tmp_path)
+    append(tmp_path / "a.csv", "3\n4\n5\n")
+    seen: list[str | None] = []
+    for _ in range(2):
+        source = open_source(tmp_path, position)
+        untouched = source.position()
+        source.close()
+        source = open_source(tmp_path, untouched)
+        seen += values(source.read(0.0))
+        position = source.position()
+        source.close()
+    assert seen == ["3", "4", "5"]
+
+
+def test_files_behind_one_that_grew_are_read_too(tmp_path: Path) -> None:
+    drop(tmp_path, "a.csv", 0)
+    position = ended(tmp_path)
+    append(tmp_path / "a.csv", "1\n")
+    drop(tmp_path, "b.csv", 2)
+    assert rest(open_source(tmp_path, position)) == ["1", "2"]
+
+
+def test_an_empty_file_that_grew_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").touch()
+    position = ended(tmp_path / "a.csv")
+    append(tmp_path / "a.csv", "a\n1\n")
+    assert rest(open_source(tmp_path / "a.csv", position)) == ["1"]
+
+
+def test_a_file_that_grows_while_its_end_is_read_is_read_on_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is written between the last look into the file and the moment at which it is called done."""
+    drop(tmp_path, "a.csv", 0)
+    end_mark = ResumableFile.end_mark
+
+    def late(file: ResumableFile) -> Mark:
+        append(tmp_path / "a.csv", "1\n")
+        return end_mark(file)
+
+    monkeypatch.setattr(ResumableFile, "end_mark", late)
+    position = ended(tmp_path)
+    monkeypatch.undo()
+    assert rest(open_source(tmp_path, position)) == ["1"]
+
+
+def test_a_last_line_that_grew_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a\n1\n2")
+    position = ended(tmp_path)
+    append(tmp_path / "a.csv", "3\n")
+    with pytest.raises(InputError, match=r"a\.csv cannot be read on after row 2: its last line had no end"):
+        open_source(tmp_path, position)
+    (tmp_path / "a.csv").write_text("a\n1\n2\n3\n")
+    assert rest(open_source(tmp_path, position)) == ["3"], "only the end of the line was missing"
+
+
+def other_rows(folder: Path) -> None:
+    drop(folder, "b.csv", "other", "rows")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(other_rows, id="another file"),
+        pytest.param(lambda folder: os.truncate(folder / "b.csv", 3), id="shrunk"),
+        pytest.param(lambda folder: append(folder / "a.csv", "1\n"), id="an earlier one grew"),
+        pytest.param(lambda folder: append(folder / "aa.csv", "a\n1\n"), id="one that sorts before"),
+    ],
+)
+def test_what_changes_after_its_end_and_is_not_read_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, change: Callable[[Path], object]
+) -> None:
+    drop(tmp_path, "a.csv", "a")
+    drop(tmp_path, "b.csv", "b")
+    position = ended(tmp_path)
+    assert rest(open_source(tmp_path, position)) == []
+    assert caplog.messages == []
+    change(tmp_path)
+    assert rest(open_source(tmp_path, position)) == []
+    assert len(caplog.messages) == 1
+    assert "what was added is not read" in caplog.text
+
+
+def test_a_typed_file_that_grew_is_not_read_on_and_that_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for values_ in ([1], [1, 2]):
+        writer = open_writer(tmp_path / "a.parquet")
+        writer.write(pa.table({"a": values_}))
+        writer.close()
+        if values_ == [1]:
+            position = ended(tmp_path, connector=PARQUET)
+    assert rest(open_source(tmp_path, position, connector=PARQUET)) == []
+    assert len(caplog.messages) == 1
+
+
+def test_a_done_file_of_a_followed_folder_that_grows_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Files are complete when they appear."""
+    manual = ManualClock()
+    drop(tmp_path, "a.csv", 0)
+    source = followed(tmp_path, manual)
+    assert values(source.read(0.0)) == ["0"]
+    assert source.read(CHECK_SECONDS + 1.0) is None
+    append(tmp_path / "a.csv", "1\n")
+    assert source.read(3 * CHECK_SECONDS) is None
+    assert len(caplog.messages) == 1
+    source.close()
+    assert rest(followed(tmp_path, manual, source.position())) == []
+    assert len(caplog.messages) == 2, "and once by the next process"
+
+
 # Followed folders
 
 
@@ -279,7 +432,7 @@ def test_names_of_files_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     drop(tmp_path, "next.csv", 1)
     source.read(0.0)
     source.read(0.0)
-    assert source.position() == {"done": ["next.csv"], "reading": None}
+    assert list(source.position()["done"]) == ["next.csv"]
     source.close()
 
 
@@ -392,7 +545,8 @@ def test_a_missing_column_names_the_file(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(SchemaError, match=r"b\.csv has no column 'a'"):
             source.read(0.0)
-    assert source.position() == {"done": "a.csv", "reading": None}, "nothing of it was read: it can be mended"
+    position = source.position()
+    assert (position["done"], position["reading"]) == ("a.csv", None), "nothing of it was read: it can be mended"
     (tmp_path / "b.csv").write_text("a\n2\n")
     assert rest(source) == ["2"]
 

@@ -12,7 +12,7 @@ import yaml
 
 from castleguard.connectors import kafka
 from castleguard.connectors.base import Read, Source
-from castleguard.connectors.kafka_options import KafkaSink, KafkaSource, Sasl, Tls
+from castleguard.connectors.kafka.options import KafkaSinkOptions, KafkaSourceOptions, Sasl, Tls
 from castleguard.connectors.registry import find
 from castleguard.errors import ConfigError, InputError, SchemaError, UnavailableError
 from tests.integration.mock_kafka import MockCluster
@@ -20,12 +20,14 @@ from tests.integration.mock_kafka import MockCluster
 NOBODY = "127.0.0.1:1"  # where nothing listens
 
 
-def source_options(**options: Any) -> KafkaSource:
-    return KafkaSource(**{"brokers": NOBODY, "topic": "trips", "timeout": 1.0, **options})
+def source_options(**options: Any) -> KafkaSourceOptions:
+    return KafkaSourceOptions(**{"brokers": NOBODY, "topic": "trips", "timeout": 1.0, **options})
 
 
-def sink_options(**options: Any) -> KafkaSink:
-    return KafkaSink(**{"brokers": NOBODY, "topic": "trips", "transactional_id": "job", "timeout": 1.0, **options})
+def sink_options(**options: Any) -> KafkaSinkOptions:
+    return KafkaSinkOptions(
+        **{"brokers": NOBODY, "topic": "trips", "transactional_id": "job", "timeout": 1.0, **options}
+    )
 
 
 # Options
@@ -33,7 +35,7 @@ def sink_options(**options: Any) -> KafkaSink:
 
 def test_the_registry_finds_both_directions() -> None:
     connector = find("kafka")
-    assert (connector.source_options, connector.sink_options) == (KafkaSource, KafkaSink)
+    assert (connector.source_options, connector.sink_options) == (KafkaSourceOptions, KafkaSinkOptions)
 
 
 @pytest.mark.parametrize(
@@ -153,16 +155,16 @@ def test_secrets_never_print() -> None:
 def test_the_names_that_a_job_gives_are_marked() -> None:
     marked = [
         (kind.__name__, field.name)
-        for kind in (KafkaSource, KafkaSink)
+        for kind in (KafkaSourceOptions, KafkaSinkOptions)
         for field in fields(kind)
         if field.metadata.get("default") == "job name"
     ]
-    assert marked == [("KafkaSource", "group"), ("KafkaSink", "transactional_id")]
+    assert marked == [("KafkaSourceOptions", "group"), ("KafkaSinkOptions", "transactional_id")]
 
 
 def test_the_example_job_names_options_that_exist() -> None:
     job = yaml.safe_load((Path(__file__).parents[3] / "examples/jobs/kafka-to-kafka/job.yaml").read_text())
-    for direction, options in (("source", KafkaSource), ("sink", KafkaSink)):
+    for direction, options in (("source", KafkaSourceOptions), ("sink", KafkaSinkOptions)):
         assert job[direction].pop("type") == "kafka"
         assert options(**job[direction])
 
@@ -207,7 +209,7 @@ def open_on(cluster: MockCluster, topic: str, **options: Any) -> Source:
     position = options.pop("position", None)
     declared = options.pop("declared", ["n"])
     return kafka.open_source(
-        KafkaSource(brokers=cluster.address, topic=topic, timeout=10.0, **options), declared, position
+        KafkaSourceOptions(brokers=cluster.address, topic=topic, timeout=10.0, **options), declared, position
     )
 
 
@@ -285,7 +287,7 @@ def test_a_silent_topic_gives_nothing_and_does_not_wait_longer_than_told(cluster
 
 def test_a_look_before_the_job_runs_finds_the_topic(cluster: MockCluster) -> None:
     cluster.write("there", rows(1))
-    options = KafkaSource(brokers=cluster.address, topic="there")
+    options = KafkaSourceOptions(brokers=cluster.address, topic="there")
     check = find("kafka").check
     assert check is not None
     assert check(options) == [("topic there exists, with 4 partitions", True, "")]

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -66,17 +67,39 @@ def test_access_that_cannot_work_is_refused_before_connecting(wrong: dict[str, A
 
 def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nkeys", None)
-    with pytest.raises(ConfigError, match="pip install nkeys"):
+    with pytest.raises(ConfigError, match=r"castleguard\[nats\]"):
         Connection(Access(credentials_file=Path(__file__)), InputError)
     monkeypatch.setitem(sys.modules, "nats", None)
     with pytest.raises(ConfigError, match=r"pip install 'castleguard\[nats\]'"):
         Connection(Access(), InputError)
 
 
+USER, SEED = "-----BEGIN NATS USER JWT-----", "-----BEGIN USER NKEY SEED-----"
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "no creds", f"{USER}\nuser\n", f"{SEED}\ns3cret\n", f"{USER}\nuser\n{SEED}", f"{USER}\n{SEED}\ns3cret"],
+)
+def test_a_credentials_file_that_is_none_is_refused_before_connecting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    """The client library would look for the user in it for ever."""
+
+    def refuse(seed: bytearray) -> None:
+        raise KeyError(seed)
+
+    monkeypatch.setitem(sys.modules, "nkeys", SimpleNamespace(from_seed=refuse, NkeysError=KeyError))
+    (tmp_path / "job.creds").write_text(content)
+    with pytest.raises(ConfigError, match=r"job\.creds is damaged, or no \.creds file") as refused:
+        Connection(Access(credentials_file=tmp_path / "job.creds"), InputError)
+    assert refused.value.__cause__ is None
+
+
 def test_options_become_those_of_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "nkeys", sys)
+    monkeypatch.setitem(sys.modules, "nkeys", SimpleNamespace(from_seed=bytes, NkeysError=KeyError))
     creds = tmp_path / "job.creds"
-    creds.write_text("")
+    creds.write_text(f"{USER}\nuser\n{SEED}\nseed\n")
     connection = Connection(
         Access(servers=("a:1", "b:2"), user="u", password="p", token="t", credentials_file=creds, timeout=3.0),
         InputError,

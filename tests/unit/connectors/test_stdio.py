@@ -99,7 +99,7 @@ def test_bad_lines_are_handed_out(pipe: Pipe) -> None:
     read = source.read(SOON)
     source.close()
     assert read is not None
-    assert [tuple(bad) for bad in read.bad] == [("stdin, after row 1", "1 value instead of 2", b"3")]
+    assert [tuple(bad) for bad in read.bad] == [("stdin, line 3", "1 value instead of 2", b"3")]
 
 
 def test_a_missing_column_is_an_error_every_time(pipe: Pipe) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from castleguard.errors import OutputError
 from castleguard.telemetry.logs import JsonLines
-from castleguard.telemetry.metrics import Metrics, Status
+from castleguard.telemetry.metrics import Metrics, Status, metrics_of
 
 STATUS = Status(
     job="trips",
@@ -40,15 +40,21 @@ def test_the_latest_status_is_served() -> None:
     finally:
         metrics.close()
     for line in (
-        'castleguard_rows_total{job="trips",outcome="published"} 90.0',
-        'castleguard_rows_total{job="trips",outcome="bad"} 2.0',
-        'castleguard_rejected_rows_total{job="trips",reason="age: null"} 3.0',
-        'castleguard_pending_rows{job="trips"} 7.0',
-        'castleguard_information_loss{job="trips"} 0.25',
-        'castleguard_lag{job="trips"} 12.0',
-        'castleguard_state{job="trips",state="running"} 1.0',
+        'castleguard_rows_total{castleguard_job="trips",outcome="published"} 90.0',
+        'castleguard_rows_total{castleguard_job="trips",outcome="bad"} 2.0',
+        'castleguard_rejected_rows_total{castleguard_job="trips",reason="age: null"} 3.0',
+        'castleguard_pending_rows{castleguard_job="trips"} 7.0',
+        'castleguard_information_loss{castleguard_job="trips"} 0.25',
+        'castleguard_lag{castleguard_job="trips"} 12.0',
+        'castleguard_state{castleguard_job="trips",state="running"} 1.0',
     ):
         assert line in lines
+
+
+def test_no_label_is_one_that_prometheus_sets_itself() -> None:
+    """It would rename ours to exported_job and exported_instance."""
+    names = {name for metric in metrics_of(STATUS) for sample in metric.samples for name in sample.labels}
+    assert names == {"castleguard_job", "outcome", "reason", "state"}
 
 
 def test_before_anything_was_published_there_is_no_loss() -> None:

@@ -13,6 +13,8 @@ import json
 import ssl
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from itertools import pairwise
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -156,7 +158,10 @@ class Connection:
 
     def _connect_options(self) -> dict[str, Any]:
         access = self._access
-        credentials = None if access.credentials_file is None else str(access.credentials_file)
+        credentials = None
+        if access.credentials_file is not None:
+            _check_credentials(access.credentials_file)  # every time: it may have been replaced by a newer one
+            credentials = str(access.credentials_file)
         return {
             "servers": access.addresses(),
             "name": "castleguard",
@@ -205,12 +210,7 @@ class Connection:
         if any("@" in address for address in access.addresses()):
             raise ConfigError("servers holds a user or a password: give them as user and password, which never print")
         if access.credentials_file is not None:
-            if not access.credentials_file.is_file():
-                raise ConfigError(f"credentials_file {access.credentials_file} cannot be read: there is no such file")
-            try:
-                import nkeys  # type: ignore[import-not-found,unused-ignore]  # noqa: F401
-            except ImportError as exc:
-                raise ConfigError("a credentials_file needs one more library: pip install nkeys") from exc
+            _check_credentials(access.credentials_file)
 
     def _serve(self) -> None:
         """The thread: run the loop until it is stopped, then leave nothing behind."""
@@ -233,6 +233,34 @@ def _library() -> ModuleType:
     except ImportError as exc:
         raise ConfigError("NATS needs its client library: pip install 'castleguard[nats]'") from exc
     return nats
+
+
+def _check_credentials(path: Path) -> None:
+    """Raise ConfigError if a .creds file has no signed user and its key. The library takes that for granted, and would
+    look for the user for ever.
+    """
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError as exc:
+        raise ConfigError(f"credentials_file {path} cannot be read: there is no such file") from exc
+    except OSError as exc:
+        raise ConfigError(f"credentials_file {path} cannot be read: {exc.strerror}") from exc
+    try:
+        import nkeys  # type: ignore[import-untyped]
+    except ImportError as exc:
+        raise ConfigError("a credentials_file needs one more library: pip install 'castleguard[nats]'") from exc
+    behind = {
+        title: following
+        for title in (b"BEGIN NATS USER JWT", b"BEGIN USER NKEY SEED")
+        for line, following in pairwise(lines)
+        if title in line
+    }
+    try:
+        if len(behind) < 2:
+            raise ValueError
+        nkeys.from_seed(bytearray(behind[b"BEGIN USER NKEY SEED"]))
+    except (nkeys.NkeysError, ValueError):  # not handed on: it may quote the key
+        raise ConfigError(f"credentials_file {path} is damaged, or no .creds file: make it anew") from None
 
 
 def _client_class(*, secure: bool) -> "type[Client]":

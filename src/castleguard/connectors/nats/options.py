@@ -36,7 +36,7 @@ class NatsSourceOptions(Access):
     """A stream to read from."""
 
     stream: str = field(metadata={"identity": True})
-    subject: str | None = field(default=None, metadata={"identity": True})
+    subject: str | None = field(default=None, metadata={"identity": "choice"})
     """Only messages of this subject, which may have wildcards; None: all of the stream."""
     format: Format = "json"
     columns: tuple[str, ...] = ()

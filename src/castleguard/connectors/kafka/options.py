@@ -104,7 +104,7 @@ class Cluster:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KafkaSource(Cluster):
+class KafkaSourceOptions(Cluster):
     """A topic that is read: all of its partitions, by this job alone."""
 
     columns: tuple[str, ...] = ()
@@ -144,7 +144,7 @@ class KafkaSource(Cluster):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KafkaSink(Cluster):
+class KafkaSinkOptions(Cluster):
     """A topic that is written, a transaction for each segment."""
 
     key_column: str | None = None

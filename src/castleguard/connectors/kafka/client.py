@@ -1,0 +1,124 @@
+"""The Kafka client library: loaded late and nowhere else, and what its errors mean.
+
+Whoever has no Kafka needs none of it.
+"""
+
+import logging
+import re
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from castleguard.connectors.kafka.options import Setting
+from castleguard.errors import CastleguardError, ConfigError, UnavailableError
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+
+PROBE_SECONDS = 1.0  # that a look at the brokers may take while rows are waited for
+
+LOG = logging.getLogger("castleguard.connectors.kafka")
+
+
+def client_library() -> ModuleType:
+    """The library. Raises ConfigError if it is not installed."""
+    try:
+        import confluent_kafka
+    except ImportError as exc:
+        raise ConfigError("kafka needs its client library: pip install 'castleguard[kafka]'") from exc
+    return confluent_kafka
+
+
+def error_of(exc: Exception) -> "KafkaError":
+    """What a KafkaException carries."""
+    error: KafkaError = exc.args[0]
+    return error
+
+
+def never_works(error: "KafkaError") -> bool:
+    """Whether the same request would fail again for as long as nobody changes something."""
+    kind = type(error)
+    return error.code() in {
+        kind.CLUSTER_AUTHORIZATION_FAILED,
+        kind.GROUP_AUTHORIZATION_FAILED,
+        kind.INVALID_TRANSACTION_TIMEOUT,
+        kind.MSG_SIZE_TOO_LARGE,
+        kind.POLICY_VIOLATION,
+        kind.RECORD_LIST_TOO_LARGE,
+        kind.SASL_AUTHENTICATION_FAILED,
+        kind.TOPIC_AUTHORIZATION_FAILED,
+        kind.TOPIC_EXCEPTION,
+        kind.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        kind.UNKNOWN_TOPIC_OR_PART,
+        kind.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        kind.UNSUPPORTED_SASL_MECHANISM,
+        kind.UNSUPPORTED_VERSION,
+        kind._INVALID_ARG,
+        kind._UNKNOWN_PARTITION,
+        kind._UNKNOWN_TOPIC,
+        kind._UNSUPPORTED_FEATURE,
+    }
+
+
+def sentence(error: "KafkaError") -> str:
+    """What the client says, without what only its authors understand."""
+    return re.sub(r"^(Broker|Local): | \(after .*\)$|/bootstrap", "", error.str()).rstrip(".")
+
+
+def configured(make: Any, settings: dict[str, Setting], **callbacks: Any) -> Any:
+    """A client. Raises ConfigError if it does not take the settings; never with what they are set to."""
+    try:
+        return make({**settings, **callbacks, "logger": LOG})
+    except client_library().KafkaException as exc:
+        text = sentence(error_of(exc))
+        for value in settings.values():
+            if isinstance(value, str) and value:
+                text = text.replace(value, "****")
+        raise ConfigError(f"the Kafka client does not take its settings: {text}") from exc
+
+
+class Health:
+    """What the client reports in the background: connections that fail are no error of any one call."""
+
+    def __init__(self, where: str) -> None:
+        self.down = False
+        self._where = where
+        self._worked = False
+        self._reason = ""
+        self._refused = False
+
+    def report(self, error: "KafkaError") -> None:
+        """Called by the client, in the thread that uses it."""
+        kind = type(error)
+        if error.code() in {kind._AUTHENTICATION, kind._SSL, kind.SASL_AUTHENTICATION_FAILED}:
+            self._refused = True
+            self._reason = sentence(error)
+        elif error.code() == kind._ALL_BROKERS_DOWN:
+            self._reason = self._reason or "no broker answers"
+        elif not self._refused:
+            self._reason = sentence(error)
+        self.down = True
+
+    def well(self) -> None:
+        """An answer came."""
+        self.down = self._refused = False
+        self._worked = True
+        self._reason = ""
+
+    def failure(self, error: "KafkaError", wrong: type[CastleguardError]) -> CastleguardError:
+        """The error to raise for a failed request: `wrong` if it never will work."""
+        if error.code() in {error.UNKNOWN_TOPIC_OR_PART, error._UNKNOWN_TOPIC}:
+            return wrong(f"{self._where} does not exist, or may not be seen")
+        if never_works(error):
+            return wrong(f"{self._where}: {sentence(error)}")
+        # Refused before anything worked is a wrong password or certificate; later it is a broker in trouble.
+        if self._refused and not self._worked:
+            return wrong(f"{self._where}: the brokers refuse the connection: {self._reason}")
+        return UnavailableError(f"{self._where} cannot be reached: {self._reason or sentence(error)}")
+
+
+def partitions_of(client: Any, topic: str, timeout: float) -> list[int]:
+    """The partitions of a topic. Raises KafkaException."""
+    found = client.list_topics(topic, timeout=timeout).topics[topic]
+    if found.error is not None:
+        raise client_library().KafkaException(found.error)
+    return sorted(found.partitions)

@@ -1,0 +1,168 @@
+"""A topic as a sink.
+
+A segment is written in one transaction, and in the same transaction its number is committed as the offset of a consumer
+group that nobody else uses. So the messages and the number become visible together or not at all, and after a crash the
+brokers know which segment came last.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from castleguard.connectors.kafka.client import (
+    LOG,
+    PROBE_SECONDS,
+    Health,
+    client_library,
+    configured,
+    error_of,
+    partitions_of,
+    sentence,
+)
+from castleguard.connectors.kafka.options import KafkaSinkOptions
+from castleguard.connectors.payloads import write_payloads
+from castleguard.connectors.text import as_text
+from castleguard.errors import CastleguardError, OutputError, UnavailableError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Producer
+
+SEGMENT_HEADER = "castleguard-segment"
+
+
+class KafkaSink:
+    """See `base.Sink`."""
+
+    exactly_once = True
+
+    def __init__(self, options: KafkaSinkOptions) -> None:
+        self._kafka = client_library()
+        self._options = options
+        self._health = Health(f"topic {options.topic}")
+        self._producer: Producer | None = None
+        self._numbers: Consumer | None = None
+        self._last = 0
+
+    def last(self) -> int:
+        """The committed number. Asked as the owner of the transactional id, so that no older delivery can follow."""
+        self._connect()
+        return self._last
+
+    def deliver(self, number: int, table: pa.Table) -> None:
+        """Write a segment in one transaction:
+
+        (1) become the owner of the transactional id, if we are not, which ends whatever was left open before;
+        (2) look at what is there: the attempt before this one may have arrived after all;
+        (3) the messages;
+        (4) the number;
+        (5) the commit.
+        """
+        messages = write_payloads(self._options.format, table)
+        keys = self._keys(table, len(messages))
+        self._connect()  # (1)
+        if self._last == number:  # (2)
+            return
+        if self._last > number:
+            raise self._taken_over(f"segment {self._last} is there already, and this is {number}")
+        assert self._producer is not None
+        assert self._numbers is not None
+        timeout = self._options.timeout
+        try:
+            self._producer.begin_transaction()
+            self._produce(number, messages, keys)  # (3)
+            self._producer.send_offsets_to_transaction(  # (4)
+                [self._kafka.TopicPartition(self._options.topic, 0, number)],
+                self._numbers.consumer_group_metadata(),
+                timeout,
+            )
+            self._producer.commit_transaction(timeout)  # (5)
+        except self._kafka.KafkaException as exc:
+            failure = self._failure(error_of(exc))
+            self._give_up()
+            raise failure from exc
+        except BaseException:
+            self._give_up()
+            raise
+        self._last = number
+        self._health.well()
+
+    def close(self) -> None:
+        """Leave the brokers."""
+        self._give_up()
+        numbers, self._numbers = self._numbers, None
+        if numbers is not None:
+            numbers.close()
+
+    def _connect(self) -> None:
+        """A producer that owns the transactional id, and the number of the last segment. Nothing if there is one."""
+        if self._producer is not None:
+            return
+        options = self._options
+        if self._numbers is None:
+            self._numbers = configured(self._kafka.Consumer, options.numbers_settings(), error_cb=self._health.report)
+        producer = configured(self._kafka.Producer, options.writer_settings(), error_cb=self._health.report)
+        try:
+            partitions_of(self._numbers, options.topic, options.timeout)
+            producer.init_transactions(options.timeout)
+            place = self._kafka.TopicPartition(options.topic, 0)
+            committed = self._numbers.committed([place], timeout=options.timeout)[0]
+            if committed.error is not None:
+                raise self._kafka.KafkaException(committed.error)
+        except self._kafka.KafkaException as exc:
+            producer.poll(0)  # what the client reported in the background says more than a time-out
+            self._numbers.poll(0)
+            raise self._failure(error_of(exc)) from exc
+        self._health.well()
+        self._last = max(committed.offset, 0)
+        self._producer = producer
+
+    def _produce(self, number: int, messages: Sequence[bytes], keys: Sequence[str | None]) -> None:
+        """Hand all messages to the client, waiting where its queue is full."""
+        assert self._producer is not None
+        produce, topic = self._producer.produce, self._options.topic
+        headers: Any = [(SEGMENT_HEADER, str(number).encode())]
+        full_until = time.monotonic() + self._options.timeout
+        for message, key in zip(messages, keys, strict=True):
+            while True:
+                try:
+                    produce(topic, message, key, headers=headers)
+                    break
+                except BufferError as exc:
+                    if self._producer.poll(0.1):
+                        full_until = time.monotonic() + self._options.timeout
+                    elif time.monotonic() > full_until:
+                        raise UnavailableError(f"topic {topic} takes no messages now") from exc
+        self._producer.poll(0)
+
+    def _keys(self, table: pa.Table, messages: int) -> Sequence[str | None]:
+        name = self._options.key_column
+        if name is None:
+            return [None] * messages
+        if name not in table.column_names:
+            raise OutputError(f"key_column {name!r} is not published: there are {', '.join(table.column_names)}")
+        keys: list[str | None] = as_text(table[name]).to_pylist()
+        return keys
+
+    def _failure(self, error: "KafkaError") -> CastleguardError:
+        if error.code() in {error._FENCED, error.PRODUCER_FENCED, error.INVALID_PRODUCER_EPOCH}:
+            return self._taken_over("or a transaction took longer than transaction_timeout")
+        return self._health.failure(error, OutputError)
+
+    def _taken_over(self, detail: str) -> OutputError:
+        return OutputError(
+            f"topic {self._options.topic}: another process has taken over the transactional id "
+            f"{self._options.transactional_id!r} ({detail}); nothing of this segment was published by this one"
+        )
+
+    def _give_up(self) -> None:
+        """Drop the producer; whatever it has not committed is ended by the next one, or by the brokers in time."""
+        producer, self._producer = self._producer, None
+        if producer is None:
+            return
+        try:
+            producer.purge()
+            producer.abort_transaction(PROBE_SECONDS)
+        except self._kafka.KafkaException as exc:
+            LOG.debug("no transaction was aborted: %s", sentence(error_of(exc)))

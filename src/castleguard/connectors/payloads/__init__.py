@@ -1,0 +1,52 @@
+"""Messages to rows and rows to messages, for the brokers: what is in a message does not depend on who carries it.
+
+    json     one object per message, or one per line
+    csv      the values of one row, or of one per line, without a header
+    arrow    an Arrow IPC stream
+
+Whoever sends messages is not trusted. A message that cannot be read is handed back with the reason and never stops the
+others, and what is read from a message does not depend on the messages that arrived with it. Many messages are parsed
+at once: a parser that is started for each would cost more than everything else.
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from castleguard.connectors.columns import nested_column
+from castleguard.connectors.json_values import render_objects
+from castleguard.connectors.payloads.arrow_messages import ARROW_ROWS, read_arrow, write_arrow
+from castleguard.connectors.payloads.base import BadPayload, Format, Payloads
+from castleguard.connectors.payloads.csv_messages import CsvBlock, render_rows
+from castleguard.connectors.payloads.json_messages import JsonBlock
+from castleguard.connectors.payloads.lines import read_lines
+from castleguard.errors import OutputError
+
+__all__ = ["ARROW_ROWS", "BadPayload", "Format", "Payloads", "read_payloads", "write_payloads"]
+
+
+def read_payloads(
+    format: Format, payloads: Sequence[bytes], columns: Sequence[str], columns_order: Sequence[str] = ()
+) -> Payloads:
+    """The rows of some messages. `columns_order` names the values of a CSV line from left to right; declared columns
+    must be among them, each once.
+    """
+    if format == "arrow":
+        return read_arrow(payloads, columns)
+    return read_lines(payloads, JsonBlock(columns) if format == "json" else CsvBlock(columns, columns_order))
+
+
+def write_payloads(format: Format, table: pa.Table, *, arrow_rows: int = ARROW_ROWS) -> list[bytes]:
+    """The messages of a table, the same ones every time: one per row, in Arrow one per `arrow_rows` rows at most.
+
+    Raises OutputError if the format cannot hold a column.
+    """
+    if format == "arrow":
+        return write_arrow(table, arrow_rows)
+    nested = nested_column(table.schema)
+    if nested is not None:
+        raise OutputError(f"a {format.upper()} message cannot hold the nested column {nested!r}")
+    if not table.num_rows:
+        return []
+    messages = render_objects(table) if format == "json" else render_rows(table)
+    return list(messages.cast(pa.large_binary()).to_pylist())

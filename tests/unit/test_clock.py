@@ -1,0 +1,102 @@
+"""The time that a stream is told: never back, never faster than time passes, and never at a standstill."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from castleguard.clock import StreamTime, WallClock
+from castleguard.testing.clock import ManualClock
+
+START = 1_000_000.0
+YEARS = 74 * 365 * 86400.0
+
+
+def test_a_new_stream_has_the_time_of_the_clock() -> None:
+    clock = ManualClock(START)
+    time = StreamTime(clock, -math.inf)
+    assert time.now() == START
+    clock.advance(7.0)
+    assert time.now() == START + 7.0
+
+
+def test_time_passes_while_the_clock_is_behind(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock(START)
+    time = StreamTime(clock, START + YEARS)
+    assert "the clock shows 27,010 days less" in caplog.text
+    clock.advance(7.0)
+    assert time.now() == START + YEARS + 7.0
+
+
+def test_a_clock_that_is_put_back_does_not_stop_the_time() -> None:
+    clock = ManualClock(START)
+    time = StreamTime(clock, -math.inf)
+    clock.set(START - 3600.0)
+    clock.advance(7.0)
+    assert time.now() == START + 7.0
+
+
+def test_a_clock_that_comes_back_takes_nothing_with_it() -> None:
+    """A machine that begins in 1970 and asks for the time later: the difference must not be counted as passed."""
+    clock = ManualClock(0.0)
+    time = StreamTime(clock, START)
+    clock.advance(5.0)
+    assert time.now() == START + 5.0
+    clock.set(START + 20.0)
+    assert time.now() == START + 20.0
+
+
+def test_a_clock_that_comes_nearer_takes_nothing_with_it() -> None:
+    clock = ManualClock(0.0)
+    time = StreamTime(clock, START + YEARS)
+    clock.set(START)
+    clock.advance(5.0)
+    assert time.now() == START + YEARS + 5.0
+
+
+def test_the_warning_comes_once_and_again_after_the_clock_was_right(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock(START)
+    time = StreamTime(clock, START + 61.0)
+    for _ in range(3):
+        clock.advance(1.0)
+        time.now()
+    assert len(caplog.records) == 1
+    clock.set(START + 100.0)
+    time.now()
+    clock.set(START)
+    time.now()
+    assert len(caplog.records) == 2
+
+
+def test_a_minute_is_not_worth_a_word(caplog: pytest.LogCaptureFixture) -> None:
+    StreamTime(ManualClock(START), START + 60.0)
+    assert not caplog.records
+
+
+@given(
+    st.floats(-1e9, 1e9),
+    st.lists(st.tuples(st.floats(0.0, 1e4), st.none() | st.floats(-1e9, 1e9)), max_size=20),
+)
+def test_time_never_goes_back_and_never_outruns_the_clock_and_what_passes(
+    latest: float, steps: list[tuple[float, float | None]]
+) -> None:
+    clock = ManualClock(0.0)
+    time = StreamTime(clock, latest)
+    told = time.now()
+    for passed, shown in steps:
+        clock.advance(passed)
+        if shown is not None:
+            clock.set(shown)
+        now = time.now()
+        assert now >= told + passed - 1e-3
+        assert now <= max(clock.now(), told + passed) + 1e-3
+        told = now
+
+
+def test_the_clock_of_the_machine_runs() -> None:
+    clock = WallClock()
+    before = clock.now(), clock.elapsed()
+    clock.sleep(0.01)
+    assert clock.now() > before[0]
+    assert clock.elapsed() >= before[1] + 0.005
