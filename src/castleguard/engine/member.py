@@ -1,4 +1,4 @@
-"""CASTLE at one of several sites: the same engine, which also lets rows go to releases that other sites take part in."""
+"""CASTLE at one of several sites: the same engine, which also lends rows to releases that other sites take part in."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

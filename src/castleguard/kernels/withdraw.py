@@ -17,7 +17,6 @@ from castleguard.kernels.state import OLDEST, PENDING, Floats, Ints, Settings, S
 from castleguard.kernels.suppress import is_pending
 from castleguard.kernels.views import box_of, clusters_of, rows_of, tallies_of
 
-
 Bounds = Floats  # (2, columns)
 
 

@@ -13,16 +13,16 @@ aborted. Before a row is due its release is looked up on the log, or aborted the
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.engine.dcastle_policy import Dcastle
-from castleguard.engine.member import MemberEngine, OpenClusters
+from castleguard.engine.member import OUTSIDE, MemberEngine, OpenClusters
 from castleguard.errors import SnapshotError, UnavailableError
+from castleguard.sites.membership import Membership
 from castleguard.sites.messages import (
-    OUTSIDE,
     Bounds,
     Decided,
     Hello,
@@ -98,24 +98,22 @@ class Cooperation:
 
     def __init__(
         self,
-        name: str,
-        others: tuple[str, ...],
+        site: Membership,
         policy: Dcastle,
         *,
         engine: MemberEngine,
         local: Local,
         transport: Transport,
-        epoch: str,
         seal: Seal | None = None,
     ) -> None:
-        self.name = name
+        self.name = site.name
         self.policy = policy
-        self._others = others
+        self._others = site.others
+        self._epoch = site.epoch
         self._engine = engine
         self._columns = engine.columns
         self._local = local
         self._transport = transport
-        self._epoch = epoch
         self._seal = seal
         self._releases = 0
         self._epochs: dict[str, str] = {}
@@ -135,7 +133,7 @@ class Cooperation:
         self.bytes = 0
         self._now = 0.0
         self._scanned = -1
-        self._tell(None, Hello(sender=name, epoch=epoch))
+        self._tell(None, Hello(**self._me))
 
     # -- what the stream calls ---------------------------------------------------------------------------------------
 
@@ -292,7 +290,7 @@ class Cooperation:
             self._tell(asked.sender, Prepared(**self._me, release=asked.release))
             return
         levels = self._engine.levels(positions, asked.lower, asked.upper)
-        box: dict[str, Bounds] = {}
+        box: dict[str, Any] = {}
         outside = positions[levels == OUTSIDE]
         if outside.size:
             lower, upper, _ = self._engine.as_published(*self._engine.box_of(outside))
@@ -651,7 +649,7 @@ class Cooperation:
     # -- speaking ----------------------------------------------------------------------------------------------------
 
     @property
-    def _me(self) -> dict[str, str]:
+    def _me(self) -> dict[str, Any]:
         return {"sender": self.name, "epoch": self._epoch}
 
     @property

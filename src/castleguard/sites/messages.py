@@ -14,7 +14,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.checkpoint.codec import Record, pack, unpack
-from castleguard.engine.member import OUTSIDE
 from castleguard.errors import SnapshotError
 
 Bounds = NDArray[np.float64]
@@ -168,7 +167,8 @@ def decode(data: bytes, seal: Seal | None = None) -> Message:
         payload = table_from_bytes(record.blobs["payload"])
         facts["rows"] = Rows(arrays.pop("tokens"), arrays.pop("values"), payload, arrays.pop("levels"))
     try:
-        return kind(**facts, **arrays)
+        everything: dict[str, Any] = {**facts, **arrays}
+        return kind(**everything)
     except TypeError as exc:
         raise SnapshotError("a message that lacks something: all sites of a job run the same version") from exc
 

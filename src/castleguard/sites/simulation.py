@@ -1,7 +1,6 @@
 """Several sites in one process: what publishing together would cost and give."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +9,7 @@ from castleguard.engine.dcastle_policy import Dcastle
 from castleguard.release.encode import Numbers
 from castleguard.release.report import Report
 from castleguard.schema.roles import Schema
+from castleguard.sites.membership import Membership
 from castleguard.sites.memory import Relay, Weather
 from castleguard.sites.stream import SiteStream
 
@@ -51,15 +51,12 @@ def simulate(
     """
     relay = Relay(seed=seed or 0, weather=weather)
     names = [f"site{number:02d}" for number in range(1, policy.sites + 1)]
-    sites: dict[str, Any] = {
+    sites = {
         name: SiteStream(
             schema,
             policy,
-            name=name,
-            sites=names,
-            key=b"simulated",
-            transport=relay.join(name),
-            epoch="0",
+            Membership(name=name, sites=tuple(names), key=b"simulated", epoch="0"),
+            relay.join(name),
             seed=None if seed is None else seed + number,
             numbers=numbers,
         )

@@ -7,10 +7,9 @@
 It has the same calls as an Anonymiser, and one more: `committed`, once all that it handed out is on disk and delivered.
 """
 
-import hashlib
 import random
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from castleguard.release.gate import Box, Gate
 from castleguard.schema.coded import NEW, CodedRows, Decisions
 from castleguard.schema.roles import Schema
 from castleguard.sites.cooperation import Cooperation, Settled
+from castleguard.sites.membership import Membership
 from castleguard.sites.messages import Prepared, Rows, Seal, table_from_bytes, table_to_bytes
 from castleguard.sites.releases import Lead, Offer, Outcome, Positions, Verdict, facts_of
 from castleguard.sites.transport import Transport
@@ -34,10 +34,7 @@ from castleguard.stream import Anonymiser
 
 
 class SiteStream(Anonymiser):
-    """One site's rows under a strict `Dcastle` policy.
-
-    `key` is shared by all sites: persons are compared by hashes under it. `epoch` grows with every start of the site.
-    """
+    """One site's rows under a strict `Dcastle` policy."""
 
     _policy: Dcastle
     _engine: MemberEngine
@@ -48,37 +45,23 @@ class SiteStream(Anonymiser):
         self,
         schema: Schema,
         policy: Dcastle,
-        *,
-        name: str,
-        sites: Iterable[str],
-        key: bytes,
+        site: Membership,
         transport: Transport,
-        epoch: str,
+        *,
         seal: Seal | None = None,
         seed: int | None = None,
         numbers: Numbers | None = None,
     ) -> None:
-        names = sorted(sites)
         if not policy.strict:
             raise PolicyError("mode='paper' publishes fewer than k persons: it is for `castleguard simulate` only")
-        if name not in names or len(names) != policy.sites or len(set(names)) != len(names):
-            raise PolicyError(f"{policy.sites} sites are promised, and {len(set(names))} are named")
+        if len(site.sites) != policy.sites:
+            raise PolicyError(f"{policy.sites} sites are promised, and {len(site.sites)} are named")
         super().__init__(schema, policy, seed=seed, numbers=numbers)
-        self._key = key
-        self._keys = self._keys._replace(hashes=token_key(key))
+        self._keys = self._keys._replace(hashes=site.token_key())
         self._decoder = make_decoder(schema, policy, self._keys.hashes)
-        self._decoder.counter = names.index(name) << 48  # rows without a person column are nobody else's
-        self._shuffle = random.Random(f"{seed} {name}") if seed is not None else secrets.SystemRandom()
-        self.cooperation = Cooperation(
-            name,
-            tuple(other for other in names if other != name),
-            policy,
-            engine=self._engine,
-            local=self,
-            transport=transport,
-            epoch=epoch,
-            seal=seal,
-        )
+        self._decoder.counter = site.number << 48  # rows without a person column are nobody else's
+        self._shuffle = random.Random(f"{seed} {site.name}") if seed is not None else secrets.SystemRandom()
+        self.cooperation = Cooperation(site, policy, engine=self._engine, local=self, transport=transport, seal=seal)
         self.cooperation.adopt_box = lambda lower, upper: self._gate.adopt((lower, upper))
         self._held: list[pa.Table] = []  # won, and not handed out yet
 
@@ -284,14 +267,3 @@ class SiteStream(Anonymiser):
 def _answers(lead: Lead) -> Iterator[tuple[str, Any]]:
     """The sites that have offered rows, and their answers."""
     return ((name, answer) for name, answer in sorted(lead.answers.items()) if answer.rows is not None)
-
-
-def token_key(key: bytes) -> NDArray[np.uint64]:
-    """The key of persons' hashes, from the one that the sites share."""
-    digest = hashlib.blake2b(key, digest_size=16, person=b"castleguard pids").digest()
-    return np.frombuffer(digest, dtype="<u8").astype(np.uint64)
-
-
-def message_key(key: bytes) -> bytes:
-    """The key of messages, from the one that the sites share."""
-    return hashlib.blake2b(key, digest_size=32, person=b"castleguard msgs").digest()
