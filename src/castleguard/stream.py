@@ -292,7 +292,7 @@ class Anonymiser:
         if self._order is not None:
             leaving = self._order.release(leaving, oldest)
         self._count(leaving)
-        published = _without_null_types(self._payload_schema)
+        published = without_null_types(self._payload_schema)
         if leaving.position.size:  # from its first published row on, the stream publishes the same types for ever
             self._payload_schema = published
         payload = self._pending.payload(leaving.position, published)
@@ -390,7 +390,7 @@ def _payload_names(schema: Schema) -> list[str]:
     return [*(role.name for role in schema.sensitive), *schema.public]
 
 
-def _without_null_types(schema: pa.Schema) -> pa.Schema:
+def without_null_types(schema: pa.Schema) -> pa.Schema:
     """With text in place of the type that a column has which never had a value: whoever reads several parts of the
     output together cannot do so if one part has no type, and text can hold whatever comes later.
     """

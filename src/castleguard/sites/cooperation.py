@@ -38,7 +38,7 @@ from castleguard.sites.messages import (
     decode,
     encode,
 )
-from castleguard.sites.releases import ABORT, Lead, Offer, Outcome, Positions, Verdict, release_name
+from castleguard.sites.releases import ABORT, Lead, Offer, Outcome, Positions, Verdict, unique_name
 from castleguard.sites.transport import Transport
 from castleguard.telemetry.logs import LOG
 
@@ -51,6 +51,9 @@ _GROWTH = 1.5  # a cluster is told of again when it has so many times the person
 
 class Local(Protocol):
     """What the protocol needs of the stream that it works for."""
+
+    def identity(self) -> dict[str, Any]:
+        """What the streams of all sites must have in common, as JSON has it."""
 
     def rows(self, positions: Positions, levels: NDArray[np.int64]) -> Rows:
         """Locked rows as they travel."""
@@ -108,6 +111,7 @@ class Cooperation:
     ) -> None:
         self.name = site.name
         self.policy = policy
+        self._agreed = site.agreement(local.identity())
         self._others = site.others
         self._epoch = site.epoch
         self._engine = engine
@@ -115,9 +119,10 @@ class Cooperation:
         self._local = local
         self._transport = transport
         self._seal = seal
-        self._releases = 0
+        self._named = 0
         self._epochs: dict[str, str] = {}
         self._away: set[str] = set()
+        self._strangers: set[str] = set()
         self._views: dict[tuple[str, int], _View] = {}
         self._told: dict[int, _View] = {}
         self._asked: dict[int, tuple[str, int, int]] = {}
@@ -127,8 +132,8 @@ class Cooperation:
         self._fresh: list[tuple[Bounds, Bounds]] = []
         self.offers: dict[str, Offer] = {}
         self.leads: dict[str, Lead] = {}
-        self.given_up: dict[str, int] = {}
-        """Releases of others whose rows were given up undecided, and how many rows."""
+        self.given_up: dict[str, tuple[str, list[int]]] = {}
+        """Offers whose rows were given up undecided: their releases, and the levels of the rows."""
         self.messages = 0
         self.bytes = 0
         self._now = 0.0
@@ -220,9 +225,15 @@ class Cooperation:
             except SnapshotError as exc:
                 LOG.warning("a message from another site was ignored: %s", exc)
                 continue
-            if message.sender in self._others:
-                self._away.discard(message.sender)
-                self._hear(message, settled)
+            if message.sender not in self._others:
+                continue
+            if message.agreed != self._agreed:
+                if message.sender not in self._strangers:
+                    self._strangers.add(message.sender)
+                    LOG.warning("%s is not heard: its schema, policy, sites or key are others", message.sender)
+                continue
+            self._away.discard(message.sender)
+            self._hear(message, settled)
 
     def _hear(self, message: Message, settled: Settled) -> None:
         match message:
@@ -296,9 +307,10 @@ class Cooperation:
             lower, upper, _ = self._engine.as_published(*self._engine.box_of(outside))
             box = {"lower": lower, "upper": upper}
         self._engine.withdraw(positions)
-        rows = self._local.rows(positions, levels)
-        answer = Prepared(**self._me, release=asked.release, rows=rows, otherwise=otherwise, **box)
+        rows, name = self._local.rows(positions, levels), self._new_name()
+        answer = Prepared(**self._me, release=asked.release, offer=name, rows=rows, otherwise=otherwise, **box)
         self.offers[asked.release] = Offer(
+            name=name,
             release=asked.release,
             positions=positions,
             levels=levels,
@@ -324,11 +336,11 @@ class Cooperation:
         if offer is None:
             return
         try:
-            record = self._transport.decision(release)
+            verdict = self._decision(release)
         except UnavailableError:
             return
-        if record is not None:
-            self._end_offer(offer, Verdict.from_bytes(record), settled)
+        if verdict is not None:
+            self._end_offer(offer, verdict, settled)
         else:  # its coordinator has forgotten it
             self._settle_offer(offer, settled)
 
@@ -341,14 +353,14 @@ class Cooperation:
             verdict = self._decide(offer.release, ABORT)
         except UnavailableError:
             del self.offers[offer.release]
-            self.given_up[offer.release] = offer.positions.size
+            self.given_up[offer.name] = (offer.release, offer.levels.tolist())
             settled.undecided.append(offer.positions)
             return
         self._end_offer(offer, verdict, settled)
 
     def _end_offer(self, offer: Offer, verdict: Verdict, settled: Settled) -> None:
         del self.offers[offer.release]
-        taken = verdict.takes(self.name, offer.levels)
+        taken = verdict.takes(offer.name, offer.levels)
         if taken.any():
             settled.handed_over.append(offer.positions[taken])
             self._engine.learn(verdict.loss)
@@ -374,7 +386,8 @@ class Cooperation:
             wanted = [int(persons * _MORE**level) for level in range(_BOXES)]
             cores = self._engine.nearest(oldest, sorted({min(some, self.policy.k) for some in wanted}))
         cores = [core[self._in_time(core)] for core in cores]
-        cores = [core for core in cores if core.size]
+        # Every box is told, whatever comes of it.
+        cores = [core for core in cores if self._persons(core) >= self.policy.chosen_threshold]
         if not cores:
             return
         boxes = [self._engine.as_published(*self._engine.box_of(core)) for core in cores]
@@ -382,9 +395,8 @@ class Cooperation:
         more = self._engine.inside(lower[-1], upper[-1], float(losses[0]))
         positions = np.union1d(cores[-1], more[self._in_time(more)])
         self._engine.withdraw(positions)
-        self._releases += 1
         lead = Lead(
-            release=release_name(self.name, self._epoch, self._releases),
+            release=self._new_name(),
             cluster=number,
             positions=positions,
             levels=self._engine.levels(positions, lower, upper),
@@ -405,7 +417,7 @@ class Cooperation:
     def _take_answer(self, answer: Prepared) -> None:
         lead = self.leads.get(answer.release)
         if lead is None or lead.stage != "asking":
-            # Too late: the record on the log does not name the sender.
+            # Too late: the record on the log does not name this answer.
             if lead is None and answer.rows is not None:
                 self._tell(answer.sender, Decided(**self._me, release=answer.release))
             return
@@ -440,33 +452,33 @@ class Cooperation:
         """What could be published, the best first: the smallest box that will do, with those who asked to join it if
         that is worth it; then the boxes alone; and at last, all.
         """
-        sites = (self.name, *sorted(lead.answers))
-        joining = tuple(name for name in sorted(lead.answers) if lead.answers[name].lower.size)
+        offers = (lead.release, *(answer.offer for answer in lead.answers.values()))
+        joining = [answer for answer in lead.answers.values() if answer.lower.size]
         for level in range(len(lead.losses)):
             box = (lead.lower[level], lead.upper[level])
-            alone = Verdict(sites=sites, level=level, loss=float(lead.losses[level]))
+            alone = Verdict(offers=offers, level=level, loss=float(lead.losses[level]))
             if joining:
-                wider, loss = self._wider(lead, joining, box)
-                together = replace(alone, outside=joining, loss=loss)
+                wider, loss = self._wider(joining, box)
+                together = replace(alone, outside=tuple(answer.offer for answer in joining), loss=loss)
                 if self._benefit(lead, together) > self._benefit(lead, alone):
                     yield together, wider
             yield alone, box
         if joining:
             yield together, wider
 
-    def _wider(self, lead: Lead, joining: tuple[str, ...], box: Box) -> tuple[Box, float]:
+    def _wider(self, joining: list[Prepared], box: Box) -> tuple[Box, float]:
         """The box around a box and the rows of those who join it from outside; and what it loses."""
-        lower = np.minimum.reduce([box[0], *(lead.answers[name].lower for name in joining)])
-        upper = np.maximum.reduce([box[1], *(lead.answers[name].upper for name in joining)])
+        lower = np.minimum.reduce([box[0], *(answer.lower for answer in joining)])
+        upper = np.maximum.reduce([box[1], *(answer.upper for answer in joining)])
         lower, upper, loss = self._engine.as_published(lower, upper)
         return (lower, upper), loss
 
     def _benefit(self, lead: Lead, verdict: Verdict) -> float:
         """What all rows together lose less in a release than without it, about."""
-        own = np.count_nonzero(verdict.takes(self.name, lead.levels)) * (lead.otherwise - verdict.loss)
+        own = np.count_nonzero(verdict.takes(lead.release, lead.levels)) * (lead.otherwise - verdict.loss)
         return float(own) + sum(
-            np.count_nonzero(verdict.takes(name, answer.rows.levels)) * (answer.otherwise - verdict.loss)
-            for name, answer in lead.answers.items()
+            np.count_nonzero(verdict.takes(answer.offer, answer.rows.levels)) * (answer.otherwise - verdict.loss)
+            for answer in lead.answers.values()
             if answer.rows is not None
         )
 
@@ -479,20 +491,27 @@ class Cooperation:
             if lead.stage == "asking":
                 stands = ABORT  # nobody else may commit it, and this site never will
             else:
-                lead.stage = "late"
+                self._give_up(lead)
                 settled.undecided.append(lead.positions)
                 return
         self._close(lead, stands, settled)
 
+    def _give_up(self, lead: Lead) -> None:
+        """Nobody can say in time what becomes of the rows that it would publish; the others come back anyhow."""
+        assert lead.outcome is not None
+        lead.stage = "late"
+        taken = lead.outcome.verdict.takes(lead.release, lead.levels)
+        self._engine.readmit(lead.positions[~taken])
+        lead.positions, lead.levels = lead.positions[taken], lead.levels[taken]
+
     def _close(self, lead: Lead, stands: Verdict, settled: Settled) -> None:
         """The log has spoken."""
         del self.leads[lead.release]
-        if stands.sites:
+        if stands.offers:
             assert lead.outcome is not None
             self._engine.learn(stands.loss)
-            taken = stands.takes(self.name, lead.levels)
-            if lead.stage != "late":
-                self._engine.readmit(lead.positions[~taken])
+            taken = stands.takes(lead.release, lead.levels)
+            self._engine.readmit(lead.positions[~taken])
             lead.positions = lead.positions[taken]
             (settled.found_published if lead.stage == "late" else settled.won).append(lead)
         elif lead.stage == "late":
@@ -522,16 +541,15 @@ class Cooperation:
 
     def _look_back(self, settled: Settled) -> None:
         """What was given up because the log was away may have been decided."""
-        for release, rows in list(self.given_up.items()):
+        for name, (release, levels) in list(self.given_up.items()):
             try:
                 verdict = self._decide(release, ABORT)
             except UnavailableError:
                 return
-            del self.given_up[release]
-            if self.name in verdict.sites:
-                settled.found_handed_over += rows
-            else:
-                settled.found_aborted += rows
+            del self.given_up[name]
+            taken = int(np.count_nonzero(verdict.takes(name, np.array(levels))))
+            settled.found_handed_over += taken
+            settled.found_aborted += len(levels) - taken
         for lead in [lead for lead in self.leads.values() if lead.stage == "late"]:
             try:
                 self._close(lead, self._decide(lead.release, ABORT), settled)
@@ -650,7 +668,11 @@ class Cooperation:
 
     @property
     def _me(self) -> dict[str, Any]:
-        return {"sender": self.name, "epoch": self._epoch}
+        return {"sender": self.name, "epoch": self._epoch, "agreed": self._agreed}
+
+    def _new_name(self) -> str:
+        self._named += 1
+        return unique_name(self.name, self._epoch, self._named)
 
     @property
     def _shares_boxes(self) -> bool:
@@ -668,4 +690,26 @@ class Cooperation:
 
     def _decide(self, release: str, verdict: Verdict) -> Verdict:
         """Write a verdict unless there is one; the one that stands. Raises UnavailableError."""
-        return Verdict.from_bytes(self._transport.decide(release, verdict.to_bytes()))
+        record = verdict.to_bytes()
+        if self._seal is not None:
+            record = self._seal.seal(record, _record_label(release))
+        return self._opened(release, self._transport.decide(release, record))
+
+    def _decision(self, release: str) -> Verdict | None:
+        """The verdict that stands, if there is one. Raises UnavailableError."""
+        record = self._transport.decision(release)
+        return None if record is None else self._opened(release, record)
+
+    def _opened(self, release: str, record: bytes) -> Verdict:
+        """The verdict in a record; one that cannot be opened is no more use than a log that cannot be reached."""
+        if self._seal is None:
+            return Verdict.from_bytes(record)
+        try:
+            return Verdict.from_bytes(self._seal.open(record, _record_label(release)))
+        except SnapshotError as exc:
+            LOG.warning("a record on the log was ignored: %s", exc)
+            raise UnavailableError("the record on the log cannot be opened") from exc
+
+
+def _record_label(release: str) -> str:
+    return f"the record of release {release}"

@@ -1,7 +1,9 @@
 """Who a site is among the sites of a job, and what they share."""
 
 import hashlib
+import json
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +43,14 @@ class Membership:
         """(2,) the key of persons' hashes."""
         digest = hashlib.blake2b(self.key, digest_size=16, person=b"castleguard pids").digest()
         return np.frombuffer(digest, dtype="<u8").astype(np.uint64)
+
+    def agreement(self, identity: dict[str, Any]) -> str:
+        """Short for what all sites must have in common: schema and policy as JSON has them, the sites, and the key.
+
+        A box means the same everywhere, and is as safe as promised, only among sites for which this is the same.
+        """
+        described = json.dumps([identity, sorted(self.sites)], sort_keys=True).encode()
+        return hashlib.blake2b(described, digest_size=8, key=self.message_key(), person=b"castleguard same").hexdigest()
 
     def message_key(self) -> bytes:
         """32 bytes, the key of messages."""

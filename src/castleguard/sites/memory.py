@@ -56,7 +56,7 @@ class Relay:
             for _ in range(0 if lost else copies):
                 self._sent += 1
                 due = self._moment + self._chance.randint(0, self.weather.delay)
-                self._boxes[name].append((due, self._sent, data))
+                self._boxes.setdefault(name, []).append((due, self._sent, data))
 
     def receive(self, name: str) -> list[bytes]:
         """See `Transport.receive`."""

@@ -55,6 +55,8 @@ class Message:
 
     sender: str
     epoch: str
+    agreed: str
+    """See `Membership.agreement`: whoever has agreed on something else is not heard."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -106,6 +108,8 @@ class Prepared(Message):
     """The sender's rows for a release, locked until it is decided; none, if it has none."""
 
     release: str
+    offer: str = ""
+    """The name of this answer: the record on the log says by it whose rows are taken."""
     rows: Rows | None = None
     lower: Bounds = field(default_factory=lambda: np.empty(0))
     """Of the rows outside; nothing, if there are none."""
@@ -163,13 +167,13 @@ def decode(data: bytes, seal: Seal | None = None) -> Message:
     if format != FORMAT or kind is None:
         raise SnapshotError("a message of another version: all sites of a job run the same one")
     arrays = dict(record.arrays)
-    if "payload" in record.blobs:
-        payload = table_from_bytes(record.blobs["payload"])
-        facts["rows"] = Rows(arrays.pop("tokens"), arrays.pop("values"), payload, arrays.pop("levels"))
     try:
+        if "payload" in record.blobs:
+            payload = table_from_bytes(record.blobs["payload"])
+            facts["rows"] = Rows(arrays.pop("tokens"), arrays.pop("values"), payload, arrays.pop("levels"))
         everything: dict[str, Any] = {**facts, **arrays}
         return kind(**everything)
-    except TypeError as exc:
+    except (TypeError, KeyError, pa.ArrowException) as exc:
         raise SnapshotError("a message that lacks something: all sites of a job run the same version") from exc
 
 

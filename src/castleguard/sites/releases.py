@@ -25,21 +25,23 @@ before the log could be reached, and have been given up unless the log says othe
 class Verdict:
     """What the log says about a release."""
 
-    sites: tuple[str, ...] = ()
-    """Whose rows are published by it; nobody's, if it was aborted."""
+    offers: tuple[str, ...] = ()
+    """Which rows are published by it: those of the offers that it names, and its coordinator's under its own name;
+    none, if it was aborted. An offer is named, not its site: one that is made later for the same release, because the
+    question came twice, is another one."""
     level: int = -1
     """Up to which of the proposed boxes."""
     outside: tuple[str, ...] = ()
-    """Of whom also the rows outside the boxes."""
+    """Of which offers also the rows outside the boxes."""
     loss: float = 0.0
     """Of the group."""
 
-    def takes(self, site: str, levels: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which rows of a site are published, by their levels."""
-        if site not in self.sites:
+    def takes(self, offer: str, levels: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which rows of an offer are published, by their levels."""
+        if offer not in self.offers:
             return np.zeros(levels.size, dtype=np.bool_)
         taken: NDArray[np.bool_] = levels <= self.level
-        return taken | (levels == OUTSIDE) if site in self.outside else taken
+        return taken | (levels == OUTSIDE) if offer in self.outside else taken
 
     def to_bytes(self) -> bytes:
         """As it stands on the log."""
@@ -53,7 +55,7 @@ class Verdict:
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> "Verdict":
         """The same from what JSON holds."""
-        return cls(**{**facts, "sites": tuple(facts["sites"]), "outside": tuple(facts["outside"])})
+        return cls(**{**facts, "offers": tuple(facts["offers"]), "outside": tuple(facts["outside"])})
 
 
 ABORT = Verdict()
@@ -63,6 +65,7 @@ ABORT = Verdict()
 class Offer:
     """Rows of this site that are locked for a release which another site coordinates."""
 
+    name: str
     release: str
     positions: Positions
     levels: NDArray[np.int64]
@@ -109,8 +112,8 @@ class Lead:
     outcome: Outcome | None = None
 
 
-def release_name(site: str, epoch: str, number: int) -> str:
-    """A name that no other release has."""
+def unique_name(site: str, epoch: str, number: int) -> str:
+    """A name that no other release or offer has."""
     return f"{site}.{epoch}.{number}"
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from castleguard.checkpoint.codec import Record, pack, unpack
 from castleguard.engine.dcastle_policy import Dcastle
 from castleguard.engine.member import MemberEngine
-from castleguard.errors import PolicyError
+from castleguard.errors import PolicyError, SnapshotError
 from castleguard.release.encode import Encoder, Numbers
 from castleguard.release.gate import Box, Gate
 from castleguard.schema.coded import NEW, CodedRows, Decisions
@@ -30,7 +30,7 @@ from castleguard.sites.messages import Prepared, Rows, Seal, table_from_bytes, t
 from castleguard.sites.releases import Lead, Offer, Outcome, Positions, Verdict, facts_of
 from castleguard.sites.transport import Transport
 from castleguard.stages import make_decoder
-from castleguard.stream import Anonymiser
+from castleguard.stream import Anonymiser, without_null_types
 
 
 class SiteStream(Anonymiser):
@@ -57,13 +57,15 @@ class SiteStream(Anonymiser):
         if len(site.sites) != policy.sites:
             raise PolicyError(f"{policy.sites} sites are promised, and {len(site.sites)} are named")
         super().__init__(schema, policy, seed=seed, numbers=numbers)
-        self._keys = self._keys._replace(hashes=site.token_key())
+        self._token_key = site.token_key()
+        self._keys = self._keys._replace(hashes=self._token_key)
         self._decoder = make_decoder(schema, policy, self._keys.hashes)
         self._decoder.counter = site.number << 48  # rows without a person column are nobody else's
         self._shuffle = random.Random(f"{seed} {site.name}") if seed is not None else secrets.SystemRandom()
         self.cooperation = Cooperation(site, policy, engine=self._engine, local=self, transport=transport, seal=seal)
         self.cooperation.adopt_box = lambda lower, upper: self._gate.adopt((lower, upper))
         self._held: list[pa.Table] = []  # won, and not handed out yet
+        self._held_boxes: list[Box] = []
 
     # -- the stream --------------------------------------------------------------------------------------------------
 
@@ -74,7 +76,9 @@ class SiteStream(Anonymiser):
 
     def committed(self) -> None:
         """All that was handed out so far has arrived, and a snapshot of after it is on disk."""
-        self._settle(self.cooperation.committed())
+        self._check_whole()
+        with self._releasing():
+            self._settle(self.cooperation.committed())
 
     def tick(self, now: float) -> pa.Table:
         """See Anonymiser."""
@@ -104,6 +108,9 @@ class SiteStream(Anonymiser):
         schema = tables[-1].schema
         out = [table if table.schema == schema else table.cast(schema) for table in (*self._held, *tables)]
         self._held.clear()
+        for box in self._held_boxes:  # others hear of them once this has arrived
+            self.cooperation.publish(*box)
+        self._held_boxes.clear()
         return out[0] if len(out) == 1 else pa.concat_tables(out)
 
     def _publish(self, decisions: Decisions) -> pa.Table:
@@ -125,6 +132,10 @@ class SiteStream(Anonymiser):
 
     # -- what the protocol asks ----------------------------------------------------------------------------------------
 
+    def identity(self) -> dict[str, Any]:
+        """See `cooperation.Local`."""
+        return self._identity()
+
     def rows(self, positions: Positions, levels: NDArray[np.int64]) -> Rows:
         """See `cooperation.Local`."""
         coded = self._pending.coded(positions)
@@ -133,8 +144,8 @@ class SiteStream(Anonymiser):
 
     def judge(self, lead: Lead, verdict: Verdict, box: Box) -> bool:
         """See `cooperation.Local`."""
-        coded = self._pending.coded(lead.positions[verdict.takes(self.cooperation.name, lead.levels)])
-        taken = [(answer.rows, verdict.takes(name, answer.rows.levels)) for name, answer in _answers(lead)]
+        coded = self._pending.coded(lead.positions[verdict.takes(lead.release, lead.levels)])
+        taken = [(rows, verdict.takes(offer, rows.levels)) for offer, rows in _offered(lead)]
         if self._policy.k_scope == "per_site":
             parts = [coded.person, *(rows.tokens[mask] for rows, mask in taken)]
             if any(0 < np.unique(part).size < self._policy.k for part in parts):
@@ -145,27 +156,30 @@ class SiteStream(Anonymiser):
 
     def compose(self, lead: Lead, verdict: Verdict, box: Box) -> Outcome:
         """See `cooperation.Local`."""
-        own = lead.positions[verdict.takes(self.cooperation.name, lead.levels)]
+        own = lead.positions[verdict.takes(lead.release, lead.levels)]
         payloads = [self._pending.payload(own, self._payload_schema)]
-        rows = own.size
-        for name, answer in _answers(lead):
-            taken = verdict.takes(name, answer.rows.levels)
-            rows += int(np.count_nonzero(taken))
-            payloads.append(answer.rows.payload.cast(payloads[0].schema).filter(pa.array(taken)))
-        order = list(range(rows))
+        count = own.size
+        for offer, rows in _offered(lead):
+            taken = verdict.takes(offer, rows.levels)
+            count += int(np.count_nonzero(taken))
+            payloads.append(rows.payload.cast(payloads[0].schema).filter(pa.array(taken)))
+        order = list(range(count))
         self._shuffle.shuffle(order)
         payload = pa.concat_tables(payloads)
         if len(payload.schema):
             payload = payload.take(pa.array(order, pa.int64()))
-        return Outcome(lower=box[0], upper=box[1], rows=rows, payload=payload, verdict=verdict)
+        return Outcome(lower=box[0], upper=box[1], rows=count, payload=payload, verdict=verdict)
 
     def fits(self, answer: Prepared) -> bool:
         """See `cooperation.Local`."""
-        assert answer.rows is not None
-        if answer.rows.values.shape[1:] != (len(self._schema.sensitive),):
+        rows = answer.rows
+        assert rows is not None
+        if rows.values.shape != (rows.tokens.size, len(self._schema.sensitive)) or rows.levels.size != rows.tokens.size:
+            return False
+        if len(self._payload_schema) and rows.payload.num_rows != rows.tokens.size:
             return False
         try:
-            answer.rows.payload.cast(self._payload_schema)
+            rows.payload.cast(self._payload_schema)
         except (pa.ArrowException, ValueError):
             return False
         return True
@@ -195,6 +209,7 @@ class SiteStream(Anonymiser):
         """Publish a release that is committed."""
         outcome = lead.outcome
         assert outcome is not None
+        self._payload_schema = without_null_types(self._payload_schema)
         group = np.zeros(outcome.rows, dtype=np.int64)
         table = self._encoder.encode(outcome.lower[None, :], outcome.upper[None, :], group, outcome.payload)
         self._held.append(table)
@@ -204,7 +219,7 @@ class SiteStream(Anonymiser):
         self._loss += outcome.rows * outcome.verdict.loss
         if self._gate.adopt((outcome.lower, outcome.upper)):
             self._engine.adopt(outcome.lower, outcome.upper)
-            self.cooperation.publish(outcome.lower, outcome.upper)
+            self._held_boxes.append((outcome.lower, outcome.upper))
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
 
@@ -215,7 +230,7 @@ class SiteStream(Anonymiser):
         arrays: dict[str, NDArray[Any]] = {}
         blobs = {"stream": super().snapshot()}
         for at, offer in enumerate(together.offers.values()):
-            facts["offers"].append({"release": offer.release, "coordinator": offer.coordinator, "made": offer.made})
+            facts["offers"].append({name: getattr(offer, name) for name in ("name", "release", "coordinator", "made")})
             arrays[f"offer.{at}"] = np.array([offer.positions, offer.levels])
             blobs[f"offer.{at}"] = offer.answer
         for at, lead in enumerate(together.leads.values()):
@@ -231,9 +246,16 @@ class SiteStream(Anonymiser):
     def resume(self, blob: bytes) -> None:
         """Continue a snapshot of this site, in place of `restore`."""
         record = unpack(blob)
-        self._continue_same(record.blobs["stream"])
         together = self.cooperation
-        together.given_up = dict(record.facts["given_up"])
+        if record.facts["site"] != together.name:
+            raise SnapshotError(f"the snapshot belongs to the site {record.facts['site']!r}, not to {together.name!r}")
+        self._continue_same(record.blobs["stream"])
+        if not np.array_equal(self._keys.hashes, self._token_key):
+            raise SnapshotError(
+                "the snapshot was made with another key of the sites: a person would be two. Drain all sites with the "
+                "former key, then change it"
+            )
+        together.given_up = {name: (release, levels) for name, (release, levels) in record.facts["given_up"].items()}
         for at, fact in enumerate(record.facts["offers"]):
             positions, levels = record.arrays[f"offer.{at}"]
             answer = record.blobs[f"offer.{at}"]
@@ -264,6 +286,6 @@ class SiteStream(Anonymiser):
             at += 1
 
 
-def _answers(lead: Lead) -> Iterator[tuple[str, Any]]:
-    """The sites that have offered rows, and their answers."""
-    return ((name, answer) for name, answer in sorted(lead.answers.items()) if answer.rows is not None)
+def _offered(lead: Lead) -> Iterator[tuple[str, Rows]]:
+    """What others have offered: its name, and the rows."""
+    return ((answer.offer, answer.rows) for answer in lead.answers.values() if answer.rows is not None)
