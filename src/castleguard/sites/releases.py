@@ -69,7 +69,7 @@ class Offer:
     release: str
     positions: Positions
     levels: NDArray[np.int64]
-    answer: bytes
+    answer: bytes = field(repr=False)
     """The message with the rows; to be sent once the lock is on disk."""
     coordinator: str
     made: float
@@ -84,7 +84,7 @@ class Outcome:
     lower: Bounds
     upper: Bounds
     rows: int
-    payload: pa.Table
+    payload: pa.Table = field(repr=False)
     """Of all rows, in their final order."""
     verdict: Verdict
 

@@ -162,7 +162,8 @@ class SiteStream(Anonymiser):
         for offer, rows in _offered(lead):
             taken = verdict.takes(offer, rows.levels)
             count += int(np.count_nonzero(taken))
-            payloads.append(rows.payload.cast(payloads[0].schema).filter(pa.array(taken)))
+            if len(payloads[0].schema):  # a table without columns has forgotten how many rows it has
+                payloads.append(rows.payload.cast(payloads[0].schema).filter(pa.array(taken)))
         order = list(range(count))
         self._shuffle.shuffle(order)
         payload = pa.concat_tables(payloads)

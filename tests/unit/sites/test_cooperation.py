@@ -1,0 +1,446 @@
+"""Site a is real; what the other site b says, and when, is played by the test, or the other way round."""
+
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import castleguard as cg
+from castleguard.checkpoint.cipher import Cipher
+from castleguard.engine.dcastle_policy import Dcastle
+from castleguard.errors import PolicyError, SnapshotError
+from castleguard.schema.roles import Numeric, Schema
+from castleguard.sites.membership import Membership
+from castleguard.sites.memory import Relay
+from castleguard.sites.messages import (
+    Decided,
+    Join,
+    Message,
+    Prepare,
+    Prepared,
+    Published,
+    Rows,
+    Seal,
+    decode,
+    encode,
+)
+from castleguard.sites.releases import Verdict
+from castleguard.sites.stream import SiteStream
+
+_Kind = TypeVar("_Kind", bound=Message)
+_Q = Numeric("q", lower=0, upper=12, step=1, null="root")
+SCHEMA = Schema(person="p", quasi_identifiers=[_Q], sensitive=["s"], public=["row"])
+
+
+def policy(**changes: Any) -> Dcastle:
+    """Four persons within twelve arrivals; rows look for others soon, and clusters are told whatever they hold."""
+    return Dcastle(**{"sites": 2, "k": 4, "delay": 12, "reserve": 0.9, "share_threshold": 1, **changes})
+
+
+def member(name: str, **changes: Any) -> Membership:
+    return Membership(**{"name": name, "sites": ("a", "b"), "key": b"shared", "epoch": "1", **changes})
+
+
+def rows(*numbers: float | None, first: int = 1) -> pa.Table:
+    """A row with each of these numbers, of a person each."""
+    ids = list(range(first, first + len(numbers)))
+    return pa.table({"p": ids, "q": pa.array(numbers, pa.float64()), "s": [f"s{n % 3}" for n in ids], "row": ids})
+
+
+class Stage:
+    """A relay, real sites, and what a played site does."""
+
+    def __init__(self, chosen: Dcastle | None = None, *, schema: Schema = SCHEMA, seal: Seal | None = None) -> None:
+        self.policy = chosen or policy()
+        self.schema = schema
+        self.seal = seal
+        self.relay = Relay()
+        for name in ("a", "b"):
+            self.relay.join(name)
+
+    def site(self, name: str, **changes: Any) -> SiteStream:
+        """A real one."""
+        transport = self.relay.join(name)
+        return SiteStream(self.schema, self.policy, member(name, **changes), transport, seal=self.seal, seed=1)
+
+    def say(self, kind: type[Message], to: str, sender: str = "b", **fields: Any) -> None:
+        """A message of a site that is played."""
+        identity = SiteStream(self.schema, self.policy, member(sender), Relay().join(sender)).identity()
+        me = {"sender": sender, "epoch": "1", "agreed": member(sender).agreement(identity)}
+        self.relay.send(sender, to, encode(kind(**{**me, **fields}), self.seal))
+
+    def heard(self, name: str, kind: type[_Kind]) -> list[_Kind]:
+        """What has come for a site that is played, of one kind."""
+        messages = [decode(data, self.seal) for data in self.relay.receive(name)]
+        return [message for message in messages if isinstance(message, kind)]
+
+
+def prepare(release: str, *boxes: tuple[float, float]) -> dict[str, Any]:
+    """The fields of a question about boxes of one column."""
+    lower, upper = np.array(boxes).T[..., None]
+    losses = (upper - lower)[:, 0] / 12
+    return {"release": release, "lower": lower, "upper": upper, "losses": losses, "cluster": 0}
+
+
+def offered(release: str, *, persons: int, level: int = 0, offer: str = "b.1.1") -> dict[str, Any]:
+    """The fields of an answer with so many persons."""
+    ids = np.arange(100, 100 + persons)
+    payload = pa.table({"s": [f"t{n}" for n in ids], "row": ids})
+    taken = Rows(ids.astype(np.uint64), ids[:, None], payload, np.full(persons, level))
+    return {"release": release, "offer": offer, "rows": taken}
+
+
+def commit(stream: SiteStream) -> None:
+    """What was handed out is on disk and delivered."""
+    stream.snapshot()
+    stream.committed()
+
+
+def released(stage: Stage, a: SiteStream, b: SiteStream) -> pa.Table:
+    """What a publishes of a release of its rows together with those of b."""
+    a.cooperation.propose_all()
+    for stream in (b, a):
+        assert stream.tick(0.0).num_rows == 0
+        commit(stream)
+    return a.tick(0.0)
+
+
+# A release
+
+
+def test_a_release_is_published_by_one_site_for_both() -> None:
+    stage = Stage()
+    a, b = stage.site("a"), stage.site("b")
+    a.push(rows(4, 5), now=0.0)
+    b.push(rows(4, 5, first=3), now=0.0)
+    table = released(stage, a, b)
+    assert sorted(table["row"].to_pylist()) == [1, 2, 3, 4]
+    assert set(zip(table["q_min"].to_pylist(), table["q_max"].to_pylist(), strict=True)) == {(4, 5)}
+    commit(a)
+    assert b.tick(0.0).num_rows == 0
+    assert (a.report().published, a.report().received, b.report().handed_over) == (2, 2, 2)
+
+
+def test_the_same_person_at_two_sites_counts_once() -> None:
+    stage = Stage()
+    a, b = stage.site("a"), stage.site("b")
+    a.push(rows(4, 5), now=0.0)
+    b.push(rows(4, 5, first=2), now=0.0)
+    assert released(stage, a, b).num_rows == 0
+    b.tick(0.0)
+    assert (a.report().pending, b.report().pending) == (2, 2)
+    assert not any((a.cooperation.offers, a.cooperation.leads, b.cooperation.offers))
+
+
+@pytest.mark.parametrize("sensitive", [[], ["s"]])
+def test_rows_without_published_columns_are_published_together(sensitive: list[str]) -> None:
+    stage = Stage(schema=Schema(person=None, quasi_identifiers=[_Q], sensitive=sensitive))
+    a, b = stage.site("a"), stage.site("b")
+    a.push(rows(4, 5), now=0.0)
+    b.push(rows(4, 5, first=3), now=0.0)
+    assert released(stage, a, b).num_rows == 4
+
+
+def test_rows_for_the_root_are_lent_to_nobody() -> None:
+    stage = Stage()
+    b = stage.site("b")
+    b.push(rows(None, 0, first=3), now=0.0)
+    stage.say(Prepare, "b", "a", **prepare("a.1.1", (0, 12)))
+    b.tick(0.0)
+    commit(b)
+    (answer,) = stage.heard("a", Prepared)
+    assert answer.rows is not None
+    assert answer.rows.payload["row"].to_pylist() == [4]
+
+
+def test_rows_that_another_site_publishes_in_other_types_are_cast_or_not_taken() -> None:
+    stage = Stage()
+    a, b = stage.site("a"), stage.site("b")
+    a.push(rows(4, 5), now=0.0)
+    table = rows(4, 5, first=3)
+    b.push(table.set_column(3, "row", pa.array(["3", "4"])), now=0.0)
+    assert sorted(released(stage, a, b)["row"].to_pylist()) == [1, 2, 3, 4]
+    stage = Stage()
+    a, b = stage.site("a"), stage.site("b")
+    a.push(rows(4, 5), now=0.0)
+    b.push(table.set_column(3, "row", pa.array(["three", "four"])), now=0.0)
+    assert released(stage, a, b).num_rows == 0
+    b.tick(0.0)
+    assert b.report().pending == 2
+    assert not b.cooperation.offers
+
+
+def test_a_column_without_values_is_text_once_a_release_was_published() -> None:
+    stage = Stage()
+    a, b = stage.site("a"), stage.site("b")
+    for stream, first in ((a, 1), (b, 3)):
+        stream.push(rows(4, 5, first=first).set_column(3, "row", pa.nulls(2)), now=0.0)
+    table = released(stage, a, b)
+    assert table.num_rows == 4
+    assert table.schema.field("row").type == pa.string()
+    a.push(rows(8, 9, 9, 9), now=0.0)
+    assert a.flush().schema == table.schema
+
+
+# Questions and answers that come twice, late, or not at all
+
+
+def test_a_question_that_comes_again_after_its_release_takes_no_more_rows() -> None:
+    stage = Stage()
+    b = stage.site("b")
+    b.push(rows(4, 5), now=0.0)
+    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 5)))
+    b.tick(0.0)
+    commit(b)
+    (answer,) = stage.heard("a", Prepared)
+    stage.relay.log["a.1.1"] = Verdict(offers=("a.1.1", answer.offer), level=0).to_bytes()
+    stage.say(Decided, "b", "a", release="a.1.1")
+    b.push(rows(4, first=3), now=0.0)
+    assert b.report().handed_over == 2
+    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 5)))
+    b.tick(0.0)
+    commit(b)
+    stage.say(Decided, "b", "a", release="a.1.1")
+    b.tick(0.0)
+    assert (b.report().handed_over, b.report().pending) == (2, 1)
+
+
+def test_an_answer_to_a_coordinator_that_has_started_anew_is_let_go() -> None:
+    stage = Stage()
+    a, b = stage.site("a"), stage.site("b")
+    a.push(rows(4, 5), now=0.0)
+    b.push(rows(4, 5, first=3), now=0.0)
+    a.cooperation.propose_all()
+    blob = a.snapshot()
+    b.tick(0.0)
+    commit(b)
+    a = stage.site("a", epoch="2")
+    a.resume(blob)
+    for stream in (a, b, a):
+        assert stream.tick(0.0).num_rows == 0
+    assert Verdict.from_bytes(stage.relay.log["a.1.1"]).offers == ()
+    assert "a.1.1" not in b.cooperation.offers
+    assert (a.report().pending, b.report().pending) == (2, 2)
+
+
+def test_a_site_that_dies_before_its_answer_is_stored_has_not_answered() -> None:
+    stage = Stage()
+    b = stage.site("b")
+    b.push(rows(4, 5), now=0.0)
+    before = b.snapshot()
+    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 5)))
+    b.tick(0.0)
+    after = b.snapshot()
+    assert not stage.heard("a", Prepared)
+    b = stage.site("b", epoch="2")
+    b.resume(before)
+    b.tick(0.0)
+    assert not stage.heard("a", Prepared)
+    b = stage.site("b", epoch="2")
+    b.resume(after)
+    (answer,) = stage.heard("a", Prepared)
+    assert answer.offer.startswith("b.1.")
+
+
+def test_rows_that_nobody_decides_come_back_before_they_are_due() -> None:
+    stage = Stage()
+    b = stage.site("b")
+    b.push(rows(4, 4), now=0.0)
+    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 5)))
+    b.tick(0.0)
+    commit(b)
+    out = [b.push(rows(4, first=3 + n), now=0.0) for n in range(13)]
+    assert Verdict.from_bytes(stage.relay.log["a.1.1"]).offers == ()
+    assert {1, 2} <= {row for table in out for row in table["row"].to_pylist()}
+
+
+# The log is away
+
+
+def given_up(stage: Stage) -> SiteStream:
+    """A site that has given up two rows it had offered, one in each of the boxes that were asked for."""
+    b = stage.site("b")
+    b.push(rows(4, 8), now=0.0)
+    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 5), (4, 8)))
+    b.tick(0.0)
+    commit(b)
+    stage.relay.weather.away = {"b"}
+    b.push(rows(*[1] * 12, first=3), now=0.0)
+    assert b.report().undecided == 2
+    return b
+
+
+def test_of_rows_that_were_given_up_those_count_as_handed_over_that_were_taken() -> None:
+    stage = Stage()
+    b = given_up(stage)
+    (answer,) = stage.heard("a", Prepared)
+    stage.relay.log["a.1.1"] = Verdict(offers=("a.1.1", answer.offer), level=0).to_bytes()
+    stage.relay.weather.away.clear()
+    before = b.report().suppressed
+    b.tick(0.0)
+    assert (b.report().undecided, b.report().handed_over, b.report().suppressed) == (0, 1, before + 1)
+
+
+def test_rows_that_were_given_up_are_known_after_a_restart() -> None:
+    stage = Stage()
+    blob = given_up(stage).snapshot()
+    b = stage.site("b", epoch="2")
+    b.resume(blob)
+    assert b.report().undecided == 2
+    stage.relay.weather.away.clear()
+    before = b.report().suppressed
+    b.tick(0.0)
+    assert (b.report().undecided, b.report().handed_over, b.report().suppressed) == (0, 0, before + 2)
+    assert Verdict.from_bytes(stage.relay.log["a.1.1"]).offers == ()
+
+
+def test_a_coordinator_gives_up_only_the_rows_that_it_would_have_published() -> None:
+    stage = Stage(policy(k=5))
+    a = stage.site("a")
+    a.push(rows(4, 5, 9, 11), now=0.0)
+    a.cooperation.propose_all()
+    asked = stage.heard("b", Prepare)[0]
+    assert len(asked.losses) > 1
+    assert asked.upper[0, 0] == 5
+    stage.say(Prepared, "a", **offered(asked.release, persons=3))
+    stage.relay.weather.unsure = 1.0
+    a.tick(0.0)
+    commit(a)
+    assert Verdict.from_bytes(stage.relay.log[asked.release]).level == 0
+    out = [a.push(rows(1, first=10 + n), now=0.0) for n in range(12)]
+    assert a.report().undecided == 2
+    stage.relay.weather.unsure = 0.0
+    out.append(a.tick(0.0))
+    assert (a.report().undecided, a.report().received) == (0, 3)
+    found = [row for table in out for row in table["row"].to_pylist()]
+    assert {1, 2, 3, 4, 100, 101, 102} <= set(found)
+    assert len(found) == len(set(found))
+
+
+# Boxes that others may use
+
+
+def test_a_box_is_told_after_its_rows_have_arrived() -> None:
+    """Between the decision and the next table the rows are with the site, however often it commits."""
+    stage = Stage()
+    a, b = stage.site("a"), stage.site("b")
+    a.push(rows(4, 5), now=0.0)
+    b.push(rows(4, 5, first=3), now=0.0)
+    a.cooperation.propose_all()
+    for stream in (b, a):
+        stream.tick(0.0)
+        commit(stream)
+    commit(a)
+    assert not stage.heard("b", Published)
+    assert a.tick(0.0).num_rows == 4
+    assert not stage.heard("b", Published)
+    commit(a)
+    (told,) = stage.heard("b", Published)
+    assert (told.lower.tolist(), told.upper.tolist()) == ([[4.0]], [[5.0]])
+
+
+@pytest.mark.parametrize(("chosen", "used"), [(policy(), 1), (policy(reuse="off"), 0), (policy(k_scope="per_site"), 0)])
+def test_a_box_that_another_site_has_published_is_used(chosen: Dcastle, used: int) -> None:
+    stage = Stage(chosen)
+    a = stage.site("a")
+    stage.say(Published, "a", lower=np.array([[4.0]]), upper=np.array([[5.0]]))
+    a.push(rows(4), now=0.0)
+    assert a.flush().num_rows == used
+
+
+def test_a_box_that_says_more_than_the_schema_is_not_used() -> None:
+    stage = Stage()
+    a = stage.site("a")
+    stage.say(Published, "a", lower=np.array([[3.9]]), upper=np.array([[5.0]]))
+    a.push(rows(4), now=0.0)
+    assert a.flush().num_rows == 0
+
+
+# Who is heard, and what is told
+
+
+@pytest.mark.parametrize("key", [b"shared", b"another"])
+def test_a_site_with_another_promise_or_key_is_not_heard(key: bytes) -> None:
+    """Its boxes may hold fewer persons, or mean something else; its hashes may stand for others."""
+    stage = Stage()
+    a = stage.site("a")
+    identity = SiteStream(SCHEMA, policy(k=2 + 2 * (key != b"shared")), member("b"), Relay().join("b")).identity()
+    stage.say(
+        Published,
+        "a",
+        agreed=member("b", key=key).agreement(identity),
+        lower=np.array([[4.0]]),
+        upper=np.array([[5.0]]),
+    )
+    a.push(rows(4), now=0.0)
+    assert a.flush().num_rows == 0
+
+
+def test_what_is_no_message_is_ignored() -> None:
+    stage = Stage()
+    a = stage.site("a")
+    stage.relay.send("b", "a", b"nothing")
+    stage.relay.send("b", "a", encode(Decided(sender="c", epoch="1", agreed="", release="a.1.1")))
+    assert a.tick(0.0).num_rows == 0
+
+
+def test_a_cluster_with_few_persons_is_not_told_to_whoever_asks() -> None:
+    stage = Stage(policy(share_threshold=3))
+    a = stage.site("a")
+    a.push(rows(4, 5), now=0.0)
+    for cluster in range(3):
+        stage.say(Join, "a", cluster=cluster, version=1)
+    a.tick(0.0)
+    a.cooperation.propose_all()
+    assert not stage.heard("b", Prepare)
+
+
+def test_records_on_the_log_are_sealed_and_bound_to_their_release() -> None:
+    stage = Stage(seal=Cipher(member("a").message_key()))
+    a, b = stage.site("a"), stage.site("b")
+    a.push(rows(4, 5), now=0.0)
+    b.push(rows(4, 5, first=3), now=0.0)
+    assert released(stage, a, b).num_rows == 4
+    (record,) = stage.relay.log.values()
+    assert b"offers" not in record
+    b = stage.site("b")
+    b.push(rows(4, 5), now=0.0)
+    stage.say(Prepare, "b", "a", **prepare("a.1.7", (4, 5)))
+    stage.relay.log["a.1.7"] = record
+    b.tick(0.0)
+    commit(b)
+    b.push(rows(*[1] * 12, first=3), now=0.0)
+    assert b.report().undecided == 2
+
+
+# Alone, and again
+
+
+def test_a_single_site_publishes_what_a_stream_of_its_own_would() -> None:
+    table = rows(*[float(n * 7 % 13) for n in range(60)])
+    relay = Relay()
+    site = SiteStream(SCHEMA, policy(sites=1), member("a", sites=("a",)), relay.join("a"), seed=1)
+    plain = cg.Anonymiser(SCHEMA, cg.Castle(k=4, delay=12), seed=1)
+    assert pa.concat_tables([site.push(table, now=0.0), site.flush()]).equals(
+        pa.concat_tables([plain.push(table, now=0.0), plain.flush()])
+    )
+    assert relay.messages == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "message"), [("b", b"shared", "belongs to the site 'a'"), ("a", b"another", "another key")]
+)
+def test_a_snapshot_of_another_site_or_key_is_refused(name: str, key: bytes, message: str) -> None:
+    stage = Stage()
+    a = stage.site("a")
+    a.push(rows(4, 5), now=0.0)
+    with pytest.raises(SnapshotError, match=message):
+        stage.site(name, key=key, epoch="2").resume(a.snapshot())
+
+
+def test_the_sites_are_as_many_as_promised_and_strict() -> None:
+    with pytest.raises(PolicyError, match="3 sites are promised, and 2 are named"):
+        Stage(policy(sites=3)).site("a")
+    with pytest.raises(PolicyError, match="mode='paper'"):
+        Stage(policy(mode="paper")).site("a")
