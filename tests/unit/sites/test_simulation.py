@@ -1,0 +1,85 @@
+"""Several sites in one process, on a stream so small that everything can be counted again."""
+
+from collections import defaultdict
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from castleguard.engine.dcastle_policy import Dcastle
+from castleguard.schema.roles import Numeric, Schema
+from castleguard.sites.memory import Weather
+from castleguard.sites.simulation import Simulated, simulate
+
+SCHEMA = Schema(
+    person="p",
+    quasi_identifiers=[Numeric("x", lower=0, upper=100, step=5), Numeric("y", lower=0, upper=100, step=5)],
+    sensitive=["s"],
+    public=["row"],
+)
+POLICY = Dcastle(sites=3, k=4, l=2, delay=24, share_threshold=2)
+
+
+def table(rows: int) -> pa.Table:
+    random = np.random.default_rng(1)
+    columns = {"p": random.integers(0, rows // 2, rows), "s": random.integers(0, 4, rows), "row": np.arange(rows)}
+    return pa.table({**columns, **{name: random.integers(0, 101, rows) for name in ("x", "y")}})
+
+
+def check(simulated: Simulated, given: pa.Table, policy: Dcastle) -> None:
+    """Every group of the merged output has k persons and l values, and every row is in the books once."""
+    rows = given.to_pylist()
+    groups = defaultdict(list)
+    for told in simulated.output.to_pylist():
+        row = rows[told["row"]]
+        box = (told["x_min"], told["x_max"], told["y_min"], told["y_max"])
+        assert box[0] <= row["x"] <= box[1]
+        assert box[2] <= row["y"] <= box[3]
+        groups[box].append(row)
+    assert min(len({row["p"] for row in group}) for group in groups.values()) >= policy.k
+    assert min(len({row["s"] for row in group}) for group in groups.values()) >= policy.l
+    published = simulated.output["row"].to_pylist()
+    assert len(published) == len(set(published)) == simulated.total("published") + simulated.total("received")
+    assert simulated.total("rows_in") == len(rows) == len(published) + simulated.total("suppressed")
+    assert simulated.total("handed_over") == simulated.total("received")
+    assert simulated.total("pending") == simulated.total("undecided") == 0
+
+
+@pytest.mark.parametrize("batch", [0, 1, 20])
+def test_what_sites_publish_together_is_as_promised(batch: int) -> None:
+    given = table(200)
+    simulated = simulate(given, SCHEMA, POLICY, seed=1, batch=batch)
+    check(simulated, given, POLICY)
+    assert simulated.messages > 0
+    assert simulated.bytes > simulated.messages
+    assert (simulated.total("received") > 0) == (batch < 20)  # who takes in many rows at once hears nobody in between
+    assert list(simulated.reports) == ["site01", "site02", "site03"]
+
+
+def test_bad_weather_costs_nothing_but_information() -> None:
+    given = table(200)
+    weather = Weather(loss=0.2, doubled=0.3, delay=2, unsure=0.2)
+    check(simulate(given, SCHEMA, POLICY, seed=1, batch=1, weather=weather), given, POLICY)
+
+
+def test_one_site_has_nobody_to_talk_to() -> None:
+    given = table(60)
+    policy = Dcastle(sites=1, k=4, delay=24)
+    simulated = simulate(given, SCHEMA, policy, seed=1)
+    check(simulated, given, policy)
+    assert (simulated.messages, simulated.bytes) == (0, 0)
+
+
+def test_the_loss_of_all_sites_is_that_of_all_rows() -> None:
+    given = table(200)
+    simulated = simulate(given, SCHEMA, POLICY, seed=1)
+    losses = [
+        ((told["x_max"] - told["x_min"]) / 100 + (told["y_max"] - told["y_min"]) / 100) / 2
+        for told in simulated.output.to_pylist()
+    ]
+    assert simulated.information_loss == pytest.approx(np.mean(losses))
+    assert simulate(given.slice(0, 1), SCHEMA, POLICY, seed=1).information_loss is None
+
+
+def test_a_simulation_does_not_print_rows() -> None:
+    assert "output" not in repr(simulate(table(20), SCHEMA, POLICY, seed=1))
