@@ -1,9 +1,11 @@
 """Sites that publish together, whatever happens to them and to what they tell one another.
 
-Hypothesis plays the weather, the crashes and the clock. The promises are checked by a reader who sees nothing but what
-is delivered, and by the books of all sites at the end.
+Hypothesis plays the weather and the clock, and says how life goes on after each step: how many rows arrive, how often
+something goes wrong, and a seed for what (which does not shrink). The promises are checked by a reader who sees
+nothing but what is delivered, and by the books of all sites at the end.
 """
 
+import random
 import sys
 from typing import Any
 
@@ -13,17 +15,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from castleguard.engine.dcastle_policy import Dcastle
 from castleguard.sites.memory import Weather
-from tests.properties.sites_world import HIGHEST, TREE, GossipingRelay, Moment, Reader, Row, Site, make_schema
+from tests.properties.sites_world import HIGHEST, TREE, GossipingRelay, Reader, Site, make_schema
 from tests.properties.streams import examples
 
+Life = tuple[int, int, float]  # rows, a seed, how often something goes wrong
+
 _NAMES = ("a", "b", "c", "d")
-_ROW = 4  # bytes: person, number, category, sensitive value
 _SITE = st.integers(0, 3)
-_FEW, _MANY = (
-    st.integers(1, most).flatmap(lambda count: st.binary(min_size=_ROW * count, max_size=_ROW * count))
-    for most in (4, 40)
-)
-_SOME = st.tuples(*[st.sets(st.sampled_from(_NAMES), max_size=2)] * 2)
+_SOME = st.sets(st.sampled_from(_NAMES), max_size=2)
+_LIFE = st.tuples(st.integers(0, 40), st.integers(0, 2**16), st.sampled_from((0.0, 0.1, 0.4)))
 _SHARE = st.sampled_from((0.0, 0.0, 0.2, 0.6))
 
 
@@ -35,7 +35,7 @@ def policies(draw: st.DrawFn, *, sensitive: bool) -> Dcastle:
         sites=draw(st.integers(2, 4)),
         k=k,
         l=draw(st.integers(1, 2)) if sensitive else 1,
-        delay=draw(st.integers(k, 16) | st.integers(10, 16)),
+        delay=draw(st.integers(k, 16) | st.integers(10, 16) | st.integers(30, 40)),
         max_wait=draw(st.none() | st.none() | st.none() | st.integers(4, 30)),
         max_clusters=draw(st.integers(1, 6)),
         loss_window=draw(st.integers(1, 5)),
@@ -72,64 +72,81 @@ class Sites(RuleBasedStateMachine):
         names = _NAMES[: policy.sites]
         self.sites = [Site(name, names, self.relay, self.reader) for name in names]
 
-    @rule(number=_SITE, data=_FEW, wait=st.integers(0, 2))
-    def push(self, number: int, data: bytes, wait: int) -> None:
-        """Rows arrive at a site, after those that it has to read again."""
-        self.now += wait
-        site = self._site(number)
-        site.source += [self._row(data[at : at + _ROW]) for at in range(0, len(data), _ROW)]
-        site.push(site.unread, self.now)
+    @rule(number=_SITE, rows=st.integers(0, 30), life=_LIFE)
+    def push(self, number: int, rows: int, life: Life) -> None:
+        """Many rows arrive at a site at once."""
+        self._push(self._site(number), rows, random.Random(rows))
+        self._live(*life)
 
-    @rule(first=_SITE, data=_MANY)
-    def push_everywhere(self, first: int, data: bytes) -> None:
-        """Rows arrive at the sites in turn; what these have to say is heard soon."""
-        for number, at in enumerate(range(0, len(data), _ROW), start=first):
-            self.push(number, data[at : at + _ROW], 0)
-            self._site(number).commit()
-            self.relay.pass_time()
+    @rule(number=_SITE, life=_LIFE)
+    def flush(self, number: int, life: Life) -> None:
+        """The stream of a site ends for now: nothing stays locked."""
+        self._site(number).flush()
+        self._live(*life)
 
-    @rule(number=_SITE, dies=st.sampled_from((None, None, "stored", "delivered")))
-    def commit(self, number: int, dies: Moment | None) -> None:
-        """A site commits, and may die on the way."""
-        self._site(number).commit(dies)
-
-    @rule(number=_SITE, dies=st.sampled_from((True, True, False)))
-    def end(self, number: int, dies: bool) -> None:
-        """A site dies and reads again what is not on its disk; or its stream ends for now, and nothing stays locked."""
-        site = self._site(number)
-        if dies:
-            site.start()
-            site.push(site.unread, self.now)
-        else:
-            site.flush()
-
-    @rule(number=_SITE, wait=st.integers(0, 4))
-    def tick(self, number: int, wait: int) -> None:
+    @rule(number=_SITE, wait=st.integers(0, 4), life=_LIFE)
+    def tick(self, number: int, wait: int, life: Life) -> None:
         """Time passes."""
         self.now += wait
-        self.relay.pass_time()
         self._site(number).tick(self.now)
+        self._live(*life)
 
-    @rule(number=_SITE)
-    def propose(self, number: int) -> None:
+    @rule(number=_SITE, life=_LIFE)
+    def propose(self, number: int, life: Life) -> None:
         """A site looks for others to publish with."""
         self._site(number).stream.cooperation.propose_all()
+        self._live(*life)
 
-    @rule(first=st.integers(0, 40), count=st.integers(1, 20))
-    def repeat(self, first: int, count: int) -> None:
+    @rule(first=st.integers(0, 40), count=st.integers(1, 20), life=_LIFE)
+    def repeat(self, first: int, count: int, life: Life) -> None:
         """The relay delivers old messages again."""
         for number in range(first + count, first, -1):
             self.relay.repeat(number)
+        self._live(*life)
 
-    @rule(calm=st.booleans(), loss=_SHARE, doubled=_SHARE, unsure=_SHARE, delay=st.integers(0, 3), away=_SOME)
+    @rule(shares=st.tuples(_SHARE, _SHARE, _SHARE), delay=st.integers(0, 3), away=_SOME, parted=_SOME, life=_LIFE)
     def change_weather(
-        self, calm: bool, loss: float, doubled: float, unsure: float, delay: int, away: tuple[set[str], set[str]]
+        self, shares: tuple[float, float, float], delay: int, away: set[str], parted: set[str], life: Life
     ) -> None:
         """Another weather."""
-        gone, pair = away
-        parted = {frozenset(pair)} if len(pair) == 2 else set()
-        weather = Weather(loss=loss, doubled=doubled, delay=delay, away=gone, parted=parted, unsure=unsure)
-        self.relay.weather = Weather() if calm else weather
+        loss, doubled, unsure = shares
+        pairs = {frozenset(parted)} if len(parted) == 2 else set()
+        self.relay.weather = Weather(
+            loss=loss, doubled=doubled, delay=delay, away=set(away), parted=pairs, unsure=unsure
+        )
+        self._live(*life)
+
+    @rule(life=_LIFE)
+    def clear_up(self, life: Life) -> None:
+        """Everybody reaches everybody."""
+        self.relay.weather = Weather()
+        self._live(*life)
+
+    def _live(self, rows: int, seed: int, trouble: float) -> None:
+        """Rows arrive here and there, one by one, and their sites commit, unless something else happens."""
+        chance = random.Random(seed)
+        for _ in range(rows):
+            site = chance.choice(self.sites)
+            self._push(site, 1, chance)
+            if chance.random() >= trouble:
+                site.commit()
+            else:
+                self._trouble(site, chance)
+            self.relay.pass_time()
+
+    def _trouble(self, site: Site, chance: random.Random) -> None:
+        match chance.choice(("dies", "dies late", "commits twice", "goes or comes", "hears again", "commits later")):
+            case "dies":
+                site.start()
+            case "dies late":
+                site.commit(chance.choice(("stored", "delivered")))
+            case "commits twice":
+                site.commit()
+                site.commit()
+            case "goes or comes":
+                self.relay.weather.away.symmetric_difference_update({site.name})
+            case "hears again":
+                self.relay.repeat(chance.randrange(20))
 
     def teardown(self) -> None:
         """In the end the weather is fine, and every row is accounted for."""
@@ -157,17 +174,20 @@ class Sites(RuleBasedStateMachine):
     def _site(self, number: int) -> Site:
         return self.sites[number % len(self.sites)]
 
-    def _row(self, data: bytes) -> Row:
-        self.rows += 1
-        person, number, category, value = data
-        return {
-            "row": self.rows,
-            "p": person % self.spread or None,
-            "q": None if number > 250 else number % (HIGHEST + 1),
-            "c": TREE.leaves[category % len(TREE.leaves)],
-            "s": value % 3 or None,
-        }
+    def _push(self, site: Site, rows: int, chance: random.Random) -> None:
+        for _ in range(rows):
+            self.rows += 1
+            site.source.append(
+                {
+                    "row": self.rows,
+                    "p": chance.randrange(self.spread) or None,
+                    "q": chance.choice((None, *range(HIGHEST + 1), *range(HIGHEST + 1))),
+                    "c": chance.choice(TREE.leaves),
+                    "s": chance.choice((None, "x", "y")),
+                }
+            )
+        site.push(site.unread, self.now)
 
 
 TestSites = Sites.TestCase
-TestSites.settings = settings(examples(4), stateful_step_count=40)
+TestSites.settings = settings(examples(4), stateful_step_count=12)

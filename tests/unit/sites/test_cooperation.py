@@ -255,6 +255,19 @@ def test_rows_that_nobody_decides_come_back_before_they_are_due() -> None:
     assert {1, 2} <= {row for table in out for row in table["row"].to_pylist()}
 
 
+def test_rows_that_nobody_decides_come_back_in_time_though_many_rows_arrive_at_once() -> None:
+    stage = Stage(policy(delay=40))
+    b = stage.site("b")
+    b.push(rows(4, 4), now=0.0)
+    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 5)))
+    b.tick(0.0)
+    commit(b)
+    assert b.cooperation.step > 2
+    table = b.push(rows(*[4] * 60, first=3), now=0.0)
+    assert {1, 2} <= set(table["row"].to_pylist())
+    assert b.report().oldest_wait <= 40
+
+
 # The log is away
 
 

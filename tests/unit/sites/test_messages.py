@@ -65,7 +65,7 @@ def same(one: object, other: object) -> bool:
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return one.dtype == other.dtype and np.array_equal(one, other)
     if isinstance(one, pa.Table):
-        return one.equals(other)
+        return bool(one.equals(other))
     return type(one) is type(other) and one == other
 
 
