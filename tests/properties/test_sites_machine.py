@@ -190,4 +190,4 @@ class Sites(RuleBasedStateMachine):
 
 
 TestSites = Sites.TestCase
-TestSites.settings = settings(examples(4), stateful_step_count=12)
+TestSites.settings = settings(examples(1), stateful_step_count=10)

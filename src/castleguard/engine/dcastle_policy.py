@@ -81,8 +81,13 @@ class Dcastle(Castle):
         yield (
             f"Other sites learn the boxes of clusters with {self.chosen_threshold} or more persons before they are "
             f"published, and keyed hashes of persons: whoever holds the sites' key can test whether a guessed person "
-            f"takes part. The relay sees sealed messages: their number, sizes and times."
+            f"takes part. The relay sees sealed messages and records: their number, sizes and times."
         )
+        if self.strict:
+            yield (
+                "The site that coordinates a release sees the rows that others offer for it, whatever comes of it: "
+                "their published columns, which of the proposed boxes each lies in, and a box around those in none."
+            )
         if self.k_scope == "global" and self.strict:
             yield "The output of one site by itself is not promised to have k persons in a group."
         if not self.strict:
