@@ -48,6 +48,8 @@ class Pace:
     first_pause: float = 0.1
     """Seconds before something unavailable is tried again; doubled each time."""
     longest_pause: float = 30.0
+    urgent: float = 0.01
+    """Seconds between two commits, at least, when the stream waits for one; and not more than half of the time."""
 
 
 @dataclass(kw_only=True)
@@ -78,6 +80,8 @@ class Parts:
     """Of all rows since it was started; a job that rejects more stops."""
     identity: dict[str, Any] = field(default_factory=dict)
     """What it reads from and writes to, as JSON can hold it: no other job continues its checkpoint."""
+    close: Callable[[], None] = lambda: None
+    """Lets go of what the stream uses besides; called last."""
 
 
 class Job:
@@ -101,6 +105,7 @@ class Job:
         self._store = parts.store
         self._letters = parts.letters
         self._max_reject_share = parts.max_reject_share
+        self._close_more = parts.close
         self._clock = clock or WallClock()
         self._pace = pace or Pace()
         self._step = step
@@ -182,15 +187,17 @@ class Job:
         3. Deliver the segment under that number, and the letters at their place.
         4. Mark it delivered, and wipe it.
         5. Acknowledge the source.
+        6. Tell the stream: what it could not tell other sites before is safe now.
 
         Dying before 2 leaves the former commit: the rows are read again, and nothing of them was seen. Dying between 2
         and 4 leaves a segment that `_recover` delivers byte for byte, unless the sink has its number. Dying after 4
-        costs nothing: acknowledging is for the source's own books.
+        costs nothing: acknowledging is for the source's own books, and a stream that continues from a snapshot tells
+        others again.
         """
         if self._undelivered is not None:  # the commit before this one failed after step 2: it must not be replaced
             self._deliver(self._undelivered)
             self._undelivered = None
-        if ended is None and not self._segment.dirty and not self._has_moved():
+        if ended is None and not self._segment.dirty and not self._has_moved() and not self.stream.urgent:
             return
         started = time.monotonic()
         self._step(1)
@@ -208,6 +215,8 @@ class Job:
         if checkpoint.position is not None:
             self._step(5)
             self._acknowledge(checkpoint.position)
+        self._step(6)
+        self.stream.committed()
         self._committed_at = self._clock.now()
         self._commit_seconds = time.monotonic() - started
         self._check_rejects(at_end=ended == "finished")
@@ -218,6 +227,7 @@ class Job:
         self._sink.close()
         if self._store is not None:
             self._store.close()
+        self._close_more()
 
     def _recover(self) -> Checkpoint:
         """The latest commit, delivered: what a process before this one may not have managed. Before the first commit,
@@ -347,7 +357,10 @@ class Job:
         if self._segment.rows + len(self._segment.letters) >= self._pace.most_rows:
             return True
         # A clock that was put back would otherwise hold up commits until it is where it was.
-        waited = not 0.0 <= self._clock.now() - self._committed_at < self._pace.every
+        since = self._clock.now() - self._committed_at
+        if self.stream.urgent and not 0.0 <= since < max(self._pace.urgent, self._commit_seconds):
+            return True
+        waited = not 0.0 <= since < self._pace.every
         return waited and (self._segment.dirty or self._has_moved())
 
     def _has_moved(self) -> bool:
@@ -397,11 +410,12 @@ class Job:
     def status(self) -> Status:
         """How the job stands."""
         books = self.books()
-        outcomes = ("published", "suppressed", "sampled_out", "over_budget", "bad", "pending")
+        outcomes = ("published", "suppressed", "sampled_out", "over_budget", "handed_over", "undecided")
         return Status(
             job=str(self._identity.get("job", "")),
             state=self._state,
-            rows={name: books[name] for name in outcomes},
+            rows={name: books[name] for name in (*outcomes, "bad", "pending")},
+            received=books["received"],
             rejected=books["rejected"],
             groups=books["groups"],
             information_loss=books["information_loss"],
@@ -458,7 +472,8 @@ _WATCHED_EVERY = 1.0
 def _summed(books: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
     """Books with those of earlier streams added."""
     found = dict(books)
-    losses = [(one.get("information_loss"), one.get("published", 0)) for one in (books, before)]
+    both = (books, before)
+    losses = [(one.get("information_loss"), one.get("published", 0) + one.get("received", 0)) for one in both]
     published = sum(rows for loss, rows in losses if loss is not None)
     if published:
         found["information_loss"] = sum(loss * rows for loss, rows in losses if loss is not None) / published
@@ -478,6 +493,9 @@ _COUNTED = (
     "suppressed",
     "sampled_out",
     "over_budget",
+    "handed_over",
+    "undecided",
+    "received",
     "at_root",
     "reused",
     "gate_refused",

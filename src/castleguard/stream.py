@@ -138,6 +138,14 @@ class Anonymiser:
         return [(int(row), f"{names[column]}: {REASONS[reason]}") for row, column, reason in found]
 
     @property
+    def urgent(self) -> bool:
+        """Whether something waits for a commit: that comes soon then."""
+        return False
+
+    def committed(self) -> None:
+        """All that was handed out so far has arrived, and a snapshot of after it is on disk."""
+
+    @property
     def now(self) -> float:
         """The latest time that the stream was told, in seconds; before the first, minus infinity."""
         return self._now

@@ -42,12 +42,25 @@ def run(job_file: Path, dry_run: bool, log_format: str, allow_duplicates: bool, 
     SIGTERM, or Ctrl-C once, commits and stops: the next run goes on from there, with what was pending. Ctrl-C twice
     aborts: the next run goes on from the last commit.
     """
+    run_job(job_file, dry_run=dry_run, log_format=log_format, allow_duplicates=allow_duplicates, quiet=quiet)
+
+
+def run_job(
+    job_file: Path,
+    *,
+    site: str | None = None,
+    dry_run: bool = False,
+    log_format: str = "text",
+    allow_duplicates: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Run a job, or its part at one site."""
     stop = Stop()
     with stopping_on_signals(stop), logging_as(log_format) as facts:
         from castleguard.assemble import load, make_job
         from castleguard.cli.job_view import job_view
 
-        job = load(job_file)
+        job = load(job_file, site=site)
         facts["job"] = job.name
         log = CommitLog()
         with job_view(job, quiet=quiet, serve=not dry_run) as watch:
