@@ -154,7 +154,7 @@ def make_job(
         raise ConfigError(f"{job.where('dead_letter')}  dead_letter.path is the file of the checkpoint: name another")
     pace = Pace() if job.checkpoint is None else Pace(every=job.checkpoint.every)
     if job.sites is not None:
-        pace = replace(pace, poll=_SITE_POLL)
+        pace = replace(pace, poll=_SITE_POLL, hold=job.sites.patience)
     key = None if job.checkpoint is None else job.checkpoint.key_bytes()
     cipher = None if key is None else Cipher(key)
     with ExitStack() as opened:

@@ -50,6 +50,8 @@ class Pace:
     longest_pause: float = 30.0
     urgent: float = 0.01
     """Seconds between two commits, at least, when the stream waits for one; and not more than half of the time."""
+    hold: float = 0.0
+    """Seconds for which the next rows wait, at most, while the stream is holding."""
 
 
 @dataclass(kw_only=True)
@@ -118,6 +120,7 @@ class Job:
         self._undelivered: Checkpoint | None = None
         self._pause = 0.0  # between two attempts at a source that is away; 0: it is not
         self._pause_left = 0.0
+        self._read_at = 0.0
         self._committed_at = self._clock.now()
         self._identity = parts.identity
         self._opened = False
@@ -320,6 +323,9 @@ class Job:
             self._clock.sleep(nap)
             self._pause_left -= nap
             return None
+        if self.stream.holding and 0.0 <= self._clock.now() - self._read_at < self._pace.hold:
+            self._clock.sleep(_NAP)
+            return None
         try:
             read = self._source.read(self._pace.poll)
         except UnavailableError as exc:
@@ -327,6 +333,8 @@ class Job:
             LOG.warning("the source is not available, trying again in %.1f s: %s", self._pause, exc)
             return None
         self._pause = 0.0
+        if read is not None:
+            self._read_at = self._clock.now()
         return read
 
     def _take(self, read: Read | None) -> None:
@@ -465,6 +473,7 @@ def until_available(call: Callable[[], _Result], what: str, *, clock: Clock, pac
             pause = min(2 * pause, pace.longest_pause)
 
 
+_NAP = 0.002  # seconds between two looks at what others have answered
 _ENOUGH = 1000  # rows before a share of rejects means something
 _WATCHED_EVERY = 1.0
 

@@ -142,6 +142,11 @@ class Anonymiser:
         """Whether something waits for a commit: that comes soon then."""
         return False
 
+    @property
+    def holding(self) -> bool:
+        """Whether it would do better with a moment before the next rows: others are about to answer."""
+        return False
+
     def committed(self) -> None:
         """All that was handed out so far has arrived, and a snapshot of after it is on disk."""
 

@@ -12,8 +12,8 @@ from castleguard.config.job_file import NAME, NEEDED, Connectors, own_model
 from castleguard.config.job_model import Checkpoint, DeadLetter, Metrics, Numbers
 from castleguard.config.policy_section import policy_model
 from castleguard.config.schema_model import SchemaEntry
-from castleguard.config.sections import options_model, section_model
-from castleguard.config.sites_section import ALGORITHM, Sites
+from castleguard.config.sections import options_model
+from castleguard.config.sites_section import ALGORITHM, sites_model
 from castleguard.engine.policies import POLICIES
 from castleguard.errors import ConfigError
 
@@ -47,7 +47,7 @@ def job_schema(connectors: Connectors, relay: Callable[[], type]) -> Node:
         "dead_letter": made.section(own_model(DeadLetter)),
         "metrics": made.section(own_model(Metrics)),
         "numbers": {"enum": list(get_args(Numbers))},
-        "sites": made.section(section_model(Sites)),
+        "sites": made.section(sites_model()),
     }
     properties["sites"]["properties"]["relay"] |= {"type": "object", **made.section(options_model(relay()))}
     for key, description in _DESCRIPTIONS.items():

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from castleguard.config.job_model import Endpoint, parse_key
 from castleguard.config.problems import Problem, explain, suggest
 from castleguard.config.secrets import FromEnvironment, holds_secret
-from castleguard.config.sections import options_model, section_model
+from castleguard.config.sections import Section, options_model, section_model
 from castleguard.errors import ConfigError
 
 RELAY = "nats"
@@ -39,6 +39,8 @@ class Sites:
     """The NATS server with JetStream between them: its address and how to be let in."""
     key: str = field(repr=False)
     """What the sites share and the relay does not have: 32 bytes in base64, from the environment."""
+    patience: float = 0.05
+    """How long the next rows wait, at most, while something is being agreed on with other sites; 0: not at all."""
 
     def __post_init__(self) -> None:
         if len(self.names) < 2:
@@ -51,6 +53,8 @@ class Sites:
         twice = [name for name, count in Counter(self.names).items() if count > 1]
         if twice:
             raise ConfigError(f"names must differ, and {twice[0]!r} is there twice")
+        if self.patience < 0:
+            raise ConfigError(f"patience must not be negative, got {self.patience:g}")
         self.key_bytes()
 
     def key_bytes(self) -> bytes:
@@ -58,12 +62,17 @@ class Sites:
         return parse_key(self.key, "key")
 
 
+def sites_model() -> type[Section]:
+    """What the section may hold."""
+    return section_model(Sites, ("patience",))
+
+
 def build_sites(data: Any, relay: Callable[[], type], problems: list[Problem], folder: Path) -> Sites | None:
     """The section, or None and its problems. `relay` gives the options of the relay."""
     if not isinstance(data, dict):
         problems.append(Problem(_PLACE, "must be a mapping: {names: [...], relay: {servers: ...}, key: ...}"))
         return None
-    model = section_model(Sites)
+    model = sites_model()
     try:
         entry = model.model_validate(data)
     except ValidationError as exc:
