@@ -143,10 +143,7 @@ class Job:
             if self.ended == "finished" and self._source.finished:
                 return "finished"
             while not self._stop.asked:
-                self._tell("waiting" if self._pause else "running")
-                self._take(self._read())
-                if self._is_due():
-                    self.commit()
+                self.turn()
                 if self._source.finished:
                     self._gather(self.stream.flush())
                     self.commit(ended="finished")
@@ -162,6 +159,13 @@ class Job:
             raise
         finally:
             self.close()
+
+    def turn(self) -> None:
+        """Once around: rows, or time, and a commit if one is due."""
+        self._tell("waiting" if self._pause else "running")
+        self._take(self._read())
+        if self._is_due():
+            self.commit()
 
     def drain(self) -> Outcome:
         """Publish what is pending as at the end of the stream, and end the job: it can then go on with another policy,

@@ -32,8 +32,9 @@ def simulate(
     """Deal the rows of the file DATA out to several sites in this process, and print what becomes of them: sites that
     publish together, strict and as the paper prints it; one site with all rows; and sites that do not talk.
 
-    All parameters are the same for all of them. The delay counts rows of a site. A suppressed row counts as a loss of
-    1. The choices follow from the seed: OUT is for experiments, and is not to be published.
+    All parameters are the same for all of them. The delay counts rows of a site, so that the one with all rows has less
+    time. A suppressed row counts as a loss of 1. The choices follow from the seed: OUT is for experiments, and is not
+    to be published.
     """
     if output is not None:
         check_output(data, output, overwrite)
