@@ -129,3 +129,41 @@ def test_a_site_that_dies_at_any_step_of_a_commit_publishes_nothing_twice(
     sites, _ = run(tmp_path, dies=(step, commit))
     assert sites[0].epoch == 2, "it did not die"
     check(sites)
+
+
+class Holding(cg.Anonymiser):
+    """A stream that waits for others all the time."""
+
+    @property
+    def holding(self) -> bool:
+        return True
+
+
+def test_the_next_rows_wait_while_a_stream_is_holding_but_not_for_ever(tmp_path: Path) -> None:
+    topic = Topic([{"pid": n, "age": n, "row": n} for n in range(30)], endless=True)
+    parts = Parts(
+        open_source=topic.source,
+        make_stream=lambda _: Holding(SCHEMA, cg.Castle(k=2, delay=20)),
+        sink=Shelf(),
+    )
+    clock = ManualClock()
+    job = Job(parts, clock=clock, pace=Pace(hold=0.05))
+    moments: dict[int, float] = {}
+    while (taken := job.books()["rows_in"]) < 28:
+        moments.setdefault(taken, clock.now())
+        job.turn()
+    job.close()
+    waits = [moments[now] - moments[before] for before, now in ((7, 14), (14, 21))]
+    assert waits == pytest.approx([0.05, 0.05], abs=0.003)
+
+
+def test_what_a_stream_uses_besides_is_let_go_of_with_the_job(tmp_path: Path) -> None:
+    closed: list[str] = []
+    parts = Parts(
+        open_source=Topic([]).source,
+        make_stream=lambda _: cg.Anonymiser(SCHEMA, cg.Castle(k=2, delay=20)),
+        sink=Shelf(),
+        close=lambda: closed.append("relay"),
+    )
+    assert Job(parts, clock=ManualClock()).run() == "finished"
+    assert closed == ["relay"]
