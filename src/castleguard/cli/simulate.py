@@ -1,5 +1,6 @@
 """`castleguard simulate --sites 8 DATA --schema schema.yaml --k 10 --delay 1000`: several sites in one process."""
 
+import logging
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,8 @@ def simulate(
     table = _read(data, schema.columns)
     click.echo(f"{table.num_rows:,} rows of {table.nbytes:,} bytes, dealt out to {sites} sites\n")
     click.echo("".join(title.rjust(width) for title, width in zip(_TITLES, _WIDTHS, strict=True)))
+    for handler in logging.getLogger("castleguard").handlers:
+        handler.addFilter(_Once())
     for found in compare(table, schema, chosen, seed=seed):
         click.echo(line(found))
         if output is not None and found.output is not None:
@@ -60,6 +63,20 @@ def simulate(
             except BaseException:
                 writer.abort()
                 raise
+
+
+class _Once(logging.Filter):
+    """Lets a warning pass once: every site has the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it is news."""
+        news = record.getMessage() not in self._said
+        self._said.add(record.getMessage())
+        return news
 
 
 def line(found: "Compared") -> str:
