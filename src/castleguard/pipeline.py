@@ -477,7 +477,7 @@ def until_available(call: Callable[[], _Result], what: str, *, clock: Clock, pac
             pause = min(2 * pause, pace.longest_pause)
 
 
-_NAP = 0.002  # seconds between two looks at what others have answered
+_NAP = 0.005  # seconds between two looks at what others have answered
 _ENOUGH = 1000  # rows before a share of rejects means something
 _WATCHED_EVERY = 1.0
 
