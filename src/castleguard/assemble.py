@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
@@ -20,17 +21,28 @@ from castleguard.config.job_model import Endpoint, JobFile
 from castleguard.connectors import registry
 from castleguard.connectors.base import Position, Sink, Source
 from castleguard.connectors.registry import Connector
+from castleguard.engine.dcastle_policy import Dcastle
 from castleguard.engine.policies import is_noisy
 from castleguard.errors import ConfigError, OutputError, PolicyError, SchemaError
 from castleguard.pipeline import Job, Pace, Parts, until_available
+from castleguard.sites.membership import Membership
+from castleguard.sites.stream import SiteStream
+from castleguard.sites.transport import Transport
 from castleguard.stopping import Stop
 from castleguard.stream import Anonymiser
 from castleguard.telemetry.metrics import Status
 
 
-def load(path: str | Path) -> JobFile:
-    """Read a job file; raises ConfigError with one line per problem."""
-    return load_job(path, Connectors())
+def load(path: str | Path, *, site: str | None = None) -> JobFile:
+    """Read a job file, for one of its sites if it has some; raises ConfigError with one line per problem."""
+    return load_job(path, Connectors(), site=site, relay=relay_options)
+
+
+def relay_options() -> type:
+    """What a job file can say about the relay between its sites."""
+    from castleguard.connectors.nats.options import Access
+
+    return Access
 
 
 def connector_of(endpoint: Endpoint) -> Connector:
@@ -38,12 +50,12 @@ def connector_of(endpoint: Endpoint) -> Connector:
     return find_connector(endpoint.type)
 
 
-def open_source(job: JobFile, position: Position | None = None) -> Source:
-    """The source, to begin at a position that it gave, or at its beginning."""
+def open_source(job: JobFile, position: Position | None = None, *, most: int | None = None) -> Source:
+    """The source, to begin at a position that it gave, or at its beginning; to read so many rows at once, `most`."""
     opener = connector_of(job.source).open_source
     if opener is None:
         raise ConfigError(f"{job.where('source')}  source.type cannot be {job.source.type}: that is no source")
-    return opener(_named(job.source.options, job.name), job.schema.columns, position)
+    return opener(_small(_named(job.source.options, job.name), most), job.schema.columns, position)
 
 
 def open_sink(job: JobFile) -> Sink:
@@ -62,6 +74,37 @@ def make_stream(job: JobFile, snapshot: bytes | None = None) -> Anonymiser:
         return Anonymiser(job.schema, job.policy, numbers=job.numbers)
     except (PolicyError, SchemaError) as exc:
         raise ConfigError(f"{job.where('privacy')}  privacy cannot work: {exc}") from exc
+
+
+def open_relay(job: JobFile) -> Transport:
+    """What carries messages to the other sites. Raises OutputError, ConfigError; a server that is away may come."""
+    from castleguard.connectors.nats.relay import NatsRelay
+
+    assert job.sites is not None
+    assert job.site is not None
+    return NatsRelay(job.sites.relay.options, job.name, job.site)
+
+
+def membership_of(job: JobFile) -> Membership:
+    """Who this site is, in the epoch that begins now."""
+    assert job.sites is not None
+    assert job.site is not None
+    key = job.sites.key_bytes()
+    return Membership(name=job.site, sites=job.sites.names, key=key, epoch=f"{time.time_ns():020d}")
+
+
+def make_site_stream(job: JobFile, relay: Transport, snapshot: bytes | None = None) -> SiteStream:
+    """The stream of one of several sites: a new one, or the one that a snapshot was taken of."""
+    assert isinstance(job.policy, Dcastle)
+    member = membership_of(job)
+    seal = Cipher(member.message_key())
+    try:
+        stream = SiteStream(job.schema, job.policy, member, relay, seal=seal, numbers=job.numbers)
+    except (PolicyError, SchemaError) as exc:
+        raise ConfigError(f"{job.where('privacy')}  privacy cannot work: {exc}") from exc
+    if snapshot is not None:
+        stream.resume(snapshot)
+    return stream
 
 
 def find_connector(kind: str) -> Connector:
@@ -110,6 +153,8 @@ def make_job(
     if job.checkpoint and job.dead_letter and _spelt(job, job.checkpoint.path) == _spelt(job, job.dead_letter.path):
         raise ConfigError(f"{job.where('dead_letter')}  dead_letter.path is the file of the checkpoint: name another")
     pace = Pace() if job.checkpoint is None else Pace(every=job.checkpoint.every)
+    if job.sites is not None:
+        pace = replace(pace, poll=_SITE_POLL, hold=job.sites.patience)
     key = None if job.checkpoint is None else job.checkpoint.key_bytes()
     cipher = None if key is None else Cipher(key)
     with ExitStack() as opened:
@@ -124,10 +169,19 @@ def make_job(
                 f"{job.where('sink')}  sink.type {job.sink.type} may get rows twice after a crash, and a row that is "
                 f"published twice with noise says more than is promised: use another sink, or --allow-duplicates"
             )
+        streams: Callable[[bytes | None], Anonymiser] = partial(make_stream, job)
+        sources, close = partial(open_source, job), _nothing
+        if job.sites is not None:
+            assert isinstance(job.policy, Dcastle)
+            relay = open_relay(job)
+            opened.callback(relay.close)
+            streams, close = partial(make_site_stream, job, relay), relay.close
+            sources = partial(sources, most=job.policy.step)
         parts = Parts(
-            open_source=partial(open_source, job),
-            make_stream=partial(make_stream, job),
+            open_source=sources,
+            make_stream=streams,
             sink=sink,
+            close=close,
             store=store,
             letters=None if job.dead_letter is None else DeadLetters(job.dead_letter.path, cipher=cipher),
             identity=_identity_of(job),
@@ -136,6 +190,13 @@ def make_job(
         made = Job(parts, pace=pace, stop=stop, watch=watch)
         opened.pop_all()
     return made
+
+
+_SITE_POLL = 0.02  # seconds that a site waits for rows before it listens to the others again
+
+
+def _nothing() -> None:
+    """Nothing to let go of."""
 
 
 def check_letters_are_gone(job: JobFile) -> None:
@@ -197,13 +258,24 @@ def _named(options: Any, name: str) -> Any:
     return replace(options, **{option: name for option in asked if getattr(options, option) is None})
 
 
+def _small(options: Any, most: int | None) -> Any:
+    """Options by which not more rows are read at once, as far as the connector lets one choose."""
+    sizes = [option.name for option in fields(options) if option.name in ("batch_rows", "batch_messages")]
+    return options if most is None else replace(options, **{name: min(getattr(options, name), most) for name in sizes})
+
+
 def _identity_of(job: JobFile) -> dict[str, Any]:
     """What no other job has in common with this one. What the source chooses stands apart from the source itself: a
     drained job may choose otherwise, and goes on where it stands all the same.
     """
     chosen = [option.name for option in fields(job.source.options) if option.metadata.get("identity") == "choice"]
     reads = {"reads": _hashes(job, job.source, chosen)} if chosen else {}
-    return {"job": job.name, "source": _identity(job, job.source), "sink": _identity(job, job.sink), **reads}
+    known = {"job": job.name, "source": _identity(job, job.source), "sink": _identity(job, job.sink), **reads}
+    if job.sites is not None:
+        # With another key persons would have other hashes than those that are pending: nobody would recognise them.
+        key = _hash(job.sites.key_bytes().hex())
+        known["sites"] = {"name": job.site, "names": sorted(job.sites.names), "key": key}
+    return known
 
 
 def _identity(job: JobFile, endpoint: Endpoint) -> dict[str, str]:

@@ -48,6 +48,10 @@ class Pace:
     first_pause: float = 0.1
     """Seconds before something unavailable is tried again; doubled each time."""
     longest_pause: float = 30.0
+    urgent: float = 0.01
+    """Seconds between two commits, at least, when the stream waits for one; and not more than half of the time."""
+    hold: float = 0.0
+    """Seconds for which the next rows wait, at most, while the stream is holding."""
 
 
 @dataclass(kw_only=True)
@@ -78,6 +82,8 @@ class Parts:
     """Of all rows since it was started; a job that rejects more stops."""
     identity: dict[str, Any] = field(default_factory=dict)
     """What it reads from and writes to, as JSON can hold it: no other job continues its checkpoint."""
+    close: Callable[[], None] = lambda: None
+    """Lets go of what the stream uses besides; called last."""
 
 
 class Job:
@@ -101,6 +107,7 @@ class Job:
         self._store = parts.store
         self._letters = parts.letters
         self._max_reject_share = parts.max_reject_share
+        self._close_more = parts.close
         self._clock = clock or WallClock()
         self._pace = pace or Pace()
         self._step = step
@@ -113,6 +120,7 @@ class Job:
         self._undelivered: Checkpoint | None = None
         self._pause = 0.0  # between two attempts at a source that is away; 0: it is not
         self._pause_left = 0.0
+        self._read_at = 0.0
         self._committed_at = self._clock.now()
         self._identity = parts.identity
         self._opened = False
@@ -135,10 +143,7 @@ class Job:
             if self.ended == "finished" and self._source.finished:
                 return "finished"
             while not self._stop.asked:
-                self._tell("waiting" if self._pause else "running")
-                self._take(self._read())
-                if self._is_due():
-                    self.commit()
+                self.turn()
                 if self._source.finished:
                     self._gather(self.stream.flush())
                     self.commit(ended="finished")
@@ -154,6 +159,13 @@ class Job:
             raise
         finally:
             self.close()
+
+    def turn(self) -> None:
+        """Once around: rows, or time, and a commit if one is due."""
+        self._tell("waiting" if self._pause else "running")
+        self._take(self._read())
+        if self._is_due():
+            self.commit()
 
     def drain(self) -> Outcome:
         """Publish what is pending as at the end of the stream, and end the job: it can then go on with another policy,
@@ -182,15 +194,17 @@ class Job:
         3. Deliver the segment under that number, and the letters at their place.
         4. Mark it delivered, and wipe it.
         5. Acknowledge the source.
+        6. Tell the stream: what it could not tell other sites before is safe now.
 
         Dying before 2 leaves the former commit: the rows are read again, and nothing of them was seen. Dying between 2
         and 4 leaves a segment that `_recover` delivers byte for byte, unless the sink has its number. Dying after 4
-        costs nothing: acknowledging is for the source's own books.
+        costs nothing: acknowledging is for the source's own books, and a stream that continues from a snapshot tells
+        others again.
         """
         if self._undelivered is not None:  # the commit before this one failed after step 2: it must not be replaced
             self._deliver(self._undelivered)
             self._undelivered = None
-        if ended is None and not self._segment.dirty and not self._has_moved():
+        if ended is None and not self._segment.dirty and not self._has_moved() and not self.stream.urgent:
             return
         started = time.monotonic()
         self._step(1)
@@ -208,6 +222,8 @@ class Job:
         if checkpoint.position is not None:
             self._step(5)
             self._acknowledge(checkpoint.position)
+        self._step(6)
+        self.stream.committed()
         self._committed_at = self._clock.now()
         self._commit_seconds = time.monotonic() - started
         self._check_rejects(at_end=ended == "finished")
@@ -218,6 +234,7 @@ class Job:
         self._sink.close()
         if self._store is not None:
             self._store.close()
+        self._close_more()
 
     def _recover(self) -> Checkpoint:
         """The latest commit, delivered: what a process before this one may not have managed. Before the first commit,
@@ -310,6 +327,9 @@ class Job:
             self._clock.sleep(nap)
             self._pause_left -= nap
             return None
+        if self.stream.holding and 0.0 <= self._clock.now() - self._read_at < self._pace.hold:
+            self._clock.sleep(_NAP)
+            return None
         try:
             read = self._source.read(self._pace.poll)
         except UnavailableError as exc:
@@ -317,6 +337,8 @@ class Job:
             LOG.warning("the source is not available, trying again in %.1f s: %s", self._pause, exc)
             return None
         self._pause = 0.0
+        if read is not None:
+            self._read_at = self._clock.now()
         return read
 
     def _take(self, read: Read | None) -> None:
@@ -347,7 +369,10 @@ class Job:
         if self._segment.rows + len(self._segment.letters) >= self._pace.most_rows:
             return True
         # A clock that was put back would otherwise hold up commits until it is where it was.
-        waited = not 0.0 <= self._clock.now() - self._committed_at < self._pace.every
+        since = self._clock.now() - self._committed_at
+        if self.stream.urgent and not 0.0 <= since < max(self._pace.urgent, self._commit_seconds):
+            return True
+        waited = not 0.0 <= since < self._pace.every
         return waited and (self._segment.dirty or self._has_moved())
 
     def _has_moved(self) -> bool:
@@ -397,11 +422,12 @@ class Job:
     def status(self) -> Status:
         """How the job stands."""
         books = self.books()
-        outcomes = ("published", "suppressed", "sampled_out", "over_budget", "bad", "pending")
+        outcomes = ("published", "suppressed", "sampled_out", "over_budget", "handed_over", "undecided")
         return Status(
             job=str(self._identity.get("job", "")),
             state=self._state,
-            rows={name: books[name] for name in outcomes},
+            rows={name: books[name] for name in (*outcomes, "bad", "pending")},
+            received=books["received"],
             rejected=books["rejected"],
             groups=books["groups"],
             information_loss=books["information_loss"],
@@ -451,6 +477,7 @@ def until_available(call: Callable[[], _Result], what: str, *, clock: Clock, pac
             pause = min(2 * pause, pace.longest_pause)
 
 
+_NAP = 0.005  # seconds between two looks at what others have answered
 _ENOUGH = 1000  # rows before a share of rejects means something
 _WATCHED_EVERY = 1.0
 
@@ -458,7 +485,8 @@ _WATCHED_EVERY = 1.0
 def _summed(books: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
     """Books with those of earlier streams added."""
     found = dict(books)
-    losses = [(one.get("information_loss"), one.get("published", 0)) for one in (books, before)]
+    both = (books, before)
+    losses = [(one.get("information_loss"), one.get("published", 0) + one.get("received", 0)) for one in both]
     published = sum(rows for loss, rows in losses if loss is not None)
     if published:
         found["information_loss"] = sum(loss * rows for loss, rows in losses if loss is not None) / published
@@ -478,6 +506,9 @@ _COUNTED = (
     "suppressed",
     "sampled_out",
     "over_budget",
+    "handed_over",
+    "undecided",
+    "received",
     "at_root",
     "reused",
     "gate_refused",

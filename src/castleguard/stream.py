@@ -138,6 +138,19 @@ class Anonymiser:
         return [(int(row), f"{names[column]}: {REASONS[reason]}") for row, column, reason in found]
 
     @property
+    def urgent(self) -> bool:
+        """Whether something waits for a commit: that comes soon then."""
+        return False
+
+    @property
+    def holding(self) -> bool:
+        """Whether it would do better with a moment before the next rows: others are about to answer."""
+        return False
+
+    def committed(self) -> None:
+        """All that was handed out so far has arrived, and a snapshot of after it is on disk."""
+
+    @property
     def now(self) -> float:
         """The latest time that the stream was told, in seconds; before the first, minus infinity."""
         return self._now

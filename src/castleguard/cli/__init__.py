@@ -31,6 +31,8 @@ COMMANDS = (
     "randomise",
     "run",
     "schema",
+    "simulate",
+    "site",
     "top",
     "validate",
 )

@@ -45,6 +45,7 @@ def check_job(job: "JobFile") -> Iterator[Check]:
     yield Check(f"{job.path.name} can be read, and its keys are known")
     yield _describe_schema(job)
     yield from _check_stream(job)
+    yield from _check_sites(job)
     yield from _check_source(job)
     yield from _check_sink(job)
     yield from _check_checkpoint(job)
@@ -71,6 +72,43 @@ def _check_stream(job: "JobFile") -> Iterator[Check]:
     yield Check(f"privacy: {algorithm} can promise this for the schema (see below)")
     if not job.policy.strict:
         yield Check("privacy: paper mode is for experiments", "doubtful", "use mode: strict for a release")
+
+
+def _check_sites(job: "JobFile") -> Iterator[Check]:
+    if job.sites is None:
+        return
+    yield Check(f"sites: this is {job.site}, one of {len(job.sites.names)} of different names")
+    if job.schema.person is None:
+        yield Check("sites: there is no person column, so rows of one person at two sites count twice", "doubtful")
+    if _from_environment(job.sites.key):
+        yield Check("sites: the key has its length, and comes from the environment")
+    else:
+        yield Check(
+            "sites: the key stands in the job file",
+            "doubtful",
+            'move it to the environment: "${CASTLEGUARD_SITES_KEY}"',
+        )
+    yield from _check_own(job)
+    from castleguard.connectors.nats.relay import check_relay
+
+    try:
+        yield Check(f"sites: {check_relay(job.sites.relay.options, job.name)}")
+    except CastleguardError as exc:
+        passing = isinstance(exc, UnavailableError)
+        yield Check(f"sites: {_said(exc)}", "bad", "look whether it is running and can be reached from here", passing)
+
+
+def _check_own(job: "JobFile") -> Iterator[Check]:
+    """Sites that share a disk need a checkpoint and a sink of their own; those that do not may be alike."""
+    data = job.document.data
+    assert isinstance(data, dict)
+    alike = [key for key in ("checkpoint", "sink") if "${SITE}" not in str(data.get(key))]
+    if alike:
+        yield Check(
+            f"sites: {' and '.join(alike)} of all sites {'has' if len(alike) == 1 else 'have'} the same name",
+            "doubtful",
+            "if two sites share a disk or a broker, put ${SITE} into it",
+        )
 
 
 def _check_source(job: "JobFile") -> Iterator[Check]:

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import click
 
+from castleguard.cli.site_option import site_option
+
 
 @click.command(short_help="Flush a job and end it.")
 @click.argument("job_file", type=click.Path(path_type=Path), metavar="JOB")
+@site_option
 @click.option("--allow-duplicates", is_flag=True, help="Let a sink get noisy rows twice after a crash.")
 @click.option(
     "--new-key",
@@ -16,7 +19,9 @@ import click
 )
 @click.option("--no-key", is_flag=True, help="Then leave the checkpoint without a key.")
 @click.option("-q", "--quiet", is_flag=True, help="No summary.")
-def drain(job_file: Path, allow_duplicates: bool, new_key: str | None, no_key: bool, quiet: bool) -> None:
+def drain(
+    job_file: Path, name: str | None, allow_duplicates: bool, new_key: str | None, no_key: bool, quiet: bool
+) -> None:
     """Publish what the stopped job in the file JOB still holds, as at the end of its stream.
 
     The way to change k, the schema or the version: drain with the old file and the old version, then run with the new
@@ -30,7 +35,7 @@ def drain(job_file: Path, allow_duplicates: bool, new_key: str | None, no_key: b
     from castleguard.cli.run import closing_words, say_at_end
     from castleguard.errors import ConfigError
 
-    job = load(job_file)
+    job = load(job_file, site=name)
     if job.checkpoint is None:
         raise ConfigError(f"{job.path}  has no checkpoint, so that nothing is kept that could be drained")
     key = None if new_key is None else _key_in(new_key)

@@ -4,16 +4,19 @@ from pathlib import Path
 
 import click
 
+from castleguard.cli.site_option import site_option
+
 
 @click.command(short_help="Say in plain words what a job does and promises.")
 @click.argument("job_file", type=click.Path(path_type=Path), metavar="JOB")
-def explain(job_file: Path) -> None:
+@site_option
+def explain(job_file: Path, name: str | None) -> None:
     """Say what each column becomes, what is promised, what delay and memory to expect, and what happens on a restart,
     to bad rows and at the end. It reads the job file alone, and no data.
     """
     from castleguard.assemble import load, make_stream
     from castleguard.cli.explanation import explanation
 
-    job = load(job_file)
+    job = load(job_file, site=name)
     make_stream(job)  # refuses what cannot be promised
     click.echo(explanation(job))

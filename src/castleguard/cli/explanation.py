@@ -12,6 +12,7 @@ from castleguard.cli.summary import statement
 from castleguard.config.durations import spell_duration
 from castleguard.config.job_model import Endpoint, JobFile
 from castleguard.engine.castleguard import Castleguard
+from castleguard.engine.dcastle_policy import Dcastle
 from castleguard.engine.doca_policy import Doca
 from castleguard.engine.policies import is_noisy
 from castleguard.engine.policy import Castle
@@ -53,6 +54,7 @@ def explanation(job: JobFile) -> str:
         ("", [f"{job.name}: from {_spell(job.source)} to {_spell(job.sink)}."]),
         ("What each column becomes", list(_columns(job))),
         ("What is promised", [statement(job.policy.guarantee(job.schema, seeded=False))]),
+        *([("Other sites", list(_sites(job)))] if job.sites is not None else []),
         ("Delay and memory", list(_delay(job))),
         ("After a stop or a crash", list(_restart(job))),
         ("Rows that cannot be used", list(_bad_rows(job))),
@@ -149,6 +151,26 @@ def _sensitive_form(job: JobFile, role: Sensitive) -> str:
 
 def _randomises(job: JobFile) -> bool:
     return isinstance(job.policy, Castleguard)
+
+
+def _sites(job: JobFile) -> Iterator[str]:
+    assert job.sites is not None
+    assert isinstance(job.policy, Dcastle)
+    others = [name for name in job.sites.names if name != job.site]
+    yield f"This is {job.site}; it publishes together with {', '.join(others)}, by way of {_spell(job.sites.relay)}."
+    yield (
+        "No quasi-identifier and no person leaves a site. A row that is published together with rows of another site "
+        "goes there as it will be published, with a keyed hash of its person, sealed with the key that the sites share."
+    )
+    yield (
+        f"Rows take part from {1 - job.policy.reserve:.0%} of the delay on; the source is read {job.policy.step:,} "
+        f"rows at a time, so that the others are heard. Such releases bring commits of their own."
+    )
+    yield (
+        "While the others or the relay are away, this site publishes alone, with more loss. Rows that were locked for "
+        "a release when the relay went away, and are due before it comes back, are dropped and counted as undecided."
+    )
+    yield "Persons are counted over all sites only if a person has the same identifier at each of them."
 
 
 def _delay(job: JobFile) -> Iterator[str]:

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import click
 
+from castleguard.cli.site_option import site_option
+
 
 @click.command(short_help="Print a job's dead letters: raw personal values.")
 @click.argument("job_file", type=click.Path(path_type=Path), metavar="JOB")
+@site_option
 @click.option(
     "--file",
     "file",
@@ -14,7 +17,7 @@ import click
     metavar="FILE",
     help="Another file of letters, such as one that was moved away, sealed with the same key.",
 )
-def letters(job_file: Path, file: Path | None) -> None:
+def letters(job_file: Path, name: str | None, file: Path | None) -> None:
     """Print the dead letters of the job in the file JOB, one JSON object per line, opened with the job's key if it has
     one. The job may be running; nothing is changed.
 
@@ -26,7 +29,7 @@ def letters(job_file: Path, file: Path | None) -> None:
     from castleguard.checkpoint.letters import read_letters
     from castleguard.errors import ConfigError
 
-    job = load(job_file)
+    job = load(job_file, site=name)
     if file is None:
         if job.dead_letter is None:
             raise ConfigError(f"{job.path}  has no dead_letter section, so rejected rows are counted and not kept")

@@ -17,6 +17,7 @@ REQUIRED = {
     "castleguard": ("k", "delay"),
     "sdgs": ("k", "sample_rate", "epsilon"),
     "doca": ("epsilon", "delay"),
+    "dcastle": ("k", "delay"),
 }
 
 _OPTIONS = (
@@ -81,6 +82,7 @@ _OPTIONS = (
     ),
 )
 
+_OF_SITES = ("k", "l", "delay", "max_clusters", "loss_window", "reuse", "suppression")
 _CLOSENESS = {"t": "t", "distance": "distance", "burn_in": "burn_in"}
 
 
@@ -88,6 +90,15 @@ def policy_options(command: _Command) -> _Command:
     """Give a command all options of a policy."""
     for option in reversed(_OPTIONS):
         command = option(command)
+    return command
+
+
+def site_policy_options(command: _Command) -> _Command:
+    """Give a command those that dCASTLE has: of a group, and of a stream."""
+    for option in reversed(_OPTIONS):
+        decorated = option(lambda: None)
+        if decorated.__click_params__[0].name in _OF_SITES:  # type: ignore[attr-defined]
+            command = option(command)
     return command
 
 

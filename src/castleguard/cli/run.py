@@ -42,12 +42,25 @@ def run(job_file: Path, dry_run: bool, log_format: str, allow_duplicates: bool, 
     SIGTERM, or Ctrl-C once, commits and stops: the next run goes on from there, with what was pending. Ctrl-C twice
     aborts: the next run goes on from the last commit.
     """
+    run_job(job_file, dry_run=dry_run, log_format=log_format, allow_duplicates=allow_duplicates, quiet=quiet)
+
+
+def run_job(
+    job_file: Path,
+    *,
+    site: str | None = None,
+    dry_run: bool = False,
+    log_format: str = "text",
+    allow_duplicates: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Run a job, or its part at one site."""
     stop = Stop()
     with stopping_on_signals(stop), logging_as(log_format) as facts:
         from castleguard.assemble import load, make_job
         from castleguard.cli.job_view import job_view
 
-        job = load(job_file)
+        job = load(job_file, site=site)
         facts["job"] = job.name
         log = CommitLog()
         with job_view(job, quiet=quiet, serve=not dry_run) as watch:
@@ -72,7 +85,7 @@ def run(job_file: Path, dry_run: bool, log_format: str, allow_duplicates: bool, 
         LOG.info("%s after commit %d", outcome, after, extra={"job": job.name, "commit": after})
     if not quiet:
         idle = outcome == "finished" and after == before
-        words = closing_words(made, "finished before" if idle else outcome, dry_run=dry_run)
+        words = closing_words(made, "finished before" if idle else outcome, dry_run=dry_run, site=site is not None)
         if dry_run and job.dead_letter is not None and rejected_share(made) > job.dead_letter.max_share:
             words += f"\n`run` would fail: more rows are rejected than max_share {job.dead_letter.max_share:g} allows."
         say_at_end(job, words, dry_run=dry_run)
@@ -160,7 +173,7 @@ def say_at_end(job: "JobFile", words: str, *, dry_run: bool = False) -> None:
     click.echo(words, err=job.sink.type == "stdio" and not dry_run)
 
 
-def closing_words(job: "Job", outcome: str, *, dry_run: bool = False) -> str:
+def closing_words(job: "Job", outcome: str, *, dry_run: bool = False, site: bool = False) -> str:
     """The books, the statement, and what comes next."""
     from castleguard.cli.summary import summary
     from castleguard.release.report import Report
@@ -168,7 +181,7 @@ def closing_words(job: "Job", outcome: str, *, dry_run: bool = False) -> str:
     words = {
         "finished": "The source has ended, and everything that can be published is.",
         "finished before": "The job had finished before, and its source has nothing new: nothing was done.",
-        "stopped": "Stopped; `castleguard run` goes on from here.",
+        "stopped": f"Stopped; `castleguard {'site' if site else 'run'}` goes on from here.",
         "drained": "Drained: nothing is pending. The next run begins a new stream where this one ended.",
     }
     if dry_run:

@@ -12,7 +12,12 @@ def summary(report: Report, guarantee: Guarantee, *, malformed: int = 0) -> str:
     """A few lines for a person to read. A malformed line is a row that came in and was rejected."""
     reasons = {**report.rejected, "malformed line": malformed}
     rejected = {reason: count for reason, count in sorted(reasons.items()) if count}
-    left_out = (("sampled out", report.sampled_out), ("over budget", report.over_budget))
+    left_out = (
+        ("sampled out", report.sampled_out),
+        ("over budget", report.over_budget),
+        ("handed over", report.handed_over),
+        ("undecided", report.undecided),
+    )
     lines = [
         ("rows in", _count(report.rows_in + malformed), ""),
         ("published", _count(report.published), f"{report.at_root:,} at the root" if report.at_root else ""),
@@ -22,6 +27,8 @@ def summary(report: Report, guarantee: Guarantee, *, malformed: int = 0) -> str:
     ]
     if report.pending:
         lines.append(("pending", _count(report.pending), ""))
+    if report.received:
+        lines.append(("received", _count(report.received), "rows of other sites, published here"))
     lines += [
         ("groups", _count(report.groups), ""),
         ("information loss", "-" if report.information_loss is None else f"{report.information_loss:.4f}", ""),

@@ -8,17 +8,20 @@ from urllib.request import urlopen
 
 import click
 
+from castleguard.cli.site_option import site_option
+
 if TYPE_CHECKING:
     from rich.table import Table
 
-OUTCOMES = ("published", "suppressed", "sampled_out", "over_budget", "bad")
+OUTCOMES = ("published", "suppressed", "sampled_out", "over_budget", "handed_over", "bad")
 
 
 @click.command(short_help="Watch a running job.")
 @click.argument("job", metavar="JOB")
 @click.option("--every", type=float, default=1.0, show_default=True, help="Seconds between two looks.")
+@site_option
 @click.option("--once", is_flag=True, help="Look once and end.")
-def top(job: str, every: float, once: bool) -> None:
+def top(job: str, every: float, name: str | None, once: bool) -> None:
     """Show what the running job JOB is doing. JOB is its file, which must have metrics, or HOST:PORT.
 
     Needs prometheus-client (pip install 'castleguard[metrics]'). Ctrl-C ends it; the job goes on.
@@ -26,7 +29,7 @@ def top(job: str, every: float, once: bool) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    address = address_of(job)
+    address = address_of(job, name)
     before, at = scrape(address), time.monotonic()
     if once:
         Console().print(view(before, 0.0))
@@ -39,7 +42,7 @@ def top(job: str, every: float, once: bool) -> None:
             before, at = now, then
 
 
-def address_of(job: str) -> str:
+def address_of(job: str, site: str | None = None) -> str:
     """Where the metrics of a job are: as given, or as its file says."""
     from castleguard.errors import ConfigError
 
@@ -47,7 +50,7 @@ def address_of(job: str) -> str:
         return job
     from castleguard.assemble import load
 
-    found = load(job).metrics
+    found = load(job, site=site).metrics
     if found is None or found.port == 0:
         raise ConfigError(f"{job}  has no metrics with a port of its own: add metrics: {{port: 9464}}")
     return f"{found.host}:{found.port}"
@@ -81,7 +84,7 @@ def scrape(address: str) -> Numbers:
 
 def rows_in(numbers: Numbers) -> float:
     """All rows that have come in."""
-    kinds = ("rows_total", "rejected_rows_total", "pending_rows")
+    kinds = ("rows_total", "rejected_rows_total", "pending_rows", "undecided_rows")
     return sum(value for (name, _), value in numbers.items() if name in kinds)
 
 
@@ -98,6 +101,9 @@ def view(numbers: Numbers, rate: float) -> "Table":
     for outcome in OUTCOMES:
         table.add_row(outcome.replace("_", " "), f"{numbers.get(('rows_total', outcome), 0):,.0f}")
     table.add_row("pending", f"{numbers.get(('pending_rows', ''), 0):,.0f}")
+    for metric, words in (("undecided_rows", "undecided"), ("received_rows_total", "received from other sites")):
+        if numbers.get((metric, "")):
+            table.add_row(words, f"{numbers[metric, '']:,.0f}")
     for (name, reason), count in sorted(numbers.items()):
         if name == "rejected_rows_total":
             table.add_row(f"rejected, {reason}", f"{count:,.0f}")

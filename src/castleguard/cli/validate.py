@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from castleguard.cli.exit_codes import FAILED, TRY_AGAIN, USED_WRONGLY
+from castleguard.cli.site_option import site_option
 from castleguard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ _MARKS = {"good": ("✓", "green"), "bad": ("✗", "red"), "doubtful": ("!", "ye
 
 @click.command(short_help="Check a job file and the world around it.")
 @click.argument("job_file", type=click.Path(path_type=Path), metavar="JOB")
-def validate(job_file: Path) -> None:
+@site_option
+def validate(job_file: Path, name: str | None) -> None:
     """Check a job file: its keys, its schema, what its policy promises, paths, rights, columns, brokers, free disk.
 
     ✓ is as it must be, ! works but deserves a look, ✗ would stop the job. Nothing is changed and nothing is published.
@@ -31,7 +33,7 @@ def validate(job_file: Path) -> None:
     from castleguard.cli.summary import statement
 
     try:
-        job = load(job_file)
+        job = load(job_file, site=name)
     except ConfigError as exc:
         checks = [Check(line, "bad") for line in str(exc).splitlines()]
         _show(checks)

@@ -4,6 +4,7 @@ It is made of the same models that a file is checked with. It cannot know what v
 column and its role): `castleguard validate` does.
 """
 
+from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 from castleguard.config.entry import Entry
@@ -12,6 +13,7 @@ from castleguard.config.job_model import Checkpoint, DeadLetter, Metrics, Number
 from castleguard.config.policy_section import policy_model
 from castleguard.config.schema_model import SchemaEntry
 from castleguard.config.sections import options_model
+from castleguard.config.sites_section import ALGORITHM, sites_model
 from castleguard.engine.policies import POLICIES
 from castleguard.errors import ConfigError
 
@@ -24,27 +26,30 @@ _DESCRIPTIONS = {
     "schema": "What every column is, or the file that says so. Columns that are not declared are dropped.",
     "privacy": "What is promised: an algorithm and its parameters.",
     "sink": "Where published rows go: the type of a connector, and its options.",
+    "sites": "The sites that publish one stream together; each runs `castleguard site` with the same file.",
     "numbers": "A range as two columns, as one text, or as its middle.",
 }
 _VARIABLE = {"$ref": "#/definitions/variable"}
 _NESTED = ("anyOf", "oneOf")
 
 
-def job_schema(connectors: Connectors) -> Node:
-    """The JSON Schema of a job file that may name these connectors."""
+def job_schema(connectors: Connectors, relay: Callable[[], type]) -> Node:
+    """The JSON Schema of a job file that may name these connectors, and this relay between sites."""
     made = _Maker()
     properties: Node = {
         "name": {"type": "string", "pattern": NAME},
         "confirmed": {"type": "boolean"},
         "source": {"oneOf": made.endpoints(connectors, "source")},
         "schema": {"oneOf": [_tagged({"additionalProperties": False}, "file"), made.section(SchemaEntry)]},
-        "privacy": {"oneOf": [_tagged(made.section(policy_model(name)), "algorithm", name) for name in POLICIES]},
+        "privacy": {"oneOf": [_tagged(_privacy(made, name), "algorithm", name) for name in POLICIES]},
         "sink": {"oneOf": made.endpoints(connectors, "sink")},
         "checkpoint": made.section(own_model(Checkpoint)),
         "dead_letter": made.section(own_model(DeadLetter)),
         "metrics": made.section(own_model(Metrics)),
         "numbers": {"enum": list(get_args(Numbers))},
+        "sites": made.section(sites_model()),
     }
+    properties["sites"]["properties"]["relay"] |= {"type": "object", **made.section(options_model(relay()))}
     for key, description in _DESCRIPTIONS.items():
         properties[key] = {"description": description, **properties[key]}
     return {
@@ -56,6 +61,13 @@ def job_schema(connectors: Connectors) -> Node:
         "properties": properties,
         "definitions": made.definitions,
     }
+
+
+def _privacy(made: "_Maker", algorithm: str) -> Node:
+    node = made.section(policy_model(algorithm))
+    if algorithm == ALGORITHM:  # the number of sites follows from their names
+        node["required"] = [name for name in node["required"] if name != "sites"]
+    return node
 
 
 class _Maker:

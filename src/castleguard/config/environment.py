@@ -1,7 +1,8 @@
 """`${NAME}` in a text of a file stands for a variable of the environment; `$${` is a literal `${`.
 
 That is how secrets stay out of files. What came from the environment is a text that hides itself wherever it is
-printed by its repr, and messages are searched for it before they are shown.
+printed by its repr, and messages are searched for it before they are shown. Names that the command line gave are no
+secret.
 """
 
 import re
@@ -20,10 +21,12 @@ _SHORT = 4  # a value below this length is only searched for as a word of its ow
 class Variables:
     """The environment, and what a file has taken from it."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, environ: Mapping[str, str], known: Mapping[str, str] | None = None) -> None:
+        """`known` are variables that may be shown; they come before those of the environment."""
         self.problems: list[Problem] = []
         """Variables that are missing, and what looks like one and is none."""
         self._environ = environ
+        self._known = known or {}
         self._taken: set[str] = set()
         self._failed: set[Place] = set()
 
@@ -48,17 +51,20 @@ class Variables:
 
     def _fill_text(self, text: str, place: Place) -> str:
         parts: list[str] = []
-        end, replaced = 0, False
+        end, secret = 0, False
         for found in _VARIABLE.finditer(text):
             parts.append(text[end : found.start()])
             end = found.end()
             if found.group() == "$${":
                 parts.append("${")
                 continue
+            if found.group(1) in self._known:
+                parts.append(self._known[found.group(1)])
+                continue
             parts.append(self._value(found.group(1), place))
-            replaced = True
+            secret = True
         whole = "".join([*parts, text[end:]])
-        if not replaced:
+        if not secret:
             return whole
         self._take(whole)
         return FromEnvironment(whole)

@@ -9,13 +9,14 @@
     dead_letter: {path: rejects.jsonl, max_share: 0.05}
     metrics: {port: 9464}
     numbers: bounds
+    sites: {names: [berlin, paris], relay: {servers: ...}, key: "${CASTLEGUARD_SITES_KEY}"}   # see sites_section
 
 Paths are relative to the file. All problems are reported at once, each with its line.
 """
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
@@ -30,12 +31,13 @@ from castleguard.config.problems import Problem, explain, sentences, suggest
 from castleguard.config.schema_file import build_schema, load_schema
 from castleguard.config.secrets import FromEnvironment, holds_secret
 from castleguard.config.sections import Section, options_model, section_model
+from castleguard.config.sites_section import SITE, Sites, build_sites, check_name, with_number
 from castleguard.engine.policies import Policy
 from castleguard.errors import CastleguardError, ConfigError
 from castleguard.schema.roles import Schema
 
 NEEDED = ("source", "schema", "privacy", "sink")
-KEYS = ("name", "confirmed", *NEEDED, "checkpoint", "dead_letter", "metrics", "numbers")
+KEYS = ("name", "confirmed", *NEEDED, "checkpoint", "dead_letter", "metrics", "numbers", "sites")
 NAME = r"^[a-z0-9-]+$"
 CONFIRM = "is false: look at the guesses in this file, then set confirmed: true (or delete the line)"
 
@@ -54,10 +56,25 @@ Connectors = Mapping[str, Options]
 """The options of every connector, by type. Asking for one may raise ConfigError: it is there, but cannot be used."""
 
 
-def load_job(path: str | Path, connectors: Connectors, *, environ: Mapping[str, str] | None = None) -> JobFile:
-    """Read a job file; raises ConfigError with one line per problem. `environ` is that of the process by default."""
+def _no_relay() -> type:
+    raise ConfigError("there is no relay between sites here")
+
+
+def load_job(
+    path: str | Path,
+    connectors: Connectors,
+    *,
+    environ: Mapping[str, str] | None = None,
+    site: str | None = None,
+    relay: Callable[[], type] = _no_relay,
+) -> JobFile:
+    """Read a job file; raises ConfigError with one line per problem. `environ` is that of the process by default.
+
+    `site` is the one of the job's sites for which it is read, `relay` gives the options of what is between them.
+    """
     document = read_document(path)
-    loader = _Loader(document, connectors, Variables(os.environ if environ is None else environ))
+    variables = Variables(os.environ if environ is None else environ, {} if site is None else {SITE: site})
+    loader = _Loader(document, connectors, variables, site, relay)
     job = loader.load()
     if job is None:
         raise ConfigError("\n".join(loader.sentences()))
@@ -72,7 +89,16 @@ def own_model(cls: type) -> type[Section]:
 class _Loader:
     """Reads one file, and gathers what is wrong with it instead of stopping at the first."""
 
-    def __init__(self, document: Document, connectors: Connectors, variables: Variables) -> None:
+    def __init__(
+        self,
+        document: Document,
+        connectors: Connectors,
+        variables: Variables,
+        site: str | None,
+        relay: Callable[[], type],
+    ) -> None:
+        self._site = site
+        self._relay = relay
         self._document = document
         self._folder = document.path.parent
         self._connectors = connectors
@@ -85,6 +111,10 @@ class _Loader:
         if not isinstance(self._document.data, dict):
             self._fail((), f"a job file is a mapping with the keys {', '.join(NEEDED)}")
             return None
+        if "sites" in self._document.data and self._site is None:
+            # Nothing else is looked at: paths and names may depend on which site it is.
+            self._fail(("sites",), "are several, and each runs by itself: `castleguard site JOB --name NAME`")
+            return None
         data = self._variables.fill(self._document.data)
         for key in data:
             if key not in KEYS:
@@ -95,7 +125,7 @@ class _Loader:
         if data.get("confirmed", True) is not True:
             self._fail(("confirmed",), CONFIRM)
         schema = self._schema(data["schema"]) if "schema" in data else None
-        policy = build_policy(data["privacy"], ("privacy",), self._problems) if "privacy" in data else None
+        policy = self._policy(data)
         if schema is not None and policy is not None:
             self._check_policy(schema, policy)
         source, sink = self._endpoint("source", data), self._endpoint("sink", data)
@@ -103,6 +133,7 @@ class _Loader:
         checkpoint = self._own(Checkpoint, "checkpoint", data)
         dead_letter = self._own(DeadLetter, "dead_letter", data)
         metrics = self._own(Metrics, "metrics", data)
+        sites = self._sites(data)
         if self._problems or self._elsewhere or self._variables.problems:
             return None
         assert source is not None
@@ -119,6 +150,8 @@ class _Loader:
             checkpoint=checkpoint,
             dead_letter=dead_letter,
             metrics=metrics,
+            sites=sites,
+            site=self._site,
             document=self._document,
             variables=self._variables,
         )
@@ -150,6 +183,26 @@ class _Loader:
         except ConfigError as exc:
             self._elsewhere += str(exc).splitlines()
             return None
+
+    def _policy(self, data: dict[str, Any]) -> Policy | None:
+        if "privacy" not in data:
+            return None
+        sites = data.get("sites")
+        names = sites.get("names", ()) if isinstance(sites, dict) else sites
+        given = with_number(data["privacy"], names, self._problems)
+        return build_policy(given, ("privacy",), self._problems)
+
+    def _sites(self, data: dict[str, Any]) -> Sites | None:
+        if "sites" not in data:
+            if self._site is not None:
+                self._fail(("sites",), "is missing: --name is for a job that has sites")
+            return None
+        if "checkpoint" not in data:
+            self._fail(("checkpoint",), "is missing: without one a site that dies could publish rows twice")
+        sites = build_sites(data["sites"], self._relay, self._problems, self._folder)
+        if sites is not None and self._site is not None:
+            check_name(self._site, sites, self._problems)
+        return sites
 
     def _check_policy(self, schema: Schema, policy: Policy) -> None:
         """Whether the policy can promise anything for this schema."""

@@ -8,7 +8,7 @@ import binascii
 import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from castleguard.config.document import Document
 from castleguard.config.environment import Variables
@@ -16,6 +16,9 @@ from castleguard.config.secrets import HIDDEN
 from castleguard.engine.policies import Policy
 from castleguard.errors import ConfigError
 from castleguard.schema.roles import Schema
+
+if TYPE_CHECKING:
+    from castleguard.config.sites_section import Sites
 
 Numbers = Literal["bounds", "interval", "midpoint"]
 
@@ -118,6 +121,9 @@ class JobFile:
     checkpoint: Checkpoint | None = None
     dead_letter: DeadLetter | None = None
     metrics: Metrics | None = None
+    sites: "Sites | None" = None
+    site: str | None = None
+    """Which of the sites this is."""
     document: Document
     """The file as it was read, with its variables not replaced: for the lines of messages."""
     variables: Variables

@@ -111,6 +111,8 @@ def _shape(annotation: Any) -> tuple[Any, str]:
     """What pydantic is to check for a field of this type, and the same in words."""
     if isinstance(annotation, type) and annotation in _LEAVES:
         return _LEAVES[annotation]
+    if annotation is Any:
+        return Any, "a value"
     if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
         return section_model(annotation), "a mapping"
     origin, inner = get_origin(annotation), get_args(annotation)

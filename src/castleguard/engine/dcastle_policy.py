@@ -57,6 +57,11 @@ class Dcastle(Castle):
             return self.share_threshold
         return self.k if self.strict else -(-self.k // self.sites)
 
+    @property
+    def step(self) -> int:
+        """The most rows that may arrive at a site before it listens to the others again."""
+        return max(1, int(self.reserve * self.delay) // 8)
+
     def fingerprint(self) -> dict[str, object]:
         """See Castle."""
         return {**super().fingerprint(), "algorithm": "dcastle", "share_threshold": self.chosen_threshold}

@@ -74,6 +74,11 @@ class SiteStream(Anonymiser):
         """Whether something waits for a commit."""
         return self.cooperation.urgent or bool(self._held)
 
+    @property
+    def holding(self) -> bool:
+        """Whether rows are locked until others have answered."""
+        return next(self.cooperation.locked, None) is not None
+
     def committed(self) -> None:
         """All that was handed out so far has arrived, and a snapshot of after it is on disk."""
         self._check_whole()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 PREFIX = "castleguard_"
+_PASSING = ("pending", "undecided")  # outcomes that a row may leave again: no counters
 JOB_LABEL = "castleguard_job"  # not "job": Prometheus sets a label of that name itself, and would rename ours
 
 
@@ -25,7 +26,9 @@ class Status:
     state: str = "starting"
     """starting, running, waiting (something is not available), and at its end finished, stopped, drained, failed."""
     rows: Mapping[str, int] = field(default_factory=dict)
-    """By outcome: published, suppressed, sampled_out, over_budget, bad, pending."""
+    """By outcome: published, suppressed, sampled_out, over_budget, handed_over, undecided, bad, pending."""
+    received: int = 0
+    """Rows of other sites that were published here."""
     rejected: Mapping[str, int] = field(default_factory=dict)
     """By "column: reason"."""
     groups: int = 0
@@ -88,7 +91,7 @@ def metrics_of(status: Status) -> "Iterator[Metric]":
 
     rows = CounterMetricFamily(f"{PREFIX}rows", "Rows by outcome.", labels=(JOB_LABEL, "outcome"))
     for outcome, count in status.rows.items():
-        if outcome != "pending":
+        if outcome not in _PASSING:
             rows.add_metric((status.job, outcome), count)
     yield rows
     rejected = CounterMetricFamily(f"{PREFIX}rejected_rows", "Rejected rows by reason.", labels=(JOB_LABEL, "reason"))
@@ -97,6 +100,7 @@ def metrics_of(status: Status) -> "Iterator[Metric]":
     yield rejected
     for name, text, count in (
         ("groups", "Groups published as new ones.", status.groups),
+        ("received_rows", "Rows of other sites that were published here.", status.received),
         ("commits", "Commits.", status.commits),
     ):
         counter = CounterMetricFamily(f"{PREFIX}{name}", text, labels=(JOB_LABEL,))
@@ -115,6 +119,7 @@ def metrics_of(status: Status) -> "Iterator[Metric]":
 def _gauges(status: Status) -> list[tuple[str, str, Any]]:
     return [
         ("pending_rows", "Rows that have not been decided yet.", status.rows.get("pending", 0)),
+        ("undecided_rows", "Rows given up of which nobody knows yet what became.", status.rows.get("undecided", 0)),
         ("information_loss", "Mean over the published rows, from 0 to 1.", status.information_loss),
         ("open_clusters", "Clusters that are growing.", status.open_clusters),
         ("oldest_wait_rows", "Arrivals that a row has waited for, at most.", status.oldest_wait),

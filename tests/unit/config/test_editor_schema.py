@@ -11,12 +11,13 @@ from click.testing import CliRunner
 from castleguard.cli import commands
 from castleguard.config.document import read_document
 from castleguard.config.editor_schema import job_schema
+from castleguard.connectors.nats.options import Access
 from castleguard.engine.policies import POLICIES
 from tests.unit.config.test_job_file import BROKER, WHOLE, job
 from tests.unit.fake_connectors import Offered
 
 PINNED = Path(__file__).parents[3] / "docs" / "reference" / "job.schema.json"
-SCHEMA = job_schema(Offered())
+SCHEMA = job_schema(Offered(), lambda: Access)
 TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,), "array": (list,), "string": (str,), "integer": (int,), "number": (int, float),
     "boolean": (bool,), "null": (type(None),),

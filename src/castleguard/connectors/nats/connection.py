@@ -63,18 +63,23 @@ class Connection:
         self._client: Client | None = None
         self._lost: asyncio.Future[None] | None = None
         self._denied: str | None = None
+        self._connecting = asyncio.Lock()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="castleguard-nats", daemon=True)
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for `work`, on the loop. Raises UnavailableError if the server does not answer, and `error`."""
-        future = asyncio.run_coroutine_threadsafe(self._translated(work), self._loop)
+        future = asyncio.run_coroutine_threadsafe(self.translating(work), self._loop)
         try:
             return future.result()
         except BaseException:
             future.cancel()
             raise
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have `work` done on the loop, and do not wait for it. It ends with the connection at the latest."""
+        asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def close(self) -> None:
         """Close the connection and end the thread. May be called twice."""
@@ -119,11 +124,13 @@ class Connection:
         """Publish without waiting for anybody; may wait until the network takes it."""
         await (await self._connected()).publish(subject, payload, reply=reply, headers=headers)
 
-    async def subscribe(self, arrived: Callable[["Msg"], Awaitable[None]]) -> Inbox:
-        """Have `arrived` called with everything that comes to a new address."""
+    async def subscribe(self, arrived: Callable[["Msg"], Awaitable[None]], subject: str | None = None) -> Inbox:
+        """Have `arrived` called with everything that comes to a subject; None: to a new address."""
         client = await self._connected()
         # No limit: how much may come is said by whoever asks for it.
-        inbox = await client.subscribe(client.new_inbox(), cb=arrived, pending_msgs_limit=0, pending_bytes_limit=0)
+        inbox = await client.subscribe(
+            subject or client.new_inbox(), cb=arrived, pending_msgs_limit=0, pending_bytes_limit=0
+        )
         return Inbox(inbox.subject, inbox.unsubscribe)
 
     async def max_payload(self) -> int:
@@ -137,8 +144,12 @@ class Connection:
         return self._lost
 
     async def _connected(self) -> "Client":
-        if self._client is not None and self._client.is_connected:
-            return self._client
+        async with self._connecting:
+            if self._client is not None and self._client.is_connected:
+                return self._client
+            return await self._connect_anew()
+
+    async def _connect_anew(self) -> "Client":
         await self._drop()
         client = _client_class(secure=self._tls is not None)()
         lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -187,7 +198,8 @@ class Connection:
         if client is not None:
             await _closed(client)
 
-    async def _translated(self, work: Coroutine[Any, Any, T]) -> T:
+    async def translating(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do `work`, and raise what `run` raises."""
         errors = self._nats.errors
         try:
             return await work

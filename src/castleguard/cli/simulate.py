@@ -1,0 +1,97 @@
+"""`castleguard simulate --sites 8 DATA --schema schema.yaml --k 10 --delay 1000`: several sites in one process."""
+
+import logging
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from castleguard.cli.file_options import check_output
+from castleguard.cli.policy_options import make_policy, site_policy_options
+
+if TYPE_CHECKING:
+    from castleguard.sites.comparison import Compared
+
+_FILE = click.Path(path_type=Path)
+_TITLES = ("information loss", "published", "suppressed", "messages", "bytes")
+_WIDTHS = (17, 12, 12, 10, 14)
+
+
+@click.command(short_help="Try what several sites gain by publishing together.")
+@click.argument("data", type=_FILE, metavar="DATA")
+@click.option("--sites", type=click.IntRange(2, 1000), required=True, help="How many; rows go to them in turn.")
+@click.option("--schema", "schema_file", type=_FILE, required=True, help="YAML file that gives every column its role.")
+@click.option("-o", "--output", type=_FILE, metavar="OUT", help="Write what the strict run publishes, of all sites.")
+@site_policy_options
+@click.option("--reserve", type=float, help="Share of the delay that is left for agreeing.  [default: 0.25]")
+@click.option("--seed", type=int, default=0, show_default=True, help="Another one makes other random choices.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+def simulate(
+    data: Path, sites: int, schema_file: Path, output: Path | None, seed: int, overwrite: bool, **policy: Any
+) -> None:
+    """Deal the rows of the file DATA out to several sites in this process, and print what becomes of them: sites that
+    publish together, strict and as the paper prints it; one site with all rows; and sites that do not talk.
+
+    All parameters are the same for all of them. The delay counts rows of a site, so that the one with all rows has less
+    time. A suppressed row counts as a loss of 1. The choices follow from the seed: OUT is for experiments, and is not
+    to be published.
+    """
+    if output is not None:
+        check_output(data, output, overwrite)
+    chosen = make_policy("dcastle", {**policy, "sites": sites})
+
+    from castleguard.config.schema_file import load_schema
+    from castleguard.connectors.formats import open_writer
+    from castleguard.engine.dcastle_policy import Dcastle
+    from castleguard.sites.comparison import compare
+
+    assert isinstance(chosen, Dcastle)
+    schema = load_schema(schema_file)
+    table = _read(data, schema.columns)
+    click.echo(f"{table.num_rows:,} rows of {table.nbytes:,} bytes, dealt out to {sites} sites\n")
+    click.echo("".join(title.rjust(width) for title, width in zip(_TITLES, _WIDTHS, strict=True)))
+    for handler in logging.getLogger("castleguard").handlers:
+        handler.addFilter(_Once())
+    for found in compare(table, schema, chosen, seed=seed):
+        click.echo(line(found))
+        if output is not None and found.output is not None:
+            writer = open_writer(output)
+            try:
+                writer.write(found.output)
+                writer.close()
+            except BaseException:
+                writer.abort()
+                raise
+
+
+class _Once(logging.Filter):
+    """Lets a warning pass once: every site has the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it is news."""
+        news = record.getMessage() not in self._said
+        self._said.add(record.getMessage())
+        return news
+
+
+def line(found: "Compared") -> str:
+    """One way of publishing as a line of the table, and a second one if there is something to say of it."""
+    loss = "-" if found.information_loss is None else f"{found.information_loss:.4f}"
+    numbers = (found.published, found.suppressed, found.messages, found.bytes)
+    cells = [loss, *(f"{number:,}" for number in numbers)]
+    text = "".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True)) + f"  {found.way}"
+    return f"{text}\n{' ' * sum(_WIDTHS)}  ({found.note})" if found.note else text
+
+
+def _read(path: Path, columns: tuple[str, ...]) -> Any:
+    import pyarrow as pa
+
+    from castleguard.connectors.formats import open_reader
+
+    with closing(open_reader(path, columns)) as reader:
+        return pa.Table.from_batches(list(reader))

@@ -1,0 +1,122 @@
+"""What `sites/transport.py` promises, asked of every transport."""
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from castleguard.errors import UnavailableError
+from tests.contract.transports import TRANSPORTS, TransportAdapter, decided_again, wait_for
+
+pytestmark = pytest.mark.integration
+
+RELEASE = "berlin.00000000001760000000.7"
+
+
+@pytest.fixture(params=TRANSPORTS)
+def network(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TransportAdapter]:
+    """Every transport."""
+    adapter = TRANSPORTS[request.param](tmp_path)
+    yield adapter
+    adapter.close()
+
+
+def test_at_first_nothing_is_there(network: TransportAdapter) -> None:
+    berlin = network.join("berlin")
+    assert berlin.receive() == []
+    assert berlin.decision(RELEASE) is None
+
+
+def test_a_message_reaches_the_site_that_it_is_for_and_no_other(network: TransportAdapter) -> None:
+    berlin, paris, rome = map(network.join, ("berlin", "paris", "rome"))
+    berlin.send("paris", b"to paris")
+    berlin.send("rome", b"to rome")
+    assert wait_for(paris, 1) == [b"to paris"]
+    assert wait_for(rome, 1) == [b"to rome"]
+    assert berlin.receive() == paris.receive() == rome.receive() == []
+
+
+def test_a_message_to_all_reaches_everybody_but_its_sender(network: TransportAdapter) -> None:
+    berlin, paris, rome = map(network.join, ("berlin", "paris", "rome"))
+    berlin.send(None, b"one")
+    paris.send(None, b"two")
+    assert sorted(wait_for(rome, 2)) == [b"one", b"two"]
+    assert wait_for(paris, 1) == [b"one"]
+    assert wait_for(berlin, 1) == [b"two"]
+    assert berlin.receive() == paris.receive() == []
+
+
+def test_what_was_received_is_not_received_again(network: TransportAdapter) -> None:
+    berlin, paris = map(network.join, ("berlin", "paris"))
+    berlin.send("paris", bytes(range(256)))
+    assert wait_for(paris, 1) == [bytes(range(256))]
+    assert paris.receive() == []
+
+
+def test_the_first_record_stands_whoever_asks(network: TransportAdapter) -> None:
+    berlin, paris = map(network.join, ("berlin", "paris"))
+    assert berlin.decide(RELEASE, b"commit") == b"commit"
+    assert paris.decide(RELEASE, b"abort") == b"commit"
+    assert berlin.decide(RELEASE, b"abort") == b"commit"
+    assert berlin.decision(RELEASE) == paris.decision(RELEASE) == b"commit"
+    assert paris.decide(f"{RELEASE}1", b"abort") == b"abort", "another release is another record"
+
+
+def test_of_two_that_decide_at_once_both_hear_the_same(network: TransportAdapter) -> None:
+    sites = [network.join(name) for name in ("berlin", "paris")]
+    heard: list[list[bytes]] = [[], []]
+    start = threading.Barrier(2)
+
+    def decide(at: int) -> None:
+        for number in range(50):
+            start.wait()
+            heard[at].append(sites[at].decide(f"rome.1.{number}", f"{at} {number}".encode()))
+
+    writers = [threading.Thread(target=decide, args=(at,)) for at in (0, 1)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert heard[0] == heard[1]
+    assert len(heard[0]) == 50
+    assert [record.split()[1] for record in heard[0]] == [str(number).encode() for number in range(50)]
+
+
+def test_while_the_network_is_cut_messages_are_lost_and_the_log_is_unavailable_at_once(
+    network: TransportAdapter,
+) -> None:
+    berlin, paris = map(network.join, ("berlin", "paris"))
+    assert berlin.decide(RELEASE, b"commit") == b"commit"
+    network.cut()
+    began = time.monotonic()
+    berlin.send("paris", b"lost")
+    berlin.send(None, b"lost too")
+    for _ in range(3):
+        with pytest.raises(UnavailableError):
+            berlin.decide(f"{RELEASE}1", b"commit")
+        with pytest.raises(UnavailableError):
+            paris.decision(RELEASE)
+        assert paris.receive() == []
+    assert time.monotonic() - began < 3.0
+    network.mend()
+    assert decided_again(berlin, RELEASE, b"abort") == b"commit", "the log has kept it"
+    assert decided_again(paris, f"{RELEASE}1", b"abort") == b"abort", "what could not be written was not"
+    berlin.send("paris", b"after")
+    assert wait_for(paris, 1) == [b"after"]
+
+
+def test_a_site_that_comes_back_finds_what_it_decided(network: TransportAdapter) -> None:
+    berlin = network.join("berlin")
+    berlin.decide(RELEASE, b"commit")
+    berlin.close()
+    again = network.join("berlin")
+    assert again.decision(RELEASE) == b"commit"
+    assert again.decide(RELEASE, b"abort") == b"commit"
+
+
+def test_leaving_twice_is_leaving(network: TransportAdapter) -> None:
+    berlin = network.join("berlin")
+    berlin.close()
+    berlin.close()

@@ -1,0 +1,99 @@
+"""The transports between sites that have to keep the contract, each with a network that a test can cut."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from castleguard.connectors.nats.options import Access
+from castleguard.connectors.nats.relay import NatsRelay
+from castleguard.errors import UnavailableError
+from castleguard.sites.memory import Relay
+from castleguard.sites.transport import Transport
+from tests.integration.broker_nats import NatsBroker
+
+PATIENCE = 20.0
+
+
+class TransportAdapter:
+    """A network of one kind."""
+
+    def join(self, name: str) -> Transport:
+        """A site comes."""
+        raise NotImplementedError
+
+    def cut(self) -> None:
+        """Nobody reaches anybody, nor the log."""
+        raise NotImplementedError
+
+    def mend(self) -> None:
+        """All is as before; sites may need a moment to notice."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """The test is over."""
+
+
+class MemoryAdapter(TransportAdapter):
+    """The relay of tests and simulations."""
+
+    def __init__(self, folder: Path) -> None:
+        self.relay = Relay()
+        self.names: set[str] = set()
+
+    def join(self, name: str) -> Transport:
+        self.names.add(name)
+        return self.relay.join(name)
+
+    def cut(self) -> None:
+        self.relay.weather.away = set(self.names)
+
+    def mend(self) -> None:
+        self.relay.weather.away = set()
+
+
+class NatsAdapter(TransportAdapter):
+    """A server of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.broker = NatsBroker(folder)
+        self.broker.start()
+        self.joined: list[NatsRelay] = []
+
+    def join(self, name: str) -> Transport:
+        self.joined.append(NatsRelay(Access(servers=self.broker.url), "trips", name))
+        return self.joined[-1]
+
+    def cut(self) -> None:
+        self.broker.kill()
+
+    def mend(self) -> None:
+        self.broker.start()
+
+    def close(self) -> None:
+        for relay in self.joined:
+            relay.close()
+        self.broker.kill()
+
+
+TRANSPORTS: dict[str, Callable[[Path], TransportAdapter]] = {"memory": MemoryAdapter, "nats": NatsAdapter}
+
+
+def wait_for(transport: Transport, messages: int) -> list[bytes]:
+    """So many messages, as soon as they have arrived."""
+    found: list[bytes] = []
+    limit = time.monotonic() + PATIENCE
+    while len(found) < messages and time.monotonic() < limit:
+        found += transport.receive()
+        time.sleep(0.005)
+    return found
+
+
+def decided_again(transport: Transport, release: str, record: bytes) -> bytes:
+    """A decision as soon as the log is back."""
+    limit = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return transport.decide(release, record)
+        except UnavailableError:
+            assert time.monotonic() < limit, "it does not come back"
+            time.sleep(0.02)

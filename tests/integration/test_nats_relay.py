@@ -1,0 +1,115 @@
+"""What is NATS's own about the relay between sites: who is let in, what the log must keep, a server that hangs."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from castleguard.connectors.nats import relay as nats_relay
+from castleguard.connectors.nats.options import Access
+from castleguard.connectors.nats.relay import NatsRelay, check_relay
+from castleguard.errors import OutputError, UnavailableError
+from tests.contract.transports import decided_again, wait_for
+from tests.integration.broker_nats import NatsBroker, running_broker
+
+pytestmark = pytest.mark.integration
+
+DAY = 86_400 * 1_000_000_000
+
+
+def test_the_log_keeps_what_was_decided_for_thirty_days_in_a_file(tmp_path: Path) -> None:
+    with running_broker(tmp_path) as broker:
+        assert "will be made" in check_relay(Access(servers=broker.url), "trips")
+        NatsRelay(Access(servers=broker.url), "trips", "berlin").close()
+        assert "is there" in check_relay(Access(servers=broker.url), "trips")
+        config = broker.ask("STREAM.INFO.KV_castleguard-trips")["config"]
+    assert config["max_age"] == 30 * DAY
+    assert config["storage"] == "file"
+    assert config["max_msgs_per_subject"] == 1
+
+
+@pytest.mark.parametrize("config", [{"max_age": 29 * DAY}, {"storage": "memory"}])
+def test_a_log_that_forgets_is_refused(tmp_path: Path, config: dict[str, object]) -> None:
+    with running_broker(tmp_path) as broker:
+        broker.make_stream("KV_castleguard-trips", "$KV.castleguard-trips.>", **config)
+        with pytest.raises(OutputError, match="forgets what the sites have decided"):
+            NatsRelay(Access(servers=broker.url), "trips", "berlin")
+    assert_nothing_is_left()
+
+
+def test_a_log_that_somebody_deletes_is_not_made_anew_under_the_sites(tmp_path: Path) -> None:
+    with running_broker(tmp_path) as broker:
+        berlin = NatsRelay(Access(servers=broker.url), "trips", "berlin")
+        assert berlin.decide("a.1.1", b"commit") == b"commit"
+        broker.ask("STREAM.DELETE.KV_castleguard-trips")
+        for _ in range(20):
+            with pytest.raises(UnavailableError):
+                berlin.decide("a.1.1", b"abort")
+            time.sleep(0.02)
+        berlin.close()
+
+
+def test_whoever_is_not_let_in_is_told_at_once(tmp_path: Path) -> None:
+    with running_broker(tmp_path, ["--user", "ann", "--pass", "s3cret"], user="ann", password="s3cret") as broker:
+        with pytest.raises(OutputError, match="refuses these credentials"):
+            NatsRelay(Access(servers=broker.url, user="ann", password="wrong"), "trips", "berlin")
+        relay = NatsRelay(Access(servers=broker.url, user="ann", password="s3cret"), "trips", "berlin")
+        assert relay.decide("a.1.1", b"commit") == b"commit"
+        relay.close()
+    assert_nothing_is_left()
+
+
+def test_a_site_may_start_before_the_relay_does(tmp_path: Path) -> None:
+    broker = NatsBroker(tmp_path)
+    broker.start()
+    broker.kill()
+    berlin = NatsRelay(Access(servers=broker.url), "trips", "berlin")
+    try:
+        with pytest.raises(UnavailableError):
+            berlin.decision("a.1.1")
+        broker.start()
+        assert decided_again(berlin, "a.1.1", b"commit") == b"commit"
+    finally:
+        berlin.close()
+        broker.kill()
+
+
+def test_a_server_that_hangs_is_waited_for_once_and_about_a_second(tmp_path: Path) -> None:
+    with running_broker(tmp_path) as broker:
+        berlin = NatsRelay(Access(servers=broker.url), "trips", "berlin")
+        assert broker._process is not None
+        os.kill(broker._process.pid, signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            for _ in range(10):
+                with pytest.raises(UnavailableError):
+                    berlin.decide("a.1.1", b"commit")
+            assert 0.5 < time.monotonic() - began < 3.0
+        finally:
+            os.kill(broker._process.pid, signal.SIGCONT)
+        # Nobody knew whether the first attempt was written: it was.
+        assert decided_again(berlin, "a.1.1", b"abort") == b"commit"
+        berlin.close()
+
+
+def test_of_messages_that_nobody_fetches_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nats_relay, "_MOST_BYTES", 10_000)
+    with running_broker(tmp_path) as broker:
+        berlin, paris = (NatsRelay(Access(servers=broker.url), "trips", name) for name in ("berlin", "paris"))
+        for number in range(30):
+            berlin.send("paris", bytes([number]) * 1000)
+            time.sleep(0.002)
+        paris.send("berlin", b"x")
+        assert wait_for(berlin, 1) == [b"x"]
+        time.sleep(0.5)  # not fetching: that would make room
+        kept = [message[0] for message in paris.receive()]
+        assert kept == list(range(20, 30))
+        berlin.close()
+        paris.close()
+
+
+def assert_nothing_is_left() -> None:
+    assert not [thread for thread in threading.enumerate() if thread.name == "castleguard-nats"]

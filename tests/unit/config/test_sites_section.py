@@ -1,0 +1,142 @@
+"""Jobs of several sites: what their file must say, and what is said of one that does not."""
+
+from pathlib import Path
+
+import pytest
+
+from castleguard.config.environment import Variables
+from castleguard.config.job_file import load_job
+from castleguard.config.job_model import JobFile
+from castleguard.config.secrets import FromEnvironment
+from castleguard.connectors.nats.options import Access
+from castleguard.engine.dcastle_policy import Dcastle
+from castleguard.errors import ConfigError
+from tests.unit.config.test_job_file import ENVIRON, SCHEMA
+from tests.unit.fake_connectors import Offered
+
+SITES = 'sites: {names: [berlin, paris, rome], relay: {servers: "nats://relay:4222", timeout: 2s}, key: "${KEY}"}\n'
+PRIVACY = "privacy: {algorithm: dcastle, k: 10, delay: 1000}\n"
+CHECKPOINT = 'checkpoint: {path: "${SITE}.db"}\n'
+ENDS = 'source: {type: csv, path: "in/${SITE}/*.csv"}\nsink: {type: parquet, path: "out/${SITE}"}\n'
+
+
+def load(folder: Path, text: str, site: str | None = "paris") -> JobFile:
+    path = folder / "job.yaml"
+    path.write_text(text, encoding="utf-8")
+    return load_job(path, Offered(), environ=ENVIRON, site=site, relay=lambda: Access)
+
+
+def problems(folder: Path, text: str, site: str | None = "paris") -> list[str]:
+    """The lines of the error, without the file and its lines."""
+    with pytest.raises(ConfigError) as caught:
+        load(folder, text, site)
+    return [line.partition("  ")[2] for line in str(caught.value).splitlines()]
+
+
+def job(sites: str = SITES, privacy: str = PRIVACY, checkpoint: str = CHECKPOINT) -> str:
+    return ENDS + SCHEMA + privacy + checkpoint + sites
+
+
+def test_a_job_of_sites_is_read_for_one_of_them(tmp_path: Path) -> None:
+    found = load(tmp_path, job())
+    assert found.site == "paris"
+    assert found.sites is not None
+    assert found.sites.names == ("berlin", "paris", "rome")
+    assert found.sites.relay.options == Access(servers="nats://relay:4222", timeout=2.0)
+    assert found.sites.key_bytes() == bytes(range(32))
+    assert found.policy == Dcastle(k=10, delay=1000, sites=3)
+
+
+def test_the_name_of_the_site_stands_in_paths_and_is_no_secret(tmp_path: Path) -> None:
+    found = load(tmp_path, job(), "rome")
+    assert found.checkpoint is not None
+    assert found.checkpoint.path == tmp_path / "rome.db"
+    assert found.source.shown()["path"] == str(tmp_path / "in/rome/*.csv")
+    assert found.variables.mask("rome and castle") == "rome and castle"
+
+
+def test_a_text_with_the_site_and_a_secret_is_a_secret() -> None:
+    variables = Variables({"WORD": "hush"}, {"SITE": "rome"})
+    assert isinstance(variables.fill("${SITE}-${WORD}"), FromEnvironment)
+    assert not isinstance(variables.fill("${SITE}"), FromEnvironment)
+    assert variables.mask("rome-hush, rome, hush") == "****, rome, ****"
+
+
+def test_without_a_site_the_variable_is_one_of_the_environment() -> None:
+    variables = Variables({"SITE": "secret one"})
+    assert isinstance(variables.fill("${SITE}"), FromEnvironment)
+
+
+def test_a_job_of_sites_says_how_it_is_run(tmp_path: Path) -> None:
+    (said,) = problems(tmp_path, job(), None)
+    assert said == "sites are several, and each runs by itself: `castleguard site JOB --name NAME`"
+
+
+@pytest.mark.parametrize(
+    ("text", "site", "expected"),
+    [
+        (job(sites=""), None, "sites is missing: dcastle is for several sites; one by itself has castle"),
+        (job(checkpoint=""), "paris", "checkpoint is missing: without one a site that dies could publish rows twice"),
+        (job(), "parsi", "sites.names does not have 'parsi'; did you mean paris?"),
+        (
+            job(privacy="privacy: {algorithm: castle, k: 10, delay: 1000}\n"),
+            "paris",
+            "privacy.algorithm must be dcastle in a job that has sites",
+        ),
+        (
+            job(privacy="privacy: {algorithm: dcastle, k: 10, delay: 1000, sites: 4}\n"),
+            "paris",
+            "privacy.sites is not the number of sites.names, 3: delete it",
+        ),
+        (
+            job(privacy="privacy: {algorithm: dcastle, k: 10, delay: 1000, mode: paper}\n"),
+            "paris",
+            "privacy.mode cannot be paper: that publishes fewer than k persons; use castleguard simulate",
+        ),
+        (job(SITES.replace("rome", "paris")), "paris", "sites.names must differ, and 'paris' is there twice"),
+        (
+            job(SITES.replace("[berlin, paris, rome]", "[paris]")),
+            "paris",
+            "sites.names must list two sites at least: a job of one needs no sites section",
+        ),
+        (
+            job(SITES.replace("rome", "Rome")),
+            "paris",
+            "sites.names must be made of small letters, digits and hyphens, and none may be 'all'",
+        ),
+        (
+            job(SITES.replace("rome", "all")),
+            "paris",
+            "sites.names must be made of small letters, digits and hyphens, and none may be 'all'",
+        ),
+        (
+            job(SITES.replace("${KEY}", "${PASSWORD}")),
+            "paris",
+            "sites.key must be 32 bytes in base64: make one with `openssl rand -base64 32`",
+        ),
+        (
+            job(SITES.replace("servers", "server")),
+            "paris",
+            "sites.relay.server is not a known key; did you mean servers?",
+        ),
+        (job(SITES.replace("timeout: 2s", "stream: x")), "paris", "sites.relay.stream is not a known key"),
+        (job(SITES.replace("names:", "name:")), "paris", "sites.name is not a known key; did you mean names?"),
+        (job("sites: [berlin, paris]\n"), "paris", "sites must be a mapping: {names: [...], relay: {servers: ...}"),
+        (job('sites: {names: [paris, rome], relay: x, key: "${KEY}"}\n'), "paris", "sites.relay must be a mapping"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(tmp_path: Path, text: str, site: str | None, expected: str) -> None:
+    # A variable of the site's name is not set where there is no site.
+    said = [line for line in problems(tmp_path, text, site) if "SITE" not in line]
+    assert any(line.startswith(expected) for line in said), said
+    assert all(secret not in line for line in said for secret in ENVIRON.values() if len(secret) > 6)
+
+
+def test_a_name_is_for_jobs_of_sites_alone(tmp_path: Path) -> None:
+    text = job(sites="", privacy="privacy: {algorithm: castle, k: 10, delay: 1000}\n")
+    assert problems(tmp_path, text) == ["sites is missing: --name is for a job that has sites"]
+
+
+def test_nothing_of_a_job_prints_its_key(tmp_path: Path) -> None:
+    found = load(tmp_path, job())
+    assert ENVIRON["KEY"] not in repr(found.sites)
