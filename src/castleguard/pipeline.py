@@ -116,6 +116,7 @@ class Job:
         self._committed_at = self._clock.now()
         self._identity = parts.identity
         self._opened = False
+        self.recovered = False  # whether something was left to deliver when it was opened
         latest = self._recover()
         self._number, self.ended = latest.number, latest.ended
         self._bad = int(latest.books.get("bad", 0))
@@ -189,7 +190,7 @@ class Job:
         """
         if self._undelivered is not None:  # the commit before this one failed after step 2: it must not be replaced
             self._deliver(self._undelivered)
-            self._undelivered = None
+            self._number, self._undelivered = self._undelivered.number, None
         if ended is None and not self._segment.dirty and not self._has_moved():
             return
         started = time.monotonic()
@@ -198,12 +199,11 @@ class Job:
         self._step(2)
         if self._store is not None:
             self._store.save(checkpoint)
-        self._number = checkpoint.number
         self.ended = ended
         self._segment = _Segment()
         self._undelivered = checkpoint
         self._deliver(checkpoint)
-        self._undelivered = None
+        self._number, self._undelivered = checkpoint.number, None
         self._position = checkpoint.position or None
         if checkpoint.position is not None:
             self._step(5)
@@ -232,8 +232,10 @@ class Job:
         if there > latest.number:
             raise OutputError(
                 f"the sink has segment {there}, and the checkpoint knows of {latest.number or 'none'}: going on would "
-                f"publish rows twice. Bring back the checkpoint that belongs to it, or begin with an empty sink"
+                f"publish rows twice. Bring back the checkpoint that belongs to the sink; without it, only a new job "
+                f"can begin: no checkpoint, an empty sink, and a source without the rows that were published"
             )
+        self.recovered = not latest.delivered
         if not latest.delivered:
             # Of a segment that is there already nobody knows whether its letters are.
             latest = self._deliver(latest, segment=there < latest.number)
@@ -257,8 +259,8 @@ class Job:
             return replace(latest, position=None)
         if differing:
             raise SnapshotError(
-                f"the checkpoint belongs to another job: {', '.join(differing)} differ. Drain it with the job file "
-                f"that it was made with, then change that"
+                f"the checkpoint belongs to a job with another {' and another '.join(differing)}. Drain it with the "
+                f"job file that it was made with, then change that"
             )
         return latest
 
@@ -375,7 +377,10 @@ class Job:
         )
         if at_end:
             raise InputError(f"{found}. The source has ended, and everything else is published")
-        raise InputError(f"{found}, mend schema or source, and run it again")
+        raise InputError(
+            f"{found}. They are not read again: mend the source, or drain the job and change its schema, then run "
+            f"it again"
+        )
 
     def _until_available(self, call: Callable[[], _Result], what: str) -> _Result:
         """Call until it works, and let whoever watches know that it does not."""

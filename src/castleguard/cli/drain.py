@@ -53,5 +53,7 @@ def _key_in(variable: str) -> bytes:
     from castleguard.errors import ConfigError
 
     if variable not in os.environ:
-        raise ConfigError(f"the variable {variable} is not set: --new-key names the one that holds the new key")
+        # What is no name may be the key itself, which must not be shown.
+        named = f"the variable {variable}" if variable.isidentifier() else "the variable of that name"
+        raise ConfigError(f"{named} is not set: --new-key takes the name of the variable that holds the new key")
     return parse_key(os.environ[variable], variable)

@@ -105,9 +105,14 @@ def _missing(guess: Guess, what: str) -> Iterator[str]:
 
 
 def _entry(guess: Guess) -> str:
-    """A column in braces. What becomes of missing values is spelt out where there are some."""
+    """A column in braces. What becomes of missing values is spelt out where there are some, and of times to come: moved
+    to the last one, as numbers are, they would all look the same one day.
+    """
     entry = _declared(guess)
-    return f"{entry[:-1]}, null: reject}}" if guess.missing and guess.role == "quasi-identifier" else entry
+    if guess.role != "quasi-identifier":
+        return entry
+    answers = ", null: reject" * bool(guess.missing) + ", outside: reject" * guess.is_time
+    return f"{entry[:-1]}{answers}}}"
 
 
 def _declared(guess: Guess) -> str:

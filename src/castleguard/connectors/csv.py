@@ -303,8 +303,8 @@ def render(table: pa.Table, path: Path) -> pa.Buffer:
 
 
 def _render_quoted(plain: pa.Table) -> pa.Buffer:
-    """The same lines with quotes around the values that need them, and around no others: a value looks the same in every
-    part, whatever stands beside it, because groups are told by what is written.
+    """The same lines with quotes around the values that need them, and around no others: a value looks the same in
+    every part, whatever stands beside it, because groups are told by what is written.
     """
     quoted = []
     for column in plain.columns:
