@@ -257,6 +257,26 @@ def test_a_followed_folder_is_watched_until_the_job_is_told_to_stop(run: Run, fo
     assert sum(pq.read_table(part).num_rows for part in folder.glob("out/part-*.parquet")) == 700
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="there are no such signals here")
+def test_a_followed_folder_that_is_not_mounted_yet_is_waited_for(folder: Path) -> None:
+    (folder / "job.yaml").write_text(JOB.replace("path: in.csv", "path: in, follow: true"))
+    command = [sys.executable, "-m", "castleguard", "run", "job.yaml", "--quiet"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        said = process.stderr.readline()
+        (folder / "mounted").mkdir()
+        (folder / "in.csv").rename(folder / "mounted" / "1.csv")
+        (folder / "mounted").rename(folder / "in")
+        wait_for(lambda: list(folder.glob("out/part-*")))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+    finally:
+        process.kill()
+        process.communicate()
+    assert "the source is not available, trying again in 0.1 s: in cannot be read" in said
+
+
 def wait_for(happens: "object") -> None:
     """Ask until it is so."""
     limit = time.monotonic() + 60
