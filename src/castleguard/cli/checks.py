@@ -49,6 +49,7 @@ def check_job(job: "JobFile") -> Iterator[Check]:
     yield from _check_sink(job)
     yield from _check_checkpoint(job)
     yield from _check_dead_letter(job)
+    yield from _check_kept(job)
     yield from _check_metrics(job)
 
 
@@ -183,13 +184,6 @@ def _check_output(job: "JobFile", name: str) -> Iterator[Check]:
         return
     yield _writable(path.parent if single else path, "sink")
     yield from _check_space(path, "sink")
-    source = _path_of(job.source)
-    if source is not None and _overlap(Path(source), path):
-        yield Check(
-            "sink: its folder is the one that is read, so published rows would be read again",
-            "bad",
-            "give source and sink folders of their own",
-        )
 
 
 def _check_checkpoint(job: "JobFile") -> Iterator[Check]:
@@ -205,6 +199,9 @@ def _check_checkpoint(job: "JobFile") -> Iterator[Check]:
         return
     path = job.checkpoint.path
     yield _writable(path.parent, "checkpoint")
+    if path.is_dir():
+        yield Check(f"checkpoint: {path} is a folder, and must be a file", "bad", "choose another path")
+        return
     yield from _check_private(path, "checkpoint")
     yield from _check_space(path.parent, "checkpoint")
     if job.checkpoint.key is None:
@@ -225,6 +222,23 @@ def _check_dead_letter(job: "JobFile") -> Iterator[Check]:
         yield _writable(path.parent, "dead_letter")
     if not beside or (path.is_file() and path.stat().st_mode & _OTHERS):
         yield from _check_private(path, "dead_letter")
+
+
+def _check_kept(job: "JobFile") -> Iterator[Check]:
+    """Whether `run` would go on with what is there."""
+    from castleguard.assemble import check_kept
+
+    kept = [section.path for section in (job.checkpoint, job.dead_letter) if section is not None]
+    if not any(path.is_file() for path in kept):
+        return
+    try:
+        check_kept(job)
+    except UnavailableError as exc:
+        yield Check(f"checkpoint: {_said(exc)}, so it is not looked at", "doubtful")
+    except CastleguardError as exc:
+        yield Check(f"the job would not go on: {_said(exc)}", "bad")
+    else:
+        yield Check("the job can go on from what it has kept")
 
 
 def _check_metrics(job: "JobFile") -> Iterator[Check]:
@@ -275,11 +289,6 @@ def _files(path: str) -> list[str]:
     return sorted(name for name in found if os.path.isfile(name) and not name.endswith(ignored))
 
 
-def _overlap(source: Path, sink: Path) -> bool:
-    folder = source if source.is_dir() else source.parent if glob.has_magic(str(source)) else None
-    return folder is not None and folder.resolve() == sink.resolve()
-
-
 def _existing(path: Path) -> Path:
     """The path, or the nearest one around it that exists."""
     while not path.exists() and path != path.parent:
@@ -293,7 +302,22 @@ def _writable(folder: Path, key: str) -> Check:
         return Check(f"{key}: {there} is a file, and must be a folder", "bad", "choose another path")
     if not os.access(there, os.W_OK | os.X_OK):
         return Check(f"{key}: {there} cannot be written", "bad", "let the user of the job write there")
+    if not _keeps_files(there):
+        return Check(f"{key}: {there} is no place for files", "bad", "choose another path")
     return Check(f"{key}: {folder} can be written" if folder.exists() else f"{key}: {folder} can be made")
+
+
+def _keeps_files(folder: Path) -> bool:
+    """Whether files can be made there. /proc and its like forbid root nothing, and make no file either: they have no
+    room, and take none that has no name yet.
+    """
+    if not hasattr(os, "O_TMPFILE") or os.statvfs(folder).f_blocks:
+        return True
+    try:
+        os.close(os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600))
+    except OSError:
+        return False
+    return True
 
 
 def _check_private(path: Path, key: str) -> Iterator[Check]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from castleguard.checkpoint.store import Store
+from castleguard.checkpoint.store import Checkpoint, Store
 from castleguard.errors import ConfigError, InputError, OutputError, SnapshotError, UnavailableError
 from castleguard.telemetry.metrics import Metrics
 from tests.unit.cli.conftest import Run
@@ -179,6 +179,8 @@ def test_the_exit_code_says_who_has_to_mend_it(
         raise error
 
     monkeypatch.setattr("castleguard.assemble.make_job", fail)
+    with Store(folder / "state.db") as store:
+        store.save(Checkpoint(number=1, position=None, snapshot=None))
     assert run("run", "job.yaml", "--log-format", log_format).code == code
     assert run("drain", "job.yaml").code == code
 
@@ -220,6 +222,16 @@ def test_a_job_without_a_checkpoint_cannot_be_drained(run: Run, folder: Path) ->
     outcome = run("drain", "job.yaml")
     assert outcome.code == 2
     assert "has no checkpoint" in outcome.err
+
+
+def test_a_job_that_never_ran_has_nothing_to_drain(run: Run, folder: Path) -> None:
+    before = sorted(folder.iterdir())
+    for arguments in ([], ["--no-key"]):
+        outcome = run("drain", "job.yaml", *arguments)
+        assert outcome.code == 1
+        assert "there is nothing to drain: state.db holds no commit, so the job has not run yet" in outcome.err
+        assert outcome.out == ""
+    assert sorted(folder.iterdir()) == before
 
 
 def test_nobody_answers_where_no_job_runs(run: Run, folder: Path) -> None:
