@@ -27,7 +27,10 @@ from castleguard.errors import ConfigError, OutputError, PolicyError, SchemaErro
 from castleguard.pipeline import Job, Pace, Parts, until_available
 from castleguard.stopping import Stop
 from castleguard.stream import Anonymiser
+from castleguard.telemetry.logs import LOG
 from castleguard.telemetry.metrics import Status
+
+_ENDLESS = ("kafka", "nats")
 
 
 def load(path: str | Path) -> JobFile:
@@ -108,6 +111,8 @@ def make_job(
     """
     check_places(job)
     if dry_run:
+        if getattr(job.source.options, "follow", False) or job.source.type in _ENDLESS:
+            LOG.warning("the source never ends, and so does this dry run: Ctrl-C ends it and shows the books")
         parts = Parts(open_source=partial(_open_quietly, job), make_stream=partial(make_stream, job), sink=Nowhere())
         return Job(parts, stop=stop, watch=watch)
     pace = Pace() if job.checkpoint is None else Pace(every=job.checkpoint.every)

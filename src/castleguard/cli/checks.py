@@ -30,6 +30,9 @@ SAMPLE_ROWS = 10_000
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
+_LINES = "look at their number of values, their quotes and their encoding, which must be UTF-8"
+
+
 class Check(NamedTuple):
     """One line of the list."""
 
@@ -56,8 +59,13 @@ def check_job(job: "JobFile") -> Iterator[Check]:
 def _describe_schema(job: "JobFile") -> Check:
     schema = job.schema
     persons = "every row a person of its own" if schema.person is None else f"persons by {schema.person}"
-    counts = f"{len(schema.quasi_identifiers)} quasi-identifiers, {len(schema.sensitive)} sensitive"
-    return Check(f"schema: {persons}, {counts}, {len(schema.public)} public")
+    quasi = len(schema.quasi_identifiers)
+    counts = f"{quasi} quasi-identifier{'' if quasi == 1 else 's'}, {len(schema.sensitive)} sensitive"
+    what = f"schema: {persons}, {counts}, {len(schema.public)} public"
+    if schema.person is None:
+        remedy = "if somebody can have several rows, name the column that says whose they are: schema.person"
+        return Check(what, "doubtful", remedy)
+    return Check(what)
 
 
 def _check_stream(job: "JobFile") -> Iterator[Check]:
@@ -92,12 +100,21 @@ def _check_source(job: "JobFile") -> Iterator[Check]:
                 with closing(open_source(job)) as source:
                     read = source.read(0.0)
             except (CastleguardError, OSError) as exc:
-                yield Check(f"source: {_said(exc)}", "bad", "correct the schema, or the input")
+                yield Check(f"source: {_said(exc)}", "bad", _remedy_of(job, path, found))
             else:
                 yield Check(f"source: the columns of the schema are there ({', '.join(job.schema.columns)})")
                 if read is not None:
                     yield from _check_rows(job, read)
     yield from _ask_connector(job.source, "source")
+
+
+def _remedy_of(job: "JobFile", path: str, found: list[str]) -> str:
+    """What to do about a source that cannot be opened."""
+    if getattr(job.source.options, "follow", False) and os.path.isfile(path):
+        return "name its folder, or a pattern; or delete follow: true"
+    if not all(os.access(name, os.R_OK) for name in found):
+        return "let the user of the job read it"
+    return "correct the schema, or the input"
 
 
 def _check_readable(found: list[str]) -> Iterator[Check]:
@@ -117,8 +134,10 @@ def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
     from castleguard.schema.table import to_table
     from castleguard.stages import make_decoder
 
-    rows = read.rows.slice(0, SAMPLE_ROWS)
+    rows, bad = read.rows.slice(0, SAMPLE_ROWS), len(read.bad)
     if not rows.num_rows:
+        if bad:
+            yield Check(f"source: none of the first {bad:,} lines can be read", "bad", _LINES)
         return
     decoder = make_decoder(job.schema, job.policy, np.zeros(2, dtype=np.uint64))
     try:
@@ -143,6 +162,13 @@ def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
         yield Check(f"{what} ({reasons})", "doubtful", "look at the domains and hierarchies in the schema")
     else:
         yield Check(f"source: none of the first {rows.num_rows:,} rows would be rejected")
+    if bad:
+        share = bad / (bad + read.rows.num_rows)
+        stops = f", more than the share of {allowed:g} at which the job stops" if share > allowed else ""
+        what = (
+            f"source: {bad:,} line{' is no row' if bad == 1 else 's are no rows'}, beside {read.rows.num_rows:,} rows"
+        )
+        yield Check(f"{what} (malformed){stops}", "doubtful", _LINES)
     fine = [
         role.name
         for at, role in enumerate(job.schema.quasi_identifiers)
@@ -268,7 +294,8 @@ def _ask_connector(endpoint: "Endpoint", key: str) -> Iterator[Check]:
         findings = list(ask(endpoint.options))
     except CastleguardError as exc:
         passing = isinstance(exc, UnavailableError)
-        yield Check(f"{key}: {_said(exc)}", "bad", "look whether it is running and can be reached from here", passing)
+        remedy = "look whether it is running and can be reached from here" if passing else ""  # else the error says it
+        yield Check(f"{key}: {_said(exc)}", "bad", remedy, passing)
         return
     for what, fine, remedy in findings:
         yield Check(f"{key}: {what}", "good" if fine else "bad", "" if fine else remedy)

@@ -144,6 +144,39 @@ def test_a_dry_run_leaves_nothing_behind(run: Run, folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["in.csv", "job.yaml"]
 
 
+def test_a_dry_run_of_a_source_that_never_ends_says_so(folder: Path) -> None:
+    (folder / "in").mkdir()
+    (folder / "job.yaml").write_text(JOB.replace("path: in.csv", "path: in, follow: true"))
+    command = [sys.executable, "-m", "castleguard", "run", "job.yaml", "--dry-run"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        assert "the source never ends, and so does this dry run" in process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        assert "A dry run: nothing was written" in process.communicate(timeout=60)[0]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_file_that_is_followed_gets_its_own_remedy_from_validate(run: Run, folder: Path) -> None:
+    (folder / "job.yaml").write_text(JOB.replace("in.csv", "in.csv, follow: true"))
+    shown = run("validate", "job.yaml")
+    assert shown.code == 1
+    assert "-> name its folder, or a pattern; or delete follow: true" in shown.out
+
+
+def test_malformed_lines_are_counted_by_validate(run: Run, folder: Path) -> None:
+    said = "! source: 1 line is no row, beside 401 rows (malformed)"
+    assert said in run("validate", "job.yaml").out
+    (folder / "job.yaml").write_text(JOB.replace("rejects.jsonl", "rejects.jsonl, max_share: 0.001"))
+    assert f"{said}, more than the share of 0.001" in " ".join(run("validate", "job.yaml").out.split())
+    (folder / "in.csv").write_text("pid,age\n1\n2\n")
+    shown = run("validate", "job.yaml")
+    assert shown.code == 1
+    assert "✗ source: none of the first 2 lines can be read" in shown.out
+
+
 def test_a_job_with_a_mistake_in_its_file_does_not_start(run: Run, folder: Path) -> None:
     (folder / "job.yaml").write_text(JOB.replace("delay", "dely"))
     outcome = run("run", "job.yaml")

@@ -12,6 +12,8 @@ import pytest
 from castleguard.assemble import _identity_of, load, make_job, make_stream
 from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.store import Checkpoint, Store
+from castleguard.connectors.registry import Connector, Finding
+from castleguard.errors import OutputError
 from tests.unit.cli.conftest import Outcome, Run
 from tests.unit.fake_connectors import install
 
@@ -225,6 +227,25 @@ def test_what_deserves_a_look_is_no_problem(
     shown = validate(**sections)
     assert shown.code == 0
     assert any(line.startswith(message) for line in marked(shown, "!"))
+
+
+def test_an_error_of_a_connector_that_does_not_pass_is_not_said_to(
+    validate: Validate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> list[Finding]:
+        raise OutputError("there is no stream 'x'; `nats stream add` makes one")
+
+    monkeypatch.setattr("castleguard.assemble.connector_of", lambda _: Connector(check=refuse))
+    shown = validate()
+    assert shown.code == 1
+    assert "look whether it is running" not in shown.out
+
+
+def test_rows_without_persons_deserve_a_look(validate: Validate) -> None:
+    schema = "{person: null, quasi_identifiers: [{name: age, lower: 0, upper: 120, step: 5}]}"
+    shown = validate(schema=schema, privacy="{algorithm: castle, k: 5, delay: 100}")
+    said = "schema: every row a person of its own, 1 quasi-identifier, 0 sensitive, 0 public"
+    assert said in " ".join(marked(shown, "!"))
 
 
 def test_a_followed_folder_may_still_be_empty(validate: Validate, folder: Path) -> None:
