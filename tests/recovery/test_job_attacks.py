@@ -169,8 +169,9 @@ def test_a_job_that_may_repeat_itself_can_be_drained(tmp_path: Path) -> None:
     path.write_text(text.replace("algorithm: castle, k: 3, delay: 12", "algorithm: doca, k: 3, delay: 12, epsilon: 1"))
     with pytest.raises(ConfigError, match="--allow-duplicates"):
         drained(path)
-    arguments = ["drain", str(path), "--allow-duplicates"]
-    assert CliRunner().invoke(commands, arguments, catch_exceptions=False).exit_code == 0
+    for command in ("run", "drain"):
+        arguments = [command, str(path), "--allow-duplicates"]
+        assert CliRunner().invoke(commands, arguments, catch_exceptions=False).exit_code == 0
 
 
 # Lost: dead letters
@@ -178,11 +179,12 @@ def test_a_job_that_may_repeat_itself_can_be_drained(tmp_path: Path) -> None:
 
 def test_letters_of_somebody_else_are_never_cut_off(tmp_path: Path) -> None:
     letters = DeadLetters(tmp_path / "letters.jsonl")
-    letters.append(b"mine\n", 0)
+    mine, theirs, mine_too = (b'{"place": "", "reason": "%d"}\n' % number for number in range(3))
+    letters.append(mine, 0)
     at = letters.length()
-    DeadLetters(tmp_path / "letters.jsonl").append(b"theirs\n", at)
-    letters.append(b"mine too\n", at)
-    assert sorted(letters.read()) == [b"mine", b"mine too", b"theirs"]
+    DeadLetters(tmp_path / "letters.jsonl").append(theirs, at)
+    letters.append(mine_too, at)
+    assert [line + b"\n" for line in letters.read()] == [mine, theirs, mine_too]
 
 
 def test_letters_that_a_power_cut_left_as_zeros_are_written_over(tmp_path: Path) -> None:

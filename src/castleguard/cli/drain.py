@@ -26,9 +26,9 @@ def drain(job_file: Path, allow_duplicates: bool, new_key: str | None, no_key: b
     """
     if new_key is not None and no_key:
         raise click.UsageError("--new-key and --no-key exclude one another")
-    from castleguard.assemble import change_key, check_letters_are_gone, load, make_job
+    from castleguard.assemble import change_key, check_letters_are_gone, has_committed, load, make_job
     from castleguard.cli.run import closing_words, say_at_end
-    from castleguard.errors import ConfigError
+    from castleguard.errors import ConfigError, UsageError
 
     job = load(job_file)
     if job.checkpoint is None:
@@ -37,6 +37,10 @@ def drain(job_file: Path, allow_duplicates: bool, new_key: str | None, no_key: b
     changing = new_key is not None or no_key
     if changing:
         check_letters_are_gone(job)  # before anything is done; a drain may still bring letters of the last commit
+    if not has_committed(job) and not (changing and job.checkpoint.path.exists()):
+        raise UsageError(
+            f"there is nothing to drain: {job.checkpoint.path} holds no commit, so the job has not run yet"
+        )
     made = make_job(job, allow_duplicates=allow_duplicates)
     outcome = made.drain()
     if changing:
