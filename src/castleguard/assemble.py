@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 
 from castleguard.checkpoint.cipher import Cipher
-from castleguard.checkpoint.codec import differences
 from castleguard.checkpoint.letters import DeadLetters, check_letters
 from castleguard.checkpoint.store import Store
 from castleguard.clock import WallClock
@@ -23,8 +22,8 @@ from castleguard.connectors import registry
 from castleguard.connectors.base import Position, Sink, Source
 from castleguard.connectors.registry import Connector
 from castleguard.engine.policies import is_noisy
-from castleguard.errors import ConfigError, OutputError, PolicyError, SchemaError, SnapshotError
-from castleguard.pipeline import Job, Pace, Parts, until_available
+from castleguard.errors import ConfigError, OutputError, PolicyError, SchemaError
+from castleguard.pipeline import Job, Pace, Parts, check_identity, until_available
 from castleguard.stopping import Stop
 from castleguard.stream import Anonymiser
 from castleguard.telemetry.logs import LOG
@@ -160,12 +159,7 @@ def _check_checkpoint(job: JobFile, path: Path) -> None:
         latest = store.load()
     if latest is None or (latest.ended == "drained" and latest.delivered):
         return
-    differing = differences(_identity_of(job), latest.identity)
-    if differing:
-        raise SnapshotError(
-            f"{path} belongs to another job: {', '.join(differing)} differ. Drain it with the job file that it was "
-            f"made with, then change that"
-        )
+    check_identity(_identity_of(job), latest)
     if latest.snapshot is not None:
         make_stream(job, latest.snapshot)
 
@@ -249,7 +243,7 @@ def _identity_of(job: JobFile) -> dict[str, Any]:
     """
     chosen = [option.name for option in fields(job.source.options) if option.metadata.get("identity") == "choice"]
     reads = {"reads": _hashes(job, job.source, chosen)} if chosen else {}
-    return {"job": job.name, "source": _identity(job, job.source), "sink": _identity(job, job.sink), **reads}
+    return {"name": job.name, "source": _identity(job, job.source), "sink": _identity(job, job.sink), **reads}
 
 
 def _identity(job: JobFile, endpoint: Endpoint) -> dict[str, str]:

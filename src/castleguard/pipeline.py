@@ -245,9 +245,8 @@ class Job:
         """Refuse a checkpoint of another job. After a drain another source begins at its own beginning, and only then:
         rows that were published must not be read again because of another sink.
         """
-        differing = differences(self._identity, latest.identity)
         if latest.ended == "drained" and latest.delivered:
-            sections = {place.partition(".")[0] for place in differing}
+            sections = {place.partition(".")[0] for place in differences(self._identity, latest.identity)}
             if there and "sink" in sections:
                 raise OutputError(f"the sink has segment {there} of another job: begin with an empty sink")
             if "source" not in sections:
@@ -257,11 +256,7 @@ class Job:
                 "common with the former one is published again"
             )
             return replace(latest, position=None)
-        if differing:
-            raise SnapshotError(
-                f"the checkpoint belongs to a job with another {' and another '.join(differing)}. Drain it with the "
-                f"job file that it was made with, then change that"
-            )
+        check_identity(self._identity, latest)
         return latest
 
     def _deliver(self, checkpoint: Checkpoint, *, segment: bool = True) -> Checkpoint:
@@ -404,7 +399,7 @@ class Job:
         books = self.books()
         outcomes = ("published", "suppressed", "sampled_out", "over_budget", "bad", "pending")
         return Status(
-            job=str(self._identity.get("job", "")),
+            job=str(self._identity.get("name", "")),
             state=self._state,
             rows={name: books[name] for name in outcomes},
             rejected=books["rejected"],
@@ -434,6 +429,16 @@ class Job:
     def books(self) -> dict[str, Any]:
         """The job in numbers, over all its streams: as a report has them, and `bad`, what arrived and was no row."""
         return {**_summed(asdict(self.stream.report()), self._before), "bad": self._bad, "before": self._before}
+
+
+def check_identity(identity: dict[str, Any], latest: Checkpoint) -> None:
+    """Refuse a checkpoint of a job that reads from or writes to something else."""
+    differing = differences(identity, latest.identity)
+    if differing:
+        raise SnapshotError(
+            f"the checkpoint belongs to a job with another {' and another '.join(differing)}. Drain it with the job "
+            f"file that it was made with, then change that"
+        )
 
 
 def until_available(call: Callable[[], _Result], what: str, *, clock: Clock, pace: Pace, stop: Stop) -> _Result:

@@ -142,10 +142,10 @@ OTHER_KEY = f"{'B' * 42}A="
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        ({"privacy": "{algorithm: castle, k: 6, l: 2, delay: 100}"}, "policy.k differ"),
+        ({"privacy": "{algorithm: castle, k: 6, l: 2, delay: 100}"}, "another policy.k"),
         ({"checkpoint": f"{{path: state/job.db, key: {OTHER_KEY}}}"}, "cannot be opened: another key"),
         ({"checkpoint": "{path: state/job.db}"}, "is encrypted: give its key"),
-        ({"name": "another"}, "belongs to another job: job differ"),
+        ({"name": "another"}, "a job with another name"),
         ({"dead_letter": "{path: schema.yaml}"}, "schema.yaml holds something else than dead letters"),
         ({"checkpoint": "{path: schema.yaml}"}, "schema.yaml is no checkpoint, or it is damaged"),
     ],
