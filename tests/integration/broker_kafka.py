@@ -209,5 +209,5 @@ def shared_broker() -> Broker:
 
 @pytest.fixture(scope="session")
 def kafka_broker() -> Broker:
-    """The broker of this session."""
+    """The broker that all tests of a run share."""
     return shared_broker()
