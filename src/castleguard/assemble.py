@@ -13,24 +13,28 @@ from typing import Any
 import pyarrow as pa
 
 from castleguard.checkpoint.cipher import Cipher
-from castleguard.checkpoint.letters import DeadLetters
+from castleguard.checkpoint.letters import DeadLetters, check_letters
 from castleguard.checkpoint.store import Store
 from castleguard.clock import WallClock
 from castleguard.config.job_file import Options, load_job
 from castleguard.config.job_model import Endpoint, JobFile
+from castleguard.config.places import check_places
 from castleguard.connectors import registry
 from castleguard.connectors.base import Position, Sink, Source
 from castleguard.connectors.registry import Connector
 from castleguard.engine.dcastle_policy import Dcastle
 from castleguard.engine.policies import is_noisy
 from castleguard.errors import ConfigError, OutputError, PolicyError, SchemaError
-from castleguard.pipeline import Job, Pace, Parts, until_available
+from castleguard.pipeline import Job, Pace, Parts, check_identity, until_available
 from castleguard.sites.membership import Membership
 from castleguard.sites.stream import SiteStream
 from castleguard.sites.transport import Transport
 from castleguard.stopping import Stop
 from castleguard.stream import Anonymiser
+from castleguard.telemetry.logs import LOG
 from castleguard.telemetry.metrics import Status
+
+_ENDLESS = ("kafka", "nats")
 
 
 def load(path: str | Path, *, site: str | None = None) -> JobFile:
@@ -147,21 +151,22 @@ def make_job(
     A dry run begins at the beginning, delivers nothing, stores nothing and acknowledges nothing. A sink that cannot
     know what it has may get rows twice; for a policy that draws noise that has to be allowed.
     """
+    check_places(job)
     if dry_run:
+        if getattr(job.source.options, "follow", False) or job.source.type in _ENDLESS:
+            LOG.warning("the source never ends, and so does this dry run: Ctrl-C ends it and shows the books")
         parts = Parts(open_source=partial(_open_quietly, job), make_stream=partial(make_stream, job), sink=Nowhere())
         return Job(parts, stop=stop, watch=watch)
-    if job.checkpoint and job.dead_letter and _spelt(job, job.checkpoint.path) == _spelt(job, job.dead_letter.path):
-        raise ConfigError(f"{job.where('dead_letter')}  dead_letter.path is the file of the checkpoint: name another")
     pace = Pace() if job.checkpoint is None else Pace(every=job.checkpoint.every)
     if job.sites is not None:
         pace = replace(pace, poll=_SITE_POLL, hold=job.sites.patience)
-    key = None if job.checkpoint is None else job.checkpoint.key_bytes()
-    cipher = None if key is None else Cipher(key)
+    cipher = _cipher(job)
     with ExitStack() as opened:
         store = None
         if job.checkpoint is not None:
             # Before the sink: opening that tidies up, and must not do so while another process is writing to it.
             store = opened.enter_context(Store(job.checkpoint.path, cipher=cipher))
+        letters = None if job.dead_letter is None else DeadLetters(job.dead_letter.path, cipher=cipher)
         sink = until_available(partial(open_sink, job), "the sink", clock=WallClock(), pace=pace, stop=stop or Stop())
         opened.callback(sink.close)
         if not sink.exactly_once and is_noisy(job.policy) and not allow_duplicates:
@@ -183,7 +188,7 @@ def make_job(
             sink=sink,
             close=close,
             store=store,
-            letters=None if job.dead_letter is None else DeadLetters(job.dead_letter.path, cipher=cipher),
+            letters=letters,
             identity=_identity_of(job),
             max_reject_share=1.0 if job.dead_letter is None else job.dead_letter.max_share,
         )
@@ -199,6 +204,37 @@ def _nothing() -> None:
     """Nothing to let go of."""
 
 
+def check_kept(job: JobFile) -> None:
+    """Look at what the job has kept, and refuse it where `run` would: a checkpoint of another key, job, schema or
+    policy, a file that holds no dead letters of this key. Nothing is changed. Raises UnavailableError if the job is
+    running.
+    """
+    if job.checkpoint is not None and job.checkpoint.path.exists():
+        _check_checkpoint(job, job.checkpoint.path)
+    if job.dead_letter is not None:
+        check_letters(job.dead_letter.path, cipher=_cipher(job))
+
+
+def _check_checkpoint(job: JobFile, path: Path) -> None:
+    with Store(path, cipher=_cipher(job), read_only=True) as store:
+        latest = store.load()
+    if latest is None or (latest.ended == "drained" and latest.delivered):
+        return
+    check_identity(_identity_of(job), latest)
+    if latest.snapshot is not None:
+        make_stream(job, latest.snapshot)
+
+
+def has_committed(job: JobFile) -> bool:
+    """Whether the checkpoint of a job holds anything: a job that never ran has none. Raises UnavailableError if it is
+    in use.
+    """
+    if job.checkpoint is None or not job.checkpoint.path.exists():
+        return False
+    with Store(job.checkpoint.path, cipher=_cipher(job)) as store:
+        return store.load() is not None
+
+
 def check_letters_are_gone(job: JobFile) -> None:
     """Refuse to change the key of a job while letters under the former one lie where it writes the next."""
     if job.dead_letter is not None and job.dead_letter.path.exists() and job.dead_letter.path.stat().st_size:
@@ -212,9 +248,13 @@ def change_key(job: JobFile, key: bytes | None) -> None:
     """Seal the checkpoint of a drained job with another key, or with none. The job file still names the former one."""
     assert job.checkpoint is not None
     check_letters_are_gone(job)
-    former = job.checkpoint.key_bytes()
-    with Store(job.checkpoint.path, cipher=None if former is None else Cipher(former)) as store:
+    with Store(job.checkpoint.path, cipher=_cipher(job)) as store:
         store.change_key(None if key is None else Cipher(key))
+
+
+def _cipher(job: JobFile) -> Cipher | None:
+    key = None if job.checkpoint is None else job.checkpoint.key_bytes()
+    return None if key is None else Cipher(key)
 
 
 class Nowhere:
@@ -270,7 +310,7 @@ def _identity_of(job: JobFile) -> dict[str, Any]:
     """
     chosen = [option.name for option in fields(job.source.options) if option.metadata.get("identity") == "choice"]
     reads = {"reads": _hashes(job, job.source, chosen)} if chosen else {}
-    known = {"job": job.name, "source": _identity(job, job.source), "sink": _identity(job, job.sink), **reads}
+    known = {"name": job.name, "source": _identity(job, job.source), "sink": _identity(job, job.sink), **reads}
     if job.sites is not None:
         # With another key persons would have other hashes than those that are pending: nobody would recognise them.
         key = _hash(job.sites.key_bytes().hex())

@@ -124,6 +124,7 @@ class Job:
         self._committed_at = self._clock.now()
         self._identity = parts.identity
         self._opened = False
+        self.recovered = False  # whether something was left to deliver when it was opened
         latest = self._recover()
         self._number, self.ended = latest.number, latest.ended
         self._bad = int(latest.books.get("bad", 0))
@@ -203,7 +204,7 @@ class Job:
         """
         if self._undelivered is not None:  # the commit before this one failed after step 2: it must not be replaced
             self._deliver(self._undelivered)
-            self._undelivered = None
+            self._number, self._undelivered = self._undelivered.number, None
         if ended is None and not self._segment.dirty and not self._has_moved() and not self.stream.urgent:
             return
         started = time.monotonic()
@@ -212,12 +213,11 @@ class Job:
         self._step(2)
         if self._store is not None:
             self._store.save(checkpoint)
-        self._number = checkpoint.number
         self.ended = ended
         self._segment = _Segment()
         self._undelivered = checkpoint
         self._deliver(checkpoint)
-        self._undelivered = None
+        self._number, self._undelivered = checkpoint.number, None
         self._position = checkpoint.position or None
         if checkpoint.position is not None:
             self._step(5)
@@ -249,8 +249,10 @@ class Job:
         if there > latest.number:
             raise OutputError(
                 f"the sink has segment {there}, and the checkpoint knows of {latest.number or 'none'}: going on would "
-                f"publish rows twice. Bring back the checkpoint that belongs to it, or begin with an empty sink"
+                f"publish rows twice. Bring back the checkpoint that belongs to the sink; without it, only a new job "
+                f"can begin: no checkpoint, an empty sink, and a source without the rows that were published"
             )
+        self.recovered = not latest.delivered
         if not latest.delivered:
             # Of a segment that is there already nobody knows whether its letters are.
             latest = self._deliver(latest, segment=there < latest.number)
@@ -260,9 +262,8 @@ class Job:
         """Refuse a checkpoint of another job. After a drain another source begins at its own beginning, and only then:
         rows that were published must not be read again because of another sink.
         """
-        differing = differences(self._identity, latest.identity)
         if latest.ended == "drained" and latest.delivered:
-            sections = {place.partition(".")[0] for place in differing}
+            sections = {place.partition(".")[0] for place in differences(self._identity, latest.identity)}
             if there and "sink" in sections:
                 raise OutputError(f"the sink has segment {there} of another job: begin with an empty sink")
             if "source" not in sections:
@@ -272,11 +273,7 @@ class Job:
                 "common with the former one is published again"
             )
             return replace(latest, position=None)
-        if differing:
-            raise SnapshotError(
-                f"the checkpoint belongs to another job: {', '.join(differing)} differ. Drain it with the job file "
-                f"that it was made with, then change that"
-            )
+        check_identity(self._identity, latest)
         return latest
 
     def _deliver(self, checkpoint: Checkpoint, *, segment: bool = True) -> Checkpoint:
@@ -400,7 +397,10 @@ class Job:
         )
         if at_end:
             raise InputError(f"{found}. The source has ended, and everything else is published")
-        raise InputError(f"{found}, mend schema or source, and run it again")
+        raise InputError(
+            f"{found}. They are not read again: mend the source, or drain the job and change its schema, then run "
+            f"it again"
+        )
 
     def _until_available(self, call: Callable[[], _Result], what: str) -> _Result:
         """Call until it works, and let whoever watches know that it does not."""
@@ -424,7 +424,7 @@ class Job:
         books = self.books()
         outcomes = ("published", "suppressed", "sampled_out", "over_budget", "handed_over", "undecided")
         return Status(
-            job=str(self._identity.get("job", "")),
+            job=str(self._identity.get("name", "")),
             state=self._state,
             rows={name: books[name] for name in (*outcomes, "bad", "pending")},
             received=books["received"],
@@ -455,6 +455,16 @@ class Job:
     def books(self) -> dict[str, Any]:
         """The job in numbers, over all its streams: as a report has them, and `bad`, what arrived and was no row."""
         return {**_summed(asdict(self.stream.report()), self._before), "bad": self._bad, "before": self._before}
+
+
+def check_identity(identity: dict[str, Any], latest: Checkpoint) -> None:
+    """Refuse a checkpoint of a job that reads from or writes to something else."""
+    differing = differences(identity, latest.identity)
+    if differing:
+        raise SnapshotError(
+            f"the checkpoint belongs to a job with another {' and another '.join(differing)}. Drain it with the job "
+            f"file that it was made with, then change that"
+        )
 
 
 def until_available(call: Callable[[], _Result], what: str, *, clock: Clock, pace: Pace, stop: Stop) -> _Result:

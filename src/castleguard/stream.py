@@ -202,8 +202,8 @@ class Anonymiser:
         differing = differences(mine, {name: record.facts.get(name) for name in mine})
         if differing:
             raise SnapshotError(
-                f"the snapshot belongs to another stream: {', '.join(differing)} differ. Flush that stream (drain the "
-                f"job) with what it was made with, then begin a new one"
+                f"the snapshot belongs to a stream with another {' and another '.join(differing)}. Drain the job "
+                f"(flush the stream) with what it was made with, then change that"
             )
         self._continue(record)
 

@@ -108,6 +108,8 @@ class Broker:
     def pause(self) -> None:
         """Let the broker hang: its connections stay open, and nothing answers."""
         self._process.send_signal(signal.SIGSTOP)
+        # On a busy machine some of its threads go on for a moment, long enough to answer.
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
 
     def resume(self) -> None:
         """Let it go on."""
@@ -207,5 +209,5 @@ def shared_broker() -> Broker:
 
 @pytest.fixture(scope="session")
 def kafka_broker() -> Broker:
-    """The broker of this session."""
+    """The broker that all tests of a run share."""
     return shared_broker()

@@ -6,16 +6,20 @@ else.
 """
 
 import base64
+import json
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 from castleguard.checkpoint.cipher import Cipher
+from castleguard.checkpoint.private_file import make_private, open_private
 from castleguard.errors import InputError, OutputError, SnapshotError
 
 _LABEL = "dead letter"
 _LEAST_SEALED = 28  # bytes of a sealed letter: a nonce and a tag
+_BEGINNING = b'{"place": '  # of a letter that is not sealed
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
+_LONGEST = 1 << 26  # bytes of a first line that is looked at
 
 
 class DeadLetters:
@@ -24,16 +28,11 @@ class DeadLetters:
     def __init__(self, path: str | Path, *, cipher: Cipher | None = None) -> None:
         self._path = Path(path)
         self._cipher = cipher
+        check_letters(self._path, cipher=cipher)
         try:
             os.close(self._open())
-            first = _first_line(self._path)
         except OSError as exc:
             raise OutputError(f"{self._path} cannot be used for dead letters: {exc.strerror}") from exc
-        if first is not None and not _is_sealed_with(first, cipher):
-            raise OutputError(
-                f"{self._path} holds letters that were not written with this key, or it is damaged: move it away, and "
-                f"the job makes a new one"
-            )
 
     def length(self) -> int:
         """The bytes that are there now: where the next letters go."""
@@ -73,21 +72,35 @@ class DeadLetters:
 
     def _open(self) -> int:
         """The file, made if it is not there, for its owner alone whoever made it."""
-        is_new = not self._path.exists()
-        descriptor = os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600)
+        descriptor = open_private(self._path)
         try:
-            if stat.S_IMODE(os.fstat(descriptor).st_mode) & 0o077:
-                os.chmod(self._path, 0o600)
-            if is_new and os.name == "posix":  # letters must not be lost with their file's name in a power cut
-                folder = os.open(self._path.parent, os.O_RDONLY)
-                try:
-                    os.fsync(folder)
-                finally:
-                    os.close(folder)
+            make_private(self._path)
         except BaseException:
             os.close(descriptor)
             raise
         return descriptor
+
+
+def check_letters(path: Path, *, cipher: Cipher | None = None) -> None:
+    """Refuse a file that holds anything but dead letters of this key: it was named by mistake, and is left as it is."""
+    try:
+        if not path.exists():
+            return
+        with path.open("rb") as file:
+            first = file.readline(_LONGEST)
+    except OSError as exc:
+        raise OutputError(f"{path} cannot be used for dead letters: {exc.strerror}") from exc
+    if not first.endswith(b"\n"):
+        fits = _may_become_letter(first, cipher)
+    else:
+        fits = _is_letter_of(first[:-1], cipher)
+        if not fits and (_sealed_part(first[:-1]) is not None or _is_plain_letter(first[:-1])):
+            raise OutputError(
+                f"{path} holds letters that were not written with this key, or it is damaged: move it away, and the "
+                f"job makes a new one"
+            )
+    if not fits:
+        raise OutputError(f"{path} holds something else than dead letters: name another file for them")
 
 
 def read_letters(path: Path, *, cipher: Cipher | None = None) -> Iterator[bytes]:
@@ -127,19 +140,28 @@ def _sealed_part(line: bytes) -> bytes | None:
     return found if len(found) >= _LEAST_SEALED else None
 
 
-def _is_sealed_with(line: bytes, cipher: Cipher | None) -> bool:
-    """Whether a line is as this key makes it; without a key, whether it is not sealed."""
+def _is_letter_of(line: bytes, cipher: Cipher | None) -> bool:
+    """Whether a line is as this key makes it, or none."""
     sealed = _sealed_part(line)
     if sealed is None or cipher is None:
-        return sealed is None and cipher is None
+        return sealed is None and cipher is None and _is_plain_letter(line)
     return cipher.opens(sealed, _LABEL)
 
 
-def _first_line(path: Path) -> bytes | None:
-    """The first line, if it is complete."""
-    with path.open("rb") as file:
-        line = file.readline()
-    return line[:-1] if line.endswith(b"\n") else None
+def _is_plain_letter(line: bytes) -> bool:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and {"place", "reason"} <= found.keys()
+
+
+def _may_become_letter(start: bytes, cipher: Cipher | None) -> bool:
+    """Whether a commit that died may have left it: the start of a first letter, with zeros where bytes were lost."""
+    start = start.rstrip(b"\0")
+    if cipher is not None:
+        return not start.strip(_BASE64)
+    return start[: len(_BEGINNING)] == _BEGINNING[: len(start)]
 
 
 def _is_beginning(descriptor: int, at: int, letters: bytes) -> bool:

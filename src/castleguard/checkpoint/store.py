@@ -8,7 +8,6 @@ One process at a time: whoever comes second is refused.
 import json
 import os
 import sqlite3
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,10 +15,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from castleguard.checkpoint.cipher import Cipher
+from castleguard.checkpoint.private_file import make_private, open_private
 from castleguard.errors import OutputError, SnapshotError, UnavailableError, UsageError
 
 FORMAT = 1
 _CHECK = b"castleguard"
+_SQLITE = b"SQLite format 3\0"  # how every SQLite file begins
 _PIECES = ("facts", "snapshot", "segment", "letters")
 
 Ended = Literal["finished", "drained"]
@@ -56,16 +57,24 @@ class Checkpoint:
 
 
 class Store:
-    """The checkpoint file of one job, locked while it is open."""
+    """The checkpoint file of one job, locked while it is open.
 
-    def __init__(self, path: str | Path, *, cipher: Cipher | None = None) -> None:
+    With `read_only` it is only looked at: nothing is made or changed, and no lock is kept; `load` can be called, and
+    nothing else. A job that is running is not disturbed, and cannot be looked at.
+    """
+
+    def __init__(self, path: str | Path, *, cipher: Cipher | None = None, read_only: bool = False) -> None:
         self._path = Path(path)
         self._cipher = cipher
+        self._read_only = read_only
+        self._is_blank = False  # nothing was ever written, and nothing is now
         self._prepare_file()
         with self._translated():
-            self._database = sqlite3.connect(self._path, isolation_level=None, timeout=0.0)
+            name = f"{self._path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
+            self._database = sqlite3.connect(name, uri=True, isolation_level=None, timeout=0.0)
         try:
-            self._lock()
+            if not read_only:
+                self._lock()
             self._check_format()
         except BaseException:
             self._database.close()
@@ -73,6 +82,8 @@ class Store:
 
     def load(self) -> Checkpoint | None:
         """The latest commit, or None before the first."""
+        if self._is_blank:
+            return None
         with self._translated():
             row = self._database.execute(
                 "SELECT number, delivered, ended, letters_at, facts, snapshot, segment, letters FROM latest"
@@ -147,13 +158,19 @@ class Store:
         self.close()
 
     def _prepare_file(self) -> None:
-        """Make it, for its owner alone, before SQLite would; its journal gets the same rights."""
+        """Make it, for its owner alone, before SQLite would; its journal gets the same rights. A file that is there is
+        left as it is until it is known to be a checkpoint.
+        """
         try:
-            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
-            if stat.S_IMODE(self._path.stat().st_mode) & 0o077:
-                self._path.chmod(0o600)
+            descriptor = os.open(self._path, os.O_RDONLY) if self._read_only else open_private(self._path)
+            try:
+                header = os.read(descriptor, len(_SQLITE))
+            finally:
+                os.close(descriptor)
         except OSError as exc:
             raise OutputError(f"{self._path} cannot be used as a checkpoint: {exc.strerror}") from exc
+        if header.strip(b"\0") and header != _SQLITE:  # zeros: a power cut in the very first commit
+            raise SnapshotError(f"{self._path} is no checkpoint, or it is damaged")
 
     def _lock(self) -> None:
         try:
@@ -174,13 +191,24 @@ class Store:
     def _check_format(self) -> None:
         with self._translated():
             found = self._database.execute("PRAGMA user_version").fetchone()[0]
-        if found == 0:
-            self._create()
-        elif found != FORMAT:
+            tables = self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if found == 0 and tables:
+            raise SnapshotError(f"{self._path} is no checkpoint, but a database of something else")
+        if found not in (0, FORMAT):
             raise SnapshotError(
                 f"{self._path} has format {found}, and this version reads {FORMAT}: drain the job with the version "
                 f"that wrote it"
             )
+        self._is_blank = found == 0 and self._read_only
+        if self._is_blank:
+            return
+        if not self._read_only:
+            try:
+                make_private(self._path)
+            except OSError as exc:
+                raise OutputError(f"{self._path} cannot be used as a checkpoint: {exc.strerror}") from exc
+        if found == 0:
+            self._create()
         self._check_key()
 
     def _check_key(self) -> None:
@@ -252,6 +280,8 @@ class Store:
         try:
             yield
         except sqlite3.OperationalError as exc:
+            if self._read_only:
+                raise self._not_now(exc) from exc
             raise OutputError(f"{self._path} cannot be written: {exc}") from exc
         except (sqlite3.DataError, OverflowError) as exc:
             raise OutputError(
@@ -260,6 +290,13 @@ class Store:
             ) from exc
         except sqlite3.DatabaseError as exc:
             raise SnapshotError(f"{self._path} is no checkpoint, or it is damaged") from exc
+
+    def _not_now(self, exc: sqlite3.OperationalError) -> UnavailableError:
+        """Why it cannot be looked at."""
+        if "locked" in str(exc):
+            return UnavailableError(f"{self._path} is in use by another process: the job is running")
+        # A journal that is to be rolled back, which needs the right to write.
+        return UnavailableError(f"{self._path} was left in the middle of a commit: the next run mends that")
 
 
 def _label(name: str, number: int) -> str:

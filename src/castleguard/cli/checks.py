@@ -30,6 +30,9 @@ SAMPLE_ROWS = 10_000
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
+_LINES = "look at their number of values, their quotes and their encoding, which must be UTF-8"
+
+
 class Check(NamedTuple):
     """One line of the list."""
 
@@ -50,14 +53,20 @@ def check_job(job: "JobFile") -> Iterator[Check]:
     yield from _check_sink(job)
     yield from _check_checkpoint(job)
     yield from _check_dead_letter(job)
+    yield from _check_kept(job)
     yield from _check_metrics(job)
 
 
 def _describe_schema(job: "JobFile") -> Check:
     schema = job.schema
     persons = "every row a person of its own" if schema.person is None else f"persons by {schema.person}"
-    counts = f"{len(schema.quasi_identifiers)} quasi-identifiers, {len(schema.sensitive)} sensitive"
-    return Check(f"schema: {persons}, {counts}, {len(schema.public)} public")
+    quasi = len(schema.quasi_identifiers)
+    counts = f"{quasi} quasi-identifier{'' if quasi == 1 else 's'}, {len(schema.sensitive)} sensitive"
+    what = f"schema: {persons}, {counts}, {len(schema.public)} public"
+    if schema.person is None:
+        remedy = "if somebody can have several rows, name the column that says whose they are: schema.person"
+        return Check(what, "doubtful", remedy)
+    return Check(what)
 
 
 def _check_stream(job: "JobFile") -> Iterator[Check]:
@@ -129,12 +138,21 @@ def _check_source(job: "JobFile") -> Iterator[Check]:
                 with closing(open_source(job)) as source:
                     read = source.read(0.0)
             except (CastleguardError, OSError) as exc:
-                yield Check(f"source: {_said(exc)}", "bad", "correct the schema, or the input")
+                yield Check(f"source: {_said(exc)}", "bad", _remedy_of(job, path, found))
             else:
                 yield Check(f"source: the columns of the schema are there ({', '.join(job.schema.columns)})")
                 if read is not None:
                     yield from _check_rows(job, read)
     yield from _ask_connector(job.source, "source")
+
+
+def _remedy_of(job: "JobFile", path: str, found: list[str]) -> str:
+    """What to do about a source that cannot be opened."""
+    if getattr(job.source.options, "follow", False) and os.path.isfile(path):
+        return "name its folder, or a pattern; or delete follow: true"
+    if not all(os.access(name, os.R_OK) for name in found):
+        return "let the user of the job read it"
+    return "correct the schema, or the input"
 
 
 def _check_readable(found: list[str]) -> Iterator[Check]:
@@ -154,8 +172,10 @@ def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
     from castleguard.schema.table import to_table
     from castleguard.stages import make_decoder
 
-    rows = read.rows.slice(0, SAMPLE_ROWS)
+    rows, bad = read.rows.slice(0, SAMPLE_ROWS), len(read.bad)
     if not rows.num_rows:
+        if bad:
+            yield Check(f"source: none of the first {bad:,} lines can be read", "bad", _LINES)
         return
     decoder = make_decoder(job.schema, job.policy, np.zeros(2, dtype=np.uint64))
     try:
@@ -180,6 +200,13 @@ def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
         yield Check(f"{what} ({reasons})", "doubtful", "look at the domains and hierarchies in the schema")
     else:
         yield Check(f"source: none of the first {rows.num_rows:,} rows would be rejected")
+    if bad:
+        share = bad / (bad + read.rows.num_rows)
+        stops = f", more than the share of {allowed:g} at which the job stops" if share > allowed else ""
+        what = (
+            f"source: {bad:,} line{' is no row' if bad == 1 else 's are no rows'}, beside {read.rows.num_rows:,} rows"
+        )
+        yield Check(f"{what} (malformed){stops}", "doubtful", _LINES)
     fine = [
         role.name
         for at, role in enumerate(job.schema.quasi_identifiers)
@@ -221,13 +248,6 @@ def _check_output(job: "JobFile", name: str) -> Iterator[Check]:
         return
     yield _writable(path.parent if single else path, "sink")
     yield from _check_space(path, "sink")
-    source = _path_of(job.source)
-    if source is not None and _overlap(Path(source), path):
-        yield Check(
-            "sink: its folder is the one that is read, so published rows would be read again",
-            "bad",
-            "give source and sink folders of their own",
-        )
 
 
 def _check_checkpoint(job: "JobFile") -> Iterator[Check]:
@@ -243,6 +263,9 @@ def _check_checkpoint(job: "JobFile") -> Iterator[Check]:
         return
     path = job.checkpoint.path
     yield _writable(path.parent, "checkpoint")
+    if path.is_dir():
+        yield Check(f"checkpoint: {path} is a folder, and must be a file", "bad", "choose another path")
+        return
     yield from _check_private(path, "checkpoint")
     yield from _check_space(path.parent, "checkpoint")
     if job.checkpoint.key is None:
@@ -263,6 +286,23 @@ def _check_dead_letter(job: "JobFile") -> Iterator[Check]:
         yield _writable(path.parent, "dead_letter")
     if not beside or (path.is_file() and path.stat().st_mode & _OTHERS):
         yield from _check_private(path, "dead_letter")
+
+
+def _check_kept(job: "JobFile") -> Iterator[Check]:
+    """Whether `run` would go on with what is there."""
+    from castleguard.assemble import check_kept
+
+    kept = [section.path for section in (job.checkpoint, job.dead_letter) if section is not None]
+    if not any(path.is_file() for path in kept):
+        return
+    try:
+        check_kept(job)
+    except UnavailableError as exc:
+        yield Check(f"checkpoint: {_said(exc)}, so it is not looked at", "doubtful")
+    except CastleguardError as exc:
+        yield Check(f"the job would not go on: {_said(exc)}", "bad")
+    else:
+        yield Check("the job can go on from what it has kept")
 
 
 def _check_metrics(job: "JobFile") -> Iterator[Check]:
@@ -292,7 +332,8 @@ def _ask_connector(endpoint: "Endpoint", key: str) -> Iterator[Check]:
         findings = list(ask(endpoint.options))
     except CastleguardError as exc:
         passing = isinstance(exc, UnavailableError)
-        yield Check(f"{key}: {_said(exc)}", "bad", "look whether it is running and can be reached from here", passing)
+        remedy = "look whether it is running and can be reached from here" if passing else ""  # else the error says it
+        yield Check(f"{key}: {_said(exc)}", "bad", remedy, passing)
         return
     for what, fine, remedy in findings:
         yield Check(f"{key}: {what}", "good" if fine else "bad", "" if fine else remedy)
@@ -313,11 +354,6 @@ def _files(path: str) -> list[str]:
     return sorted(name for name in found if os.path.isfile(name) and not name.endswith(ignored))
 
 
-def _overlap(source: Path, sink: Path) -> bool:
-    folder = source if source.is_dir() else source.parent if glob.has_magic(str(source)) else None
-    return folder is not None and folder.resolve() == sink.resolve()
-
-
 def _existing(path: Path) -> Path:
     """The path, or the nearest one around it that exists."""
     while not path.exists() and path != path.parent:
@@ -331,7 +367,22 @@ def _writable(folder: Path, key: str) -> Check:
         return Check(f"{key}: {there} is a file, and must be a folder", "bad", "choose another path")
     if not os.access(there, os.W_OK | os.X_OK):
         return Check(f"{key}: {there} cannot be written", "bad", "let the user of the job write there")
+    if not _keeps_files(there):
+        return Check(f"{key}: {there} is no place for files", "bad", "choose another path")
     return Check(f"{key}: {folder} can be written" if folder.exists() else f"{key}: {folder} can be made")
+
+
+def _keeps_files(folder: Path) -> bool:
+    """Whether files can be made there. /proc and its like forbid root nothing, and make no file either: they have no
+    room, and take none that has no name yet.
+    """
+    if not hasattr(os, "O_TMPFILE") or os.statvfs(folder).f_blocks:
+        return True
+    try:
+        os.close(os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600))
+    except OSError:
+        return False
+    return True
 
 
 def _check_private(path: Path, key: str) -> Iterator[Check]:

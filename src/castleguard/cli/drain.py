@@ -31,9 +31,9 @@ def drain(
     """
     if new_key is not None and no_key:
         raise click.UsageError("--new-key and --no-key exclude one another")
-    from castleguard.assemble import change_key, check_letters_are_gone, load, make_job
+    from castleguard.assemble import change_key, check_letters_are_gone, has_committed, load, make_job
     from castleguard.cli.run import closing_words, say_at_end
-    from castleguard.errors import ConfigError
+    from castleguard.errors import ConfigError, UsageError
 
     job = load(job_file, site=name)
     if job.checkpoint is None:
@@ -42,6 +42,10 @@ def drain(
     changing = new_key is not None or no_key
     if changing:
         check_letters_are_gone(job)  # before anything is done; a drain may still bring letters of the last commit
+    if not has_committed(job) and not (changing and job.checkpoint.path.exists()):
+        raise UsageError(
+            f"there is nothing to drain: {job.checkpoint.path} holds no commit, so the job has not run yet"
+        )
     made = make_job(job, allow_duplicates=allow_duplicates)
     outcome = made.drain()
     if changing:
@@ -58,5 +62,7 @@ def _key_in(variable: str) -> bytes:
     from castleguard.errors import ConfigError
 
     if variable not in os.environ:
-        raise ConfigError(f"the variable {variable} is not set: --new-key names the one that holds the new key")
+        # What is no name may be the key itself, which must not be shown.
+        named = f"the variable {variable}" if variable.isidentifier() else "the variable of that name"
+        raise ConfigError(f"{named} is not set: --new-key takes the name of the variable that holds the new key")
     return parse_key(os.environ[variable], variable)

@@ -62,6 +62,7 @@ class Guess(NamedTuple):
     bins: tuple[str, ...] = ()
     rare: int = 0
     """How many labels are not repeated."""
+    is_time: bool = False
     missing: int = 0
     """How many rows of the sample have no value."""
 
@@ -162,7 +163,7 @@ def _times(profile: Profile) -> str:
 
 def _guess_domain(profile: Profile, words: list[str], role: Role) -> Guess:
     if profile.kind != "number":
-        return Guess(profile.name, role, _times(profile), time_domain(profile))
+        return Guess(profile.name, role, _times(profile), time_domain(profile), is_time=True)
     if role == "sensitive":
         edges = number_bins(profile)
         return Guess(profile.name, role, "a fifth of the sample in each bin, about; rounded", bins=edges)

@@ -26,6 +26,12 @@ _TYPES = {
     ".ipc": "arrow",
 }
 
+_HEADLESS = (
+    "castleguard: the first line of the file looks like a row and not like the names of columns: if it is one, put a "
+    "line of names before it, delete the job file, which holds its values, and begin again"
+)
+_LINES = "look at their number of values, their quotes and their encoding, which must be UTF-8"
+
 
 @click.command(short_help="Propose a job file for a file or folder of data.")
 @click.argument("data", type=click.Path(path_type=Path), metavar="DATA")
@@ -52,20 +58,27 @@ def init(data: Path, output: Path, overwrite: bool) -> None:
     if output.exists() and not overwrite:
         raise OutputError(f"{output} exists already: choose another name, or replace it with --overwrite")
 
+    from castleguard.cli.doubts import find_doubts
     from castleguard.cli.guesses import guess_roles
     from castleguard.cli.proposal import Subject, proposal
     from castleguard.connectors.sample import read_sample
 
     file, source = _find(data)
-    table = read_sample(file, SAMPLE_ROWS)
+    table, malformed = read_sample(file, SAMPLE_ROWS)
     guesses = guess_roles(table)
     kind = _type_of(file.name)
     assert kind is not None  # it could be read
     name = data.name or data.resolve().name
     first = "" if file == data else file.name
     subject = Subject(name, os.path.relpath(source, output.parent), kind, table.num_rows, first)
-    _write(output, proposal(subject, guesses))
-    click.echo(_summary(output, guesses, table.num_rows))
+    doubts = find_doubts(table, guesses, csv=kind == "csv")
+    _write(output, proposal(subject, guesses, doubts))
+    if doubts.headless:
+        click.echo(_HEADLESS, err=True)
+    if malformed:
+        lines = "1 line is no row, and was" if malformed == 1 else f"{malformed:,} lines are no rows, and were"
+        click.echo(f"castleguard: {lines} left out: {_LINES}", err=True)
+    click.echo(_summary(output, guesses, table.num_rows, named=not doubts.headless))
 
 
 def _find(data: Path) -> tuple[Path, Path]:
@@ -100,12 +113,13 @@ def _write(output: Path, text: str) -> None:
         raise OutputError(f"{output} cannot be written: {exc.strerror}") from exc
 
 
-def _summary(output: Path, guesses: "list[Guess]", rows: int) -> str:
+def _summary(output: Path, guesses: "list[Guess]", rows: int, *, named: bool) -> str:
+    """With `named`, the columns by their names; or else only how many there are."""
     roles = [guess.role for guess in guesses]
     lines = [f"{output}: guesses from {rows:,} rows and {len(roles)} columns"]
     for role in ("person", "quasi-identifier", "sensitive", "dropped"):
         names = [guess.column for guess in guesses if guess.role == role]
-        lines.append(f"  {role:<17} {', '.join(names) if names else '-'}")
+        lines.append(f"  {role:<17} {', '.join(names) if names and named else len(names) or '-'}")
     lines += [
         "",
         "Look at every line marked GUESS, correct it, and set `confirmed: true`. Then:",

@@ -35,7 +35,8 @@ def letters(job_file: Path, name: str | None, file: Path | None) -> None:
             raise ConfigError(f"{job.path}  has no dead_letter section, so rejected rows are counted and not kept")
         file = job.dead_letter.path
         if not file.exists():
-            return  # nothing was rejected yet, or somebody has moved it away
+            click.echo(f"castleguard: there are no letters: {file} is not there, or was moved away", err=True)
+            return
     key = None if job.checkpoint is None else job.checkpoint.key_bytes()
     for letter in read_letters(file, cipher=None if key is None else Cipher(key)):
         click.echo(letter)

@@ -13,7 +13,7 @@ from castleguard.schema.grid import Kind, resolution
 from castleguard.schema.numbers import read_numbers
 from castleguard.schema.text import as_text, is_text
 
-READABLE = 0.99  # the share of values that must be numbers, for a column to be one of numbers
+READABLE = 0.9  # the share of values that must be numbers, for a column to be one of numbers
 MANY = 20  # rows: so many numbers do not rise by chance
 ONE_DAY = 86_400_000_000  # microseconds
 
@@ -36,6 +36,11 @@ class Profile(NamedTuple):
     def distinct(self) -> int:
         """How many different values there are."""
         return len(self.labels)
+
+    @property
+    def readable(self) -> float:
+        """The share of values that are of the column's kind."""
+        return self.values.size / self.rows if self.values.size else 1.0
 
     @property
     def whole(self) -> bool:

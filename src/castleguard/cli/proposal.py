@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from castleguard.cli.doubts import Doubts
 from castleguard.cli.guesses import Guess
 
 _SPECIAL = {"yes", "no", "on", "off", "true", "false", "null", "y", "n", "nan", "inf"}
@@ -31,9 +32,12 @@ class Subject(NamedTuple):
         return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "job"
 
 
-def proposal(subject: Subject, guesses: list[Guess]) -> str:
+_NO_DOUBTS = Doubts({}, (), False)
+
+
+def proposal(subject: Subject, guesses: list[Guess], doubts: Doubts = _NO_DOUBTS) -> str:
     """The text of a job file."""
-    return "\n".join([*_head(subject), *_schema(guesses), *_privacy(subject, guesses), *_rest(), ""])
+    return "\n".join([*_head(subject), *_schema(guesses, doubts), *_privacy(subject, guesses), *_rest(), ""])
 
 
 def scalar(text: str) -> str:
@@ -71,7 +75,7 @@ def _head(subject: Subject) -> Iterator[str]:
     yield ""
 
 
-def _schema(guesses: list[Guess]) -> Iterator[str]:
+def _schema(guesses: list[Guess], doubts: Doubts) -> Iterator[str]:
     by_role = {role: [guess for guess in guesses if guess.role == role] for role in ("person", "dropped")}
     yield "schema:"
     if by_role["person"]:
@@ -79,12 +83,16 @@ def _schema(guesses: list[Guess]) -> Iterator[str]:
         yield from _missing(by_role["person"][0], "all of them together count as one person")
     else:
         yield "  person: null  # GUESS: no column says whose row it is, so every row would count as a person of its own"
+        if doubts.persons:
+            yield f"      # values that come again are in {', '.join(map(scalar, doubts.persons))}: is it one of them?"
     for key, role in (("quasi_identifiers", "quasi-identifier"), ("sensitive", "sensitive")):
         found = [guess for guess in guesses if guess.role == role]
         yield f"  {key}:" if found else f"  {key}: []  # GUESS: none was found"
         for guess in found:
             yield f"    - {_entry(guess)}  # GUESS: {guess.reason}"
             yield from _missing(guess, _NULLS[key])
+            if guess.column in doubts.columns:
+                yield f"      # {doubts.columns[guess.column]}"
     if by_role["dropped"]:
         yield "  # GUESS: these columns are not read, and so not published. To publish one, give it a role above."
     for guess in by_role["dropped"]:
@@ -105,9 +113,14 @@ def _missing(guess: Guess, what: str) -> Iterator[str]:
 
 
 def _entry(guess: Guess) -> str:
-    """A column in braces. What becomes of missing values is spelt out where there are some."""
+    """A column in braces. What becomes of missing values is spelt out where there are some, and of times to come: moved
+    to the last one, as numbers are, they would all look the same one day.
+    """
     entry = _declared(guess)
-    return f"{entry[:-1]}, null: reject}}" if guess.missing and guess.role == "quasi-identifier" else entry
+    if guess.role != "quasi-identifier":
+        return entry
+    answers = ", null: reject" * bool(guess.missing) + ", outside: reject" * guess.is_time
+    return f"{entry[:-1]}{answers}}}"
 
 
 def _declared(guess: Guess) -> str:
@@ -133,6 +146,7 @@ def _privacy(subject: Subject, guesses: list[Guess]) -> Iterator[str]:
     if any(guess.role == "sensitive" for guess in guesses):
         yield "  l: 2  # GUESS: every published group has this many values of every sensitive column"
     yield f"  delay: {delay}  # GUESS: a row leaves before this many others have arrived; longer is more precise"
+    yield "  # max_wait: 30s  # a row leaves after this time, however few others arrive: for a source that never ends"
     yield ""
 
 

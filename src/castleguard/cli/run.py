@@ -85,7 +85,8 @@ def run_job(
         LOG.info("%s after commit %d", outcome, after, extra={"job": job.name, "commit": after})
     if not quiet:
         idle = outcome == "finished" and after == before
-        words = closing_words(made, "finished before" if idle else outcome, dry_run=dry_run, site=site is not None)
+        said = outcome if not idle else "delivered late" if made.recovered else "finished before"
+        words = closing_words(made, said, dry_run=dry_run, site=site is not None)
         if dry_run and job.dead_letter is not None and rejected_share(made) > job.dead_letter.max_share:
             words += f"\n`run` would fail: more rows are rejected than max_share {job.dead_letter.max_share:g} allows."
         say_at_end(job, words, dry_run=dry_run)
@@ -129,7 +130,7 @@ def logging_as(log_format: str) -> Iterator[dict[str, object]]:
     from castleguard.telemetry.logs import JsonLines
 
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonLines(facts))
     LOG.handlers = [handler]
     level = LOG.level
     LOG.setLevel(logging.INFO)
@@ -139,7 +140,7 @@ def logging_as(log_format: str) -> Iterator[dict[str, object]]:
         raise
     except Exception as exc:
         show_to_developers(exc)
-        LOG.error("%s", words_for(exc), extra=facts)
+        LOG.error("%s", words_for(exc))
         raise click.exceptions.Exit(exit_code(exc)) from exc
     finally:
         LOG.setLevel(level)
@@ -180,6 +181,7 @@ def closing_words(job: "Job", outcome: str, *, dry_run: bool = False, site: bool
 
     words = {
         "finished": "The source has ended, and everything that can be published is.",
+        "delivered late": "The job had finished before; what was left to deliver then has been delivered now.",
         "finished before": "The job had finished before, and its source has nothing new: nothing was done.",
         "stopped": f"Stopped; `castleguard {'site' if site else 'run'}` goes on from here.",
         "drained": "Drained: nothing is pending. The next run begins a new stream where this one ended.",

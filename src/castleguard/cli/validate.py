@@ -31,9 +31,11 @@ def validate(job_file: Path, name: str | None) -> None:
     from castleguard.assemble import load
     from castleguard.cli.checks import Check, check_job
     from castleguard.cli.summary import statement
+    from castleguard.config.places import check_places
 
     try:
         job = load(job_file, site=name)
+        check_places(job)
     except ConfigError as exc:
         checks = [Check(line, "bad") for line in str(exc).splitlines()]
         _show(checks)

@@ -251,7 +251,7 @@ def _spoilt(table: pa.Table) -> NDArray[np.bool_]:
 
 
 class CsvWriter:
-    """Writes a CSV file with a header; numbers and text plain, quotes only where a chunk needs them."""
+    """Writes a CSV file with a header; numbers and text plain, quotes around the values that need them."""
 
     def __init__(self, path: Path) -> None:
         self._part = PartFile(path)
@@ -293,18 +293,23 @@ def render(table: pa.Table, path: Path) -> pa.Buffer:
         plain = pa.table([as_text(column) for column in table.columns], names=table.column_names)
     except pa.ArrowNotImplementedError as exc:
         raise OutputError(f"{path}: a CSV file cannot hold a nested column") from exc
-    try:
-        return _render(plain, "none")
-    except pa.ArrowInvalid:  # a text with a comma, a quote or a line end in it
-        return _render(table, "needed")
-
-
-def _render(table: pa.Table, quoting: str) -> pa.Buffer:
-    """The rows as CSV. Into memory first: a table that turns out to need quotes leaves nothing behind."""
     out = pa.BufferOutputStream()
-    pacsv.write_csv(
-        table,
-        out,
-        pacsv.WriteOptions(include_header=False, batch_size=max(table.num_rows, 1), quoting_style=quoting),
-    )
+    options = pacsv.WriteOptions(include_header=False, batch_size=max(table.num_rows, 1), quoting_style="none")
+    try:
+        pacsv.write_csv(plain, out, options)
+    except pa.ArrowInvalid:  # a text with a comma, a quote or a line end in it
+        return _render_quoted(plain)
     return out.getvalue()
+
+
+def _render_quoted(plain: pa.Table) -> pa.Buffer:
+    """The same lines with quotes around the values that need them, and around no others: a value looks the same in
+    every part, whatever stands beside it, because groups are told by what is written.
+    """
+    quoted = []
+    for column in plain.columns:
+        needs = pc.match_substring_regex(column, '[",\\r\\n]')
+        inside = pc.replace_substring(column, '"', '""')
+        quoted.append(pc.if_else(needs, pc.binary_join_element_wise('"', inside, '"', ""), column))
+    lines = pc.binary_join_element_wise(*quoted, ",", null_handling="replace", null_replacement="")
+    return pa.py_buffer("".join(f"{line}\n" for line in lines.to_pylist()).encode())

@@ -77,7 +77,7 @@ def _connector(format: Format) -> Connector:
         return open_reader(path, columns, batch_rows=options.batch_rows, format=format, keep_bad=True)
 
     def open_source(options: FileSourceOptions, columns: Sequence[str], position: Position | None) -> Source:
-        files = list_files(options.path)
+        files = list_files(options.path, awaited=options.follow)
         if options.follow and not files.several:
             raise InputError(f"{options.path} cannot be followed: it is a file; name its folder, or a pattern")
         return FileSource(

@@ -50,18 +50,21 @@ class Listing(NamedTuple):
         return self.folder / name
 
 
-def list_files(path: Path) -> Listing:
-    """What `path` stands for. Raises InputError if there is neither a file nor a folder, nor a pattern in it."""
+def list_files(path: Path, *, awaited: bool = False) -> Listing:
+    """What `path` stands for. Raises InputError if there is neither a file nor a folder, nor a pattern in it; if it is
+    awaited, because somebody may still mount or make it, UnavailableError.
+    """
+    error = UnavailableError if awaited else InputError
     if path.is_dir():
         return Listing(path, "*", True)
     if path.exists():
         return Listing(path.parent, path.name, False)
     plain = next((number for number, part in enumerate(path.parts) if glob.has_magic(part)), None)
     if plain is None:
-        raise InputError(f"{path} cannot be read: there is no such file or folder")
+        raise error(f"{path} cannot be read: there is no such file or folder")
     folder = Path(*path.parts[:plain])
     if not folder.is_dir():
-        raise InputError(f"{path} cannot be read: there is no folder {folder}")
+        raise error(f"{path} cannot be read: there is no folder {folder}")
     return Listing(folder, str(Path(*path.parts[plain:])), True)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,7 +18,15 @@ from castleguard.errors import InputError
 _LONGEST_LINE = 1 << 20  # characters
 
 
-def read_sample(path: str | Path, rows: int) -> pa.Table:
+class Sample(NamedTuple):
+    """What was looked at."""
+
+    rows: pa.Table
+    malformed: int
+    """How many lines stand between them, or after them, that are no rows."""
+
+
+def read_sample(path: str | Path, rows: int) -> Sample:
     """At most `rows` rows. Text formats give text, the others their own types. Raises InputError."""
     path = Path(path)
     with closing(open_reader(path, [], batch_rows=rows)):
@@ -33,9 +42,11 @@ def read_sample(path: str | Path, rows: int) -> pa.Table:
             left -= batches[-1].num_rows
             if left <= 0:
                 break
+        malformed = reader.malformed
     if left == rows:
-        raise InputError(f"{path} has no rows to look at")
-    return pa.Table.from_batches(batches)
+        lines = f": {malformed:,} lines cannot be read" if malformed else ""
+        raise InputError(f"{path} has no rows to look at{lines}")
+    return Sample(pa.Table.from_batches(batches), malformed)
 
 
 def _column_names(path: Path, rows: int) -> list[str]:

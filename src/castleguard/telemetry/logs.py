@@ -3,12 +3,20 @@
 import json
 import logging
 import time
+from collections.abc import Mapping
 
 LOG = logging.getLogger("castleguard")
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per line: time, level, message. Tracebacks are left out: they may hold values."""
+    """One JSON object per line: time, level, message, and which job at which commit. Tracebacks are left out: they may
+    hold values.
+    """
+
+    def __init__(self, facts: Mapping[str, object] | None = None) -> None:
+        """`facts` are added to every line as they are then; what a record brings itself goes before them."""
+        super().__init__()
+        self._facts = {} if facts is None else facts
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
@@ -18,5 +26,6 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "message": record.getMessage(),
         }
+        facts |= self._facts
         facts |= {name: getattr(record, name) for name in ("job", "commit") if hasattr(record, name)}
         return json.dumps(facts, ensure_ascii=False)

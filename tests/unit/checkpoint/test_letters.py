@@ -42,10 +42,18 @@ def test_a_file_that_was_moved_away_begins_anew(tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="cannot be used for dead letters"):
-        DeadLetters(tmp_path / "missing" / "letters.jsonl")
+        DeadLetters(tmp_path / "file" / "letters.jsonl")
 
 
+def test_missing_folders_are_made_for_their_owner_alone(tmp_path: Path) -> None:
+    DeadLetters(tmp_path / "one" / "two" / "letters.jsonl")
+    for folder in (tmp_path / "one", tmp_path / "one" / "two"):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+LETTER = b'{"place": "in.csv, line 3", "reason": "age: invalid", "row": {}}'
 CIPHERS = {"none": None, "one": Cipher(bytes(32)), "other": Cipher(bytes(range(32)))}
 
 
@@ -53,17 +61,47 @@ CIPHERS = {"none": None, "one": Cipher(bytes(32)), "other": Cipher(bytes(range(3
 @pytest.mark.parametrize("first", CIPHERS)
 def test_a_file_has_letters_of_one_key_alone(tmp_path: Path, first: str, then: str) -> None:
     letters = DeadLetters(tmp_path / "letters.jsonl", cipher=CIPHERS[first])
-    letters.append(letters.sealed([b'{"row": 1}']), 0)
+    letters.append(letters.sealed([LETTER]), 0)
     if first == then:
-        assert DeadLetters(tmp_path / "letters.jsonl", cipher=CIPHERS[then]).read() == [b'{"row": 1}']
+        assert DeadLetters(tmp_path / "letters.jsonl", cipher=CIPHERS[then]).read() == [LETTER]
     else:
         with pytest.raises(OutputError, match=r"were not written with this key.*move it away"):
             DeadLetters(tmp_path / "letters.jsonl", cipher=CIPHERS[then])
 
 
-def test_a_letter_without_its_end_is_nobodys_key(tmp_path: Path) -> None:
-    (tmp_path / "letters.jsonl").write_bytes(b"half a lett")
-    DeadLetters(tmp_path / "letters.jsonl", cipher=Cipher(bytes(32)))
+@pytest.mark.parametrize("cipher", [None, Cipher(bytes(32))], ids=["plain", "encrypted"])
+@pytest.mark.parametrize("kept", [0, 4, 30])
+def test_a_first_letter_that_a_dead_commit_left_unfinished_is_ours(
+    tmp_path: Path, cipher: Cipher | None, kept: int
+) -> None:
+    path = tmp_path / "letters.jsonl"
+    letters = DeadLetters(path, cipher=cipher)
+    path.write_bytes(letters.sealed([LETTER])[:kept] + bytes(7))
+    DeadLetters(path, cipher=cipher).append(b"x\n", 0)
+
+
+@pytest.mark.parametrize("cipher", [None, Cipher(bytes(32))], ids=["plain", "encrypted"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"name,age\nZoe,7\n",
+        b"name: job\n",
+        b"# one line without an end",
+        b'{"age": 7}\n',
+        b'["place", "reason"]\n',
+        b"\n",
+    ],
+)
+def test_a_file_that_holds_no_letters_is_refused_and_left_as_it_is(
+    tmp_path: Path, cipher: Cipher | None, content: bytes
+) -> None:
+    path = tmp_path / "tickets.csv"
+    path.write_bytes(content)
+    path.chmod(0o644)
+    with pytest.raises(OutputError, match=r"tickets\.csv holds something else than dead letters: name another file"):
+        DeadLetters(path, cipher=cipher)
+    assert path.read_bytes() == content
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
 
 def test_a_letter_that_is_being_written_is_left_out(tmp_path: Path) -> None:

@@ -217,8 +217,84 @@ def test_a_piece_of_another_commit_does_not_open(tmp_path: Path) -> None:
 
 def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
     (tmp_path / "state.db").write_bytes(b"something else" * 1000)
+    (tmp_path / "state.db").chmod(0o644)
     with pytest.raises(SnapshotError, match="is no checkpoint, or it is damaged"):
         Store(tmp_path / "state.db")
+    assert stat.S_IMODE((tmp_path / "state.db").stat().st_mode) == 0o644
+
+
+def test_a_database_of_something_else_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    database = sqlite3.connect(path)
+    database.execute("CREATE TABLE theirs (value INTEGER)")
+    database.close()
+    path.chmod(0o644)
+    before = path.read_bytes()
+    with pytest.raises(SnapshotError, match="is no checkpoint, but a database of something else"):
+        Store(path)
+    assert path.read_bytes() == before
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+@pytest.mark.parametrize("content", [None, b""], ids=["missing", "empty"])
+def test_looking_makes_nothing(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "state.db"
+    if content is None:
+        with pytest.raises(OutputError, match="No such file"):
+            Store(path, read_only=True)
+        assert not path.exists()
+        return
+    path.write_bytes(content)
+    with Store(path, read_only=True) as store:
+        assert store.load() is None
+    assert path.read_bytes() == content
+
+
+def test_a_look_sees_the_latest_commit_and_changes_nothing(tmp_path: Path, cipher: Cipher | None) -> None:
+    path = tmp_path / "state.db"
+    with Store(path, cipher=cipher) as store:
+        store.save(ONE)
+    path.chmod(0o644)
+    before = path.read_bytes()
+    with Store(path, cipher=cipher, read_only=True) as store:
+        assert store.load() == ONE
+        with pytest.raises(UnavailableError):
+            store.save(ONE)
+    assert path.read_bytes() == before
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_a_look_does_not_disturb_the_process_that_has_it(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    code = f"from castleguard.checkpoint.store import Store; Store({str(path)!r}, read_only=True)"
+    with Store(path) as store:
+        store.save(ONE)
+        other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert "the job is running" in other.stderr
+        store.save(replace(ONE, number=4))
+
+
+def test_a_commit_that_died_half_way_is_not_mended_by_a_look(tmp_path: Path) -> None:
+    """SIGKILL in the middle of a transaction whose pages have reached the file: its journal is hot."""
+    path = tmp_path / "state.db"
+    code = f"""
+import os
+from castleguard.checkpoint.store import Checkpoint, Store
+store = Store({str(path)!r})
+store.save(Checkpoint(number=1, position=None, snapshot=b"x" * 100_000))
+store._database.execute("PRAGMA cache_size = 1")
+store._database.execute("BEGIN IMMEDIATE")
+store._database.execute("UPDATE latest SET snapshot = zeroblob(3000000)")
+os.kill(os.getpid(), 9)
+"""
+    subprocess.run([sys.executable, "-c", code], check=False)
+    assert (tmp_path / "state.db-journal").stat().st_size
+    with pytest.raises(UnavailableError, match="left in the middle of a commit: the next run mends that"):
+        Store(path, read_only=True)
+    with Store(path) as store:
+        latest = store.load()
+        assert latest is not None
+        assert latest.snapshot == b"x" * 100_000
 
 
 def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
@@ -232,8 +308,15 @@ def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="cannot be used as a checkpoint"):
-        Store(tmp_path / "missing" / "state.db")
+        Store(tmp_path / "file" / "state.db")
+
+
+def test_missing_folders_are_made_for_their_owner_alone(tmp_path: Path) -> None:
+    Store(tmp_path / "one" / "two" / "state.db").close()
+    for folder in (tmp_path / "one", tmp_path / "one" / "two"):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_nothing_of_a_commit_shows_when_it_is_printed() -> None:

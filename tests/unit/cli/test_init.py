@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from castleguard import assemble
 from castleguard.cli.domains import nice, number_bins, number_domain, time_domain
+from castleguard.cli.doubts import find_doubts
 from castleguard.cli.guesses import Guess, guess_roles
 from castleguard.cli.profile import Profile
 from castleguard.cli.proposal import Subject, proposal, scalar
@@ -70,7 +71,7 @@ def test_other_formats_give_the_same_roles(run: Run, folder: Path, name: str) ->
     from castleguard.connectors.formats import open_writer
     from castleguard.connectors.sample import read_sample
 
-    table = read_sample(folder / "visits.csv", 10_000)
+    table = read_sample(folder / "visits.csv", 10_000).rows
     writer = open_writer(folder / name)
     writer.write(table)
     writer.close()
@@ -179,6 +180,74 @@ def test_where_nothing_is_missing_nothing_is_said() -> None:
     text = proposal(Subject("x.csv", "x.csv", "csv", 150), [guess([1, 7, 3] * 50)])
     assert "null" not in text.replace("person: null", "")
     assert "no value" not in text
+
+
+def doubtful(table: pa.Table) -> str:
+    """The job file that is proposed for a table, as if it were a CSV file."""
+    guesses = guess_roles(table)
+    return proposal(Subject("x.csv", "x.csv", "csv", table.num_rows), guesses, find_doubts(table, guesses, csv=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "comment"),
+    [
+        ("weight", [str(n) for n in range(96)], "# 96 % of the values are numbers; the rest is rejected (or published"),
+        (
+            "seen",
+            [f"2026-01-{n % 28 + 1:02}" for n in range(96)],
+            "# 96 % of the values are dates; the rest is rejected",
+        ),
+        (
+            "income",
+            [str(n * 37 % 101) for n in range(96)],
+            "# 96 % of the values are numbers; the rest counts as one more",
+        ),
+    ],
+)
+def test_a_column_with_some_mess_in_it_is_still_one_of_numbers_or_dates(
+    name: str, good: list[str], comment: str
+) -> None:
+    text = doubtful(pa.table({name: [*good, "?", "none", "n/a", "x"] * 5}))
+    assert comment in text
+    assert "different texts" not in text
+    assert "values are" not in doubtful(pa.table({name: good}))
+
+
+def test_columns_that_may_say_whose_row_it_is_are_named_where_none_is_found() -> None:
+    columns = {"who": [f"w{n % 70}" for n in range(ROWS)], "age": [str(n % 15) for n in range(ROWS)]}
+    assert "# values that come again are in who: is it one of them?" in doubtful(pa.table(columns))
+    columns["patient_id"] = [f"p{n % 70}" for n in range(ROWS)]
+    assert "is it one of them?" not in doubtful(pa.table(columns))
+
+
+def test_a_longest_wait_is_proposed_and_can_be_read(run: Run, folder: Path) -> None:
+    run("init", folder / "visits.csv", "-o", folder / "job.yaml")
+    text = (folder / "job.yaml").read_text(encoding="utf-8")
+    (folder / "job.yaml").write_text(text.replace("# max_wait", "max_wait"), encoding="utf-8")
+    assert confirmed(folder / "job.yaml").policy.fingerprint()["max_wait"] == 30.0
+
+
+@pytest.mark.parametrize("first", ["zoe@example.org,Rome", "17,Rome", "2026-01-02,Rome", "zoe,Oslo"])
+def test_a_file_without_a_header_is_told_and_its_first_row_not_shown(run: Run, tmp_path: Path, first: str) -> None:
+    rows = "".join(f"{n % 9},{('Oslo', 'Bern')[n % 2]}\n" for n in range(ROWS))
+    (tmp_path / "x.csv").write_text(f"{first}\n{rows}")
+    shown = run("init", tmp_path / "x.csv", "-o", tmp_path / "job.yaml")
+    assert "the first line of the file looks like a row" in shown.err
+    assert not any(value in shown.out + shown.err for value in first.split(","))
+
+
+def test_a_file_with_a_header_is_not_doubted(run: Run, folder: Path) -> None:
+    shown = run("init", folder / "visits.csv", "-o", folder / "job.yaml")
+    assert "looks like a row" not in shown.err
+    assert "castleguard: 1 line is no row, and was left out" in shown.err
+
+
+def test_lines_in_another_encoding_are_counted(run: Run, tmp_path: Path) -> None:
+    rows = "".join(f"{n % 9},{('Zürich', 'Bern')[n % 2]}\n" for n in range(ROWS))
+    (tmp_path / "x.csv").write_bytes(f"days,city\n{rows}".encode("latin-1"))
+    shown = run("init", tmp_path / "x.csv", "-o", tmp_path / "job.yaml")
+    assert f"{ROWS // 2} lines are no rows, and were left out" in shown.err
+    assert "which must be UTF-8" in shown.err
 
 
 def confirmed(path: Path) -> JobFile:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from castleguard.checkpoint.store import Store
+from castleguard.checkpoint.store import Checkpoint, Store
 from castleguard.errors import ConfigError, InputError, OutputError, SnapshotError, UnavailableError
 from castleguard.telemetry.metrics import Metrics
 from tests.unit.cli.conftest import Run
@@ -144,6 +144,39 @@ def test_a_dry_run_leaves_nothing_behind(run: Run, folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["in.csv", "job.yaml"]
 
 
+def test_a_dry_run_of_a_source_that_never_ends_says_so(folder: Path) -> None:
+    (folder / "in").mkdir()
+    (folder / "job.yaml").write_text(JOB.replace("path: in.csv", "path: in, follow: true"))
+    command = [sys.executable, "-m", "castleguard", "run", "job.yaml", "--dry-run"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        assert "the source never ends, and so does this dry run" in process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        assert "A dry run: nothing was written" in process.communicate(timeout=60)[0]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_file_that_is_followed_gets_its_own_remedy_from_validate(run: Run, folder: Path) -> None:
+    (folder / "job.yaml").write_text(JOB.replace("in.csv", "in.csv, follow: true"))
+    shown = run("validate", "job.yaml")
+    assert shown.code == 1
+    assert "-> name its folder, or a pattern; or delete follow: true" in shown.out
+
+
+def test_malformed_lines_are_counted_by_validate(run: Run, folder: Path) -> None:
+    said = "! source: 1 line is no row, beside 401 rows (malformed)"
+    assert said in run("validate", "job.yaml").out
+    (folder / "job.yaml").write_text(JOB.replace("rejects.jsonl", "rejects.jsonl, max_share: 0.001"))
+    assert f"{said}, more than the share of 0.001" in " ".join(run("validate", "job.yaml").out.split())
+    (folder / "in.csv").write_text("pid,age\n1\n2\n")
+    shown = run("validate", "job.yaml")
+    assert shown.code == 1
+    assert "✗ source: none of the first 2 lines can be read" in shown.out
+
+
 def test_a_job_with_a_mistake_in_its_file_does_not_start(run: Run, folder: Path) -> None:
     (folder / "job.yaml").write_text(JOB.replace("delay", "dely"))
     outcome = run("run", "job.yaml")
@@ -179,6 +212,8 @@ def test_the_exit_code_says_who_has_to_mend_it(
         raise error
 
     monkeypatch.setattr("castleguard.assemble.make_job", fail)
+    with Store(folder / "state.db") as store:
+        store.save(Checkpoint(number=1, position=None, snapshot=None))
     assert run("run", "job.yaml", "--log-format", log_format).code == code
     assert run("drain", "job.yaml").code == code
 
@@ -207,8 +242,8 @@ def test_another_policy_is_refused_until_the_job_is_drained(run: Run, folder: Pa
     (folder / "job.yaml").write_text(job.replace("k: 5", "k: 20"))
     refused = run("drain", "job.yaml")
     assert refused.code == 1
-    assert "policy.k differ" in refused.err
-    assert "drain the job" in refused.err
+    assert "another policy.k" in refused.err
+    assert "Drain the job" in refused.err
     (folder / "job.yaml").write_text(job)
     assert "Drained" in run("drain", "job.yaml").out
     (folder / "job.yaml").write_text(job.replace("k: 5", "k: 20"))
@@ -220,6 +255,16 @@ def test_a_job_without_a_checkpoint_cannot_be_drained(run: Run, folder: Path) ->
     outcome = run("drain", "job.yaml")
     assert outcome.code == 2
     assert "has no checkpoint" in outcome.err
+
+
+def test_a_job_that_never_ran_has_nothing_to_drain(run: Run, folder: Path) -> None:
+    before = sorted(folder.iterdir())
+    for arguments in ([], ["--no-key"]):
+        outcome = run("drain", "job.yaml", *arguments)
+        assert outcome.code == 1
+        assert "there is nothing to drain: state.db holds no commit, so the job has not run yet" in outcome.err
+        assert outcome.out == ""
+    assert sorted(folder.iterdir()) == before
 
 
 def test_nobody_answers_where_no_job_runs(run: Run, folder: Path) -> None:
@@ -255,6 +300,26 @@ def test_a_followed_folder_is_watched_until_the_job_is_told_to_stop(run: Run, fo
     for line in err.splitlines():
         assert json.loads(line)["level"] in ("info", "warning")
     assert sum(pq.read_table(part).num_rows for part in folder.glob("out/part-*.parquet")) == 700
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="there are no such signals here")
+def test_a_followed_folder_that_is_not_mounted_yet_is_waited_for(folder: Path) -> None:
+    (folder / "job.yaml").write_text(JOB.replace("path: in.csv", "path: in, follow: true"))
+    command = [sys.executable, "-m", "castleguard", "run", "job.yaml", "--quiet"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        said = process.stderr.readline()
+        (folder / "mounted").mkdir()
+        (folder / "in.csv").rename(folder / "mounted" / "1.csv")
+        (folder / "mounted").rename(folder / "in")
+        wait_for(lambda: list(folder.glob("out/part-*")))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+    finally:
+        process.kill()
+        process.communicate()
+    assert "the source is not available, trying again in 0.1 s: in cannot be read" in said
 
 
 def wait_for(happens: "object") -> None:

@@ -58,6 +58,7 @@ def test_a_file_that_was_moved_away_can_be_named(run: Run, folder: Path) -> None
 def test_before_anything_was_rejected_nothing_is_printed_and_nothing_made(run: Run, folder: Path) -> None:
     shown = run("letters", "job.yaml")
     assert (shown.code, shown.out) == (0, "")
+    assert "there are no letters: rejects.jsonl is not there" in shown.err
     assert not (folder / "rejects.jsonl").exists()
 
 

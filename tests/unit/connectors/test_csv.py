@@ -1,6 +1,7 @@
 """CSV files: what is read, what is malformed, what is written."""
 
 import csv
+import datetime as dt
 import gzip
 import io
 import tempfile
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from castleguard.connectors import lines, text
 from castleguard.connectors.base import Reader
-from castleguard.connectors.csv import CsvReader
+from castleguard.connectors.csv import CsvReader, render
 from castleguard.connectors.formats import open_reader, open_writer
 from castleguard.errors import InputError, SchemaError
 
@@ -267,3 +268,18 @@ def test_a_file_whose_first_line_is_endless_is_refused_in_one_sentence(tmp_path:
     path.write_bytes(b"x" * 200_000)
     with pytest.raises(InputError, match=r"blob\.csv cannot be read: the first line must name the columns$"):
         CsvReader(path, ["a", "b"], 10)
+
+
+@pytest.mark.parametrize("note", ["a comma, here", 'a "quote"', "two\nlines", "two\rlines"])
+def test_a_value_is_written_the_same_whatever_stands_beside_it(note: str) -> None:
+    """Readers tell groups by what is written: one text with a comma must not change the look of a box."""
+    box = {
+        "born_min": pa.array([dt.datetime(2026, 2, 27), dt.datetime(2026, 2, 27, 1, 2, 3, 4)], pa.timestamp("us")),
+        "day": pa.array([dt.date(2026, 2, 27), None]),
+        "height": [1.5, 2.0],
+        "age_min": [20, 25],
+        "well": [True, False],
+    }
+    quoted = '"' + note.replace('"', '""') + '"'
+    plain, beside = (bytes(render(pa.table({**box, "note": [one] * 2}), Path("x"))).decode() for one in ("*", note))
+    assert beside.replace(quoted, "*") == plain

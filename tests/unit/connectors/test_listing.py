@@ -61,6 +61,8 @@ def test_a_relative_pattern_starts_where_the_process_is(tmp_path: Path, monkeypa
 def test_what_is_not_there_is_an_error(tmp_path: Path, path: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         list_files(tmp_path / path)
+    with pytest.raises(UnavailableError, match=message):
+        list_files(tmp_path / path, awaited=True)
 
 
 @pytest.mark.parametrize("pattern", ["", "*.csv"])

@@ -19,13 +19,15 @@ def test_all_columns_and_the_first_rows_are_read(tmp_path: Path, name: str) -> N
     writer = open_writer(tmp_path / name)
     writer.write(TABLE)
     writer.close()
-    assert read_sample(tmp_path / name, 2) == TABLE.slice(0, 2)
-    assert read_sample(tmp_path / name, 100) == TABLE
+    assert read_sample(tmp_path / name, 2).rows == TABLE.slice(0, 2)
+    assert read_sample(tmp_path / name, 100).rows == TABLE
 
 
 def test_keys_that_only_some_lines_have_are_columns_too(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text('{"a": 1}\nnot a row\n{"b": 2, "a": null}\n')
-    assert read_sample(tmp_path / "t.jsonl", 10).to_pydict() == {"a": ["1", None], "b": [None, "2"]}
+    found = read_sample(tmp_path / "t.jsonl", 10)
+    assert found.rows.to_pydict() == {"a": ["1", None], "b": [None, "2"]}
+    assert found.malformed == 1
 
 
 @pytest.mark.parametrize(
@@ -56,4 +58,4 @@ def test_a_missing_file_is_one_clear_line(tmp_path: Path) -> None:
 def test_types_of_typed_files_are_kept(tmp_path: Path) -> None:
     table = pa.table({"n": pa.array([1, 2], pa.int32())})
     pq.write_table(table, tmp_path / "t.parquet")
-    assert read_sample(tmp_path / "t.parquet", 10).schema.field("n").type == pa.int32()
+    assert read_sample(tmp_path / "t.parquet", 10).rows.schema.field("n").type == pa.int32()

@@ -257,7 +257,7 @@ def test_a_stream_continues_from_its_snapshot(policy: cg.Doca) -> None:
 
 
 def test_a_snapshot_of_the_other_mode_is_refused() -> None:
-    with pytest.raises(SnapshotError, match="another stream"):
+    with pytest.raises(SnapshotError, match="another policy"):
         cg.Anonymiser.restore(ONE, paper(), cg.Anonymiser(ONE, strict()).snapshot())
 
 
