@@ -130,6 +130,8 @@ class Cooperation:
         self._tried: dict[int, int] = {}
         """By the position of a cluster's oldest row: how often it was proposed."""
         self._fresh: list[tuple[Bounds, Bounds]] = []
+        self.ending = False
+        """Whether the stream is about to end: every row is to leave before long."""
         self.offers: dict[str, Offer] = {}
         self.leads: dict[str, Lead] = {}
         self.given_up: dict[str, tuple[str, list[int]]] = {}
@@ -163,10 +165,12 @@ class Cooperation:
         self._settle_due(arriving, settled)
         self._judge_ripe()
         self._look_back(settled)
-        if self._engine.arrivals - self._scanned >= self._pace:
+        if self.ending:
+            self._share(self._engine.clusters())
+            self._propose(most=1)  # all at once would lock the rows that others ask for
+        elif self._engine.arrivals - self._scanned >= self._pace:
             self._scanned = self._engine.arrivals
-            clusters = self._engine.clusters()
-            self._share(clusters)
+            self._share(self._engine.clusters())
             self._propose()
         return settled
 
@@ -211,10 +215,11 @@ class Cooperation:
                 self._abort(lead, settled)
         return settled
 
-    def propose_all(self) -> None:
-        """The end of the stream is near: whatever cannot leave alone looks for others."""
-        self._share(self._engine.clusters())
-        self._propose(everything=True)
+    @property
+    def is_done(self) -> bool:
+        """At the end of the stream: whether nothing is locked, and nothing is left to propose."""
+        clusters = self._engine.clusters()
+        return not self.offers and not self.leads and not self._leading(clusters, self._must_leave(clusters))
 
     # -- listening ---------------------------------------------------------------------------------------------------
 
@@ -612,30 +617,37 @@ class Cooperation:
                 Share(**self._me, cluster=number, version=version, persons=persons, lower=lower, upper=upper),
             )
 
-    def _propose(self, *, everything: bool = False) -> None:
-        """For clusters whose oldest row must leave soon, and which cannot leave alone: propose them, or join others."""
+    def _propose(self, most: int = 1 << 30) -> None:
+        """For clusters whose oldest row must leave soon: propose them, so many at most; for those that cannot leave alone
+        and are not to be told, ask to join others.
+        """
         if not self._others:
             return
         since = self._engine.arrivals - self.policy.delay
         self._tried = {oldest: times for oldest, times in self._tried.items() if oldest >= since}
-        while True:
+        clusters = self._engine.clusters()
+        leaving = self._must_leave(clusters)
+        while most and (leading := self._leading(clusters, leaving)):
+            self._lead(clusters, *leading[0])
+            most -= 1
             clusters = self._engine.clusters()
-            small = self._must_leave(clusters, everything=everything)
-            leading = [(at, persons) for at in small if (persons := self._wanted(clusters, at)) < self.policy.k]
-            if not leading:
-                break
-            self._lead(clusters, *leading[0])  # which changes the clusters
-        for at in small:
+            leaving = self._must_leave(clusters)
+        for at in leaving:
             if clusters.persons[at] < self.policy.k:
                 self._ask_to_join(clusters, at)
 
-    def _must_leave(self, clusters: OpenClusters, *, everything: bool) -> list[int]:
-        """The clusters that have less than k persons, and a row that is to leave before long."""
+    def _leading(self, clusters: OpenClusters, leaving: list[int]) -> list[tuple[int, int]]:
+        """The clusters that can be proposed, the oldest first, each with the own persons of its smallest box."""
+        found = [(at, persons) for at in leaving if (persons := self._wanted(clusters, at)) < self.policy.k]
+        return sorted(found, key=lambda one: int(clusters.oldest[one[0]]))
+
+    def _must_leave(self, clusters: OpenClusters) -> list[int]:
+        """The clusters with a row that is to leave before long; at the end of the stream, all."""
         waited = self._engine.arrivals - clusters.oldest >= (1.0 - self.policy.reserve) * self.policy.delay
         if self.policy.max_wait is not None:
             since = self._now - self._engine.arrived(clusters.oldest)
             waited |= since >= (1.0 - self.policy.reserve) * self.policy.max_wait
-        return [int(at) for at in np.flatnonzero(waited | everything)]
+        return [int(at) for at in np.flatnonzero(waited | self.ending)]
 
     def _wanted(self, clusters: OpenClusters, at: int) -> int:
         """With how many own persons to propose a cluster: its share of k, more with every attempt; k: not any more."""

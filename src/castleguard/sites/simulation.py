@@ -73,12 +73,14 @@ def simulate(
         relay.pass_time()
     end = float(table.num_rows)
     for site in sites.values():
-        site.cooperation.propose_all()
+        site.cooperation.ending = True
     for _ in range(_LAST_MOMENTS):
         for site in sites.values():
             out.append(site.tick(end))
             site.committed()
         relay.pass_time()
+        if all(site.cooperation.is_done for site in sites.values()):
+            break
     for site in sites.values():
         out.append(site.flush())
         site.committed()
@@ -92,4 +94,4 @@ def simulate(
     )
 
 
-_LAST_MOMENTS = 6  # for what is proposed at the end: ask, answer, decide, tell, and two more
+_LAST_MOMENTS = 10_000  # at the end of the rows, if the sites never get done
