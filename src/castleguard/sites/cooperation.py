@@ -618,8 +618,8 @@ class Cooperation:
             )
 
     def _propose(self, most: int = 1 << 30) -> None:
-        """For clusters whose oldest row must leave soon: propose them, so many at most; for those that cannot leave alone
-        and are not to be told, ask to join others.
+        """For clusters whose oldest row must leave soon: propose them, so many at most; for those that cannot leave
+        alone, ask to join others.
         """
         if not self._others:
             return
