@@ -120,7 +120,17 @@ class Broker:
         name = f"t-{uuid.uuid4().hex[:12]}"
         config = {key.replace("_", "."): value for key, value in settings.items()}
         self._admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(20)
+        # It is made, but the broker that is asked for it may not know yet.
+        deadline = time.monotonic() + 20
+        while not self._knows(name, partitions):
+            assert time.monotonic() < deadline, "the broker does not get to know its topic"
+            time.sleep(0.02)
         return name
+
+    def _knows(self, topic: str, partitions: int) -> bool:
+        found = self._admin.list_topics(topic, timeout=20).topics[topic]
+        led = [partition for partition in found.partitions.values() if partition.leader >= 0]
+        return found.error is None and len(led) == partitions
 
     def add_partitions(self, topic: str, total: int) -> None:
         """Give a topic more partitions."""
