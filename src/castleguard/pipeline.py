@@ -50,6 +50,8 @@ class Pace:
     longest_pause: float = 30.0
     urgent: float = 0.01
     """Seconds between two commits, at least, when the stream waits for one; and not more than half of the time."""
+    farewell: float = 10.0
+    """Seconds, at most, for what is agreed on with other sites at the end of the stream."""
     hold: float = 0.0
     """Seconds for which the next rows wait, at most, while the stream is holding."""
 
@@ -146,9 +148,7 @@ class Job:
             while not self._stop.asked:
                 self.turn()
                 if self._source.finished:
-                    self._gather(self.stream.flush())
-                    self.commit(ended="finished")
-                    self._tell("finished", at_once=True)
+                    self._end("finished")
                     return "finished"
             if self._store is None:
                 self._gather(self.stream.flush())
@@ -173,15 +173,31 @@ class Job:
         schema or version, from where its source stands.
         """
         try:
-            self._gather(self.stream.flush())
-            self.commit(ended="drained")
-            self._tell("drained", at_once=True)
+            self._end("drained")
             return "drained"
         except Exception:
             self._tell_failure()
             raise
         finally:
             self.close()
+
+    def _end(self, ended: Ended) -> None:
+        """Publish all that is pending; with other sites, as long as that gets on."""
+        limit = self._clock.now() + self._pace.farewell
+        while not (self.stream.wind_down() or self._clock.now() > limit or self._stop.asked):
+            self._gather(self.stream.tick(self._time.now()))
+            if self._is_due():
+                self.commit()
+            self._clock.sleep(_NAP)
+        self._gather(self.stream.flush())
+        if self.stream.unsettled:
+            self.commit()
+            raise UnavailableError(
+                "the relay is away, and other sites may have decided about rows of this one: everything else is "
+                "published. Run it again when the relay is back"
+            )
+        self.commit(ended=ended)
+        self._tell(ended, at_once=True)
 
     def stop(self) -> None:
         """Ask the job to commit and return soon."""
@@ -428,6 +444,7 @@ class Job:
             state=self._state,
             rows={name: books[name] for name in (*outcomes, "bad", "pending")},
             received=books["received"],
+            sent=self.stream.sent,
             rejected=books["rejected"],
             groups=books["groups"],
             information_loss=books["information_loss"],

@@ -147,6 +147,22 @@ class Anonymiser:
         """Whether it would do better with a moment before the next rows: others are about to answer."""
         return False
 
+    @property
+    def sent(self) -> tuple[int, int]:
+        """Messages and bytes to other sites, since it was made."""
+        return 0, 0
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether others have to be asked yet what became of rows that were given up."""
+        return False
+
+    def wind_down(self) -> bool:
+        """No more rows come: whether all is done that can be done together with others before `flush`. If not, time
+        has to pass (`tick`, `committed`).
+        """
+        return True
+
     def committed(self) -> None:
         """All that was handed out so far has arrived, and a snapshot of after it is on disk."""
 

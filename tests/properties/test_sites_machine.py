@@ -94,7 +94,10 @@ class Sites(RuleBasedStateMachine):
     @rule(number=_SITE, life=_LIFE)
     def propose(self, number: int, life: Life) -> None:
         """A site looks for others to publish with."""
-        self._site(number).stream.cooperation.propose_all()
+        site = self._site(number)
+        site.stream.wind_down()
+        site.tick(self.now)
+        site.stream.cooperation.ending = False
         self._live(*life)
 
     @rule(first=st.integers(0, 40), count=st.integers(1, 20), life=_LIFE)

@@ -47,6 +47,9 @@ class Writer(Protocol):
         """Leave no trace of what was written. Never raises; does nothing after `close`."""
 
 
+LOG_KEPT_DAYS = 30
+"""How long a relay between sites keeps what they have decided, at least."""
+
 Position = dict[str, Any]
 """Where a source stands, as JSON can hold it. Only the source that gave it reads it."""
 

@@ -29,7 +29,8 @@ class Dcastle(Castle):
     reserve: float = 0.25
     """The share of the delay that is kept for agreeing with other sites: a row takes part from then on."""
     k_scope: Scope = "global"
-    """Whether k and l hold of the output of all sites together, or also of that of each site by itself."""
+    """Whether k and l hold of the output of all sites together, or also of what each site writes by itself: then a box
+    that another site has published is not used again."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,9 +70,7 @@ class Dcastle(Castle):
     def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:
         """See Castle."""
         plain = super().guarantee(schema, seeded=seeded)
-        whose = (
-            "the output of this site by itself" if self.k_scope == "per_site" else "the output of all sites together"
-        )
+        whose = "what each site writes by itself" if self.k_scope == "per_site" else "the output of all sites together"
         return Guarantee(
             promise=f"In {whose}: {plain.promise}",
             limits=plain.limits,

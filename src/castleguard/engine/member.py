@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.engine.castle import CastleEngine
-from castleguard.kernels import state as names
 from castleguard.kernels import withdraw as kernels
 
 Positions = NDArray[np.int64]
@@ -69,6 +68,7 @@ class MemberEngine(CastleEngine):
 
     def readmit(self, positions: Positions) -> None:
         """Take back withdrawn rows that are not due yet."""
+        assert not positions.size or int(positions.min()) + self._settings.delay >= self.arrivals
         kernels.readmit(self._state, self._settings._replace(random_ties=False), self._work, positions)
 
     def adopt(self, lower: Bounds, upper: Bounds) -> None:
@@ -140,8 +140,3 @@ class MemberEngine(CastleEngine):
     def arrived(self, positions: Positions) -> NDArray[np.float64]:
         """When rows arrived, in seconds."""
         return self._state.arrived[positions % len(self._state.quasi)]
-
-    def can_be_due(self, positions: Positions) -> NDArray[np.bool_]:
-        """Which rows are still in the ring: the others were due before."""
-        held: NDArray[np.bool_] = self._state.link[0][positions % len(self._state.quasi)] == positions
-        return held & (positions + self._settings.delay >= int(self._state.counters[names.ARRIVALS]))

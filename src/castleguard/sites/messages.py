@@ -129,6 +129,9 @@ class Decided(Message):
 class Published(Message):
     """Boxes that the sender has published with their k persons and l values: others may use them."""
 
+    heard: dict[str, str]
+    """Of which epochs of the other sites the sender has heard: who finds its own there knows that this is no old
+    message."""
     lower: NDArray[np.float64]
     """(boxes, columns)"""
     upper: NDArray[np.float64]

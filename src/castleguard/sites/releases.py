@@ -72,8 +72,10 @@ class Offer:
     answer: bytes = field(repr=False)
     """The message with the rows; to be sent once the lock is on disk."""
     coordinator: str
+    began: int = 0
+    """Arrivals when it was made."""
     made: float
-    """When, in seconds."""
+    """When that was, in seconds."""
     sent: bool = False
 
 
@@ -106,9 +108,13 @@ class Lead:
     """About what the own rows would lose without it."""
     awaited: set[str] = field(default_factory=set)
     answers: dict[str, Prepared] = field(default_factory=dict)
-    began: tuple[int, float] = (0, 0.0)
-    """Arrivals and seconds when it was proposed."""
+    began: int = 0
+    """Arrivals when it was proposed."""
+    made: float
+    """When that was, in seconds."""
     stage: Stage = "asking"
+    tried: bool = False
+    """Whether the log was asked to commit it: until then it is not committed."""
     outcome: Outcome | None = None
 
 
@@ -119,7 +125,7 @@ def unique_name(site: str, epoch: str, number: int) -> str:
 
 def facts_of(lead: Lead) -> dict[str, Any]:
     """What JSON can hold of a release."""
-    facts: dict[str, Any] = {"release": lead.release, "stage": lead.stage}
+    facts: dict[str, Any] = {"release": lead.release, "stage": lead.stage, "made": lead.made}
     if lead.outcome is not None:
         facts |= {"rows": lead.outcome.rows, "verdict": asdict(lead.outcome.verdict)}
     return facts

@@ -47,7 +47,7 @@ def simulate(
     batch: int = 0,
 ) -> Simulated:
     """Deal the rows of a table out to the sites in turn, and let them publish. `batch`: rows that a site takes at once;
-    0 takes what the delay allows.
+    0 takes what the delay allows. No time passes while rows arrive, so that no row leaves because of `max_wait`.
     """
     relay = Relay(seed=seed or 0, weather=weather)
     names = [f"site{number:02d}" for number in range(1, policy.sites + 1)]
@@ -62,28 +62,33 @@ def simulate(
         )
         for number, name in enumerate(names)
     }
-    step = batch or max(1, next(iter(sites.values())).cooperation.step)
+    step = batch or policy.step
     out: list[pa.Table] = []
     for first in range(0, table.num_rows, step * len(names)):
         rows = np.arange(first, min(first + step * len(names), table.num_rows))
         for at, site in enumerate(sites.values()):
             mine = rows[at :: len(names)]
-            out.append(site.push(table.take(pa.array(mine)), now=float(first)))
+            out.append(site.push(table.take(pa.array(mine)), now=0.0))
             site.committed()
         relay.pass_time()
-    end = float(table.num_rows)
-    for site in sites.values():
-        site.cooperation.ending = True
-    for _ in range(_LAST_MOMENTS):
-        for site in sites.values():
-            out.append(site.tick(end))
-            site.committed()
-        relay.pass_time()
-        if all(site.cooperation.is_done for site in sites.values()):
+    for moment in range(_LAST_MOMENTS):
+        done = [site.wind_down() for site in sites.values()]
+        if all(done):
             break
+        for site in sites.values():
+            out.append(site.tick(moment * _MOMENT))
+            site.committed()
+        relay.pass_time()
     for site in sites.values():
         out.append(site.flush())
         site.committed()
+    for _ in range(_LAST_MOMENTS):  # what was given up is looked up
+        left = [site for site in sites.values() if site.unsettled]
+        if not left:
+            break
+        for site in left:
+            out.append(site.tick(_LAST_MOMENTS * _MOMENT))
+            site.committed()
     schema_out = out[-1].schema
     merged = pa.concat_tables([part.cast(schema_out) for part in out if part.num_rows] or [out[-1]])
     return Simulated(
@@ -95,3 +100,4 @@ def simulate(
 
 
 _LAST_MOMENTS = 10_000  # at the end of the rows, if the sites never get done
+_MOMENT = 0.01  # seconds

@@ -29,6 +29,7 @@ from castleguard.sites.membership import Membership
 from castleguard.sites.messages import Prepared, Rows, Seal, table_from_bytes, table_to_bytes
 from castleguard.sites.releases import Lead, Offer, Outcome, Positions, Verdict, facts_of
 from castleguard.sites.transport import Transport
+from castleguard.sites.wire import Wire
 from castleguard.stages import make_decoder
 from castleguard.stream import Anonymiser, without_null_types
 
@@ -62,7 +63,8 @@ class SiteStream(Anonymiser):
         self._decoder = make_decoder(schema, policy, self._keys.hashes)
         self._decoder.counter = site.number << 48  # rows without a person column are nobody else's
         self._shuffle = random.Random(f"{seed} {site.name}") if seed is not None else secrets.SystemRandom()
-        self.cooperation = Cooperation(site, policy, engine=self._engine, local=self, transport=transport, seal=seal)
+        self.wire = Wire(site, self._identity(), transport, seal=seal)
+        self.cooperation = Cooperation(self.wire, policy, engine=self._engine, local=self)
         self.cooperation.adopt_box = lambda lower, upper: self._gate.adopt((lower, upper))
         self._held: list[pa.Table] = []  # won, and not handed out yet
         self._held_boxes: list[Box] = []
@@ -76,8 +78,23 @@ class SiteStream(Anonymiser):
 
     @property
     def holding(self) -> bool:
-        """Whether rows are locked until others have answered."""
-        return next(self.cooperation.locked, None) is not None
+        """Whether the next rows had better wait a little, for what has to be decided before them."""
+        return self.cooperation.holding
+
+    @property
+    def sent(self) -> tuple[int, int]:
+        """See Anonymiser."""
+        return self.wire.messages, self.wire.bytes
+
+    @property
+    def unsettled(self) -> bool:
+        """See Anonymiser."""
+        return self.cooperation.unsettled
+
+    def wind_down(self) -> bool:
+        """See Anonymiser."""
+        self.cooperation.ending = True
+        return self.cooperation.is_done
 
     def committed(self) -> None:
         """All that was handed out so far has arrived, and a snapshot of after it is on disk."""
@@ -102,8 +119,8 @@ class SiteStream(Anonymiser):
     def _pass_on(self, rows: CodedRows, present: NDArray[np.bool_] | None) -> pa.Table:
         """In steps so small that the other sites are heard in time."""
         out = []
-        for at in range(0, max(rows.person.size, 1), self.cooperation.step):
-            part = slice(at, at + self.cooperation.step)
+        for at in range(0, max(rows.person.size, 1), self._policy.step):
+            part = slice(at, at + self._policy.step)
             self._settle(self.cooperation.turn(rows.person[part].size, self._now))
             out.append(super()._pass_on(rows.take(part), None if present is None else present[part]))
         return self._with_held(out)
@@ -137,10 +154,6 @@ class SiteStream(Anonymiser):
 
     # -- what the protocol asks ----------------------------------------------------------------------------------------
 
-    def identity(self) -> dict[str, Any]:
-        """See `cooperation.Local`."""
-        return self._identity()
-
     def rows(self, positions: Positions, levels: NDArray[np.int64]) -> Rows:
         """See `cooperation.Local`."""
         coded = self._pending.coded(positions)
@@ -151,10 +164,6 @@ class SiteStream(Anonymiser):
         """See `cooperation.Local`."""
         coded = self._pending.coded(lead.positions[verdict.takes(lead.release, lead.levels)])
         taken = [(rows, verdict.takes(offer, rows.levels)) for offer, rows in _offered(lead)]
-        if self._policy.k_scope == "per_site":
-            parts = [coded.person, *(rows.tokens[mask] for rows, mask in taken)]
-            if any(0 < np.unique(part).size < self._policy.k for part in parts):
-                return False
         tokens = np.concatenate([coded.person[:0], *(rows.tokens[mask] for rows, mask in taken)])
         values = np.concatenate([coded.sensitive[:0], *(rows.values[mask] for rows, mask in taken)])
         return self._gate.check_joint(box, coded, tokens, values)
@@ -232,7 +241,7 @@ class SiteStream(Anonymiser):
     def snapshot(self) -> bytes:
         """See Anonymiser."""
         together = self.cooperation
-        facts: dict[str, Any] = {"site": together.name, "given_up": together.given_up, "offers": [], "leads": []}
+        facts: dict[str, Any] = {"site": self.wire.name, "given_up": together.given_up, "offers": [], "leads": []}
         arrays: dict[str, NDArray[Any]] = {}
         blobs = {"stream": super().snapshot()}
         for at, offer in enumerate(together.offers.values()):
@@ -253,15 +262,15 @@ class SiteStream(Anonymiser):
         """Continue a snapshot of this site, in place of `restore`."""
         record = unpack(blob)
         together = self.cooperation
-        if record.facts["site"] != together.name:
-            raise SnapshotError(f"the snapshot belongs to the site {record.facts['site']!r}, not to {together.name!r}")
+        if record.facts["site"] != self.wire.name:
+            raise SnapshotError(f"the snapshot belongs to the site {record.facts['site']!r}, not to {self.wire.name!r}")
         self._continue_same(record.blobs["stream"])
         if not np.array_equal(self._keys.hashes, self._token_key):
             raise SnapshotError(
                 "the snapshot was made with another key of the sites: a person would be two. Drain all sites with the "
                 "former key, then change it"
             )
-        together.given_up = {name: (release, levels) for name, (release, levels) in record.facts["given_up"].items()}
+        together.given_up = {name: (gone[0], gone[1], gone[2]) for name, gone in record.facts["given_up"].items()}
         for at, fact in enumerate(record.facts["offers"]):
             positions, levels = record.arrays[f"offer.{at}"]
             answer = record.blobs[f"offer.{at}"]
@@ -283,7 +292,9 @@ class SiteStream(Anonymiser):
                 upper=upper[None, :],
                 losses=np.array([verdict.loss]),
                 otherwise=1.0,
+                made=fact["made"],
                 stage=fact["stage"],
+                tried=True,  # for all that is known
                 outcome=Outcome(lower=lower, upper=upper, rows=fact["rows"], payload=payload, verdict=verdict),
             )
         at = 0

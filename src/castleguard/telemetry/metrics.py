@@ -29,6 +29,8 @@ class Status:
     """By outcome: published, suppressed, sampled_out, over_budget, handed_over, undecided, bad, pending."""
     received: int = 0
     """Rows of other sites that were published here."""
+    sent: tuple[int, int] = (0, 0)
+    """Messages and bytes to other sites, since the process began."""
     rejected: Mapping[str, int] = field(default_factory=dict)
     """By "column: reason"."""
     groups: int = 0
@@ -101,6 +103,8 @@ def metrics_of(status: Status) -> "Iterator[Metric]":
     for name, text, count in (
         ("groups", "Groups published as new ones.", status.groups),
         ("received_rows", "Rows of other sites that were published here.", status.received),
+        ("messages", "Messages to other sites.", status.sent[0]),
+        ("message_bytes", "Bytes of messages to other sites.", status.sent[1]),
         ("commits", "Commits.", status.commits),
     ):
         counter = CounterMetricFamily(f"{PREFIX}{name}", text, labels=(JOB_LABEL,))

@@ -102,7 +102,7 @@ def test_a_checkpoint_of_another_key_is_refused(run: Run, folder: Path, monkeypa
     monkeypatch.setenv("SITES_KEY", base64.b64encode(bytes(range(32))).decode())
     outcome = run("site", "job.yaml", "--name", "paris", "-q")
     assert outcome.code == 1
-    assert "the checkpoint belongs to another job: sites.key differ" in outcome.err
+    assert "the checkpoint belongs to a job with another sites.key" in outcome.err
 
 
 SCHEMA = """

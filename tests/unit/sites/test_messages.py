@@ -50,7 +50,7 @@ MESSAGES: list[Message] = [
     Prepared(**_ME, release="b.0001.1"),
     Prepared(**_ME, release="b.0001.1", offer="a.0001.2", rows=_ROWS, lower=_LOWER, upper=_UPPER, otherwise=0.25),
     Decided(**_ME, release="a.0001.1"),
-    Published(**_ME, lower=np.array([_LOWER]), upper=np.array([_UPPER])),
+    Published(**_ME, heard={"a": "1"}, lower=np.array([_LOWER]), upper=np.array([_UPPER])),
 ]
 KEY = bytes(range(32))
 

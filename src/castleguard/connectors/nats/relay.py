@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from castleguard.connectors.base import LOG_KEPT_DAYS
 from castleguard.connectors.nats.connection import Connection, RefusedError
 from castleguard.connectors.nats.options import Access
 from castleguard.connectors.nats.stream import NO_MESSAGE, translated
@@ -26,8 +27,6 @@ T = TypeVar("T")
 
 EVERYBODY = "all"
 """What no site may be named: the subject of messages to all."""
-KEPT_DAYS = 30
-"""How long a record stays on the log. A site that was away for longer may find that what it decided is forgotten."""
 
 _ANSWER_SECONDS = 1.0  # that a caller waits for the log
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # seconds between two attempts to connect
@@ -147,10 +146,10 @@ class NatsRelay:
             answer = await self._make_log()
         self._made = True
         config = answer["config"]
-        if 0 < int(config.get("max_age", 0)) < KEPT_DAYS * 86_400 * _NANOSECONDS or config["storage"] != "file":
+        if 0 < int(config.get("max_age", 0)) < LOG_KEPT_DAYS * 86_400 * _NANOSECONDS or config["storage"] != "file":
             raise OutputError(
                 f"the bucket {self._bucket} forgets what the sites have decided: it must keep its values in a file, "
-                f"and for {KEPT_DAYS} days at least"
+                f"and for {LOG_KEPT_DAYS} days at least"
             )
 
     async def _make_log(self) -> dict[str, Any]:
@@ -159,7 +158,7 @@ class NatsRelay:
             "subjects": [f"$KV.{self._bucket}.>"],
             "description": "What the sites of a castleguard job have decided. Never delete it while they run.",
             "max_msgs_per_subject": 1,
-            "max_age": KEPT_DAYS * 86_400 * _NANOSECONDS,
+            "max_age": LOG_KEPT_DAYS * 86_400 * _NANOSECONDS,
             "storage": "file",
             "discard": "new",
             "allow_rollup_hdrs": True,
