@@ -27,6 +27,7 @@ from castleguard.engine.policies import is_noisy
 from castleguard.errors import ConfigError, OutputError, PolicyError, SchemaError
 from castleguard.pipeline import Job, Pace, Parts, check_identity, until_available
 from castleguard.sites.membership import Membership
+from castleguard.sites.memory import Relay
 from castleguard.sites.stream import SiteStream
 from castleguard.sites.transport import Transport
 from castleguard.stopping import Stop
@@ -221,7 +222,11 @@ def _check_checkpoint(job: JobFile, path: Path) -> None:
     if latest is None or (latest.ended == "drained" and latest.delivered):
         return
     check_identity(_identity_of(job), latest)
-    if latest.snapshot is not None:
+    if latest.snapshot is None:
+        return
+    if job.site is not None:
+        make_site_stream(job, Relay().join(job.site), latest.snapshot)  # whom nobody hears
+    else:
         make_stream(job, latest.snapshot)
 
 

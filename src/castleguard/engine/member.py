@@ -1,6 +1,5 @@
 """CASTLE at one of several sites: the same engine, which also lends rows to releases that other sites take part in."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -81,32 +80,32 @@ class MemberEngine(CastleEngine):
         loss = kernels.published_box(self._state, lower, upper, box)
         return box[0], box[1], float(loss)
 
-    def grown(self, slot: int, persons: int) -> tuple[Positions, float]:
-        """The rows of a cluster and of its nearest neighbours, until they have so many persons; and about what they
-        would lose together, 1 if there are not so many.
-        """
-        taken = np.zeros(self._state.book.shape[1] - 1, dtype=np.bool_)
-        loss = kernels.grown(self._state, self._work, slot, persons, taken)
-        return np.sort(np.concatenate([self.members(int(one)) for one in np.flatnonzero(taken)])), float(loss)
-
-    def nearest(self, position: int, persons: Sequence[int]) -> list[Positions]:
-        """A pending row and those nearest to it, until they have so many persons, for several growing numbers; all, if
-        there are not so many.
+    def boxes_around(self, position: int, *, fewest: int, most: int, number: int) -> tuple[Bounds, Bounds]:
+        """(boxes, columns) boxes on the public grid around a pending row and those nearest to it, one inside the other:
+        the smallest with so many pending rows, so many in all, none beyond the first with `most` rows.
         """
         far = np.empty(len(self._state.quasi))
         kernels.distances(self._state, position, far)
-        pending = np.flatnonzero(np.isfinite(far))
-        # Rows of one person stand together often enough that a few more than `persons` are looked at first.
-        some = min(4 * persons[-1], pending.size)
-        while True:
-            near = pending[np.argpartition(far[pending], some - 1)[:some]]
-            near = near[np.argsort(far[near], kind="stable")]
-            _, first = np.unique(self._state.person[near], return_index=True)
-            if first.size >= persons[-1] or some == pending.size:
+        some = min(2 * most, int(np.count_nonzero(np.isfinite(far))))
+        near = np.argpartition(far, some - 1)[:some]
+        values = self._state.quasi[near[np.argsort(far[near], kind="stable")]]
+        ends = np.unique((2 * 1.2 ** np.arange(np.ceil(np.log(max(some, 2) / 2) / np.log(1.2)) + 1)).astype(np.int64))
+        ends = np.minimum(ends, some) - 1
+        boxes = [
+            self.as_published(low, high)[:2]
+            for low, high in zip(np.minimum.accumulate(values)[ends], np.maximum.accumulate(values)[ends], strict=True)
+        ]
+        lower, upper = (np.array(side) for side in zip(*boxes, strict=True))
+        levels = np.empty(len(far), dtype=np.int64)
+        kernels.levels_of(self._state, lower, upper, levels)
+        inside = np.cumsum(np.bincount(levels[levels >= 0], minlength=len(lower)))
+        chosen: list[int] = []
+        for at in np.flatnonzero(inside >= fewest):
+            if not chosen or inside[at] >= 1.15 * inside[chosen[-1]]:
+                chosen.append(int(at))
+            if len(chosen) == number or inside[at] >= most:
                 break
-            some = min(4 * some, pending.size)
-        ends = np.sort(first)[np.minimum(persons, first.size) - 1]
-        return [np.sort(self._state.link[0][near[: end + 1]]) for end in ends]
+        return lower[chosen], upper[chosen]
 
     def levels(self, positions: Positions, lower: Bounds, upper: Bounds) -> NDArray[np.int64]:
         """The first of several boxes, one inside the other, that each row lies in; OUTSIDE, if it lies in none."""
@@ -118,9 +117,10 @@ class MemberEngine(CastleEngine):
         """Who they are, hashed."""
         return self._state.person[positions % len(self._state.quasi)]
 
-    def loss_if_merged(self, slot: int) -> float:
+    def loss_from_here(self, slot: int) -> float:
         """About what the rows of a cluster would lose if they had to leave from here."""
-        return self.grown(slot, self._settings.k)[1]
+        taken = np.zeros(self._state.book.shape[1] - 1, dtype=np.bool_)
+        return float(kernels.home_loss(self._state, self._settings, self._work, slot, taken))
 
     def learn(self, loss: float) -> None:
         """Rows of this engine were published elsewhere and lost so much: the threshold follows."""

@@ -55,6 +55,26 @@ def distances(state: State, position: Int, far: Floats) -> None:
 
 
 @entry_kernel
+def levels_of(state: State, lower: Floats, upper: Floats, levels: Ints) -> None:
+    """The first of several boxes, one inside the other, that each ring slot's row lies in; -1 where no row is in a
+    cluster, or where it lies in none.
+    """
+    rows = rows_of(state)
+    for at in range(rows.position.size):
+        levels[at] = -1
+        if rows.cluster[at] < 0:
+            continue
+        for level in range(len(lower) - 1, -1, -1):
+            for column in range(lower.shape[1]):
+                if not lower[level, column] <= rows.quasi[at, column] <= upper[level, column]:
+                    break
+            else:
+                levels[at] = level
+                continue
+            break
+
+
+@entry_kernel
 def members_of(state: State, slot: Int, positions: Ints) -> Int:
     """The positions of a cluster's rows; how many there are."""
     rows = rows_of(state)
@@ -144,6 +164,17 @@ def grow(state: State, work: Work, slot: Int, persons: Int, taken: NDArray[np.bo
     return box_loss(state.domain, box.published_low, box.published_high)
 
 
+@kernel
+def loss_from_here(state: State, settings: Settings, work: Work, slot: Int, taken: NDArray[np.bool_]) -> float:
+    """About what the rows of a cluster would lose if they had to leave from here. One that is large enough to be split
+    loses what groups lose on average.
+    """
+    loss = grow(state, work, slot, settings.k, taken)
+    if clusters_of(state).persons[slot] >= 2 * settings.k:
+        loss = min(loss, state.levels[0])
+    return loss
+
+
 @entry_kernel
 def rows_inside(
     state: State, settings: Settings, work: Work, taken: NDArray[np.bool_], box: Bounds, most: float, positions: Ints
@@ -161,7 +192,7 @@ def rows_inside(
         for column in range(box.shape[1]):
             apart = apart or clusters.lower[column, slot] > box[1, column]
             apart = apart or clusters.upper[column, slot] < box[0, column]
-        if apart or grow(state, work, slot, settings.k, taken) < most:
+        if apart or loss_from_here(state, settings, work, slot, taken) < most:
             continue
         at = clusters.first[slot]
         while at >= 0:
@@ -176,9 +207,9 @@ def rows_inside(
 
 
 @entry_kernel
-def grown(state: State, work: Work, slot: Int, persons: Int, taken: NDArray[np.bool_]) -> float:
-    """See `grow`."""
-    return grow(state, work, slot, persons, taken)
+def home_loss(state: State, settings: Settings, work: Work, slot: Int, taken: NDArray[np.bool_]) -> float:
+    """See `loss_from_here`."""
+    return loss_from_here(state, settings, work, slot, taken)
 
 
 @entry_kernel

@@ -41,7 +41,7 @@ from castleguard.sites.views import Views
 from castleguard.sites.wire import Wire
 
 _BOXES = 8  # that are proposed, one around the other
-_MORE = 1.2  # times the own persons in the next larger box
+_SHARE = 0.8  # of k, divided by the number of sites: so many own rows are in the smallest box
 _ANSWER_SECONDS = 2.0  # that answers are awaited, at most
 _KEPT_SECONDS = (LOG_KEPT_DAYS - 1) * 86_400.0
 
@@ -260,7 +260,7 @@ class Cooperation:
         clusters = self._engine.clusters()
         otherwise = max(float(asked.losses[0]), self._engine.threshold)
         for slot in self._views.who_joins(asked.sender, asked.cluster, clusters):
-            otherwise = self._engine.loss_if_merged(slot)
+            otherwise = self._engine.loss_from_here(slot)
             positions = np.union1d(positions, self._engine.members(slot))
         positions = positions[self._in_time(positions)]
         if not positions.size:
@@ -344,33 +344,42 @@ class Cooperation:
         clusters = self._engine.clusters()
         for at in np.flatnonzero(clusters.number == asked.cluster):
             if clusters.persons[at] < 2 * self.policy.k:  # a larger one does better on its own: it is split
-                self._lead(clusters, int(at))
+                own = self._engine.members(int(clusters.slot[at]))
+                lower, upper, _ = self._engine.as_published(clusters.lower[at], clusters.upper[at])
+                self._ask(clusters, int(at), lower[None, :], upper[None, :], own)
 
-    def _lead(self, clusters: OpenClusters, at: int, persons: int = 1) -> None:
-        """Propose a cluster for release, or boxes around its oldest row, the smallest with so many own persons."""
-        slot, number, oldest = (int(column[at]) for column in (clusters.slot, clusters.number, clusters.oldest))
+    def _lead(self, clusters: OpenClusters, at: int) -> None:
+        """Propose boxes around the oldest row of a cluster."""
+        oldest = int(clusters.oldest[at])
         self._tried.add(oldest)
-        otherwise = self._engine.loss_if_merged(slot)
-        if persons == 1:
-            cores = [self._engine.members(slot)]
-        else:
-            wanted = [int(persons * _MORE**level) for level in range(_BOXES)]
-            cores = self._engine.nearest(oldest, sorted({min(some, self.policy.k) for some in wanted}))
-        cores = [core[self._in_time(core)] for core in cores]
-        # Every box is told, whatever comes of it.
-        cores = [core for core in cores if self._persons(core) >= self.policy.chosen_threshold]
-        if not cores:
-            return
-        boxes = [self._engine.as_published(*self._engine.box_of(core)) for core in cores]
-        lower, upper, losses = (np.array(part) for part in zip(*boxes, strict=True))
+        fewest = max(self.policy.chosen_threshold, int(_SHARE * self.policy.k / (1 + self._present)), 2)
+        lower, upper = self._engine.boxes_around(oldest, fewest=fewest, most=self.policy.k, number=_BOXES)
+        if len(lower):
+            self._ask(clusters, at, lower, upper, np.array([oldest]))
+
+    def _ask(self, clusters: OpenClusters, at: int, lower: Bounds, upper: Bounds, own: Positions) -> None:
+        """Lock the rows in boxes, those that must be among them (`own`) and those that lose no more there; and ask the
+        others for theirs.
+        """
+        slot, number = int(clusters.slot[at]), int(clusters.number[at])
+        otherwise = self._engine.loss_from_here(slot)
+        losses = np.array([self._engine.as_published(*box)[2] for box in zip(lower, upper, strict=True)])
         more = self._engine.inside(lower[-1], upper[-1], float(losses[0]))
-        positions = np.union1d(cores[-1], more[self._in_time(more)])
+        positions = np.union1d(own, more)
+        positions = positions[self._in_time(positions)]
+        levels = self._engine.levels(positions, lower, upper)
+        # Every box is told, whatever comes of it.
+        told = [self._persons(positions[levels <= level]) for level in range(len(lower))]
+        enough = int(np.searchsorted(told, self.policy.chosen_threshold))
+        if enough == len(lower):
+            return
+        lower, upper, losses = lower[enough:], upper[enough:], losses[enough:]
         self._engine.withdraw(positions)
         lead = Lead(
             release=self._wire.new_name(),
             cluster=number,
             positions=positions,
-            levels=self._engine.levels(positions, lower, upper),
+            levels=np.maximum(levels - enough, 0),
             lower=lower,
             upper=upper,
             losses=losses,
@@ -512,17 +521,9 @@ class Cooperation:
         return self._now - made > _KEPT_SECONDS
 
     @property
-    def _share_of_k(self) -> int:
-        """How many own persons a box should have so that all sites together have k in it, if all are alike.
-
-        The box of m rows holds fewer rows of another site that has as many around: in every direction it reaches
-        (m - 1) / (m + 1) as far as the rows would need.
-        """
-        columns, others = self._columns, len(self._wire.others) - len(self._away)
-        m = 2
-        while m < self.policy.k and m * (1 + others * ((m - 1) / (m + 1)) ** columns) < self.policy.k:
-            m += 1
-        return m
+    def _present(self) -> int:
+        """How many other sites there are, as far as is known."""
+        return len(self._wire.others) - len(self._away)
 
     @property
     def _pace(self) -> int:
@@ -556,7 +557,7 @@ class Cooperation:
         clusters = self._engine.clusters()
         leaving = self._must_leave(clusters)
         while most and (leading := self._leading(clusters, leaving)):
-            self._lead(clusters, leading[0], self._few)
+            self._lead(clusters, leading[0])
             most -= 1
             clusters = self._engine.clusters()
             leaving = self._must_leave(clusters)
@@ -566,15 +567,10 @@ class Cooperation:
 
     def _leading(self, clusters: OpenClusters, leaving: list[int]) -> list[int]:
         """The clusters around whose oldest row a release can be proposed, the oldest first: once for each."""
-        if self._few >= self.policy.k or self._away.issuperset(self._wire.others):
+        if self.policy.chosen_threshold >= self.policy.k or not self._present:
             return []
         found = [at for at in leaving if int(clusters.oldest[at]) not in self._tried]
         return sorted(found, key=lambda at: int(clusters.oldest[at]))
-
-    @property
-    def _few(self) -> int:
-        """The own persons of the smallest box that is proposed."""
-        return max(self.policy.chosen_threshold, int(self._share_of_k / 1.5), 2)
 
     def _must_leave(self, clusters: OpenClusters) -> list[int]:
         """The clusters with a row that is to leave before long; at the end of the stream, all."""

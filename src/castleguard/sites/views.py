@@ -107,7 +107,7 @@ class Views:
         bounds = tuple(np.array([getattr(self._known[key], side) for key in keys]) for side in ("lower", "upper"))
         losses = self._engine.union_losses(clusters.lower[at], clusters.upper[at], (bounds[0], bounds[1]))
         best = int(np.argmin(losses))
-        if losses[best] > _WORTH * self._engine.loss_if_merged(int(clusters.slot[at])):
+        if losses[best] > _WORTH * self._engine.loss_from_here(int(clusters.slot[at])):
             return
         owner, cluster = keys[best]
         self._asked[number] = (owner, cluster, self._engine.arrivals)

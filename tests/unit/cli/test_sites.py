@@ -6,6 +6,8 @@ from pathlib import Path
 import pyarrow.csv
 import pytest
 
+from castleguard.assemble import check_kept, load, make_job
+from castleguard.errors import SnapshotError
 from tests.integration.broker_nats import running_broker
 from tests.unit.cli.conftest import Run
 
@@ -153,3 +155,15 @@ def test_a_simulation_needs_k_and_delay(run: Run, folder: Path) -> None:
     outcome = run("simulate", "--sites", "3", "in/paris.csv", "--schema", "schema.yaml", "--k", "6")
     assert outcome.code == 2
     assert "--delay is needed" in outcome.err
+
+
+def test_validate_takes_the_checkpoint_of_a_site_and_refuses_it_for_another_policy(run: Run, folder: Path) -> None:
+    path = folder / "job.yaml"
+    job = make_job(load(path, site="paris"))
+    job.turn()
+    job.commit()
+    job.close()
+    check_kept(load(path, site="paris"))
+    path.write_text(path.read_text().replace("k: 5", "k: 6"))
+    with pytest.raises(SnapshotError, match="policy"):
+        check_kept(load(path, site="paris"))
