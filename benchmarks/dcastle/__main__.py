@@ -31,7 +31,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         table, sweeps = table.slice(0, 4_000), [shortened(sweep) for sweep in sweeps]
     experiment, console = Experiment(table, asked.runs), Console(width=200)
     console.print(f"{table.num_rows:,} rows, {experiment.data_bytes:,} bytes, {asked.runs} run(s) per point")
-    quieten()
     with ExitStack() as stack:
         if asked.jobs > 1:
             experiment.find_ahead(sweeps, stack.enter_context(processes(asked.jobs, table)))
@@ -83,4 +82,5 @@ def _draw_if_possible(path: Path, experiment: Experiment, sweeps: Sequence[Sweep
 
 
 if __name__ == "__main__":
+    quieten()
     main()

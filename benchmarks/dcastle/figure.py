@@ -35,7 +35,7 @@ LOOKS = {
     CENTRALISED_STRICT: Look(DARK, "--", "s"),
     ALONE: Look(LIGHT, "-", "^"),
     ALONE_STRICT: Look(LIGHT, "--", "^"),
-    DISTRIBUTED: Look("#d9822b", "-", "o"),
+    DISTRIBUTED: Look("#c4601a", "-", "o"),
     STRICT: Look("#2f6f9f", "--", "D"),
     STRICT_FEW: Look("#3f8f5b", "-.", "v"),
 }
@@ -50,18 +50,20 @@ def draw(path: Path, experiment: Experiment, sweeps: Sequence[Sweep]) -> None:
 
     across = min(len(sweeps), ACROSS)
     lines = -(-len(sweeps) // across)
-    with mpl.rc_context({**STYLE, "axes.titlesize": 10, "axes.titleweight": "normal", "lines.markersize": 4.5}):
-        figure, panels = plt.subplots(
-            2 * lines, across, figsize=(max(3.6 * across, 8), 6 * lines + 1), squeeze=False, layout="constrained"
-        )
-        for number, sweep in enumerate(sweeps):
-            line, column = divmod(number, across)
-            _draw_losses(panels[2 * line, column], experiment, sweep)
-            _draw_bytes(panels[2 * line + 1, column], experiment, sweep)
-        for number in range(len(sweeps), lines * across):
-            panels[-2, number % across].axis("off")
-            panels[-1, number % across].axis("off")
-        _add_legend(figure, panels[0, 0], panels[1, 0])
+    with mpl.rc_context(
+        {**STYLE, "axes.titlesize": 10, "axes.titleweight": "normal", "xtick.labelsize": 9, "lines.markersize": 4.5}
+    ):
+        size = max(3.3 * across, 9), 6 * lines + 1
+        figure, panels = plt.subplots(2 * lines, across, figsize=size, squeeze=False, layout="constrained")
+        losses, sent = list(panels[::2].flat), list(panels[1::2].flat)
+        for above, below, sweep in zip(losses, sent, sweeps, strict=False):
+            _draw_losses(above, experiment, sweep)
+            _draw_bytes(below, experiment, sweep)
+        for unused in (*losses[len(sweeps) :], *sent[len(sweeps) :]):
+            unused.axis("off")
+        _share_scale(losses[: len(sweeps)], across, "information loss")
+        _share_scale(sent[: len(sweeps)], across, "bytes of messages")
+        _add_legend(figure, losses[0], sent[0])
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=110, facecolor="white")
         plt.close(figure)
@@ -70,25 +72,38 @@ def draw(path: Path, experiment: Experiment, sweeps: Sequence[Sweep]) -> None:
 def _draw_losses(axes: Any, experiment: Experiment, sweep: Sweep) -> None:
     for name in experiment.methods:
         _draw_line(axes, name, [experiment.outcome(name, setting).loss for setting in sweep.settings()])
-    axes.set(title=_title(sweep), ylabel="information loss", ylim=(0, None))
+    axes.set(title=_title(sweep), ylim=(0, None))
     _set_values(axes, sweep)
 
 
 def _draw_bytes(axes: Any, experiment: Experiment, sweep: Sweep) -> None:
     for each in sharing(experiment):
         _draw_line(axes, each.name, [experiment.outcome(each.name, setting).bytes for setting in sweep.settings()])
-    axes.axhline(experiment.data_bytes, color=DARK, linewidth=0.9, linestyle=(0, (1, 1)), label="size of the data")
-    axes.axhline(PAPER_BYTES, color=LIGHT, linewidth=1.2, linestyle=(0, (6, 2)), label="most bytes in the paper")
-    # Strict sites send rows, not only boxes: a hundred times as much.
-    axes.set(xlabel=sweep.sign, ylabel="bytes of messages", yscale="log")
+    axes.axhline(experiment.data_bytes, color=DARK, linewidth=1.2, linestyle=":", label="size of the data")
+    axes.axhline(PAPER_BYTES, color=LIGHT, linewidth=1.2, linestyle=(0, (8, 3)), label="most bytes in the paper")
+    # Strict sites send each other rows as well, the paper's only boxes: they are powers of ten apart.
+    axes.set(xlabel=sweep.sign, yscale="log")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.yaxis.set_minor_formatter("")
     _set_values(axes, sweep)
+
+
+def _share_scale(panels: Sequence[Any], across: int, label: str) -> None:
+    """The same scale everywhere, so that sweeps can be compared; it is written beside the first panel of a line."""
+    low, high = (choose(panel.get_ylim()[end] for panel in panels) for end, choose in ((0, min), (1, max)))
+    for number, panel in enumerate(panels):
+        panel.set_ylim(low, high)
+        if number % across:
+            panel.tick_params(labelleft=False)
+        else:
+            panel.set_ylabel(label)
 
 
 def _draw_line(axes: Any, name: str, values: Sequence[float]) -> None:
     look = LOOKS[name]
     filled = look.colour if "strict" in name else "white"
     axes.plot(
-        range(len(values)),  # evenly, as in the paper: the values of k and of the delay are no even steps
+        range(len(values)),  # evenly: the values of k and of the delay lie too unevenly to be written
         values,
         look.line,
         marker=look.marker,
@@ -108,14 +123,21 @@ def _set_values(axes: Any, sweep: Sweep) -> None:
 def _title(sweep: Sweep) -> str:
     first, rest = str(sweep).split(", ", 1)
     middle = rest.index("|QI|") if sweep.varied != "columns" else rest.index("l=")
-    return f"{first}:\n{rest[:middle].rstrip(', ')},\n{rest[middle:]}"
+    return f"{first}\n{rest[:middle].rstrip(', ')}\n{rest[middle:]}"
 
 
 def _add_legend(figure: Any, losses: Any, sent: Any) -> None:
-    """One for all panels, above them: every method once, then the lines that only the bytes have."""
-    handles, names = losses.get_legend_handles_labels()
-    for handle, name in zip(*sent.get_legend_handles_labels(), strict=True):
-        if name not in names:
-            handles.append(handle)
-            names.append(name)
-    figure.legend(handles, names, loc="outside upper center", ncols=min(len(names), 5), frameon=False, handlelength=3.2)
+    """One for all panels, above them: every method once, modes side by side, then the lines that only bytes have."""
+    handles = {
+        name: handle for axes in (sent, losses) for handle, name in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    names = sorted(handles, key=lambda name: list(LOOKS).index(name) if name in LOOKS else len(LOOKS))
+    figure.legend(
+        [handles[name] for name in names],
+        names,
+        loc="outside upper center",
+        ncols=5 if losses.get_subplotspec().get_gridspec().ncols > 2 else 3,
+        title="hollow marks, solid lines: as the paper prints it; filled marks, broken lines: strict",
+        frameon=False,
+        handlelength=3.5,
+    )
