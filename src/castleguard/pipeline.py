@@ -306,19 +306,23 @@ class Job:
         if self._letters is not None and checkpoint.letters:
             self._letters.append(checkpoint.letters, checkpoint.letters_at)
         self._step(4)
-        return checkpoint if self._store is None else self._store.mark_delivered(checkpoint)
+        if checkpoint.delivered or self._store is None:  # nothing had to be delivered
+            return checkpoint
+        return self._store.mark_delivered(checkpoint)
 
     def _gathered(self, ended: Ended | None) -> Checkpoint:
         segment = self._segment
         tables = [table for table in segment.tables if table.num_rows]
+        letters = b"" if self._letters is None else self._letters.sealed(segment.letters)
         snapshot = None if ended is not None or self._store is None else self.stream.snapshot()
         return Checkpoint(
             number=self._number + 1,
             position=self._source.position(),
             snapshot=snapshot,
             segment=to_bytes(tables) if tables else b"",
-            letters=b"" if self._letters is None else self._letters.sealed(segment.letters),
+            letters=letters,
             letters_at=0 if self._letters is None else self._letters.length(),
+            delivered=not tables and not letters,
             ended=ended,
             books=self.books(),
             identity=self._identity,

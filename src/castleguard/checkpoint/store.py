@@ -18,7 +18,7 @@ from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.private_file import make_private, open_private
 from castleguard.errors import OutputError, SnapshotError, UnavailableError, UsageError
 
-FORMAT = 1
+FORMAT = 2
 _CHECK = b"castleguard"
 _SQLITE = b"SQLite format 3\0"  # how every SQLite file begins
 _PIECES = ("facts", "snapshot", "segment", "letters")
@@ -86,7 +86,7 @@ class Store:
             return None
         with self._translated():
             row = self._database.execute(
-                "SELECT number, delivered, ended, letters_at, facts, snapshot, segment, letters FROM latest"
+                "SELECT number, delivered, ended, letters_at, facts, snapshot, segment, letters FROM latest JOIN state"
             ).fetchone()
         if row is None:
             return None
@@ -135,8 +135,11 @@ class Store:
         pieces = (json.dumps(facts).encode(), checkpoint.snapshot, checkpoint.segment, checkpoint.letters)
         plain = (checkpoint.number, checkpoint.delivered, checkpoint.ended, checkpoint.letters_at)
         sealed = [self._seal(piece, name, checkpoint.number) for name, piece in zip(_PIECES, pieces, strict=True)]
+        facts_sealed, snapshot, *outgoing = sealed
         self._database.execute("DELETE FROM latest")
-        self._database.execute("INSERT INTO latest VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)", (*plain, *sealed))
+        self._database.execute("DELETE FROM state")
+        self._database.execute("INSERT INTO latest VALUES (1, ?, ?, ?, ?, ?, ?, ?)", (*plain, facts_sealed, *outgoing))
+        self._database.execute("INSERT INTO state VALUES (1, ?)", (snapshot,))
 
     def mark_delivered(self, checkpoint: Checkpoint) -> Checkpoint:
         """Segment and letters have arrived: they are wiped here."""
@@ -247,8 +250,10 @@ class Store:
         with self._transaction():
             self._database.execute(
                 "CREATE TABLE latest (id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER, delivered INTEGER, "
-                "ended TEXT, letters_at INTEGER, facts BLOB, snapshot BLOB, segment BLOB, letters BLOB)"
+                "ended TEXT, letters_at INTEGER, facts BLOB, segment BLOB, letters BLOB)"
             )
+            # Apart: what changes a row writes all of it, and the snapshot is the larger part by far.
+            self._database.execute("CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), snapshot BLOB)")
             self._database.execute("CREATE TABLE lock (sealed BLOB)")
             self._database.execute("INSERT INTO lock VALUES (?)", (self._proof(),))
             self._database.execute(f"PRAGMA user_version = {FORMAT}")

@@ -71,8 +71,9 @@ class MemberEngine(CastleEngine):
         kernels.readmit(self._state, self._settings._replace(random_ties=False), self._work, positions)
 
     def adopt(self, lower: Bounds, upper: Bounds) -> None:
-        """A generalisation was published elsewhere, and may be used here."""
-        kernels.adopt(self._state, self._settings, self._work, lower, upper)
+        """Generalisations (boxes, columns) were published elsewhere, and may be used here."""
+        for low, high in zip(lower, upper, strict=True):
+            kernels.adopt(self._state, self._settings, self._work, low, high)
 
     def as_published(self, lower: Bounds, upper: Bounds) -> tuple[Bounds, Bounds, float]:
         """A box on the public grid around range intervals, and what it loses."""

@@ -13,7 +13,7 @@ from castleguard.kernels.compile import Int, entry_kernel, kernel
 from castleguard.kernels.expire import learn_loss
 from castleguard.kernels.loss import Domain, box_loss, publish_box, value_loss
 from castleguard.kernels.reuse import remember
-from castleguard.kernels.state import OLDEST, PENDING, Floats, Ints, Settings, State, Work
+from castleguard.kernels.state import OLDEST, OPEN, PENDING, Floats, Ints, Settings, State, Work
 from castleguard.kernels.suppress import is_pending
 from castleguard.kernels.views import box_of, clusters_of, rows_of, tallies_of
 
@@ -97,20 +97,25 @@ def withdraw(state: State, positions: Ints) -> None:
 
 @entry_kernel
 def readmit(state: State, settings: Settings, work: Work, positions: Ints) -> None:
-    """Bring withdrawn rows back. The caller has made sure that none of them is due already, and that ties are broken
-    without a draw: a row's draws are spent on its arrival.
+    """Bring withdrawn rows back, into a cluster of their own if there is room for one: they lay near one another, and
+    the oldest of them must leave soon, which would make other clusters leave with it. The caller has made sure that
+    none is due already, and that ties are broken without a draw: a row's draws are spent on its arrival.
     """
     rows = rows_of(state)
     clusters = clusters_of(state)
     capacity = rows.position.size
+    own: Int = -1
     for number in range(positions.size):
         position = positions[number]
         at = position % capacity
         if rows.position[at] != position or is_pending(rows, position):
             continue
-        slot = best_selection(state, settings, rows.quasi[at], position, work.gain)
+        slot = own
+        if slot < 0 and state.counters[OPEN] < clusters.born.size:
+            own = new_cluster(state.counters, clusters)
+            slot = own
         if slot < 0:
-            slot = new_cluster(state.counters, clusters)
+            slot = best_selection(state, settings, rows.quasi[at], position, work.gain)
         insert_row(clusters, rows, tallies_of(state), at, slot)
         state.counters[PENDING] += 1
         if position < state.counters[OLDEST]:

@@ -81,7 +81,7 @@ class Gate:
         group in a box. Every site has made sure that its own rows lie in it.
         """
         one = np.zeros(rows.person.size, dtype=np.int64)
-        decisions = _one_group(box, one)
+        decisions = _groups(box[0][None, :], box[1][None, :], one)
         outside = np.zeros(1, dtype=np.bool_)
         mark_outside(one, rows.quasi, rows.to_root, decisions.lower, decisions.upper, outside)
         if outside[0] or rows.to_root.any() or not self._boxes_are_public(decisions)[0]:
@@ -95,11 +95,13 @@ class Gate:
         """Whether a box has been published here and may be used again."""
         return box[0].tobytes() + box[1].tobytes() in self._known
 
-    def adopt(self, box: Box) -> bool:
-        """A box was published at another site with its k persons and l values: whether it may be used here too."""
-        public = bool(self._boxes_are_public(_one_group(box, np.zeros(0, dtype=np.int64)))[0])
-        if public:
-            self._remember(box[0].tobytes() + box[1].tobytes())
+    def adopt(self, lower: NDArray[np.float64], upper: NDArray[np.float64]) -> Flags:
+        """Boxes (boxes, columns) were published together with other sites, or by them, with their k persons and l
+        values: which of them may be used here too.
+        """
+        public = self._boxes_are_public(_groups(lower, upper, np.zeros(0, dtype=np.int64)))
+        for low, high in zip(lower[public], upper[public], strict=True):
+            self._remember(low.tobytes() + high.tobytes())
         return public
 
     def observe(self, sensitive: SensitiveCodes, present: Flags | None = None) -> None:
@@ -226,20 +228,20 @@ class Gate:
         return sound
 
 
-def _one_group(box: Box, group: NDArray[np.int64]) -> Decisions:
-    """A new group in a box."""
-    one = np.zeros(1, dtype=np.int64)
+def _groups(lower: NDArray[np.float64], upper: NDArray[np.float64], group: NDArray[np.int64]) -> Decisions:
+    """New groups in boxes."""
+    zeros = np.zeros(len(lower), dtype=np.int64)
     nothing = np.zeros(0, dtype=np.int64)
     return Decisions(
         position=nothing,
         group=group,
-        lower=box[0][None, :],
-        upper=box[1][None, :],
-        loss=np.zeros(1),
-        kind=one + NEW,
-        kept=one == 1,
-        event=one,
-        seen=one,
+        lower=lower,
+        upper=upper,
+        loss=np.zeros(len(lower)),
+        kind=zeros + NEW,
+        kept=zeros == 1,
+        event=zeros,
+        seen=zeros,
         dropped=nothing,
     )
 

@@ -11,7 +11,7 @@ Rows that are offered are locked: they leave their cluster, and come back only w
 aborted. Before a row is due its release is looked up on the log, or aborted there, so that it leaves in time.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -42,6 +42,7 @@ from castleguard.sites.wire import Wire
 
 _BOXES = 8  # that are proposed, one around the other
 _SHARE = 0.8  # of k, divided by the number of sites: so many own rows are in the smallest box
+_LEADS = 16  # that are open at once: where rows come faster than sites can agree, most leave alone
 _ANSWER_SECONDS = 2.0  # that answers are awaited, at most
 _KEPT_SECONDS = (LOG_KEPT_DAYS - 1) * 86_400.0
 
@@ -57,6 +58,9 @@ class Local(Protocol):
 
     def compose(self, lead: Lead, verdict: Verdict, box: Box) -> Outcome:
         """The release as it will be published."""
+
+    def adopt(self, lower: Bounds, upper: Bounds) -> tuple[Bounds, Bounds]:
+        """Of boxes (boxes, columns) published elsewhere those that may be used here: the gate knows them then."""
 
     def fits(self, answer: Prepared) -> bool:
         """Whether the columns of an answer can be published here."""
@@ -142,7 +146,7 @@ class Cooperation:
         elif self._engine.arrivals - self._scanned >= self._pace:
             self._scanned = self._engine.arrivals
             self._views.share(self._engine.clusters())
-            self._propose()
+            self._propose(most=_LEADS)
         return settled
 
     def committed(self) -> Settled:
@@ -215,8 +219,7 @@ class Cooperation:
                 case Decided():
                     self._learn(message.release, settled)
                 case Published() if self._is_of_now(message):
-                    for lower, upper in zip(message.lower, message.upper, strict=True):
-                        self._adopt(lower, upper)
+                    self._engine.adopt(*self._local.adopt(message.lower, message.upper))
                 case Share() if is_current:
                     self._views.learn(message)
                 case Retract() if is_current:
@@ -238,13 +241,6 @@ class Cooperation:
         before, maybe into another output, must not make this site believe that it is there.
         """
         return self._shares_boxes and message.heard.get(self._wire.name) == self._wire.epoch
-
-    adopt_box: Callable[[Bounds, Bounds], bool] = staticmethod(lambda lower, upper: False)
-    """Set by the stream: whether a box published elsewhere may be used here, entered into its gate."""
-
-    def _adopt(self, lower: Bounds, upper: Bounds) -> None:
-        if self.adopt_box(lower, upper):
-            self._engine.adopt(lower, upper)
 
     # -- taking part in a release of another site ----------------------------------------------------------------------
 
@@ -546,8 +542,8 @@ class Cooperation:
 
     # -- proposing -----------------------------------------------------------------------------------------------------
 
-    def _propose(self, most: int = 1 << 30) -> None:
-        """For clusters whose oldest row must leave soon: propose them, so many at most; for those that cannot leave
+    def _propose(self, most: int) -> None:
+        """For clusters whose oldest row must leave soon: propose them, so many at once; for those that cannot leave
         alone, ask to join others.
         """
         if not self._wire.others:
@@ -556,9 +552,8 @@ class Cooperation:
         self._tried = {position for position in self._tried if position >= since}
         clusters = self._engine.clusters()
         leaving = self._must_leave(clusters)
-        while most and (leading := self._leading(clusters, leaving)):
+        while most > len(self.leads) and (leading := self._leading(clusters, leaving)):
             self._lead(clusters, leading[0])
-            most -= 1
             clusters = self._engine.clusters()
             leaving = self._must_leave(clusters)
         for at in leaving:

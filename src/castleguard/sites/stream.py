@@ -26,7 +26,7 @@ from castleguard.schema.coded import NEW, CodedRows, Decisions
 from castleguard.schema.roles import Schema
 from castleguard.sites.cooperation import Cooperation, Settled
 from castleguard.sites.membership import Membership
-from castleguard.sites.messages import Prepared, Rows, Seal, table_from_bytes, table_to_bytes
+from castleguard.sites.messages import Bounds, Prepared, Rows, Seal, table_from_bytes, table_to_bytes
 from castleguard.sites.releases import Lead, Offer, Outcome, Positions, Verdict, facts_of
 from castleguard.sites.transport import Transport
 from castleguard.sites.wire import Wire
@@ -65,7 +65,6 @@ class SiteStream(Anonymiser):
         self._shuffle = random.Random(f"{seed} {site.name}") if seed is not None else secrets.SystemRandom()
         self.wire = Wire(site, self._identity(), transport, seal=seal)
         self.cooperation = Cooperation(self.wire, policy, engine=self._engine, local=self)
-        self.cooperation.adopt_box = lambda lower, upper: self._gate.adopt((lower, upper))
         self._held: list[pa.Table] = []  # won, and not handed out yet
         self._held_boxes: list[Box] = []
 
@@ -185,6 +184,11 @@ class SiteStream(Anonymiser):
             payload = payload.take(pa.array(order, pa.int64()))
         return Outcome(lower=box[0], upper=box[1], rows=count, payload=payload, verdict=verdict)
 
+    def adopt(self, lower: Bounds, upper: Bounds) -> tuple[Bounds, Bounds]:
+        """See `cooperation.Local`."""
+        public = self._gate.adopt(lower, upper)
+        return lower[public], upper[public]
+
     def fits(self, answer: Prepared) -> bool:
         """See `cooperation.Local`."""
         rows = answer.rows
@@ -232,9 +236,9 @@ class SiteStream(Anonymiser):
         self._counts["received"] += outcome.rows - lead.positions.size
         self._counts["groups"] += 1
         self._loss += outcome.rows * outcome.verdict.loss
-        if self._gate.adopt((outcome.lower, outcome.upper)):
-            self._engine.adopt(outcome.lower, outcome.upper)
-            self._held_boxes.append((outcome.lower, outcome.upper))
+        lower, upper = self.adopt(outcome.lower[None, :], outcome.upper[None, :])
+        self._engine.adopt(lower, upper)
+        self._held_boxes += zip(lower, upper, strict=True)
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
 

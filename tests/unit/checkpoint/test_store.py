@@ -284,7 +284,7 @@ store = Store({str(path)!r})
 store.save(Checkpoint(number=1, position=None, snapshot=b"x" * 100_000))
 store._database.execute("PRAGMA cache_size = 1")
 store._database.execute("BEGIN IMMEDIATE")
-store._database.execute("UPDATE latest SET snapshot = zeroblob(3000000)")
+store._database.execute("UPDATE state SET snapshot = zeroblob(3000000)")
 os.kill(os.getpid(), 9)
 """
     subprocess.run([sys.executable, "-c", code], check=False)
@@ -303,7 +303,7 @@ def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
     database.execute("PRAGMA user_version = 99")
     database.commit()
     database.close()
-    with pytest.raises(SnapshotError, match="has format 99, and this version reads 1"):
+    with pytest.raises(SnapshotError, match="has format 99, and this version reads 2"):
         Store(tmp_path / "state.db")
 
 
