@@ -1,44 +1,86 @@
-"""Which of the rows that are on offer a release takes, and in which box."""
+"""Which of the rows on offer a release takes, and in which box."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from math import ceil
 
 import numpy as np
+from numpy.typing import NDArray
 
 from castleguard.engine.member import MemberEngine
 from castleguard.sites.messages import Bounds, Prepared
 from castleguard.sites.releases import Lead, Verdict
 
 Box = tuple[Bounds, Bounds]
+Judge = Callable[[Verdict, Box], bool]
+"""Whether what a verdict takes may be published as one group in a box."""
+
+_ROUNDS = 5  # in which the share of the others' rows is halved
 
 
-def verdicts(lead: Lead, engine: MemberEngine) -> Iterator[tuple[Verdict, Box]]:
+def choose(lead: Lead, engine: MemberEngine, may_be: Judge) -> tuple[Verdict, Box] | None:
+    """The best that may be published, and loses less than the rows would without it."""
+    for verdict, box in _verdicts(lead, engine):
+        if _benefit(lead, verdict) > 0.0 and may_be(verdict, box):
+            return _no_more_than_needed(lead, verdict, box, may_be), box
+    return None
+
+
+def _verdicts(lead: Lead, engine: MemberEngine) -> Iterator[tuple[Verdict, Box]]:
     """What could be published, the best first: the smallest box that will do, with those who asked to join it if that
     is worth it; then the boxes alone; and at last, all.
     """
-    offers = (lead.release, *(answer.offer for answer in lead.answers.values()))
     joining = [answer for answer in lead.answers.values() if answer.lower.size]
     for level in range(len(lead.losses)):
         box = (lead.lower[level], lead.upper[level])
-        alone = Verdict(offers=offers, level=level, loss=float(lead.losses[level]))
+        alone = _all_of(lead, level, float(lead.losses[level]))
         if joining:
             wider, loss = _around(joining, box, engine)
-            together = replace(alone, outside=tuple(answer.offer for answer in joining), loss=loss)
-            if benefit(lead, together) > benefit(lead, alone):
+            rows = {answer.offer: answer.rows.tokens.size for answer in joining if answer.rows is not None}
+            together = Verdict(offers=alone.offers | rows, loss=loss)
+            if _benefit(lead, together) > _benefit(lead, alone):
                 yield together, wider
         yield alone, box
     if joining:
         yield together, wider
 
 
-def benefit(lead: Lead, verdict: Verdict) -> float:
+def _all_of(lead: Lead, level: int, loss: float) -> Verdict:
+    """All rows in a box."""
+    offers = {lead.release: _count(lead.levels, level)}
+    for answer in lead.answers.values():
+        if answer.rows is not None:
+            offers[answer.offer] = _count(answer.rows.levels, level)
+    return Verdict(offers=offers, loss=loss)
+
+
+def _count(levels: NDArray[np.int64], level: int) -> int:
+    return int(np.searchsorted(levels, level, side="right"))
+
+
+def _no_more_than_needed(lead: Lead, verdict: Verdict, box: Box, may_be: Judge) -> Verdict:
+    """With fewer rows of the others, of each as large a share, if that will do: what is not needed here may make a
+    group elsewhere.
+    """
+    if any(answer.lower.size and verdict.offers[answer.offer] for answer in lead.answers.values()):
+        return verdict
+    low, high = 0.0, 1.0
+    for _ in range(_ROUNDS):
+        share = (low + high) / 2
+        fewer = {name: rows if name == lead.release else ceil(share * rows) for name, rows in verdict.offers.items()}
+        if may_be(Verdict(offers=fewer, loss=verdict.loss), box):
+            high = share
+        else:
+            low = share
+    fewer = {name: rows if name == lead.release else ceil(high * rows) for name, rows in verdict.offers.items()}
+    return Verdict(offers=fewer, loss=verdict.loss)
+
+
+def _benefit(lead: Lead, verdict: Verdict) -> float:
     """What all rows together lose less in a release than without it, about."""
-    own = np.count_nonzero(verdict.takes(lead.release, lead.levels)) * (lead.otherwise - verdict.loss)
-    return float(own) + sum(
-        np.count_nonzero(verdict.takes(answer.offer, answer.rows.levels)) * (answer.otherwise - verdict.loss)
-        for answer in lead.answers.values()
-        if answer.rows is not None
-    )
+    benefit = verdict.offers[lead.release] * (lead.otherwise - verdict.loss)
+    for answer in lead.answers.values():
+        benefit += verdict.offers.get(answer.offer, 0) * (answer.otherwise - verdict.loss)
+    return benefit
 
 
 def _around(joining: Sequence[Prepared], box: Box, engine: MemberEngine) -> tuple[Box, float]:

@@ -22,7 +22,7 @@ from castleguard.connectors.base import LOG_KEPT_DAYS
 from castleguard.engine.dcastle_policy import Dcastle
 from castleguard.engine.member import OUTSIDE, MemberEngine, OpenClusters
 from castleguard.errors import UnavailableError
-from castleguard.sites.choosing import Box, benefit, verdicts
+from castleguard.sites.choosing import Box, choose
 from castleguard.sites.messages import (
     Bounds,
     Decided,
@@ -103,8 +103,8 @@ class Cooperation:
         """Whether the stream is about to end: every row is to leave before long."""
         self.offers: dict[str, Offer] = {}
         self.leads: dict[str, Lead] = {}
-        self.given_up: dict[str, tuple[str, list[int], float]] = {}
-        """Offers whose rows were given up undecided: their releases, the rows' levels, and when they were made."""
+        self.given_up: dict[str, tuple[str, int, float]] = {}
+        """Offers whose rows were given up undecided: their releases, how many, and when they were made."""
         self._now = 0.0
         self._scanned = -1
         self._wire.tell(None, Hello(**wire.me))
@@ -262,7 +262,7 @@ class Cooperation:
         if not positions.size:
             self._wire.tell(asked.sender, Prepared(**self._wire.me, release=asked.release))
             return
-        levels = self._engine.levels(positions, asked.lower, asked.upper)
+        positions, levels = self._by_level(positions, asked.lower, asked.upper)
         box: dict[str, Any] = {}
         outside = positions[levels == OUTSIDE]
         if outside.size:
@@ -275,7 +275,6 @@ class Cooperation:
             name=name,
             release=asked.release,
             positions=positions,
-            levels=levels,
             answer=self._wire.encoded(answer),
             coordinator=asked.sender,
             began=self._engine.arrivals,
@@ -320,14 +319,14 @@ class Cooperation:
             verdict = self._wire.decide(offer.release, ABORT)
         except UnavailableError:
             del self.offers[offer.release]
-            self.given_up[offer.name] = (offer.release, offer.levels.tolist(), offer.made)
+            self.given_up[offer.name] = (offer.release, offer.positions.size, offer.made)
             settled.undecided.append(offer.positions)
             return
         self._end_offer(offer, verdict, settled)
 
     def _end_offer(self, offer: Offer, verdict: Verdict, settled: Settled) -> None:
         del self.offers[offer.release]
-        taken = verdict.takes(offer.name, offer.levels)
+        taken = verdict.takes(offer.name, offer.positions.size)
         if taken.any():
             settled.handed_over.append(offer.positions[taken])
             self._engine.learn(verdict.loss)
@@ -363,7 +362,7 @@ class Cooperation:
         more = self._engine.inside(lower[-1], upper[-1], float(losses[0]))
         positions = np.union1d(own, more)
         positions = positions[self._in_time(positions)]
-        levels = self._engine.levels(positions, lower, upper)
+        positions, levels = self._by_level(positions, lower, upper)
         # Every box is told, whatever comes of it.
         told = [self._persons(positions[levels <= level]) for level in range(len(lower))]
         enough = int(np.searchsorted(told, self.policy.chosen_threshold))
@@ -391,6 +390,12 @@ class Cooperation:
             Prepare(**self._wire.me, release=lead.release, lower=lower, upper=upper, losses=losses, cluster=number),
         )
 
+    def _by_level(self, positions: Positions, lower: Bounds, upper: Bounds) -> tuple[Positions, NDArray[np.int64]]:
+        """Rows with the smallest box that each lies in, in the order in which they are offered."""
+        levels = self._engine.levels(positions, lower, upper)
+        order = np.lexsort((positions, levels))
+        return positions[order], levels[order]
+
     def _take_answer(self, answer: Prepared) -> None:
         lead = self.leads.get(answer.release)
         if lead is None or lead.stage != "asking":
@@ -416,12 +421,12 @@ class Cooperation:
 
     def _judge(self, lead: Lead) -> None:
         """Choose which rows are taken; decide, as soon as that is on disk, or abort."""
-        for verdict, box in verdicts(lead, self._engine):
-            if benefit(lead, verdict) > 0.0 and self._local.judge(lead, verdict, box):
-                lead.outcome = self._local.compose(lead, verdict, box)
-                lead.answers = {}
-                lead.stage = "deciding"
-                return
+        chosen = choose(lead, self._engine, lambda verdict, box: self._local.judge(lead, verdict, box))
+        if chosen is not None:
+            lead.outcome = self._local.compose(lead, *chosen)
+            lead.answers = {}
+            lead.stage = "deciding"
+            return
         self._abort(lead, Settled())
 
     def _abort(self, lead: Lead, settled: Settled) -> None:
@@ -441,7 +446,7 @@ class Cooperation:
         """Nobody can say in time what becomes of the rows that it would publish; the others come back anyhow."""
         assert lead.outcome is not None
         lead.stage = "late"
-        taken = lead.outcome.verdict.takes(lead.release, lead.levels)
+        taken = lead.outcome.verdict.takes(lead.release, lead.positions.size)
         self._engine.readmit(lead.positions[~taken])
         lead.positions, lead.levels = lead.positions[taken], lead.levels[taken]
 
@@ -458,7 +463,7 @@ class Cooperation:
         if stands.offers:
             assert lead.outcome is not None
             self._engine.learn(stands.loss)
-            taken = stands.takes(lead.release, lead.levels)
+            taken = stands.takes(lead.release, lead.positions.size)
             self._engine.readmit(lead.positions[~taken])
             lead.positions = lead.positions[taken]
             (settled.found_published if lead.stage == "late" else settled.won).append(lead)
@@ -480,16 +485,16 @@ class Cooperation:
                 self._abort(lead, settled)
 
     def _is_due(self, positions: Positions, arriving: int) -> bool:
-        oldest = int(positions[0])
+        oldest = int(positions.min())
         if oldest + self.policy.delay < self._engine.arrivals + arriving + 1:
             return True
         if self.policy.max_wait is None:
             return False
-        return float(self._engine.arrived(positions[:1])[0]) + self.policy.max_wait <= self._now
+        return float(self._engine.arrived(np.array([oldest]))[0]) + self.policy.max_wait <= self._now
 
     def _look_back(self, settled: Settled) -> None:
         """What was given up because the log was away may have been decided."""
-        for name, (release, levels, made) in list(self.given_up.items()):
+        for name, (release, rows, made) in list(self.given_up.items()):
             if self._may_be_forgotten(made):
                 del self.given_up[name]
                 continue
@@ -498,9 +503,9 @@ class Cooperation:
             except UnavailableError:
                 return
             del self.given_up[name]
-            taken = int(np.count_nonzero(verdict.takes(name, np.array(levels))))
+            taken = verdict.offers.get(name, 0)
             settled.found_handed_over += taken
-            settled.found_aborted += len(levels) - taken
+            settled.found_aborted += rows - taken
         for lead in [lead for lead in self.leads.values() if lead.stage == "late"]:
             if self._may_be_forgotten(lead.made):
                 self._forget(lead, settled)

@@ -42,7 +42,8 @@ class Rows:
     payload: pa.Table
     """Sensitive and public columns, as they are published."""
     levels: NDArray[np.int64]
-    """(rows,) the smallest of the proposed boxes that a row lies in; OUTSIDE, if it lies in none."""
+    """(rows,) the smallest of the proposed boxes that a row lies in; OUTSIDE, if it lies in none. Never falls: whoever
+    takes some of the rows takes the first ones."""
 
     def __repr__(self) -> str:
         """How many, never what is in them."""

@@ -25,23 +25,16 @@ before the log could be reached, and have been given up unless the log says othe
 class Verdict:
     """What the log says about a release."""
 
-    offers: tuple[str, ...] = ()
-    """Which rows are published by it: those of the offers that it names, and its coordinator's under its own name;
-    none, if it was aborted. An offer is named, not its site: one that is made later for the same release, because the
-    question came twice, is another one."""
-    level: int = -1
-    """Up to which of the proposed boxes."""
-    outside: tuple[str, ...] = ()
-    """Of which offers also the rows outside the boxes."""
+    offers: dict[str, int] = field(default_factory=dict)
+    """How many rows of which offers are published by it, in the order in which they were offered; its coordinator's are
+    under its own name. None, if it was aborted. An offer is named, not its site: one that is made later for the same
+    release, because the question came twice, is another one."""
     loss: float = 0.0
     """Of the group."""
 
-    def takes(self, offer: str, levels: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which rows of an offer are published, by their levels."""
-        if offer not in self.offers:
-            return np.zeros(levels.size, dtype=np.bool_)
-        taken: NDArray[np.bool_] = levels <= self.level
-        return taken | (levels == OUTSIDE) if offer in self.outside else taken
+    def takes(self, offer: str, rows: int) -> NDArray[np.bool_]:
+        """Which of the rows of an offer are published."""
+        return np.arange(rows) < self.offers.get(offer, 0)
 
     def to_bytes(self) -> bytes:
         """As it stands on the log."""
@@ -50,12 +43,7 @@ class Verdict:
     @classmethod
     def from_bytes(cls, data: bytes) -> "Verdict":
         """The verdict in a record."""
-        return cls.from_facts(json.loads(data))
-
-    @classmethod
-    def from_facts(cls, facts: dict[str, Any]) -> "Verdict":
-        """The same from what JSON holds."""
-        return cls(**{**facts, "offers": tuple(facts["offers"]), "outside": tuple(facts["outside"])})
+        return cls(**json.loads(data))
 
 
 ABORT = Verdict()
@@ -68,7 +56,7 @@ class Offer:
     name: str
     release: str
     positions: Positions
-    levels: NDArray[np.int64]
+    """In the order in which they are offered: the deepest in the boxes first, the oldest of these first."""
     answer: bytes = field(repr=False)
     """The message with the rows; to be sent once the lock is on disk."""
     coordinator: str
@@ -98,8 +86,9 @@ class Lead:
     release: str
     cluster: int
     positions: Positions
-    """The own rows that it locks."""
+    """The own rows that it locks, the deepest in the boxes first."""
     levels: NDArray[np.int64]
+    """(rows,) the smallest box that each lies in."""
     lower: Bounds
     """(boxes, columns), the smallest first."""
     upper: Bounds

@@ -144,7 +144,7 @@ class SiteStream(Anonymiser):
 
     @property
     def _oldest(self) -> int:
-        locked = [int(positions[0]) for positions in self.cooperation.locked]
+        locked = [int(positions.min()) for positions in self.cooperation.locked]
         return min([self._engine.oldest, *locked])
 
     @property
@@ -161,19 +161,19 @@ class SiteStream(Anonymiser):
 
     def judge(self, lead: Lead, verdict: Verdict, box: Box) -> bool:
         """See `cooperation.Local`."""
-        coded = self._pending.coded(lead.positions[verdict.takes(lead.release, lead.levels)])
-        taken = [(rows, verdict.takes(offer, rows.levels)) for offer, rows in _offered(lead)]
+        coded = self._pending.coded(lead.positions[verdict.takes(lead.release, lead.positions.size)])
+        taken = [(rows, verdict.takes(offer, rows.tokens.size)) for offer, rows in _offered(lead)]
         tokens = np.concatenate([coded.person[:0], *(rows.tokens[mask] for rows, mask in taken)])
         values = np.concatenate([coded.sensitive[:0], *(rows.values[mask] for rows, mask in taken)])
         return self._gate.check_joint(box, coded, tokens, values)
 
     def compose(self, lead: Lead, verdict: Verdict, box: Box) -> Outcome:
         """See `cooperation.Local`."""
-        own = lead.positions[verdict.takes(lead.release, lead.levels)]
+        own = lead.positions[verdict.takes(lead.release, lead.positions.size)]
         payloads = [self._pending.payload(own, self._payload_schema)]
         count = own.size
         for offer, rows in _offered(lead):
-            taken = verdict.takes(offer, rows.levels)
+            taken = verdict.takes(offer, rows.tokens.size)
             count += int(np.count_nonzero(taken))
             if len(payloads[0].schema):  # a table without columns has forgotten how many rows it has
                 payloads.append(rows.payload.cast(payloads[0].schema).filter(pa.array(taken)))
@@ -194,6 +194,8 @@ class SiteStream(Anonymiser):
         rows = answer.rows
         assert rows is not None
         if rows.values.shape != (rows.tokens.size, len(self._schema.sensitive)) or rows.levels.size != rows.tokens.size:
+            return False
+        if np.any(np.diff(rows.levels) < 0):
             return False
         if len(self._payload_schema) and rows.payload.num_rows != rows.tokens.size:
             return False
@@ -250,7 +252,7 @@ class SiteStream(Anonymiser):
         blobs = {"stream": super().snapshot()}
         for at, offer in enumerate(together.offers.values()):
             facts["offers"].append({name: getattr(offer, name) for name in ("name", "release", "coordinator", "made")})
-            arrays[f"offer.{at}"] = np.array([offer.positions, offer.levels])
+            arrays[f"offer.{at}"] = offer.positions
             blobs[f"offer.{at}"] = offer.answer
         for at, lead in enumerate(together.leads.values()):
             facts["leads"].append(facts_of(lead))
@@ -276,16 +278,15 @@ class SiteStream(Anonymiser):
             )
         together.given_up = {name: (gone[0], gone[1], gone[2]) for name, gone in record.facts["given_up"].items()}
         for at, fact in enumerate(record.facts["offers"]):
-            positions, levels = record.arrays[f"offer.{at}"]
-            answer = record.blobs[f"offer.{at}"]
-            together.take_up_offer(Offer(positions=positions, levels=levels, answer=answer, **fact))
+            positions, answer = record.arrays[f"offer.{at}"], record.blobs[f"offer.{at}"]
+            together.take_up_offer(Offer(positions=positions, answer=answer, **fact))
         for at, fact in enumerate(record.facts["leads"]):
             positions, levels = record.arrays[f"lead.{at}"]
             if fact["stage"] == "asking":  # nobody else can commit it, and now nobody does
                 self._engine.readmit(positions)
                 continue
             lower, upper = record.arrays[f"box.{at}"]
-            verdict = Verdict.from_facts(fact["verdict"])
+            verdict = Verdict(**fact["verdict"])
             payload = table_from_bytes(record.blobs[f"lead.{at}"])
             together.leads[fact["release"]] = Lead(
                 release=fact["release"],
