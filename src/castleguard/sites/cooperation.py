@@ -37,12 +37,12 @@ from castleguard.sites.messages import (
     Share,
 )
 from castleguard.sites.releases import ABORT, Lead, Offer, Outcome, Positions, Verdict
+from castleguard.sites.tempo import Tempo
 from castleguard.sites.views import Views
 from castleguard.sites.wire import Wire
 
 _BOXES = 8  # that are proposed, one around the other
 _SHARE = 0.8  # of k, divided by the number of sites: so many own rows are in the smallest box
-_LEADS = 16  # that are open at once: where rows come faster than sites can agree, most leave alone
 _ANSWER_SECONDS = 2.0  # that answers are awaited, at most
 _KEPT_SECONDS = (LOG_KEPT_DAYS - 1) * 86_400.0
 
@@ -94,6 +94,7 @@ class Cooperation:
         self._columns = engine.columns
         self._local = local
         self._views = Views(policy, engine, wire)
+        self._tempo = Tempo(delay=policy.delay, slow=2 * policy.step)
         self._epochs: dict[str, str] = {}
         self._away: set[str] = set()
         self._tried: set[int] = set()
@@ -142,11 +143,11 @@ class Cooperation:
         self._look_back(settled)
         if self.ending:
             self._views.share(self._engine.clusters())
-            self._propose(most=1)  # all at once would lock the rows that others ask for
+            self._propose()
         elif self._engine.arrivals - self._scanned >= self._pace:
             self._scanned = self._engine.arrivals
             self._views.share(self._engine.clusters())
-            self._propose(most=_LEADS)
+            self._propose()
         return settled
 
     def committed(self) -> Settled:
@@ -253,6 +254,8 @@ class Cooperation:
                 self._wire.send(known.coordinator, known.answer)
             return
         positions = self._engine.inside(asked.lower[-1], asked.upper[-1], float(asked.losses[0]))
+        if self._tempo.is_paused(self._engine.arrivals):
+            positions = positions[:0]
         clusters = self._engine.clusters()
         otherwise = max(float(asked.losses[0]), self._engine.threshold)
         for slot in self._views.who_joins(asked.sender, asked.cluster, clusters):
@@ -326,6 +329,7 @@ class Cooperation:
 
     def _end_offer(self, offer: Offer, verdict: Verdict, settled: Settled) -> None:
         del self.offers[offer.release]
+        self._tempo.took(offer.began, self._engine.arrivals)
         taken = verdict.takes(offer.name, offer.positions.size)
         if taken.any():
             settled.handed_over.append(offer.positions[taken])
@@ -336,6 +340,8 @@ class Cooperation:
 
     def _let_join(self, asked: Join) -> None:
         """Another site cannot release its rows alone: release the cluster that it wants to join."""
+        if self._tempo.is_paused(self._engine.arrivals):
+            return
         clusters = self._engine.clusters()
         for at in np.flatnonzero(clusters.number == asked.cluster):
             if clusters.persons[at] < 2 * self.policy.k:  # a larger one does better on its own: it is split
@@ -460,6 +466,7 @@ class Cooperation:
     def _close(self, lead: Lead, stands: Verdict, settled: Settled) -> None:
         """The log has spoken."""
         del self.leads[lead.release]
+        self._tempo.took(lead.began, self._engine.arrivals)
         if stands.offers:
             assert lead.outcome is not None
             self._engine.learn(stands.loss)
@@ -522,6 +529,13 @@ class Cooperation:
         return self._now - made > _KEPT_SECONDS
 
     @property
+    def _has_room(self) -> bool:
+        """Whether another release may be proposed. At the end, one after the other: all at once would lock the rows
+        that others ask for.
+        """
+        return not self.leads if self.ending else self._tempo.has_room(self._engine.arrivals, len(self.leads))
+
+    @property
     def _present(self) -> int:
         """How many other sites there are, as far as is known."""
         return len(self._wire.others) - len(self._away)
@@ -547,9 +561,9 @@ class Cooperation:
 
     # -- proposing -----------------------------------------------------------------------------------------------------
 
-    def _propose(self, most: int) -> None:
-        """For clusters whose oldest row must leave soon: propose them, so many at once; for those that cannot leave
-        alone, ask to join others.
+    def _propose(self) -> None:
+        """For clusters whose oldest row must leave soon: propose them; for those that cannot leave alone, ask to join
+        others.
         """
         if not self._wire.others:
             return
@@ -557,7 +571,7 @@ class Cooperation:
         self._tried = {position for position in self._tried if position >= since}
         clusters = self._engine.clusters()
         leaving = self._must_leave(clusters)
-        while most > len(self.leads) and (leading := self._leading(clusters, leaving)):
+        while self._has_room and (leading := self._leading(clusters, leaving)):
             self._lead(clusters, leading[0])
             clusters = self._engine.clusters()
             leaving = self._must_leave(clusters)

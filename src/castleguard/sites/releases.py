@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.engine.member import OUTSIDE
 from castleguard.sites.messages import Bounds, Prepared
 
 Positions = NDArray[np.int64]
