@@ -183,8 +183,12 @@ class Job:
 
     def _end(self, ended: Ended) -> None:
         """Publish all that is pending; with other sites, as long as that gets on."""
-        limit = self._clock.now() + self._pace.farewell
-        while not (self.stream.wind_down() or self._clock.now() > limit or self._stop.asked):
+        started, pending = self._clock.now(), self.stream.report().pending
+        while not (self.stream.wind_down() or self._stop.asked):
+            spent = (self._clock.now() - started) / self._pace.farewell
+            left = self.stream.report().pending / max(pending, 1)
+            if spent > 1.0 or (spent > 0.1 and left > 1.0 - spent / 2):
+                break  # most rows leave alone in the end: they had better do so at once
             self._gather(self.stream.tick(self._time.now()))
             if self._is_due():
                 self.commit()

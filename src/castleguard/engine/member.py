@@ -66,9 +66,12 @@ class MemberEngine(CastleEngine):
         kernels.withdraw(self._state, positions)
 
     def readmit(self, positions: Positions) -> None:
-        """Take back withdrawn rows that are not due yet."""
+        """Take back withdrawn rows that are not due yet: they lay near one another, and stay together if they are not
+        too few. The oldest of them must leave soon, and would make other clusters leave with it.
+        """
         assert not positions.size or int(positions.min()) + self._settings.delay >= self.arrivals
-        kernels.readmit(self._state, self._settings._replace(random_ties=False), self._work, positions)
+        together = 4 * np.unique(self.persons(positions)).size >= self._settings.k
+        kernels.readmit(self._state, self._settings._replace(random_ties=False), self._work, positions, together)
 
     def adopt(self, lower: Bounds, upper: Bounds) -> None:
         """Generalisations (boxes, columns) were published elsewhere, and may be used here."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from castleguard.kernels.assign import best_selection
 from castleguard.kernels.clusters import insert_row, new_cluster, remove_row
-from castleguard.kernels.compile import Int, entry_kernel, kernel
+from castleguard.kernels.compile import Bool, Int, entry_kernel, kernel
 from castleguard.kernels.expire import learn_loss
 from castleguard.kernels.loss import Domain, box_loss, publish_box, value_loss
 from castleguard.kernels.reuse import remember
@@ -96,10 +96,9 @@ def withdraw(state: State, positions: Ints) -> None:
 
 
 @entry_kernel
-def readmit(state: State, settings: Settings, work: Work, positions: Ints) -> None:
-    """Bring withdrawn rows back, into a cluster of their own if there is room for one: they lay near one another, and
-    the oldest of them must leave soon, which would make other clusters leave with it. The caller has made sure that
-    none is due already, and that ties are broken without a draw: a row's draws are spent on its arrival.
+def readmit(state: State, settings: Settings, work: Work, positions: Ints, together: Bool) -> None:
+    """Bring withdrawn rows back; `together`, into a cluster of their own if there is room for one. The caller has made
+    sure that none is due already, and that ties are broken without a draw: a row's draws are spent on its arrival.
     """
     rows = rows_of(state)
     clusters = clusters_of(state)
@@ -111,11 +110,13 @@ def readmit(state: State, settings: Settings, work: Work, positions: Ints) -> No
         if rows.position[at] != position or is_pending(rows, position):
             continue
         slot = own
-        if slot < 0 and state.counters[OPEN] < clusters.born.size:
+        if slot < 0 and together and state.counters[OPEN] < clusters.born.size:
             own = new_cluster(state.counters, clusters)
             slot = own
         if slot < 0:
             slot = best_selection(state, settings, rows.quasi[at], position, work.gain)
+        if slot < 0:
+            slot = new_cluster(state.counters, clusters)
         insert_row(clusters, rows, tallies_of(state), at, slot)
         state.counters[PENDING] += 1
         if position < state.counters[OLDEST]:

@@ -1,13 +1,13 @@
 """Which of the rows on offer a release takes, and in which box."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.engine.member import MemberEngine
-from castleguard.sites.messages import Bounds, Prepared
+from castleguard.engine.member import OUTSIDE, MemberEngine
+from castleguard.sites.messages import Bounds
 from castleguard.sites.releases import Lead, Verdict
 
 Box = tuple[Bounds, Bounds]
@@ -26,26 +26,32 @@ def choose(lead: Lead, engine: MemberEngine, may_be: Judge) -> tuple[Verdict, Bo
 
 
 def _verdicts(lead: Lead, engine: MemberEngine) -> Iterator[tuple[Verdict, Box]]:
-    """What could be published, the best first: the smallest box that will do, with those who asked to join it if that
-    is worth it; then the boxes alone; and at last, all.
+    """What could be published, the best first: the smallest box that will do, or everything with those who asked to
+    join if that is worth more.
     """
-    joining = [answer for answer in lead.answers.values() if answer.lower.size]
+    everything = _everything(lead, engine)
     for level in range(len(lead.losses)):
-        box = (lead.lower[level], lead.upper[level])
         alone = _all_of(lead, level, float(lead.losses[level]))
-        if joining:
-            wider, loss = _around(joining, box, engine)
-            rows = {answer.offer: answer.rows.tokens.size for answer in joining if answer.rows is not None}
-            together = Verdict(offers=alone.offers | rows, loss=loss)
-            if _benefit(lead, together) > _benefit(lead, alone):
-                yield together, wider
-        yield alone, box
-    if joining:
-        yield together, wider
+        if everything is not None and _benefit(lead, everything[0]) > _benefit(lead, alone):
+            yield everything
+        yield alone, (lead.lower[level], lead.upper[level])
+    if everything is not None:
+        yield everything
+
+
+def _everything(lead: Lead, engine: MemberEngine) -> tuple[Verdict, Box] | None:
+    """All rows on offer, if some lie outside of the boxes: in the box around the largest one and those."""
+    outside = [answer for answer in lead.answers.values() if answer.lower.size]
+    if not outside:
+        return None
+    lower = np.minimum.reduce([lead.lower[-1], *(answer.lower for answer in outside)])
+    upper = np.maximum.reduce([lead.upper[-1], *(answer.upper for answer in outside)])
+    lower, upper, loss = engine.as_published(lower, upper)
+    return _all_of(lead, OUTSIDE, loss), (lower, upper)
 
 
 def _all_of(lead: Lead, level: int, loss: float) -> Verdict:
-    """All rows in a box."""
+    """All rows up to a level."""
     offers = {lead.release: _count(lead.levels, level)}
     for answer in lead.answers.values():
         if answer.rows is not None:
@@ -61,8 +67,6 @@ def _no_more_than_needed(lead: Lead, verdict: Verdict, box: Box, may_be: Judge) 
     """With fewer rows of the others, of each as large a share, if that will do: what is not needed here may make a
     group elsewhere.
     """
-    if any(answer.lower.size and verdict.offers[answer.offer] for answer in lead.answers.values()):
-        return verdict
     low, high = 0.0, 1.0
     for _ in range(_ROUNDS):
         share = (low + high) / 2
@@ -81,11 +85,3 @@ def _benefit(lead: Lead, verdict: Verdict) -> float:
     for answer in lead.answers.values():
         benefit += verdict.offers.get(answer.offer, 0) * (answer.otherwise - verdict.loss)
     return benefit
-
-
-def _around(joining: Sequence[Prepared], box: Box, engine: MemberEngine) -> tuple[Box, float]:
-    """The box around a box and the rows of those who join it from outside; and what it loses."""
-    lower = np.minimum.reduce([box[0], *(answer.lower for answer in joining)])
-    upper = np.maximum.reduce([box[1], *(answer.upper for answer in joining)])
-    lower, upper, loss = engine.as_published(lower, upper)
-    return (lower, upper), loss

@@ -1,6 +1,6 @@
 """What one site does together with others: the strict protocol, apart from any transport and any disk.
 
-A site's own engine keeps the promise by itself. What is done here can only make it lose less, by three moves:
+A site's own engine keeps the promise by itself. What is done here is to make it lose less, by three moves:
 
 * Boxes that other sites have published are used again here (`Published`).
 * A cluster that cannot leave alone is released together with rows of other sites that lie in its box, or joins the
@@ -193,6 +193,7 @@ class Cooperation:
         for lead in list(self.leads.values()):
             if lead.stage != "late":
                 self._abort(lead, settled)
+        self._look_back(settled)
         return settled
 
     @property
@@ -254,7 +255,7 @@ class Cooperation:
                 self._wire.send(known.coordinator, known.answer)
             return
         positions = self._engine.inside(asked.lower[-1], asked.upper[-1], float(asked.losses[0]))
-        if self._tempo.is_paused(self._engine.arrivals):
+        if self._is_paused:
             positions = positions[:0]
         clusters = self._engine.clusters()
         otherwise = max(float(asked.losses[0]), self._engine.threshold)
@@ -340,7 +341,7 @@ class Cooperation:
 
     def _let_join(self, asked: Join) -> None:
         """Another site cannot release its rows alone: release the cluster that it wants to join."""
-        if self._tempo.is_paused(self._engine.arrivals):
+        if self._is_paused:
             return
         clusters = self._engine.clusters()
         for at in np.flatnonzero(clusters.number == asked.cluster):
@@ -527,6 +528,11 @@ class Cooperation:
         publish twice: such rows are given up, and nobody will know.
         """
         return self._now - made > _KEPT_SECONDS
+
+    @property
+    def _is_paused(self) -> bool:
+        """Whether no rows should be locked for others. At the end none arrive any more."""
+        return not self.ending and self._tempo.is_paused(self._engine.arrivals)
 
     @property
     def _has_room(self) -> bool:

@@ -200,7 +200,7 @@ def test_a_question_that_comes_again_after_its_release_takes_no_more_rows() -> N
     b.tick(0.0)
     commit(b)
     (answer,) = stage.heard("a", Prepared)
-    stage.relay.log["a.1.1"] = Verdict(offers=("a.1.1", answer.offer), level=0).to_bytes()
+    stage.relay.log["a.1.1"] = Verdict(offers={"a.1.1": 1, answer.offer: 2}).to_bytes()
     stage.say(Decided, "b", "a", release="a.1.1")
     b.push(rows(4, first=3), now=0.0)
     assert b.report().handed_over == 2
@@ -225,7 +225,7 @@ def test_an_answer_to_a_coordinator_that_has_started_anew_is_let_go() -> None:
     a.resume(blob)
     for stream in (a, b, a):
         assert stream.tick(0.0).num_rows == 0
-    assert Verdict.from_bytes(stage.relay.log["a.1.1"]).offers == ()
+    assert Verdict.from_bytes(stage.relay.log["a.1.1"]).offers == {}
     assert "a.1.1" not in b.cooperation.offers
     assert (a.report().pending, b.report().pending) == (2, 2)
 
@@ -257,7 +257,7 @@ def test_rows_that_nobody_decides_come_back_before_they_are_due() -> None:
     b.tick(0.0)
     commit(b)
     out = [b.push(rows(4, first=3 + n), now=0.0) for n in range(13)]
-    assert Verdict.from_bytes(stage.relay.log["a.1.1"]).offers == ()
+    assert Verdict.from_bytes(stage.relay.log["a.1.1"]).offers == {}
     assert {1, 2} <= {row for table in out for row in table["row"].to_pylist()}
 
 
@@ -294,7 +294,7 @@ def test_of_rows_that_were_given_up_those_count_as_handed_over_that_were_taken()
     stage = Stage()
     b = given_up(stage)
     (answer,) = stage.heard("a", Prepared)
-    stage.relay.log["a.1.1"] = Verdict(offers=("a.1.1", answer.offer), level=0).to_bytes()
+    stage.relay.log["a.1.1"] = Verdict(offers={"a.1.1": 1, answer.offer: 1}).to_bytes()
     stage.relay.weather.away.clear()
     before = b.report().suppressed
     b.tick(0.0)
@@ -311,11 +311,11 @@ def test_rows_that_were_given_up_are_known_after_a_restart() -> None:
     before = b.report().suppressed
     b.tick(0.0)
     assert (b.report().undecided, b.report().handed_over, b.report().suppressed) == (0, 0, before + 2)
-    assert Verdict.from_bytes(stage.relay.log["a.1.1"]).offers == ()
+    assert Verdict.from_bytes(stage.relay.log["a.1.1"]).offers == {}
 
 
 def test_a_coordinator_gives_up_only_the_rows_that_it_would_have_published() -> None:
-    stage = Stage(policy(k=5))
+    stage = Stage(policy(k=5, reserve=0.25))
     a = stage.site("a")
     a.push(rows(4, 5, 9, 11), now=0.0)
     propose(a)
@@ -326,7 +326,7 @@ def test_a_coordinator_gives_up_only_the_rows_that_it_would_have_published() -> 
     stage.relay.weather.unsure = 1.0
     a.tick(0.0)
     commit(a)
-    assert Verdict.from_bytes(stage.relay.log[asked.release]).level == 0
+    assert Verdict.from_bytes(stage.relay.log[asked.release]).offers[asked.release] == 2
     out = [a.push(rows(1, first=10 + n), now=0.0) for n in range(12)]
     assert a.report().undecided == 2
     stage.relay.weather.unsure = 0.0
@@ -351,7 +351,19 @@ def test_a_release_that_cannot_be_decided_gives_its_rows_back_unless_it_may_have
         commit(a)
     out = [a.push(rows(4, first=10 + n), now=0.0) for n in range(12)]
     assert a.report().undecided == 2 * tried
+    out.append(a.flush())
     assert ({1, 2} <= {row for table in out for row in table["row"].to_pylist()}) is not tried
+
+
+def test_the_end_of_the_stream_settles_what_was_given_up() -> None:
+    stage = Stage()
+    b = given_up(stage)
+    b.flush()
+    assert b.unsettled
+    stage.relay.weather.away.clear()
+    b.flush()
+    assert not b.unsettled
+    assert (b.report().undecided, b.report().suppressed >= 2) == (0, True)
 
 
 @pytest.mark.parametrize("days", [28, 31])
@@ -413,7 +425,7 @@ def test_a_box_that_was_told_before_this_start_is_not_used(heard: dict[str, str]
 
 
 def test_sites_that_start_one_after_the_other_use_what_they_publish() -> None:
-    stage = Stage()
+    stage = Stage(policy(share_threshold=None))
     a = stage.site("a")
     a.tick(0.0)
     b = stage.site("b")
