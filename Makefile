@@ -14,6 +14,7 @@ PYTEST := $(BIN)/python -m pytest --timeout=600 --timeout-method=thread
 PYTHON ?=
 # Locks are resolved by the oldest supported Python: what it can install, the newer ones can too.
 LOCK_PYTHON ?= python3.11
+WITH_BROKERS := tests/integration tests/contract
 # Handed on to the command: make test ARGS="-k split -x", make bench ARGS=--help, make lock ARGS=--upgrade
 ARGS ?=
 
@@ -31,7 +32,7 @@ KAFKA_JARS := $(KAFKA_CACHE)/kafka/$(shell sed -n '/kafka_2.13/,/version/s|.*<ve
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-nojit test-both crash kafka kafka-if-possible bench lint format types imports ci clean lock
+.PHONY: help setup demo test test-nojit test-integration test-both crash kafka kafka-if-possible bench lint format types imports ci clean lock
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,13 +49,18 @@ test: setup ## run the test suite, compiled
 test-nojit: setup ## run the test suite with the kernels as plain Python
 	@NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=nojit $(PYTEST) -m "not compiled and not integration" --ignore=tests/contract $(ARGS)
 
-# Both at once: each uses one core. What the second one says is shown when both have ended.
+test-integration: setup ## run the tests that start brokers and processes, compiled
+	@$(PYTEST) $(WITH_BROKERS) $(ARGS)
+
+# Everything, on two cores: the compiled suite without brokers on one; the plain one, then the brokers on the other. What
+# the second core says is shown when both have ended.
 test-both: setup
 	@mkdir -p build
-	@$(MAKE) test-nojit > build/test-nojit.log 2>&1 & plain=$$!; \
-		$(MAKE) test; compiled=$$?; \
-		wait $$plain; plain=$$?; cat build/test-nojit.log; \
-		exit $$((compiled + plain))
+	@{ $(MAKE) test-nojit; plain=$$?; $(MAKE) test-integration; exit $$((plain + $$?)); } > build/second-core.log 2>&1 & \
+		second=$$!; \
+		$(MAKE) test ARGS="$(WITH_BROKERS:%=--ignore=%)"; first=$$?; \
+		wait $$second; second=$$?; cat build/second-core.log; \
+		exit $$((first + second))
 
 crash: setup kafka ## kill jobs 200 times for each sink and mode, and check what they published (takes hours)
 	@CASTLEGUARD_KILLS=$${CASTLEGUARD_KILLS:-200} $(BIN)/python -m pytest -v tests/integration/test_crash_*.py $(ARGS)

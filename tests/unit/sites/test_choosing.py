@@ -40,7 +40,9 @@ def make_lead(*levels: int, boxes: list[tuple[float, float]]) -> Lead:
 def answer(name: str, *levels: int, **outside: Any) -> Prepared:
     """Rows of another site."""
     count = len(levels)
-    rows = Rows(np.arange(count).astype(np.uint64), np.empty((count, 0), dtype=np.int64), pa.table({}), np.array(levels))
+    rows = Rows(
+        np.arange(count).astype(np.uint64), np.empty((count, 0), dtype=np.int64), pa.table({}), np.array(levels)
+    )
     return Prepared(sender=name, epoch="1", agreed="", release="a.1.1", offer=f"{name}.1.1", rows=rows, **outside)
 
 
