@@ -37,7 +37,7 @@ from castleguard.sites.messages import (
     Share,
 )
 from castleguard.sites.releases import ABORT, Lead, Offer, Outcome, Positions, Verdict
-from castleguard.sites.tempo import Tempo
+from castleguard.sites.tempo import Moment, Tempo
 from castleguard.sites.views import Views
 from castleguard.sites.wire import Wire
 
@@ -330,7 +330,7 @@ class Cooperation:
 
     def _end_offer(self, offer: Offer, verdict: Verdict, settled: Settled) -> None:
         del self.offers[offer.release]
-        self._tempo.took(offer.began, self._engine.arrivals)
+        self._tempo.took(offer.began, self._moment)
         taken = verdict.takes(offer.name, offer.positions.size)
         if taken.any():
             settled.handed_over.append(offer.positions[taken])
@@ -467,7 +467,7 @@ class Cooperation:
     def _close(self, lead: Lead, stands: Verdict, settled: Settled) -> None:
         """The log has spoken."""
         del self.leads[lead.release]
-        self._tempo.took(lead.began, self._engine.arrivals)
+        self._tempo.took(lead.began, self._moment)
         if stands.offers:
             assert lead.outcome is not None
             self._engine.learn(stands.loss)
@@ -530,16 +530,20 @@ class Cooperation:
         return self._now - made > _KEPT_SECONDS
 
     @property
+    def _moment(self) -> Moment:
+        return Moment(self._engine.arrivals, self._now)
+
+    @property
     def _is_paused(self) -> bool:
         """Whether no rows should be locked for others. At the end none arrive any more."""
-        return not self.ending and self._tempo.is_paused(self._engine.arrivals)
+        return not self.ending and self._tempo.is_paused(self._moment)
 
     @property
     def _has_room(self) -> bool:
         """Whether another release may be proposed. At the end, one after the other: all at once would lock the rows
         that others ask for.
         """
-        return not self.leads if self.ending else self._tempo.has_room(self._engine.arrivals, len(self.leads))
+        return not self.leads if self.ending else self._tempo.has_room(self._moment, len(self.leads))
 
     @property
     def _present(self) -> int:
