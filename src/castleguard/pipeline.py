@@ -183,6 +183,7 @@ class Job:
 
     def _end(self, ended: Ended) -> None:
         """Publish all that is pending; with other sites, as long as that gets on."""
+        self._gather(self.stream.tick(self._time.now()))  # what is kept may be from long ago
         started, pending = self._clock.now(), self.stream.report().pending
         while not (self.stream.wind_down() or self._stop.asked):
             spent = (self._clock.now() - started) / self._pace.farewell

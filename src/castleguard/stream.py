@@ -79,7 +79,7 @@ class Anonymiser:
         self._advance(now)
         if not is_warm(self._algorithm):
             LOG.warning("compiling the kernels for this machine, once: up to two minutes")
-        table = to_table(batch, self._schema.columns)
+        table = self._read_as_published(to_table(batch, self._schema.columns))
         decoded = self._decoder.decode(table)
         payload = self._typed(decoded.payload)
         self._rejects = decoded.rejected
@@ -349,13 +349,36 @@ class Anonymiser:
         """Pending rows that the engine does not hold."""
         return 0
 
+    def _read_as_published(self, table: pa.Table) -> pa.Table:
+        """A batch with its sensitive columns in the types that they are published with: values that differ, and are
+        published as the same one, must not count as two.
+        """
+        if self._decoder.seals_sensitive:
+            return table
+        for role in self._schema.sensitive:
+            at = table.schema.get_field_index(role.name)
+            kind = self._payload_schema.field(role.name).type
+            if at >= 0 and not pa.types.is_null(kind) and plain_type(table.schema.field(at).type) != kind:
+                table = table.set_column(at, role.name, self._converted(table.column(at), role.name, kind))
+        return table
+
+    @staticmethod
+    def _converted(column: pa.ChunkedArray, name: str, kind: pa.DataType) -> pa.ChunkedArray:
+        try:
+            return column.cast(kind)
+        except pa.ArrowException:
+            # Arrow's message quotes the value: it is not handed on.
+            raise SchemaError(
+                f"column {name}: the type differs from the batches before, and cannot be converted"
+            ) from None
+
     def _typed(self, payload: pa.Table) -> pa.Table:
         """The payload with the types of the batches before it; a column without a type so far takes its first."""
         if payload.schema.equals(self._payload_schema):
             return payload
         fields = []
         for mine, theirs in zip(self._payload_schema, payload.schema, strict=True):
-            kind = theirs.type.value_type if pa.types.is_dictionary(theirs.type) else theirs.type
+            kind = plain_type(theirs.type)
             fields.append(pa.field(mine.name, kind if pa.types.is_null(mine.type) else mine.type))
         try:
             return payload.cast(pa.schema(fields))
@@ -417,6 +440,11 @@ def anonymise(
 
 def _payload_names(schema: Schema) -> list[str]:
     return [*(role.name for role in schema.sensitive), *schema.public]
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values, whether they stand in a dictionary or not."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def without_null_types(schema: pa.Schema) -> pa.Schema:

@@ -340,3 +340,14 @@ def test_a_stream_whose_release_failed_half_way_publishes_nothing_more(
         with pytest.raises(UsageError, match="snapshot"):
             call()
     assert cg.Anonymiser.restore(SCHEMA, POLICY, before).flush().num_rows == 0
+
+
+@pytest.mark.parametrize(("first", "second"), [([True, True], [1, 1]), (["1", "1"], [1, 1])])
+def test_values_that_are_published_as_the_same_count_as_the_same(first: list[Any], second: list[Any]) -> None:
+    """A column is published with the type that it first came with, whatever later batches have."""
+    schema = cg.Schema(person="p", quasi_identifiers=[cg.Numeric("q", lower=0, upper=9, step=3)], sensitive=["s"])
+    stream = cg.Anonymiser(schema, cg.Castle(k=4, l=2, delay=12), seed=1)
+    stream.push(pa.table({"p": [1, 2], "q": [4, 5], "s": first}))
+    stream.push(pa.table({"p": [3, 4], "q": [4, 5], "s": second}))
+    assert stream.flush().num_rows == 0
+    assert stream.report().suppressed == 4

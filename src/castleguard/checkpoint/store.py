@@ -86,11 +86,14 @@ class Store:
             return None
         with self._translated():
             row = self._database.execute(
-                "SELECT number, delivered, ended, letters_at, facts, snapshot, segment, letters FROM latest JOIN state"
+                "SELECT state.id, number, delivered, ended, letters_at, facts, snapshot, segment, letters FROM latest "
+                "LEFT JOIN state ON latest.id = state.id"
             ).fetchone()
         if row is None:
             return None
-        number, delivered, ended, letters_at, *pieces = row
+        state, number, delivered, ended, letters_at, *pieces = row
+        if state is None:
+            raise SnapshotError(f"{self._path} is no checkpoint, or it is damaged")
         facts, snapshot, segment, letters = (
             self._open(piece, name, number) for piece, name in zip(pieces, _PIECES, strict=True)
         )

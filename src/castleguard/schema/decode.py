@@ -47,7 +47,7 @@ class Decoder:
     ) -> None:
         self._schema = schema
         self._total = total
-        self._sealed = sealed
+        self.seals_sensitive = sealed
         self._key = np.array(key, dtype=np.uint64)
         self._needs_bins = strict and needs_bins
         self._leaves = {
@@ -74,7 +74,7 @@ class Decoder:
         quasi, verdict = self._read_quasi(table)
         rows = CodedRows(quasi, self._read_person(table), self._read_sensitive(table), verdict.to_root)
         payload = table.select([*(role.name for role in self._schema.sensitive), *self._schema.public])
-        if self._sealed:
+        if self.seals_sensitive:
             for at, role in enumerate(self._schema.sensitive):
                 payload = payload.set_column(at, role.name, pa.nulls(table.num_rows))
         accepted = np.flatnonzero(verdict.column < 0)

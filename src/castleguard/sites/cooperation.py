@@ -107,6 +107,7 @@ class Cooperation:
         self.given_up: dict[str, tuple[str, int, float]] = {}
         """Offers whose rows were given up undecided: their releases, how many, and when they were made."""
         self._now = 0.0
+        self._knows_time = True
         self._scanned = -1
         self._wire.tell(None, Hello(**wire.me))
 
@@ -130,16 +131,20 @@ class Cooperation:
     def urgent(self) -> bool:
         """Whether something waits for the next commit."""
         return any(not offer.sent for offer in self.offers.values()) or any(
-            lead.stage == "deciding" for lead in self.leads.values()
+            lead.stage == "deciding" and not lead.tried for lead in self.leads.values()
         )
 
     def turn(self, arriving: int, now: float) -> Settled:
         """Take part, before so many rows arrive: answer, decide what would become due, and propose."""
-        self._now = max(self._now, now) if np.isfinite(now) else self._now
+        if np.isfinite(now):
+            self._now = max(self._now, now)
+            self._knows_time = True
         settled = Settled()
         self._listen(settled)
         self._settle_due(arriving, settled)
         self._judge_ripe()
+        for lead in [lead for lead in self.leads.values() if lead.stage == "deciding" and lead.tried]:
+            self._commit(lead, settled)
         self._look_back(settled)
         if self.ending:
             self._views.share(self._engine.clusters())
@@ -157,22 +162,30 @@ class Cooperation:
             if not offer.sent:
                 offer.sent = True
                 self._wire.send(offer.coordinator, offer.answer)
-        for lead in [lead for lead in self.leads.values() if lead.stage == "deciding"]:
-            assert lead.outcome is not None
-            if self._may_be_forgotten(lead.made):
-                self._forget(lead, settled)
-                continue
-            lead.tried = True
-            try:
-                stands = self._wire.decide(lead.release, lead.outcome.verdict)
-            except UnavailableError:
-                continue
-            self._close(lead, stands, settled)
+        for lead in [lead for lead in self.leads.values() if lead.stage == "deciding" and self._knows_time]:
+            self._commit(lead, settled)
         if self._fresh and self._shares_boxes:
             lower, upper = (np.array(bounds) for bounds in zip(*self._fresh, strict=True))
             self._wire.tell(None, Published(**self._wire.me, heard=self._epochs, lower=lower, upper=upper))
         self._fresh.clear()
         return settled
+
+    def _commit(self, lead: Lead, settled: Settled) -> None:
+        """Write a verdict that is on disk."""
+        assert lead.outcome is not None
+        if self._may_be_forgotten(lead.made):
+            self._forget(lead, settled)
+            return
+        lead.tried = True
+        try:
+            stands = self._wire.decide(lead.release, lead.outcome.verdict)
+        except UnavailableError:
+            return  # the next turn asks again
+        self._close(lead, stands, settled)
+
+    def has_resumed(self) -> None:
+        """The stream continues a snapshot, which may be old: nothing is asked of the log before the time is known."""
+        self._knows_time = False
 
     def publish(self, lower: Bounds, upper: Bounds) -> None:
         """A box is published here, and others may use it once it has arrived."""
@@ -181,6 +194,7 @@ class Cooperation:
     def take_up_offer(self, offer: Offer) -> None:
         """An offer from before a restart: it may have been sent, so it counts as sent; and is sent again."""
         offer.sent = True
+        offer.began = self._engine.arrivals
         self.offers[offer.release] = offer
         self._wire.send(offer.coordinator, offer.answer)
 
@@ -502,6 +516,8 @@ class Cooperation:
 
     def _look_back(self, settled: Settled) -> None:
         """What was given up because the log was away may have been decided."""
+        if not self._knows_time:
+            return
         for name, (release, rows, made) in list(self.given_up.items()):
             if self._may_be_forgotten(made):
                 del self.given_up[name]
@@ -527,7 +543,7 @@ class Cooperation:
         """Whether something is so old that the log may not have its record any more. Whoever wrote a new one could
         publish twice: such rows are given up, and nobody will know.
         """
-        return self._now - made > _KEPT_SECONDS
+        return not self._knows_time or self._now - made > _KEPT_SECONDS
 
     @property
     def _moment(self) -> Moment:

@@ -36,7 +36,7 @@ class Rows:
     """Rows on their way to the site that publishes them."""
 
     tokens: NDArray[np.uint64]
-    """(rows,) keyed hashes of the persons."""
+    """(rows,) keyed hashes of the persons; without a person column, the site and the number of the row."""
     values: NDArray[np.int64]
     """(rows, sensitive columns) codes."""
     payload: pa.Table

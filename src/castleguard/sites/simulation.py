@@ -100,4 +100,4 @@ def simulate(
 
 
 _LAST_MOMENTS = 10_000  # at the end of the rows, if the sites never get done
-_MOMENT = 0.01  # seconds
+_MOMENT = 0.1  # seconds

@@ -195,7 +195,9 @@ class SiteStream(Anonymiser):
         assert rows is not None
         if rows.values.shape != (rows.tokens.size, len(self._schema.sensitive)) or rows.levels.size != rows.tokens.size:
             return False
-        if np.any(np.diff(rows.levels) < 0):
+        if np.any(np.diff(rows.levels) < 0) or answer.lower.shape != answer.upper.shape:
+            return False
+        if not all(self._is_alike(rows.payload.schema, role.name) for role in self._schema.sensitive):
             return False
         if len(self._payload_schema) and rows.payload.num_rows != rows.tokens.size:
             return False
@@ -204,6 +206,11 @@ class SiteStream(Anonymiser):
         except (pa.ArrowException, ValueError):
             return False
         return True
+
+    def _is_alike(self, theirs: pa.Schema, name: str) -> bool:
+        """Whether a sensitive column has the same type elsewhere: equal values have equal codes only then."""
+        kind = theirs.field(name).type
+        return bool(pa.types.is_null(kind) or kind == self._payload_schema.field(name).type)
 
     # -- the books -----------------------------------------------------------------------------------------------------
 
@@ -276,6 +283,7 @@ class SiteStream(Anonymiser):
                 "the snapshot was made with another key of the sites: a person would be two. Drain all sites with the "
                 "former key, then change it"
             )
+        together.has_resumed()
         together.given_up = {name: (gone[0], gone[1], gone[2]) for name, gone in record.facts["given_up"].items()}
         for at, fact in enumerate(record.facts["offers"]):
             positions, answer = record.arrays[f"offer.{at}"], record.blobs[f"offer.{at}"]
@@ -297,6 +305,7 @@ class SiteStream(Anonymiser):
                 upper=upper[None, :],
                 losses=np.array([verdict.loss]),
                 otherwise=1.0,
+                began=self._engine.arrivals,
                 made=fact["made"],
                 stage=fact["stage"],
                 tried=True,  # for all that is known

@@ -189,6 +189,16 @@ def test_a_column_without_values_is_text_once_a_release_was_published() -> None:
     assert a.flush().schema == table.schema
 
 
+@pytest.mark.parametrize(("here", "there"), [([True, True], [1, 1]), ([True, True], [2, 3]), (["1", "1"], [1, 1])])
+def test_values_of_another_type_do_not_count_as_others(here: list[Any], there: list[Any]) -> None:
+    """They would be published as the same value."""
+    stage = Stage(policy(l=2))
+    a, b = stage.site("a"), stage.site("b")
+    a.push(rows(4, 5).set_column(2, "s", pa.array(here)), now=0.0)
+    b.push(rows(4, 5, first=3).set_column(2, "s", pa.array(there)), now=0.0)
+    assert released(stage, a, b).num_rows == 0
+
+
 # Questions and answers that come twice, late, or not at all
 
 
@@ -381,6 +391,38 @@ def test_rows_of_an_offer_that_the_log_may_have_forgotten_are_given_up(days: int
     assert again.report().undecided == (2 if days == 31 else 0)
     again.tick(days * 86_400.0)
     assert again.cooperation.unsettled is False
+
+
+def test_a_stream_that_continues_asks_nothing_of_the_log_before_it_knows_the_time() -> None:
+    """The log may have forgotten: who wrote an abort on it could publish rows that were handed over."""
+    stage = Stage()
+    b = stage.site("b")
+    b.push(rows(4, 4), now=86_400.0)
+    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 5)))
+    b.tick(86_400.0)
+    commit(b)
+    again = stage.site("b", epoch="2")
+    again.resume(b.snapshot())
+    again.committed()
+    assert again.flush().num_rows == 0
+    assert not stage.relay.log
+    assert again.report().undecided == 2
+
+
+def test_a_verdict_that_the_log_did_not_take_calls_for_no_commits() -> None:
+    stage = Stage()
+    a = stage.site("a")
+    a.push(rows(4, 5), now=0.0)
+    propose(a)
+    (asked,) = stage.heard("b", Prepare)
+    stage.say(Prepared, "a", **offered(asked.release, persons=3))
+    a.tick(0.0)
+    assert a.urgent
+    stage.relay.weather.away = {"a"}
+    commit(a)
+    assert not a.urgent
+    stage.relay.weather.away.clear()
+    assert a.tick(0.0).num_rows == 4
 
 
 # Boxes that others may use

@@ -146,10 +146,13 @@ class NatsRelay:
             answer = await self._make_log()
         self._made = True
         config = answer["config"]
-        if 0 < int(config.get("max_age", 0)) < LOG_KEPT_DAYS * 86_400 * _NANOSECONDS or config["storage"] != "file":
+        limits = (int(config.get(name, -1)) for name in ("max_bytes", "max_msgs"))
+        forgets = config.get("discard") != "new" and any(limit > 0 for limit in limits)
+        forgets |= 0 < int(config.get("max_age", 0)) < LOG_KEPT_DAYS * 86_400 * _NANOSECONDS
+        if forgets or config["storage"] != "file":
             raise OutputError(
                 f"the bucket {self._bucket} forgets what the sites have decided: it must keep its values in a file, "
-                f"and for {LOG_KEPT_DAYS} days at least"
+                f"for {LOG_KEPT_DAYS} days at least, and drop none for want of room"
             )
 
     async def _make_log(self) -> dict[str, Any]:
