@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest --timeout=600 --timeout-method=thread
 PYTHON ?=
 # Locks are resolved by the oldest supported Python: what it can install, the newer ones can too.
 LOCK_PYTHON ?= python3.11
-WITH_BROKERS := tests/integration tests/contract
+WITH_BROKERS := tests/integration
 # Handed on to the command: make test ARGS="-k split -x", make bench ARGS=--help, make lock ARGS=--upgrade
 ARGS ?=
 
@@ -52,7 +52,7 @@ test-nojit: setup ## run the test suite with the kernels as plain Python
 test-integration: setup ## run the tests that start brokers and processes, compiled
 	@$(PYTEST) $(WITH_BROKERS) $(ARGS)
 
-# Everything, on two cores: the compiled suite without brokers on one; the plain one, then the brokers on the other. What
+# Everything, on two cores: the compiled suite without processes on one; the plain one, then those on the other. What
 # the second core says is shown when both have ended.
 test-both: setup
 	@mkdir -p build

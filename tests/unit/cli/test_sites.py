@@ -127,7 +127,7 @@ def test_a_simulation_shows_five_ways_to_publish_the_same_rows(run: Run, folder:
     assert first.startswith("400 rows of ")
     assert first.endswith("dealt out to 3 sites")
     assert titles.split() == ["information", "loss", "published", "suppressed", "messages", "bytes"]
-    ways = {line.split(maxsplit=5)[5]: line.split() for line in lines if line.strip()[0] != "("}
+    ways = {line.split(maxsplit=5)[5]: line.replace(",", "").split() for line in lines if line.strip()[0] != "("}
     assert list(ways) == [
         "together, strict, boxes shared from 6 persons on",
         "together, strict, boxes shared from 2 persons on",
