@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 import castleguard as cg
-from castleguard.cli.picture import BLUE, GREY, STYLE
+from castleguard.drawing import BLUE, GREY, STYLE
 from castleguard.evaluate.error import histogram_intersection, mean_squared_error, paired_by_rank
 from castleguard.evaluate.naive import naive_laplace
 

@@ -16,7 +16,7 @@ from benchmarks.dcastle.methods import (
 )
 from benchmarks.dcastle.report import PAPER_BYTES, sharing
 from benchmarks.dcastle.settings import Sweep
-from castleguard.cli.picture import STYLE
+from castleguard.drawing import STYLE
 
 ACROSS = 5
 

@@ -9,23 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from castleguard.cli.live import Moment
+from castleguard.drawing import BLUE, COLOURS, ORANGE, STYLE
 from castleguard.evaluate.structure import Verification
 
-INK, BLUE, ORANGE, GREY = "#22303c", "#2f6f9f", "#d9822b", "#9aa5b1"
-COLOURS = ("#2f6f9f", "#d9822b", "#4f9d69", "#b5495b", "#7a5ea8", "#8a7a3b")
-STYLE: Any = {
-    "font.size": 10,
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": INK,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-}
 LAYOUT = "AAA\nBCD"
 LINK = "record"
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from castleguard.errors import InputError
 from castleguard.evaluate.boxes import Side, group_numbers, read_boxes
+from castleguard.evaluate.linked import distinct_per_group, original_rows
 from castleguard.evaluate.originals import Originals, read_originals
 from castleguard.evaluate.values import Codes, comparable, texts_of
 from castleguard.schema.roles import Numeric, Schema
@@ -78,7 +78,7 @@ def verify(
     whole = pa.concat_tables(tables)
     sides = read_boxes(whole, schema)
     originals = read_originals(original, schema)
-    row = _original_rows(whole, original, link)
+    row = original_rows(whole, original, link)
     found = row >= 0
     groups = group_numbers(sides)
     persons, values = _counts(groups, row, originals)
@@ -121,39 +121,16 @@ def _mean_loss(sides: tuple[Side, ...]) -> float:
     return float(losses.mean()) if losses.size else float("nan")
 
 
-def _original_rows(published: pa.Table, original: pa.Table, link: str) -> Codes:
-    """For every published row the number of its original row; -1 if there is none."""
-    for table, which in ((published, "published"), (original, "original")):
-        if link not in table.column_names:
-            raise InputError(f"the {which} table has no column {link!r} to link its rows by")
-    names = _as_text(original.column(link))
-    if len(names.unique()) < original.num_rows or names.null_count:
-        raise InputError(f"column {link!r} does not number the original rows: it has a value twice, or none")
-    rows: Codes = pc.index_in(_as_text(published.column(link)), names).fill_null(-1).to_numpy().astype(np.int64)
-    return rows
-
-
-def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
-
-
 def _counts(groups: Codes, row: Codes, originals: Originals) -> tuple[Codes, Codes]:
     """Per group: distinct persons, and distinct values of its least diverse sensitive attribute (if there is one)."""
     count = int(groups.max(initial=-1)) + 1
     # A row that is not in the original adds nobody to its group.
     groups, row = groups[row >= 0], row[row >= 0]
-    persons = _distinct_per_group(groups, originals.persons[row], count)
+    persons = distinct_per_group(groups, originals.persons[row], count)
     values = np.full(count, np.iinfo(np.int64).max, dtype=np.int64)
     for codes in originals.sensitive:
-        values = np.minimum(values, _distinct_per_group(groups, codes[row], count))
+        values = np.minimum(values, distinct_per_group(groups, codes[row], count))
     return persons, values
-
-
-def _distinct_per_group(groups: Codes, codes: Codes, count: int) -> Codes:
-    _, codes = np.unique(codes, return_inverse=True)
-    many = int(codes.max(initial=0)) + 1
-    pairs = np.unique(groups * many + codes)
-    return np.bincount(pairs // many, minlength=count).astype(np.int64)
 
 
 def _first_part(groups: Codes, table: Codes) -> NDArray[np.bool_]:

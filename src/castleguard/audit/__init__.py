@@ -1,0 +1,1 @@
+"""What a publication gives away, all findings together: the checks of `evaluate`, and a report that can be read."""
