@@ -32,7 +32,7 @@ KAFKA_JARS := $(KAFKA_CACHE)/kafka/$(shell sed -n '/kafka_2.13/,/version/s|.*<ve
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-nojit test-integration test-both crash kafka kafka-if-possible bench lint format types imports ci clean lock
+.PHONY: help setup demo test test-nojit test-integration test-both crash kafka kafka-if-possible bench reproduce lint format types imports ci clean lock
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ kafka-if-possible:
 bench: setup ## measure throughput and information loss
 	@$(BIN)/python -m benchmarks.run $(ARGS)
 
+reproduce: setup ## repeat the experiments of the four papers, and write docs/results (takes up to half an hour)
+	@$(BIN)/castleguard reproduce --output docs/results $(ARGS)
+
 lint: setup ## check style and layout with ruff
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -102,7 +105,7 @@ lock: ## resolve requirements/ anew; ARGS=--upgrade takes newer releases
 	@$(LOCK_PYTHON) -m venv --clear build/lock
 	@build/lock/bin/pip install --quiet pip-tools==7.6.2
 	@$(COMPILE) --output-file requirements/runtime.txt pyproject.toml
-	@$(COMPILE) --extra dev --extra plot --constraint requirements/runtime.txt --output-file requirements/dev.txt pyproject.toml
+	@$(COMPILE) --extra dev --extra learn --extra plot --constraint requirements/runtime.txt --output-file requirements/dev.txt pyproject.toml
 
 # --no-emit-options keeps the settings of whoever runs it (indexes, folders of wheels) out of the files.
 COMPILE = CUSTOM_COMPILE_COMMAND="make lock" build/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe \

@@ -22,17 +22,22 @@ from castleguard.errors import CastleguardError
 
 COMMANDS = (
     "anonymise",
+    "audit",
     "budget",
+    "compare",
     "demo",
     "drain",
     "explain",
     "init",
     "letters",
+    "measure",
     "randomise",
+    "reproduce",
     "run",
     "schema",
     "simulate",
     "site",
+    "sweep",
     "top",
     "validate",
 )

@@ -50,6 +50,8 @@ class Scale:
     """Processes."""
     quick: bool = False
     """A few points on few rows: to see that it works, not to compare with the paper."""
+    full: bool = False
+    """Every point and method, however long it takes."""
 
 
 @dataclass(frozen=True, kw_only=True)
