@@ -1,34 +1,31 @@
-"""The Adult data of the papers, as tables and schemas; a synthetic stand-in where the data folder is missing."""
+"""The Adult data for measuring speed: any number of rows; a synthetic stand-in where the data set is missing."""
 
-import gzip
-import os
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 import castleguard as cg
+from castleguard.experiments import adult, datasets
+from castleguard.experiments.adult import CATEGORICAL, COLUMNS, NUMERIC
 
-# fmt: off
-COLUMNS = (
-    "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship",
-    "race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income",
-)
-# fmt: on
-NUMERIC = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
-CATEGORICAL = ("education", "marital-status", "occupation", "native-country")
+__all__ = ["CATEGORICAL", "COLUMNS", "NUMERIC", "data_folder", "load", "schema"]
 
 
 def data_folder() -> Path | None:
-    """Where the data sets are, if CASTLEGUARD_DATA says so."""
-    named = os.environ.get("CASTLEGUARD_DATA")
-    return Path(named) if named and (Path(named) / "adult").is_dir() else None
+    """Where the data set is, or None: in the folder that CASTLEGUARD_DATA names, or downloaded."""
+    if datasets.missing(["adult"]):
+        return None
+    path = datasets.find(datasets.ADULT.files[0])
+    assert path is not None
+    return path.parent.parent
 
 
 def load(rows: int | None = None) -> pa.Table:
     """The 30,162 complete rows in file order with a running `pid`, repeated up to `rows`, each row a new person."""
-    folder = data_folder()
-    table = _synthetic() if folder is None else _read(folder / "adult" / "adult.data.gz")
+    if data_folder() is not None:
+        return adult.uci(rows)
+    table = _synthetic()
     if rows is not None:
         table = pa.concat_tables([table] * -(-rows // table.num_rows)).slice(0, rows).combine_chunks()
     return table.append_column("pid", pa.array(np.arange(table.num_rows)))
@@ -36,30 +33,11 @@ def load(rows: int | None = None) -> pa.Table:
 
 def schema(table: pa.Table, *, categories: bool = False, step: float | None = None) -> cg.Schema:
     """The papers' quasi-identifiers, 6 numeric ones with the domain of the whole data, or all 10."""
-    roles: list[cg.Numeric | cg.Categorical] = []
-    for name in NUMERIC:
-        values = table.column(name).to_numpy()
-        roles.append(cg.Numeric(name, lower=int(values.min()), upper=int(values.max()), step=step))
-    folder = data_folder()
-    if categories:
-        for name in CATEGORICAL:
-            if folder is not None:
-                tree = cg.Hierarchy.from_csv(folder / "adult" / "hierarchies" / f"tds_{name}.csv")
-            else:
-                tree = cg.Hierarchy.flat(sorted(set(table.column(name).to_pylist())))
-            roles.append(cg.Categorical(name, hierarchy=tree))
-    return cg.Schema(person="pid", quasi_identifiers=roles)
-
-
-def _read(path: Path) -> pa.Table:
-    with gzip.open(path, "rt") as file:
-        lines = [[field.strip() for field in line.split(",")] for line in file if line.strip()]
-    rows = [row for row in lines if "?" not in row]
-    columns: dict[str, pa.Array] = {}
-    for number, name in enumerate(COLUMNS):
-        texts = [row[number] for row in rows]
-        columns[name] = pa.array([int(text) for text in texts]) if name in NUMERIC else pa.array(texts)
-    return pa.table(columns)
+    names = (*NUMERIC, *CATEGORICAL) if categories else NUMERIC
+    trees = None
+    if categories and data_folder() is None:
+        trees = {name: cg.Hierarchy.flat(sorted(set(table.column(name).to_pylist()))) for name in CATEGORICAL}
+    return adult.schema(adult.observed(table), names=names, trees=trees, step=step)
 
 
 def _synthetic() -> pa.Table:
