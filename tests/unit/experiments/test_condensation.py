@@ -29,11 +29,14 @@ def test_static_groups_are_a_row_with_its_nearest() -> None:
 
 
 def test_rows_that_are_left_join_the_nearest_group() -> None:
-    # A pair, and three rows at 5, of which one is left over in the end.
-    points = np.array([[0.0], [0.0], [5.0], [5.0], [5.0]])
-    for seed in range(5):
-        groups = static_groups(points, 2, np.random.default_rng(seed))
-        assert sorted(sorted(group.tolist()) for group in groups) == [[0, 1], [2, 3, 4]]
+    # Groups of three: {0, 1, 2} and {10, 11, 12} with centroids 1 and 11, and the row at 7 that is left over.
+    class FirstOne(np.random.Generator):
+        def integers(self, *_: object, **__: object) -> int:  # type: ignore[override]
+            return 0
+
+    points = np.array([[0.0], [1.0], [2.0], [12.0], [11.0], [10.0], [7.0]])
+    groups = static_groups(points, 3, FirstOne(np.random.PCG64(0)))
+    assert [group.tolist() for group in groups] == [[0, 1, 2], [3, 4, 5, 6]]
 
 
 def test_a_row_joins_the_group_with_the_nearest_centroid() -> None:
