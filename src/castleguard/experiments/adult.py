@@ -2,8 +2,8 @@
 
 CASTLE's UCI-Adult are the 30,162 complete rows of the training file, its SFU-Adult those and the 15,060 of the test
 file; in which order it had the latter is not known. The hierarchies are the tradition of Fung, Wang and Yu (2005), whom
-both papers cite, as somebody else has written them down: the file of 2005 was not found. There are 41 countries in them,
-as in the data; dCASTLE counts 40.
+both papers cite, as somebody else has written them down: the file of 2005 was not found. They have 41 countries, as the
+data do; dCASTLE counts 40.
 """
 
 import json
