@@ -4,6 +4,7 @@ The table has the columns that the package publishes, so that whoever judges one
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -38,14 +39,14 @@ class Coded:
         """How many rows."""
         return self.persons.size
 
-    @property
+    @cached_property
     def widths(self) -> Values:
         """(columns,) how wide the domain of every column is; 1 for one without any width, which loses nothing."""
         lower, upper = self.domain
         width = upper - lower
         return np.where(width > 0, width, 1.0)
 
-    @property
+    @cached_property
     def domain(self) -> tuple[Values, Values]:
         """(columns,) the public bounds of every column; where they are observed, the least and the largest value."""
         lower, upper = [], []
@@ -59,7 +60,12 @@ class Coded:
             upper.append(bounds[1])
         return np.array(lower), np.array(upper)
 
-    @property
+    @cached_property
+    def is_one_row_each(self) -> bool:
+        """Whether no person has two rows."""
+        return self.count == int(self.persons.max(initial=-1)) + 1
+
+    @cached_property
     def usable(self) -> Codes:
         """The rows that have a value in every column; one that may be published at the root only has none."""
         found: Codes = np.flatnonzero(~self.rows.to_root)
@@ -105,7 +111,7 @@ def published(coded: Coded, boxed: Boxed, *, on_grid: bool = False) -> pa.Table:
     lower, upper = boxed.lower.copy(), boxed.upper.copy()
     for at, role in enumerate(coded.schema.quasi_identifiers):
         if isinstance(role, Categorical):
-            lower[:, at], upper[:, at] = _node_bounds(role, lower[:, at], upper[:, at])
+            lower[:, at], upper[:, at] = node_bounds(role, lower[:, at], upper[:, at])
         elif on_grid:
             lower[:, at], upper[:, at] = _grid_bounds(role, lower[:, at], upper[:, at])
     leaving = np.flatnonzero(boxed.box != NOWHERE)
@@ -113,7 +119,7 @@ def published(coded: Coded, boxed: Boxed, *, on_grid: bool = False) -> pa.Table:
     return encoder.encode(lower, upper, boxed.box[leaving], coded.payload.take(pa.array(leaving)))
 
 
-def _node_bounds(role: Categorical, lower: Values, upper: Values) -> tuple[Values, Values]:
+def node_bounds(role: Categorical, lower: Values, upper: Values) -> tuple[Values, Values]:
     """The leaves of the lowest node above each interval of leaves."""
     tree = role.hierarchy
     pairs, which = np.unique(np.column_stack([lower, upper]).astype(np.int64), axis=0, return_inverse=True)
