@@ -131,7 +131,8 @@ def counts(rows: tuple[Ranges, ...], units: tuple[int, ...], asked: tuple[Ranges
     table = np.stack([bound for ranges in rows for bound in ranges], axis=1)
     # Rows of a group are equal: the work is done once for all of them.
     distinct, many = np.unique(table, axis=0, return_counts=True)
-    weights = many.astype(np.float64)
+    # One bound after the other: reading them crosswise takes five times as long.
+    bounds, weights = np.ascontiguousarray(distinct.T), many.astype(np.float64)
     queries = asked[0].low.size
     answers = np.zeros(queries)
     step = max(1, _CELLS // max(1, many.size))
@@ -139,7 +140,7 @@ def counts(rows: tuple[Ranges, ...], units: tuple[int, ...], asked: tuple[Ranges
         part = slice(start, start + step)
         found: NDArray[Any] = np.ones((answers[part].size, many.size), dtype=np.bool_)
         for column, (unit, ranges) in enumerate(zip(units, asked, strict=True)):
-            here = Ranges(distinct[:, 2 * column], distinct[:, 2 * column + 1])
+            here = Ranges(bounds[2 * column], bounds[2 * column + 1])
             # Of points all are true or false, and stay so: that is an eighth of the memory.
             found = found * _covered(here, unit, Ranges(ranges.low[part, None], ranges.high[part, None]))
         answers[part] = found @ weights
@@ -154,7 +155,7 @@ def _covered(rows: Ranges, unit: int, asked: Ranges) -> NDArray[np.float64] | ND
         return inside
     common = np.minimum(rows.high, asked.high)
     common -= np.maximum(rows.low, asked.low)
-    # What touches has a leaf in common, and so has a point that lies on the edge of an interval.
+    # A point has no length to share out: 0 in common is inside, less than 0 is outside.
     inside = common[:, points] >= 0
     common += unit
     np.maximum(common, 0.0, out=common)
