@@ -1,0 +1,25 @@
+"""The first rows of a file: a stream is taken as it comes, because groups are made of rows that arrive together."""
+
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+
+from castleguard.connectors.formats import open_reader
+from castleguard.errors import InputError
+from castleguard.schema.roles import Schema
+
+_BATCH = 65536
+
+
+def read_sample(path: Path, schema: Schema, rows: int) -> pa.Table:
+    """So many rows, or all if there are fewer. Raises InputError if there are none."""
+    found: list[pa.RecordBatch] = []
+    with closing(open_reader(path, schema.columns, batch_rows=min(rows, _BATCH))) as reader:
+        for batch in reader:
+            found.append(batch)
+            if sum(each.num_rows for each in found) >= rows:
+                break
+    if not sum(batch.num_rows for batch in found):
+        raise InputError(f"{path} has no row to try parameters on")
+    return pa.Table.from_batches(found).slice(0, rows).combine_chunks()
