@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from castleguard.errors import InputError
 from castleguard.evaluate.boxes import Side, group_numbers, read_boxes
+from castleguard.evaluate.leaks import declared_columns
 from castleguard.evaluate.linked import distinct_per_group, original_rows
 from castleguard.evaluate.originals import Originals, read_originals
-from castleguard.evaluate.values import Codes, comparable, texts_of
+from castleguard.evaluate.values import Codes, Numbers, comparable, texts_of
 from castleguard.schema.roles import Numeric, Schema
 
 
@@ -83,15 +84,15 @@ def verify(
     groups = group_numbers(sides)
     persons, values = _counts(groups, row, originals)
     wrong = {
-        "columns that were not declared": len(_undeclared(whole, schema)),
+        "columns that were not declared": len(set(whole.column_names) - declared_columns(schema)),
         "rows that are not in the original": int(np.count_nonzero(~found)),
         "rows published more than once": int(np.count_nonzero(found) - np.unique(row[found]).size),
         "rows published though they had to be refused": int(np.count_nonzero(originals.refused[row[found]])),
         f"groups with fewer than {k} persons": int(np.count_nonzero(persons < k)),
         f"groups with fewer than {l} values of a sensitive attribute": int(np.count_nonzero(values < l)),
-        "values outside what was published for them": _outside(sides, row, originals),
-        "bounds outside the domain": _beyond(sides),
-        "sensitive or public values that changed": _changed(whole, original, row, schema, link),
+        "values outside what was published for them": values_outside(sides, row, originals),
+        "bounds outside the domain": bounds_outside_domain(sides),
+        "sensitive or public values that changed": changed_values(whole, original, row, schema, linked=link),
     }
     if every_moment:
         early = _first_part(groups, np.repeat(np.arange(len(tables)), [table.num_rows for table in tables]))
@@ -141,7 +142,7 @@ def _first_part(groups: Codes, table: Codes) -> NDArray[np.bool_]:
     return early
 
 
-def _outside(sides: tuple[Side, ...], row: Codes, originals: Originals) -> int:
+def values_outside(sides: tuple[Side, ...], row: Codes, originals: Originals) -> int:
     """Values that do not lie in their row's box; a row that is for the root only must have the widest box."""
     found = np.flatnonzero(row >= 0)
     at_root = originals.to_root[row[found]]
@@ -152,7 +153,7 @@ def _outside(sides: tuple[Side, ...], row: Codes, originals: Originals) -> int:
     return wrong
 
 
-def _beyond(sides: tuple[Side, ...]) -> int:
+def bounds_outside_domain(sides: tuple[Side, ...]) -> int:
     """Bounds that lie outside the public domain, or whose minimum lies above their maximum."""
     return sum(
         int(np.count_nonzero((side.low < side.domain[0]) | (side.high > side.domain[1]) | (side.low > side.high)))
@@ -160,10 +161,32 @@ def _beyond(sides: tuple[Side, ...]) -> int:
     )
 
 
-def _changed(published: pa.Table, original: pa.Table, row: Codes, schema: Schema, link: str) -> int:
-    """Sensitive and public values that are not those of the original row."""
+def bounds_off_grid(sides: tuple[Side, ...], schema: Schema) -> tuple[int, tuple[str, ...]]:
+    """Bounds that lie on no edge of the public grid, and the columns that have them: such a bound is a value of the
+    data. An observed domain has no grid to lie on.
+    """
+    wrong, columns = 0, []
+    for side, role in zip(sides, schema.quasi_identifiers, strict=True):
+        if not isinstance(role, Numeric) or not role.edges.size:
+            continue
+        off = sum(int(np.count_nonzero(~_on(bounds, role.edges))) for bounds in (side.low, side.high))
+        wrong += off
+        columns += [role.name] if off else []
+    return wrong, tuple(columns)
+
+
+def _on(bounds: Numbers, edges: Numbers) -> NDArray[np.bool_]:
+    """Whether each bound is an edge, but for what a text may have rounded."""
+    after = np.clip(np.searchsorted(edges, bounds), 1, max(edges.size - 1, 1))
+    near = np.minimum(np.abs(bounds - edges[after - 1]), np.abs(bounds - edges[min(1, edges.size - 1) * after]))
+    close: NDArray[np.bool_] = near <= 1e-12 * np.maximum(1.0, np.abs(bounds))
+    return close
+
+
+def changed_values(published: pa.Table, original: pa.Table, row: Codes, schema: Schema, *, linked: str | None) -> int:
+    """Sensitive and public values that are not those of the original row; not asked of the column that links."""
     found = row >= 0
-    names = {*(role.name for role in schema.sensitive), *schema.public} - {link}
+    names = {*(role.name for role in schema.sensitive), *schema.public} - {linked}
     changed = 0
     for name in sorted(names):
         if name not in published.column_names:
@@ -182,13 +205,3 @@ def _differences(before: pa.ChunkedArray, after: pa.ChunkedArray) -> int:
     left = np.array([numbers.setdefault(comparable(text), len(numbers)) for text in before_texts], dtype=np.int64)
     right = np.array([numbers.setdefault(comparable(text), len(numbers)) for text in after_texts], dtype=np.int64)
     return int(np.count_nonzero(left[before_codes] != right[after_codes])) if len(before) else 0
-
-
-def _undeclared(published: pa.Table, schema: Schema) -> set[str]:
-    """Published columns that nothing in the schema accounts for; the person is one of them."""
-    allowed = {*(role.name for role in schema.sensitive), *schema.public}
-    for role in schema.quasi_identifiers:
-        allowed.add(role.name)
-        if isinstance(role, Numeric):
-            allowed |= {f"{role.name}_min", f"{role.name}_max"}
-    return set(published.column_names) - allowed

@@ -1,0 +1,77 @@
+"""What can be asked of a file of noisy means (DOCA): its values stand for themselves, and belong to no row."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from castleguard.audit.findings import Finding
+from castleguard.audit.material import Material, finding, none_of
+from castleguard.errors import InputError
+from castleguard.evaluate.values import numbers_of, texts_of
+from castleguard.schema.roles import Categorical
+
+_WHY = "Numbers are noisy means and labels are randomised: no published row stands for an original one."
+
+
+def mean_findings(material: Material) -> Iterator[Finding]:
+    """Numbers and labels of a file of means."""
+    yield none_of(
+        "origins",
+        "Are there no more rows than in the original?",
+        max(material.published.num_rows - material.original.num_rows, 0),
+        good="There are no more published rows than original ones.",
+        bad="more rows were published than the original has.",
+    )
+    yield none_of(
+        "labels",
+        "Are labels public ones?",
+        _unknown_labels(material),
+        good="Every published label is one that the schema declares.",
+        bad="published labels are none that the schema declares.",
+    )
+    yield _alike(material)
+    yield finding("containment", "Do rows lie inside what was published for them?", "not checked", _WHY)
+    yield finding("delay", "Did rows leave in time?", "not checked", "No published row stands for an original one.")
+
+
+def _unknown_labels(material: Material) -> int:
+    """Categories that are no leaf."""
+    wrong = 0
+    for role in material.schema.quasi_identifiers:
+        if isinstance(role, Categorical):
+            texts, codes = texts_of(_column(material, role.name))
+            leaves = set(role.hierarchy.leaves)
+            unknown = np.array([text not in leaves for text in texts], dtype=np.bool_)
+            wrong += int(np.count_nonzero(unknown[codes])) if codes.size else 0
+    return wrong
+
+
+def _alike(material: Material) -> Finding:
+    """In strict mode the rows of a run share one number, so no number of the file has fewer than k rows."""
+    k, title = material.policy.k, "Do k rows share every number?"
+    if k is None:
+        return finding("fewest-persons", title, "not checked", "Paper mode promises no least size: it may be one row.")
+    fewest, wrong = material.published.num_rows, 0
+    for role in material.schema.quasi_identifiers:
+        if not isinstance(role, Categorical):
+            values, _ = numbers_of(_column(material, role.name), role.kind)
+            _, rows = np.unique(values, return_counts=True)
+            wrong += int(np.count_nonzero(rows < k))
+            fewest = int(rows.min(initial=fewest))
+    return none_of(
+        "fewest-persons",
+        title,
+        wrong,
+        good=f"Every published number stands in at least {k} rows. That they share it because it is their mean is not "
+        f"checked.",
+        bad=f"published numbers stand in fewer than {k} rows.",
+        asked=k,
+        fewest=fewest,
+    )
+
+
+def _column(material: Material, name: str) -> pa.ChunkedArray:
+    if name not in material.published.column_names:
+        raise InputError(f"the published table has no column {name!r}")
+    return material.published.column(name)
