@@ -125,11 +125,13 @@ def test_groups_are_published_as_bounding_boxes_when_all_is_over() -> None:
     }
 
 
-def test_distances_are_shares_of_the_domain() -> None:
-    # 30 of 100 in y is nearer than 4 of 10 in x.
+def test_distances_are_shares_of_the_domain_or_of_values_as_they_are() -> None:
+    # 30 of 100 in y is nearer than 4 of 10 in x; as they are, 4 is nearer than 30.
     table = pa.table({"x": [0, 4, 0, 4], "y": [0, 0, 30, 30], "row": [0, 1, 2, 3]})
     box = condensation(read(table, PLANE), k=2, history=4).box
     assert box[0] == box[2] != box[1] == box[3]
+    box = condensation(read(table, PLANE), k=2, history=4, scale="values").box
+    assert box[0] == box[1] != box[2] == box[3]
 
 
 def test_categories_are_refused() -> None:

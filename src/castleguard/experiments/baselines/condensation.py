@@ -9,6 +9,8 @@ All rows leave at the end, numbers only, and every row counts as a person of its
 how open points are read.
 """
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,14 +18,18 @@ from castleguard.errors import PolicyError, UsageError
 from castleguard.experiments.baselines.boxes import NOWHERE, Boxed, Coded, Codes, Values, bounding_boxes
 from castleguard.schema.roles import Numeric
 
+Scale = Literal["domain", "values"]
+"""What distances are of: values as shares of their domains, or as they are. Neither paper says, and much depends on it:
+as they are, the column with the largest numbers decides alone."""
+
 HISTORY = 8000
 """Rows of the history with which dynamicGroup did best in CASTLE's comparison."""
 
 
-def condensation(coded: Coded, *, k: int, history: int = HISTORY, seed: int = 0) -> Boxed:
+def condensation(coded: Coded, *, k: int, history: int = HISTORY, seed: int = 0, scale: Scale = "domain") -> Boxed:
     """Group the rows, of which the first `history` are known beforehand, and publish each group's bounding box.
 
-    Distances are of values as shares of their domains. With fewer than k rows nothing is published.
+    With fewer than k rows nothing is published.
     """
     for role in coded.schema.quasi_identifiers:
         if not isinstance(role, Numeric):
@@ -31,7 +37,8 @@ def condensation(coded: Coded, *, k: int, history: int = HISTORY, seed: int = 0)
     values = coded.rows.quasi
     box = np.full(coded.count, NOWHERE, dtype=np.int64)
     usable = coded.usable
-    box[usable] = condense(values[usable] / coded.widths, k=k, history=history, seed=seed)
+    points = values[usable] / coded.widths if scale == "domain" else values[usable]
+    box[usable] = condense(points, k=k, history=history, seed=seed)
     lower, upper = bounding_boxes(values, box)
     return Boxed(box, lower, upper, np.full(coded.count, coded.count, dtype=np.int64))
 
