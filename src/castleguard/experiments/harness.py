@@ -88,7 +88,7 @@ class Outcome:
     published: pa.Table | None
     """As the package publishes; None if the method publishes numbers and no boxes."""
     released: Codes | None = None
-    """Per published row how many rows had arrived at least when it left; None if all of them left at once."""
+    """Per published row how many rows of the table had arrived at least when it left; None: each left at once."""
     seconds: float
     """Processor time, from raw rows to published ones."""
     error: float | None = None
@@ -203,7 +203,7 @@ def _groups_below_l(linked: Linked, l: int) -> int:
 
 
 def _small_at_first(linked: Linked, released: Codes, k: int) -> int:
-    """Groups that reach k persons only by rows which left later than their first. Too small for ever counts elsewhere."""
+    """Groups that reach k persons only by rows which left later than their first ones."""
     groups, count = linked.groups, linked.rows_per_group.size
     first = np.full(count, np.iinfo(np.int64).max)
     np.minimum.at(first, groups, released)
@@ -228,8 +228,8 @@ def _late(linked: Linked, released: Codes | None, delay: int) -> int:
     """Rows whose time was over before they left. Rows that the schema refuses do not count as arrivals."""
     if released is None:
         return 0
-    position = np.cumsum(~linked.originals.refused) - 1
-    waits = released[linked.known] - 1 - position[linked.row[linked.known]]
+    known, arrivals = linked.known, np.cumsum(~linked.originals.refused)
+    waits: Codes = arrivals[released[known] - 1] - arrivals[linked.row[known]]
     return int(np.count_nonzero(waits > delay))
 
 

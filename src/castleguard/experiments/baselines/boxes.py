@@ -33,6 +33,8 @@ class Coded:
     """Per row a small number for whose it is."""
     payload: pa.Table
     """Sensitive and public columns, published as they are."""
+    numbers: Codes
+    """Per row its number in the table, where refused ones count too."""
 
     @property
     def count(self) -> int:
@@ -83,14 +85,15 @@ class Boxed:
     upper: Values
     """(boxes, columns) largest values, or last leaves."""
     released: Codes
-    """Per row how many rows had arrived when it left; of no meaning for one that is not published."""
+    """Per row how many accepted rows had arrived when it left; of no meaning for one that is not published."""
 
 
 def read(table: pa.Table, schema: Schema, *, seed: int = 0) -> Coded:
     """Code the rows of a table as the stream does."""
     decoded = Decoder(schema, key=make_keys(seed).hashes, strict=False).decode(table)
     _, persons = np.unique(decoded.rows.person, return_inverse=True)
-    return Coded(schema, decoded.rows, persons.astype(np.int64), decoded.payload)
+    numbers = np.delete(np.arange(table.num_rows), decoded.rejected.index)
+    return Coded(schema, decoded.rows, persons.astype(np.int64), decoded.payload, numbers)
 
 
 def bounding_boxes(values: Values, box: Codes) -> tuple[Values, Values]:

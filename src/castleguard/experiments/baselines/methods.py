@@ -53,7 +53,6 @@ def _alone(task: Task) -> Outcome:
         seconds += _time(rows, task, policy)
         table, released, _ = _stream(rows, task, policy, task.seed + site)
         tables.append(table)
-        # Of its own rows so many had arrived, of each other site as many or one less.
         moments.append((released - 1) * task.sites + site + 1)
     return Outcome(published=pa.concat_tables(tables), released=np.concatenate(moments), seconds=seconds)
 
@@ -62,17 +61,13 @@ def _stream(rows: pa.Table, task: Task, policy: Castle, seed: int) -> tuple[pa.T
     """What a stream publishes, how many rows had arrived at least when each row left, and how many the gate refused."""
     stream = Anonymiser(task.schema, policy, seed=seed)
     part = max(policy.delay // PARTS_PER_DELAY, 1)
-    tables: list[pa.Table] = []
-    moments: list[Codes] = []
-    arrived = 0
+    tables, moments = [], []
     for at in range(0, rows.num_rows, part):
         tables.append(stream.push(rows.slice(at, part), now=0.0))
         # What leaves in this part left when its first row arrived, or later.
-        moments.append(np.full(tables[-1].num_rows, arrived + 1, dtype=np.int64))
-        books = stream.report()
-        arrived = books.rows_in - sum(books.rejected.values())
+        moments.append(np.full(tables[-1].num_rows, at + 1, dtype=np.int64))
     tables.append(stream.flush())
-    moments.append(np.full(tables[-1].num_rows, arrived, dtype=np.int64))
+    moments.append(np.full(tables[-1].num_rows, rows.num_rows, dtype=np.int64))
     whole = pa.concat_tables([table.cast(tables[-1].schema) for table in tables])
     return whole, np.concatenate(moments), stream.report().gate_refused
 
@@ -102,7 +97,8 @@ def _boxes(decide: Callable[[Coded, Task], Boxed]) -> Callable[[Task], Outcome]:
         boxed = decide(coded, task)
         table = published(coded, boxed, on_grid=task.on_grid)
         seconds = time.process_time() - start
-        return Outcome(published=table, released=boxed.released[boxed.box != NOWHERE], seconds=seconds)
+        newest = coded.numbers[boxed.released[boxed.box != NOWHERE] - 1]
+        return Outcome(published=table, released=newest + 1, seconds=seconds)
 
     return publish
 

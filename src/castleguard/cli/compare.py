@@ -1,0 +1,112 @@
+"""`castleguard compare DATA --schema schema.yaml --k 10 --delay 1000`: CASTLE beside other methods."""
+
+import json
+import logging
+import math
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from castleguard.experiments.compare import Compared
+
+_FILE = click.Path(path_type=Path)
+_TITLES = ("loss", "published", "NCP", "discernib.", "groups", "suppressed", "rows/s")
+_WIDTHS = (8, 11, 8, 14, 8, 12, 11)
+_NAME = 36
+
+
+@click.command(short_help="Put CASTLE beside other methods, on the same rows.")
+@click.argument("data", type=_FILE, metavar="DATA")
+@click.option("--schema", "schema_file", type=_FILE, required=True, help="YAML file that gives every column its role.")
+@click.option("--k", type=int, required=True, help="Distinct persons in every published group.")
+@click.option("--delay", type=int, required=True, help="Rows that may arrive before a row has to leave.")
+@click.option("--l", type=int, default=1, help="Distinct values of every sensitive column in every group.")
+@click.option("--sites", type=int, default=4, show_default=True, help="Sites that do not talk: how many.")
+@click.option("--epsilon", type=float, default=1.0, show_default=True, help="Of a row, for the noisy method.")
+@click.option("--methods", metavar="A,B", help="Only these, of castle, castle-paper, sites-alone, fads, ...")
+@click.option("--on-grid", is_flag=True, help="Widen the bounds of all methods to the public grid, as CASTLE does.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Another one makes other random choices.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+def compare(
+    data: Path, schema_file: Path, methods: str | None, as_json: bool, k: int, delay: int, l: int, **options: Any
+) -> None:
+    """Publish the rows of the file DATA by several methods in this process, and print what each is worth, what it
+    promises and what was found broken in its output. Nothing is written: no output of a method of comparison passes a
+    gate.
+
+    The loss is that of all rows, of which a suppressed one counts as 1; "published" is the loss of published rows only.
+    A method that cannot do with the schema says so.
+    """
+    from castleguard.config.schema_file import load_schema
+    from castleguard.experiments.compare import choose
+    from castleguard.experiments.compare import compare as compare_all
+    from castleguard.experiments.harness import Options, make_task
+
+    chosen = choose([] if methods is None else [name.strip() for name in methods.split(",")])
+    schema = load_schema(schema_file)
+    task = make_task(_read(data, schema.columns), schema, k=k, delay=delay, l=l, options=Options(**options))
+    for handler in logging.getLogger("castleguard").handlers:
+        handler.addFilter(_News())
+    if as_json:
+        click.echo(json.dumps([found.figures() for found in compare_all(task, chosen)], indent=2))
+        return
+    click.echo(f"{task.table.num_rows:,} rows, k={k}, l={l}, delay={delay:,}, seed={task.seed}\n")
+    click.echo(
+        "method".ljust(_NAME) + "".join(title.rjust(width) for title, width in zip(_TITLES, _WIDTHS, strict=True))
+    )
+    for found in compare_all(task, chosen):
+        click.echo(lines(found))
+
+
+def lines(found: "Compared") -> str:
+    """One method as lines of the table: its figures, what it promises, and what was found."""
+    measured, name = found.measured, found.method.title
+    if measured is None:
+        return f"{name}\n  not possible: {found.refused}"
+    cells = [
+        _number(measured.loss, ".4f"),
+        _number(measured.published_loss, ".4f"),
+        _number(measured.ncp, ".4f"),
+        _number(measured.discernibility, ","),
+        _number(measured.groups, ","),
+        f"{measured.suppressed:,}",
+        _number(measured.rows_per_second, ",.0f"),
+    ]
+    figures = "".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True))
+    notes = [f"promises {found.method.promise}", *measured.notes]
+    if measured.error is not None:
+        notes.append(f"a value is {measured.error:.4f} of its domain away from the true one, on average")
+    broken = [f"{count:,} {what}" for what, count in measured.broken.items()]
+    notes.append(f"FOUND: {'; '.join(broken)}" if broken else "found nothing broken")
+    return "\n".join([name.ljust(_NAME) + figures, *(f"  {note}" for note in notes)])
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None or not math.isfinite(value) else format(value, form)
+
+
+class _News(logging.Filter):
+    """Lets a kind of warning pass once. What the gate refuses stands in the table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it is news."""
+        kind = str(record.msg)
+        news = kind not in self._said and not kind.startswith("the gate refused")
+        self._said.add(kind)
+        return news
+
+
+def _read(path: Path, columns: tuple[str, ...]) -> Any:
+    import pyarrow as pa
+
+    from castleguard.connectors.formats import open_reader
+
+    with closing(open_reader(path, columns)) as reader:
+        return pa.Table.from_batches(list(reader))
