@@ -1,0 +1,159 @@
+"""`castleguard audit ORIGINAL PUBLISHED --schema schema.yaml --k 10 --delay 1000`: does a file keep its promise?"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from castleguard.cli.policy_options import make_policy, policy_options
+
+if TYPE_CHECKING:
+    from castleguard.audit.findings import Audit
+    from castleguard.engine.policies import Policy
+    from castleguard.schema.roles import Schema
+
+_FILE = click.Path(path_type=Path)
+_MARKS = {"passed": "passed", "failed": "FAILED", "warning": "warning", "not checked": "not checked"}
+_BROKEN = 1
+_WIDTH = 100
+_INDENT = 15
+
+
+class _WithGame(click.Command):
+    """The command itself, unless its first argument is `dp`: that is the membership game, another command."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """The context of whichever is meant."""
+        if args[:1] == ["dp"]:
+            from castleguard.cli.audit_dp import dp
+
+            game: click.Context = dp.make_context(f"{info_name} dp", args[1:], parent, **extra)
+            return game
+        return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run whichever is meant."""
+        return super().invoke(ctx) if ctx.command is self else ctx.command.invoke(ctx)
+
+
+@click.command(cls=_WithGame, short_help="Check a published file against its original.")
+@click.argument("original", type=_FILE, metavar="ORIGINAL")
+@click.argument("published", type=_FILE, metavar="[PUBLISHED]", required=False)
+@click.option("--schema", "schema_file", type=_FILE, help="YAML file that gives every column its role.")
+@policy_options
+@click.option("--link", metavar="COLUMN", help="A column of both files that numbers the original rows.")
+@click.option("--population", type=_FILE, help="A file of whoever might be in the data, with its quasi-identifiers.")
+@click.option(
+    "--threshold", type=float, default=0.2, show_default=True, help="Count persons whose risk of being found is above."
+)
+@click.option(
+    "--attack-runs",
+    type=click.IntRange(0),
+    default=50,
+    show_default=True,
+    help="Guesses that are judged in the attack that publishes anew; 0: none.",
+)
+@click.option("--json", "json_file", metavar="FILE", help="Write the findings for programs; - to the output.")
+@click.option("--html", type=_FILE, metavar="FILE", help="Write a report with pictures.")
+@click.pass_context
+def audit(ctx: click.Context, /, original: Path, published: Path | None, **options: Any) -> None:
+    """Put a PUBLISHED file beside its ORIGINAL, count everything anew, and play the known attacks.
+
+    `castleguard audit job.yaml` takes both files, the schema and the policy from a job. A folder stands for its
+    numbered parts. Without --link a broken promise can be found, but a kept one not proved.
+
+    The exit code is 0 if nothing was found broken. `castleguard audit dp --help` is the other audit, of differential
+    privacy.
+    """
+    from castleguard.audit.material import Material
+    from castleguard.audit.run import audit as look
+    from castleguard.cli.audited import read_original, read_published
+
+    population, json_file, html = (options.pop(name) for name in ("population", "json_file", "html"))
+    chosen = {name: options.pop(name) for name in ("link", "threshold", "attack_runs")}
+    sources = _job(original, options) if published is None else _files(original, published, options)
+    schema, policy, before, format, after = sources
+    columns = list(dict.fromkeys([*schema.columns, *([chosen["link"]] if chosen["link"] else [])]))
+    found = look(
+        Material(
+            original=read_original(before, columns, format=format),
+            published=read_published(after),
+            schema=schema,
+            policy=policy,
+            population=None if population is None else read_published(population),
+            **chosen,
+        ),
+        names={"original": str(before), "published": str(after)},
+    )
+    if json_file != "-":
+        click.echo(as_text(found))
+    _write(found, json_file, html)
+    if not found.ok:
+        ctx.exit(_BROKEN)
+
+
+def as_text(found: "Audit") -> str:
+    """The findings for a reader, and the verdict in the last line."""
+    lines = [f"{name}: {text}" for name, text in found.subject.items()]
+    lines += ["", click.wrap_text(found.promise, _WIDTH)]
+    for section in found.sections:
+        lines += ["", section.title]
+        for each in section.findings:
+            mark = f"  {_MARKS[each.status]:<{_INDENT - 2}}"
+            lines.append(click.wrap_text(f"{each.title} {each.sentence}", _WIDTH, mark, " " * _INDENT))
+    return "\n".join([*lines, "", _verdict(found)])
+
+
+def _verdict(found: "Audit") -> str:
+    counts = ", ".join(f"{count} {_MARKS[status]}" for status in _MARKS if (count := found.count(status)))  # type: ignore[arg-type]
+    if found.ok:
+        return f"verdict: nothing was found broken ({counts})"
+    broken = [each.id for section in found.sections for each in section.findings if each.status == "failed"]
+    return f"verdict: BROKEN: {', '.join(broken)} ({counts})"
+
+
+def _files(original: Path, published: Path, options: dict[str, Any]) -> "tuple[Schema, Policy, Path, None, Path]":
+    """What the options say."""
+    from castleguard.config.schema_file import load_schema
+
+    schema_file, algorithm = options.pop("schema_file"), options.pop("algorithm")
+    if schema_file is None:
+        raise click.UsageError("--schema is needed: it says what the columns are")
+    return load_schema(schema_file), make_policy(algorithm, options), original, None, published
+
+
+def _job(path: Path, options: dict[str, Any]) -> "tuple[Schema, Policy, Path, Any, Path]":
+    """What a job file says."""
+    if path.suffix.lower() not in (".yaml", ".yml"):
+        raise click.UsageError("PUBLISHED is needed, or one job file (.yaml)")
+    options.pop("algorithm")
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise click.UsageError(f"--{given[0].replace('_file', '').replace('_', '-')} is said by the job file")
+    from castleguard.assemble import load
+    from castleguard.cli.audited import files_of
+
+    job = load(path)
+    before, format, after = files_of(job)
+    return job.schema, job.policy, before, format, after
+
+
+def _write(found: "Audit", json_file: str | None, html: Path | None) -> None:
+    from castleguard.errors import OutputError
+
+    if json_file is not None:
+        text = json.dumps(found.as_json(), indent=2, allow_nan=True)
+        if json_file == "-":
+            click.echo(text)
+        else:
+            try:
+                Path(json_file).write_text(text + "\n", encoding="utf-8")
+            except OSError as exc:
+                raise OutputError(f"{json_file} cannot be written: {exc.strerror}") from exc
+    if html is not None:
+        from castleguard.audit.page import write
+
+        write(found, html)
