@@ -1,0 +1,82 @@
+"""How the figures are drawn: lines over what was varied, one panel or several with the same scale, spreads as bars."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from castleguard.drawing import LINES
+from castleguard.experiments.castle.rules import Curve
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Lines by their names."""
+
+    title: str
+    lines: Mapping[str, Curve]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """Panels beside one another. Can be called with an empty matplotlib figure."""
+
+    panels: Sequence[Panel]
+    across: str
+    """What the x axis says."""
+    up: str = "average information loss"
+    levels: Mapping[str, float] | None = None
+    """Lines without points at a height of their own."""
+    ticks: Sequence[float] | None = None
+    from_zero: bool = True
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """In inches."""
+        return (6.4, 4.2) if len(self.panels) == 1 else (4.4 * len(self.panels) + 0.6, 4.4)
+
+    def __call__(self, figure: Any) -> None:
+        """Draw."""
+        every = figure.subplots(1, len(self.panels), sharey=True, squeeze=False)[0]
+        for axes, panel in zip(every, self.panels, strict=True):
+            for (name, curve), look in zip(panel.lines.items(), _looks(len(panel.lines)), strict=True):
+                _draw_line(axes, name, curve, look)
+            for (name, height), dash in zip((self.levels or {}).items(), (":", "--", "-."), strict=False):
+                axes.axhline(height, color="#22303c", linestyle=dash, linewidth=1.2, label=name)
+            axes.set(title=panel.title, xlabel=self.across)
+            axes.grid(axis="y", color="#e3e7eb", linewidth=0.8)
+            axes.set_axisbelow(True)
+            values = self.ticks if self.ticks is not None else _values(panel)
+            axes.set_xticks(values, [f"{value:,.10g}" for value in values])
+            if len(values) > 6 and max(values) >= 1_000:
+                axes.tick_params(axis="x", rotation=40)
+        if self.from_zero:
+            every[0].set_ylim(bottom=0)
+        every[0].set_ylabel(self.up)
+        _add_legend(figure, every[0])
+
+
+def _draw_line(axes: Any, name: str, curve: Curve, look: Mapping[str, Any]) -> None:
+    axes.errorbar(
+        list(curve),
+        [sample.mean for sample in curve.values()],
+        yerr=[sample.spread for sample in curve.values()],
+        label=name,
+        capsize=2.5,
+        elinewidth=0.9,
+        **look,
+    )
+
+
+def _looks(number: int) -> list[Mapping[str, Any]]:
+    """As many looks as there are lines; after six they come again with hollow markers."""
+    return [{**LINES[at % len(LINES)], **({"fillstyle": "none"} if at >= len(LINES) else {})} for at in range(number)]
+
+
+def _values(panel: Panel) -> list[float]:
+    return sorted({value for curve in panel.lines.values() for value in curve})
+
+
+def _add_legend(figure: Any, axes: Any) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    columns = min(len(labels), 3 if max(map(len, labels)) > 16 else 5)
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)

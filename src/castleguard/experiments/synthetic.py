@@ -1,0 +1,88 @@
+"""Made-up data as CASTLE's paper has them: numbers by a power law, and customers with transactions.
+
+Both are written anew after what the paper says of the two programs that it used. Their files are not known.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from castleguard.errors import UsageError
+
+Numbers = NDArray[np.int64]  # (rows,)
+
+_POPULARITY = 1.0  # mean of the exponential weights of items, before they are divided by their sum
+
+
+def power_law(rows: int, *, alpha: float, largest: int, columns: int, seed: int) -> NDArray[np.int64]:
+    """(rows, columns) whole numbers v from 1 to `largest`, each with the probability c / v^alpha, as genzipf draws them.
+
+    c makes the probabilities add up to 1; alpha = 0 is the uniform distribution. Columns do not depend on each other.
+    The same seed draws the same shares for every alpha, so that a curve over alpha does not jump with the draws.
+    """
+    if largest < 1 or columns < 1 or rows < 0 or alpha < 0:
+        raise UsageError("a power law needs largest and columns of at least 1, and no rows or alpha below 0")
+    steps = np.cumsum(power_law_shares(alpha, largest))
+    drawn = np.random.default_rng(seed).random((rows, columns)) * steps[-1]
+    return np.searchsorted(steps, drawn, side="right").astype(np.int64) + 1
+
+
+def power_law_shares(alpha: float, largest: int) -> NDArray[np.float64]:
+    """The probabilities of 1, 2, ... `largest`."""
+    weights = np.arange(1, largest + 1, dtype=np.float64) ** -alpha
+    shares: NDArray[np.float64] = weights / weights.sum()
+    return shares
+
+
+class Transactions(NamedTuple):
+    """What customers bought, one row per item of a transaction, in the order of the customers."""
+
+    customer: Numbers
+    """From 1, without a gap: every customer has a transaction at least."""
+    transaction: Numbers
+    """From 1, over all customers."""
+    item: Numbers
+    """From 1; a transaction has no item twice."""
+
+
+def transactions(
+    customers: int, *, per_customer: float, items: float, catalogue: int = 1_000, seed: int
+) -> Transactions:
+    """Customers with transactions with lists of items, in the manner of the Quest generator (Agrawal, Srikant 1995).
+
+    As there, a customer has a number of transactions, and a transaction a number of distinct items, that are Poisson
+    distributed around `per_customer` and `items`, at least one of each; and some items are bought more often than
+    others, with exponentially distributed weights. Left out are the patterns that Quest hides in the data: the sets
+    and sequences of items that customers tend to buy together. CASTLE never looks at the items, only at how many rows
+    a person has.
+    """
+    if customers < 0 or per_customer <= 0 or items <= 0 or catalogue < 10 * items:
+        raise UsageError("transactions need means above 0, ten times as many items to choose from, and some customers")
+    draw = np.random.default_rng(seed)
+    counts = np.maximum(1, draw.poisson(per_customer, customers))
+    customer = np.repeat(np.arange(1, customers + 1), counts)
+    sizes = np.clip(draw.poisson(items, customer.size), 1, catalogue // 2)
+    weights = draw.exponential(_POPULARITY, catalogue)
+    return Transactions(
+        np.repeat(customer, sizes),
+        np.repeat(np.arange(1, customer.size + 1), sizes),
+        _items(sizes, weights / weights.sum(), draw),
+    )
+
+
+def _items(sizes: Numbers, shares: NDArray[np.float64], draw: np.random.Generator) -> Numbers:
+    """So many distinct items per transaction: those drawn twice are drawn again, until none is."""
+    steps = np.cumsum(shares)
+    owner = np.repeat(np.arange(sizes.size), sizes)
+    item = np.zeros(owner.size, dtype=np.int64)
+    missing = np.arange(owner.size)
+    while missing.size:
+        drawn = np.searchsorted(steps, draw.random(missing.size) * steps[-1], side="right")
+        item[missing] = np.minimum(drawn, shares.size - 1) + 1
+        # The first row of every (transaction, item) stays; the stable order makes it the one that was there before.
+        order = np.lexsort((item, owner))
+        again = np.zeros(owner.size, dtype=np.bool_)
+        again[order[1:]] = (owner[order[1:]] == owner[order[:-1]]) & (item[order[1:]] == item[order[:-1]])
+        missing = np.flatnonzero(again)
+    return item
