@@ -84,8 +84,17 @@ class Material:
 
     @cached_property
     def accepted(self) -> NDArray[np.bool_]:
-        """Original rows that the stream takes in: a noisy stream takes all, with a default for what it cannot read."""
-        return ~self.originals.refused if self.kind == "true boxes" else np.ones(self.original.num_rows, dtype=np.bool_)
+        """Original rows that the stream takes in: where values are claimed to be hidden it takes all, with a default
+        for what it cannot read.
+        """
+        takes_all = self.kind != "true boxes" and self.policy.strict
+        return np.ones(self.original.num_rows, dtype=np.bool_) if takes_all else ~self.originals.refused
+
+    @property
+    def kept_columns(self) -> tuple[str, ...]:
+        """The columns that are published as they came: sensitive ones too, unless they are randomised."""
+        randomised = self.kind != "true boxes" and self.policy.strict
+        return (*(() if randomised else (role.name for role in self.schema.sensitive)), *self.schema.public)
 
     @cached_property
     def row(self) -> Codes | None:
@@ -107,8 +116,8 @@ class Material:
 
     @cached_property
     def kept(self) -> Kept:
-        """Combinations of values that are published as they are. Of true boxes only."""
-        return kept_values(self.published, self.original, self.schema, usable=self.accepted)
+        """Combinations of values that are published as they are."""
+        return kept_values(self.published, self.original, self.schema, columns=self.kept_columns, usable=self.accepted)
 
     @cached_property
     def bounded(self) -> Bounded:

@@ -1,6 +1,6 @@
 """The section on the promise itself: groups, ranges, rows, values, the delay."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
@@ -79,14 +79,6 @@ def _linked_rows(material: Material, linked: Linked) -> Iterator[Finding]:
         good="No row was published twice.",
         bad="rows were published more than once.",
     )
-    if material.kind == "noisy boxes":
-        yield finding(
-            "kept-values",
-            _VALUES,
-            "not checked",
-            "Sensitive values may be randomised, and then differ from the original on purpose.",
-        )
-        return
     yield none_of(
         "refused-rows",
         "Was nothing published that had to be refused?",
@@ -94,36 +86,34 @@ def _linked_rows(material: Material, linked: Linked) -> Iterator[Finding]:
         good="No row was published that the schema says to refuse.",
         bad="rows were published that the schema says to refuse.",
     )
+    columns = set(material.kept_columns) - {material.link}
+    if not columns:
+        yield finding("kept-values", _VALUES, "not checked", "No column is published as it came.")
+        return
     yield none_of(
         "kept-values",
         _VALUES,
-        exact.changed_values(material.published, material.original, linked.row, material.schema, linked=material.link),
-        good="Sensitive and public values are those of the original rows.",
-        bad="sensitive or public values are not those of the original rows.",
+        exact.changed_values(material.published, material.original, linked.row, columns),
+        good=f"The values of {_listed(columns)} are those of the original rows.",
+        bad=f"values of {_listed(columns)} are not those of the original rows.",
     )
 
 
 def _unlinked_rows(material: Material) -> Iterator[Finding]:
-    more = max(material.published.num_rows - int(np.count_nonzero(material.accepted)), 0)
-    if material.kind == "noisy boxes":
-        yield none_of(
-            "origins",
-            _ORIGINS,
-            more,
-            good="There are no more published rows than original ones. Which became which was randomised on purpose.",
-            bad="more rows were published than the original has.",
-        )
-        return
-    kept = material.kept
+    columns = material.kept_columns
+    of = f"No combination of values of {_listed(columns)} occurs" if columns else "Rows do not occur"
     yield none_of(
         "kept-values",
         _VALUES,
-        kept.too_many,
-        good=f"No combination of kept values ({', '.join(kept.columns) or 'none'}) occurs more often than in the "
-        f"original. Without a link, values exchanged between rows would not be seen.",
+        material.kept.too_many,
+        good=f"{of} more often than in the original. Without a link, values exchanged between rows would not be seen.",
         bad="published rows have a combination of kept values that no original row is left for: a value changed, or a "
         "row came out twice.",
     )
+
+
+def _listed(columns: Collection[str]) -> str:
+    return ", ".join(sorted(columns))
 
 
 def _persons(material: Material) -> Finding:

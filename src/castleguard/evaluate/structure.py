@@ -4,7 +4,7 @@ Written independently of engine and gate, with plain group-by: whoever holds the
 can repeat it. The result holds counts and never a value.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -92,7 +92,9 @@ def verify(
         f"groups with fewer than {l} values of a sensitive attribute": int(np.count_nonzero(values < l)),
         "values outside what was published for them": values_outside(sides, row, originals),
         "bounds outside the domain": bounds_outside_domain(sides),
-        "sensitive or public values that changed": changed_values(whole, original, row, schema, linked=link),
+        "sensitive or public values that changed": changed_values(
+            whole, original, row, {*kept_columns(schema)} - {link}
+        ),
     }
     if every_moment:
         early = _first_part(groups, np.repeat(np.arange(len(tables)), [table.num_rows for table in tables]))
@@ -183,12 +185,16 @@ def _on(bounds: Numbers, edges: Numbers) -> NDArray[np.bool_]:
     return close
 
 
-def changed_values(published: pa.Table, original: pa.Table, row: Codes, schema: Schema, *, linked: str | None) -> int:
-    """Sensitive and public values that are not those of the original row; not asked of the column that links."""
+def kept_columns(schema: Schema) -> tuple[str, ...]:
+    """The columns that are published as they came, where nothing is randomised."""
+    return (*(role.name for role in schema.sensitive), *schema.public)
+
+
+def changed_values(published: pa.Table, original: pa.Table, row: Codes, columns: Collection[str]) -> int:
+    """Values of these columns that are not those of the original row."""
     found = row >= 0
-    names = {*(role.name for role in schema.sensitive), *schema.public} - {linked}
     changed = 0
-    for name in sorted(names):
+    for name in sorted(columns):
         if name not in published.column_names:
             raise InputError(f"the published table has no column {name!r}")
         before = original.column(name).take(pa.array(row[found]))

@@ -5,6 +5,7 @@ some original row whose values lie in its box and whose kept values are its own,
 bounds from above what a group can hold. A bound below the promise refutes it. A bound above it proves nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,13 +60,14 @@ class Bounded:
         return self.groups.size < self.all_groups
 
 
-def kept_values(published: pa.Table, original: pa.Table, schema: Schema, *, usable: NDArray[np.bool_]) -> Kept:
-    """Number the combinations of both tables; `usable` are the original rows that may be published."""
+def kept_values(
+    published: pa.Table, original: pa.Table, schema: Schema, *, columns: Sequence[str], usable: NDArray[np.bool_]
+) -> Kept:
+    """Number the combinations of `columns` in both tables; `usable` are the original rows that may be published."""
     after: Codes = np.zeros(published.num_rows, dtype=np.int64)
     before: Codes = np.zeros(original.num_rows, dtype=np.int64)
-    names = (*(role.name for role in schema.sensitive), *schema.public)
     roles = {role.name: role for role in schema.sensitive if role.labels is not None}
-    for name in names:
+    for name in columns:
         if name not in published.column_names:
             raise InputError(f"the published table has no column {name!r}")
         if name in roles:
@@ -77,7 +79,7 @@ def kept_values(published: pa.Table, original: pa.Table, schema: Schema, *, usab
         mixed = np.concatenate([after, before]) * many + both
         _, mixed = np.unique(mixed, return_inverse=True)
         after, before = mixed[: after.size], mixed[after.size :]
-    return Kept(after, before[usable], names)
+    return Kept(after, before[usable], tuple(columns))
 
 
 def bound_groups(
