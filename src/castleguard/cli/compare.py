@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,13 +76,16 @@ def lines(found: "Compared") -> str:
         f"{measured.suppressed:,}",
         _number(measured.rows_per_second, ",.0f"),
     ]
-    figures = "".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True))
     notes = [f"promises {found.method.promise}", *measured.notes]
     if measured.error is not None:
         notes.append(f"a value is {measured.error:.4f} of its domain away from the true one, on average")
     broken = [f"{count:,} {what}" for what, count in measured.broken.items()]
     notes.append(f"FOUND: {'; '.join(broken)}" if broken else "found nothing broken")
-    return "\n".join([name.ljust(_NAME) + figures, *(f"  {note}" for note in notes)])
+    return "\n".join([_line(name, cells), *(f"  {note}" for note in notes)])
+
+
+def _line(name: str, cells: Sequence[str]) -> str:
+    return name.ljust(_NAME) + "".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True))
 
 
 def _number(value: float | None, form: str) -> str:
