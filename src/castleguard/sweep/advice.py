@@ -35,7 +35,7 @@ def advise(weighed: Weighed, grid: Grid, limits: Limits) -> Advice:
     """Choose a setting and say why."""
     rows = weighed.outcomes[0].figures.rows
     # With a delta of 1/rows somebody may be expected to be exposed: such a claim is no alternative to a good one.
-    sound = [at for at in weighed.best if weighed.points[at, 3] <= 1 / rows]
+    sound = [at for at in weighed.best if weighed.delta(at) <= 1 / rows]
     candidates = np.array(sound or weighed.best)
     fitting = [at for at in candidates if _excess(weighed, limits, int(at)) <= 0]
     if fitting:
@@ -118,7 +118,11 @@ def _change(weighed: Weighed, here: int, there: int) -> str:
     else:
         verb = "raises" if weighed.risk(there) > weighed.risk(here) else "lowers"
         risk = f"{verb} the {weighed.risk_name} from {before} to {after}"
-    return f"{loss} and {risk}"
+    parts = [loss, risk]
+    if weighed.delta(here) != weighed.delta(there):
+        verb = "raises" if weighed.delta(there) > weighed.delta(here) else "lowers"
+        parts.append(f"{verb} delta from {weighed.delta(here):.2g} to {weighed.delta(there):.2g}")
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _warnings(weighed: Weighed, grid: Grid, chosen: int, sound: bool) -> Iterator[str]:
@@ -128,15 +132,17 @@ def _warnings(weighed: Weighed, grid: Grid, chosen: int, sound: bool) -> Iterato
         short = sorted({delay for delay in delays if rows < _ROWS_PER_DELAY * delay})
         yield (
             f"The sample of {rows:,} rows is small for a delay of {' and '.join(f'{delay:,}' for delay in short)}: "
-            f"much of it leaves at the end, which a stream does not have. "
+            f"its beginning and its end weigh more than in a stream. "
             f"Take {_ROWS_PER_DELAY * max(delays):,} rows if there are so many."
         )
     if not sound:
-        delta = float(weighed.points[chosen, 3])
+        delta = weighed.delta(chosen)
         yield (
             f"Every claim has a delta above 1 in {rows:,} rows (here {delta:.2g}): it allows that somebody is exposed. "
             f"A larger k lowers it."
         )
+    if weighed.by_epsilon and len(weighed.claims) > 1:
+        yield f"The epsilons are not of one kind, and hard to compare: some are of {'; some of '.join(weighed.claims)}."
     if len(grid.lists.get("l", ())) > 1:
         yield "l is no part of the risk: what it protects shows in the largest share. Choose it by what must hold."
     if weighed.by_epsilon and len(grid.lists.get("k", ())) > 1:

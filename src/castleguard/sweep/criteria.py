@@ -33,7 +33,12 @@ class Weighed:
     @property
     def risk_name(self) -> str:
         """What the risk is, in words."""
-        return "epsilon" if self.by_epsilon else "mean re-identification risk"
+        return "epsilon of the guarantee" if self.by_epsilon else "mean re-identification risk"
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """What the epsilons protect: comparable are those of one kind."""
+        return tuple(dict.fromkeys(outcome.setting.claim for outcome in self.outcomes))
 
     def loss(self, at: int) -> float:
         """The loss of a setting."""
@@ -42,6 +47,14 @@ class Weighed:
     def risk(self, at: int) -> float:
         """The risk of a setting."""
         return float(self.points[at, 1])
+
+    def delta(self, at: int) -> float:
+        """The delta of a setting, where epsilon is its risk."""
+        return float(self.points[at, 3])
+
+
+NO_DELTA = 1e-9
+"""A delta that is smaller counts as none: nobody gains by an even smaller one."""
 
 
 def weigh(outcomes: Sequence[Outcome]) -> Weighed:
@@ -63,4 +76,5 @@ def _point(figures: Figures, by_epsilon: bool) -> tuple[float, float, float, flo
     risk = figures.epsilon if by_epsilon else figures.mean_risk
     assert risk is not None
     delay = np.inf if figures.delay is None else figures.delay
-    return figures.loss, risk, delay, (figures.delta or 0.0) if by_epsilon else 0.0
+    delta = figures.delta if by_epsilon else None
+    return figures.loss, risk, delay, 0.0 if delta is None or delta < NO_DELTA else delta

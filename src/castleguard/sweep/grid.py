@@ -22,6 +22,8 @@ class Setting:
     parameters: Parameters
     """Names and values, in the order in which they were given."""
     policy: Policy = field(repr=False, compare=False)
+    claim: str = field(default="", compare=False)
+    """What its epsilon protects, against what and for how long; empty: it claims no differential privacy."""
 
     @property
     def key(self) -> str:
@@ -69,11 +71,11 @@ def make_grid(lists: Mapping[str, Sequence[Value]], make: Callable[[dict[str, Va
         parameters: Parameters = tuple(zip(lists, values, strict=True))
         try:
             policy = make(dict(parameters))
-            _check(policy, schema)
+            claim = _checked(policy, schema)
         except (PolicyError, SchemaError) as exc:
             refused.append(Refusal(parameters, str(exc)))
         else:
-            settings.append(Setting(parameters, policy))
+            settings.append(Setting(parameters, policy, claim))
     if not settings:
         raise PolicyError(f"none of the {len(refused)} combinations can be promised; the first: {refused[0].reason}")
     return Grid({name: tuple(values) for name, values in lists.items()}, tuple(settings), tuple(refused))
@@ -95,9 +97,10 @@ def shown(value: Value) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _check(policy: Policy, schema: Schema) -> None:
-    """Refuse what would fail with the first row, or what has no risk to weigh its loss against."""
+def _checked(policy: Policy, schema: Schema) -> str:
+    """What it claims. Refuses what would fail with the first row, or what has no risk to weigh its loss against."""
     if isinstance(policy, Doca) and not policy.strict:
         raise PolicyError("paper-mode doca claims nothing and has no least group: its error stands against no risk")
-    policy.guarantee(schema, seeded=True)
     Anonymiser(schema, policy, seed=0)
+    claim = policy.guarantee(schema, seeded=True).privacy
+    return "" if claim is None else f"{claim.unit}, {claim.neighbours}, over {claim.horizon}"

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from castleguard.engine.castleguard import Castleguard
 from castleguard.engine.policy import Castle
 from castleguard.evaluate.linked import Linked, distinct_per_group
 from castleguard.evaluate.linked import link as linked
 from castleguard.evaluate.structure import verify
-from castleguard.evaluate.values import Codes, Numbers
+from castleguard.evaluate.values import Codes
 from castleguard.schema.roles import Schema
 from castleguard.sweep.judgement import NOTHING, Judgement, largest_share, published_labels, refuse, true_labels
 
@@ -71,15 +72,11 @@ def _sensitive(found: Linked, policy: Castle) -> list[Codes]:
     return [codes[found.row] for codes in found.originals.sensitive]
 
 
-def _inside(found: Linked) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def _inside(found: Linked) -> NDArray[np.bool_]:
     """Per quasi-identifier and published row, whether the true value lies in what was published."""
     rows = np.arange(found.row.size)
     sides = zip(found.sides, found.originals.values, strict=True)
-    return np.array([side.is_widest() | side.contains(_of(values, found.row), rows) for side, values in sides])
-
-
-def _of(values: Numbers, row: Codes) -> Numbers:
-    return values[row]
+    return np.array([side.is_widest() | side.contains(values[found.row], rows) for side, values in sides])
 
 
 def _changed_labels(found: Linked, policy: Castle) -> int:

@@ -3,6 +3,8 @@
 import io
 from typing import Any
 
+import numpy as np
+
 from castleguard.drawing import COLOURS, INK, LINES, canvas
 from castleguard.sweep.criteria import Weighed
 from castleguard.sweep.grid import Grid, Value, shown
@@ -11,6 +13,8 @@ from castleguard.sweep.table import pareto_numbers
 _FILLS = ("full", "none", "left", "top")
 _LOG_FROM = 20.0
 _KEY_LINES = 26
+_AROUND = tuple((12 * np.cos(angle), 12 * np.sin(angle)) for angle in np.radians([40, 0, -40, 140, 180, 220, 90, 270]))
+_ENOUGH = 11.0  # points between a number and what stands next to it
 
 
 def draw(weighed: Weighed, grid: Grid, chosen: int, *, title: str) -> bytes:
@@ -23,6 +27,8 @@ def draw(weighed: Weighed, grid: Grid, chosen: int, *, title: str) -> bytes:
         _rings(left, weighed, chosen)
         _axes(left, weighed, title)
         _key(right, weighed, grid, chosen)
+        figure.draw_without_rendering()
+        _numbers(left, weighed)
     return target.getvalue()
 
 
@@ -78,24 +84,43 @@ def _legend(axes: Any, grid: Grid, style: str | None, filling: str | None) -> No
 
 
 def _rings(axes: Any, weighed: Weighed, chosen: int) -> None:
-    """A ring and a number for every setting of the Pareto set; two rings for the recommended one."""
-    numbers: dict[tuple[float, float], list[int]] = {}
-    for at, rank in pareto_numbers(weighed).items():
-        numbers.setdefault((weighed.risk(at), weighed.loss(at)), []).append(rank)
-    for place, ranks in numbers.items():
+    """A ring for every setting of the Pareto set; two for the recommended one."""
+    for at in weighed.best:
+        place = (weighed.risk(at), weighed.loss(at))
         axes.plot(*place, marker="o", markersize=11, fillstyle="none", color=INK, markeredgewidth=1.0, zorder=3)
-        axes.annotate(
-            ", ".join(map(str, ranks)), place, xytext=(6, 5), textcoords="offset points", fontsize=8, zorder=4,
-            bbox={"boxstyle": "round,pad=0.08", "facecolor": "white", "edgecolor": "none", "alpha": 0.75},
-        )  # fmt: skip
     place = (weighed.risk(chosen), weighed.loss(chosen))
     axes.plot(*place, marker="o", markersize=16, fillstyle="none", color=COLOURS[3], markeredgewidth=2.0, zorder=3)
+
+
+def _numbers(axes: Any, weighed: Weighed) -> None:
+    """The number of every ring beside it, where it hides no other one. The layout must be settled."""
+    numbers: dict[tuple[float, float], list[str]] = {}
+    for at, rank in pareto_numbers(weighed).items():
+        numbers.setdefault((weighed.risk(at), weighed.loss(at)), []).append(str(rank))
+    points_per_pixel = 72 / axes.figure.dpi
+    rings = axes.transData.transform(list(numbers)) * points_per_pixel
+    taken = list(rings)
+    for place, ring in zip(numbers, rings, strict=True):
+        offset = max(_AROUND, key=lambda each: min(_ENOUGH, _nearest(ring + each, taken, ring)))
+        taken.append(ring + offset)
+        axes.annotate(
+            ", ".join(numbers[place]), place, xytext=offset, textcoords="offset points", fontsize=8, zorder=4,
+            ha="center", va="center",
+        )  # fmt: skip
+
+
+def _nearest(spot: Any, taken: list[Any], own: Any) -> float:
+    """How far the nearest ring or number is, the own ring left out."""
+    return min((float(np.hypot(*(spot - other))) for other in taken if other is not own), default=_ENOUGH)
 
 
 def _axes(axes: Any, weighed: Weighed, title: str) -> None:
     risks = weighed.points[:, 1]
     if risks.min() > 0 and risks.max() / risks.min() > _LOG_FROM:
         axes.set_xscale("log")
+        if weighed.by_epsilon:
+            axes.set_xticks(np.unique(risks), minor=False)
+            axes.set_xticks([], minor=True)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     elif risks.max() > risks.min():
         axes.set_xlim(left=0)
@@ -108,7 +133,7 @@ def _axes(axes: Any, weighed: Weighed, title: str) -> None:
 def _key(axes: Any, weighed: Weighed, grid: Grid, chosen: int) -> None:
     """The parameters behind the numbers."""
     axes.axis("off")
-    axes.set(title="Nothing beats these\n(bold, two rings: recommended)", xlim=(0, 1), ylim=(0, 1))
+    axes.set(title="Nothing beats these\n(bold: recommended)", xlim=(0, 1), ylim=(0, 1))
     columns = -(-len(weighed.best) // _KEY_LINES)
     for at, rank in pareto_numbers(weighed).items():
         column, line = divmod(rank - 1, _KEY_LINES)

@@ -24,9 +24,9 @@ _COLUMNS = {
     "mean_risk": "mean risk",
     "highest_risk": "highest risk",
     "largest_share": "largest share",
-    "epsilon": "epsilon",
+    "epsilon": "epsilon stated",
     "delta": "delta",
-    "delay": "delay",
+    "delay": "waits at most",
     "longest_wait": "longest wait",
     "rows_per_second": "rows/s",
 }
@@ -70,8 +70,8 @@ def as_report(about: Mapping[str, str], weighed: Weighed, grid: Grid, advice: Ad
 def reading(weighed: Weighed) -> tuple[str, ...]:
     """What the figures mean."""
     risk = (
-        "The risk is the epsilon that the policy's own guarantee states; its delta stands beside it, and k is no risk "
-        "here."
+        f"The risk is the epsilon that the policy's own guarantee states, of {'; or of '.join(weighed.claims)}. "
+        "Its delta stands beside it; below 1e-9 it counts as none. k is no risk here."
         if weighed.by_epsilon
         else "The risk is the chance to point at the right person in a published row's group: 1 divided by its "
         "persons, the mean over all published rows. The highest is that of the smallest group."
