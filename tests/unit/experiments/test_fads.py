@@ -64,8 +64,9 @@ def test_a_cluster_that_is_too_old_is_not_used_again() -> None:
 
 def test_a_new_cluster_that_loses_less_is_preferred() -> None:
     # 0 to 6 covers row 2 at 3, but with row 3 at 3.5 it loses 0.05 only.
-    boxed = fads(read(_line(0, 6, 3, 3.5), LINE), k=2, delay=1, reuse_age=9)
-    assert boxed.box.tolist() == [0, 0, 1, 1]
+    coded = read(_line(0, 6, 3, 3.5), LINE)
+    assert fads(coded, k=2, delay=1, reuse_age=9).box.tolist() == [0, 0, 1, 1]
+    assert fads(coded, k=2, delay=1, reuse_age=9, reuse="always").box.tolist() == [0, 0, 0, 0]
 
 
 def test_neighbours_are_of_other_persons() -> None:

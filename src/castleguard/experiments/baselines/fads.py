@@ -5,6 +5,7 @@ how open points are read.
 """
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -13,18 +14,23 @@ from castleguard.experiments.baselines.enough import Enough
 from castleguard.privacy.parameters import check_count
 from castleguard.schema.roles import Categorical
 
+Reuse = Literal["smaller", "always"]
+"""When a row leaves in a cluster that was published before: if that loses less than a new one, or whenever it can."""
+
 REUSE_SHARE = 10
 """The paper keeps a cluster for a tenth of the delay (200 rows with a delay of 2,000)."""
 
 
-def fads(coded: Coded, *, k: int, delay: int, l: int = 1, reuse_age: int | None = None) -> Boxed:
+def fads(
+    coded: Coded, *, k: int, delay: int, l: int = 1, reuse: Reuse = "smaller", reuse_age: int | None = None
+) -> Boxed:
     """Publish every row no later than when `delay` others have arrived after it.
 
     A cluster is used again until `reuse_age` rows have arrived after it was made; None: a tenth of the delay.
     """
     check_count("delay", delay, least=0)
     age = delay // REUSE_SHARE if reuse_age is None else check_count("reuse_age", reuse_age, least=0)
-    run = _Run(coded, Enough(coded, k, l), age)
+    run = _Run(coded, Enough(coded, k, l), reuse, age)
     for newest in range(coded.count):
         if newest >= delay:
             run.expire(newest - delay, newest)
@@ -41,6 +47,7 @@ class _Run:
 
     coded: Coded
     enough: Enough
+    reuse: Reuse
     reuse_age: int
     lower: list[Values] = field(default_factory=list)
     upper: list[Values] = field(default_factory=list)
@@ -62,20 +69,22 @@ class _Run:
             return
         self.waiting[row] = False
         again = self._reusable(row, newest)
-        taken = self._neighbours(row, newest)
+        taken = self._neighbours(row, newest) if again is None or self.reuse == "smaller" else None
         if taken is not None:
             lower, upper = self._bounds(taken)
             loss = self._loss(lower, upper)
-            if again is None or self.losses[again] >= loss:
-                again = len(self.made)
-                self.lower.append(lower)
-                self.upper.append(upper)
-                self.losses.append(loss)
-                self.made.append(newest)
-                self._leave(taken, again, newest)
+            if again is None or loss <= self.losses[again]:
+                self._leave(taken, self._new(lower, upper, loss, newest), newest)
                 return
         if again is not None:
             self._leave(np.array([row]), again, newest)
+
+    def _new(self, lower: Values, upper: Values, loss: float, newest: int) -> int:
+        self.lower.append(lower)
+        self.upper.append(upper)
+        self.losses.append(loss)
+        self.made.append(newest)
+        return len(self.made) - 1
 
     def _leave(self, rows: Codes, cluster: int, newest: int) -> None:
         self.box[rows] = cluster
