@@ -122,23 +122,35 @@ def attributes_of(published: pa.Table, original: pa.Table, schema: Schema, workl
     )
 
 
-def counts(rows: tuple[Ranges, ...], units: tuple[int, ...], asked: tuple[Ranges, ...]) -> Numbers:
+class Distinct(NamedTuple):
+    """Rows of a table without repetition. Those of a group are equal, and so the work is done once for all of them."""
+
+    bounds: NDArray[np.float64]
+    """(2 * columns, rows): lower and upper bound of every column. Read the other way, they take five times as long."""
+    weights: Numbers
+    """How often each row is there."""
+
+
+def distinct(rows: tuple[Ranges, ...]) -> Distinct:
+    """Put equal rows together. One range per column and row."""
+    table, many = np.unique(
+        np.stack([bound for ranges in rows for bound in ranges], axis=1), axis=0, return_counts=True
+    )
+    return Distinct(np.ascontiguousarray(table.T), many.astype(np.float64))
+
+
+def counts(rows: Distinct, units: tuple[int, ...], asked: tuple[Ranges, ...]) -> Numbers:
     """For every query the sum over rows of the probability that all values lie in its ranges.
 
     The probability for one column is the share of the row's range that the query's range covers. A range without a
     length is a point, and either lies in the other one or not.
     """
-    table = np.stack([bound for ranges in rows for bound in ranges], axis=1)
-    # Rows of a group are equal: the work is done once for all of them.
-    distinct, many = np.unique(table, axis=0, return_counts=True)
-    # One bound after the other: reading them crosswise takes five times as long.
-    bounds, weights = np.ascontiguousarray(distinct.T), many.astype(np.float64)
-    queries = asked[0].low.size
-    answers = np.zeros(queries)
-    step = max(1, _CELLS // max(1, many.size))
-    for start in range(0, queries, step):
+    bounds, weights = rows
+    answers = np.zeros(asked[0].low.size)
+    step = max(1, _CELLS // max(1, weights.size))
+    for start in range(0, answers.size, step):
         part = slice(start, start + step)
-        found: NDArray[Any] = np.ones((answers[part].size, many.size), dtype=np.bool_)
+        found: NDArray[Any] = np.ones((answers[part].size, weights.size), dtype=np.bool_)
         for column, (unit, ranges) in enumerate(zip(units, asked, strict=True)):
             here = Ranges(bounds[2 * column], bounds[2 * column + 1])
             # Of points all are true or false, and stay so: that is an eighth of the memory.
@@ -171,8 +183,10 @@ def _measure(attributes: tuple[Attribute, ...], workload: Workload, row: Codes, 
     errors = []
     for number in range(whole):
         here: Codes = np.flatnonzero((row >= number * size) & (row < (number + 1) * size))
-        originals = tuple(_part(each.original, slice(number * size, (number + 1) * size)) for each in attributes)
-        shown = tuple(_part(each.published, here) for each in attributes)
+        originals = distinct(
+            tuple(_part(each.original, slice(number * size, (number + 1) * size)) for each in attributes)
+        )
+        shown = distinct(tuple(_part(each.published, here) for each in attributes))
         # Not one generator for all windows: what a window is asked must not depend on the windows before it.
         generator = np.random.default_rng([workload.seed, number])
         errors.append(_window_error(attributes, originals, shown, workload, generator))
@@ -183,8 +197,8 @@ def _measure(attributes: tuple[Attribute, ...], workload: Workload, row: Codes, 
 
 def _window_error(
     attributes: tuple[Attribute, ...],
-    originals: tuple[Ranges, ...],
-    shown: tuple[Ranges, ...],
+    originals: Distinct,
+    shown: Distinct,
     workload: Workload,
     generator: np.random.Generator,
 ) -> WindowError:

@@ -1,0 +1,103 @@
+"""`castleguard measure ORIGINAL PUBLISHED --schema schema.yaml`: what a published file is still good for."""
+
+import json
+import math
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from castleguard.evaluate.utility import Figure, Utility
+
+_FILE = click.Path(path_type=Path)
+_WIDTH = 100
+_MOST_DIGITS = 1e6
+
+
+@click.command(short_help="Measure what a published file is still good for.")
+@click.argument("original", type=_FILE, metavar="ORIGINAL")
+@click.argument("published", type=_FILE, metavar="PUBLISHED")
+@click.option("--schema", "schema_file", type=_FILE, required=True, help="YAML file that gives every column its role.")
+@click.option("--link", metavar="COLUMN", help="A column of both files that numbers the original rows.")
+@click.option("--k", type=click.IntRange(min=1), help="What was promised, to judge the size of groups by.")
+@click.option("--queries", type=click.IntRange(min=0), default=5000, show_default=True, help="Per window; 0: none.")
+@click.option("--selectivity", type=float, default=0.1, show_default=True, help="Share of rows that a query counts.")
+@click.option("--window", type=click.IntRange(min=1), help="Rows of a window.  [default: all rows]")
+@click.option("--label", metavar="COLUMN", help="Train classifiers to name it; needs --link and scikit-learn.")
+@click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Trainings of each classifier.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of queries and trainings.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+def measure(original: Path, published: Path, schema_file: Path, as_json: bool, **options: Any) -> None:
+    """Put a PUBLISHED file beside its ORIGINAL, and print how much of it is lost for whoever uses it: detail, counts,
+    single numbers, and what a classifier can learn.
+
+    Without --link, what needs to know which row became which is left out, and the last lines say so. The figures
+    depend on the original rows: they are for whoever has those, and not to be published.
+    """
+    from castleguard.cli.audited import read_original, read_published
+    from castleguard.config.schema_file import load_schema
+    from castleguard.evaluate.learning import Learning
+    from castleguard.evaluate.queries import Workload
+    from castleguard.evaluate.utility import Asked, measure_utility
+
+    queries, link, seed = options["queries"], options["link"], options["seed"]
+    asked = Asked(
+        link=link,
+        k=options["k"],
+        workload=Workload(selectivity=options["selectivity"], queries=queries, window=options["window"], seed=seed)
+        if queries
+        else None,
+        label=options["label"],
+        learning=Learning(runs=options["runs"], seed=seed),
+    )
+    schema = load_schema(schema_file)
+    before = read_original(original, list(dict.fromkeys([*schema.columns, *([link] if link else [])])))
+    found = measure_utility(read_published(published), before, schema, asked)
+    click.echo(json.dumps(as_data(found), indent=2) if as_json else as_text(found))
+
+
+def as_text(found: "Utility") -> str:
+    """The figures for a reader, section by section, each with what it means."""
+    names = max(len(figure.name) for figure in found.figures)
+    values = max(len(_number(figure)) for figure in found.figures)
+    lines: list[str] = []
+    for section, figures in groupby(_sorted(found), key=lambda figure: figure.section):
+        lines += ["", section] if lines else [section]
+        lines += [f"  {each.name:<{names}}  {_number(each):>{values}}  {each.meaning}" for each in figures]
+    for title, sentences in (("to know", found.notes), ("left out", found.left_out)):
+        if sentences:
+            lines += ["", title]
+            lines += [click.wrap_text(sentence, _WIDTH, "  ", "    ") for sentence in sentences]
+    return "\n".join(lines)
+
+
+def as_data(found: "Utility") -> dict[str, Any]:
+    """The figures for a program: null where there is none."""
+    sections: dict[str, dict[str, Any]] = {}
+    for figure in _sorted(found):
+        value: Any = _known(figure.value)
+        if not math.isnan(figure.deviation):
+            value = {"mean": value, "deviation": figure.deviation}
+        sections.setdefault(figure.section, {})[figure.name] = value
+    return {**sections, "notes": list(found.notes), "left out": list(found.left_out)}
+
+
+def _sorted(found: "Utility") -> "list[Figure]":
+    """Figures of one section together, sections in the order in which they first appear."""
+    sections = list(dict.fromkeys(figure.section for figure in found.figures))
+    return sorted(found.figures, key=lambda figure: sections.index(figure.section))
+
+
+def _number(figure: "Figure") -> str:
+    if isinstance(figure.value, int):
+        return f"{figure.value:,}"
+    if math.isnan(figure.value):
+        return "-"
+    spread = "" if math.isnan(figure.deviation) else f" ± {figure.deviation:.4f}"
+    return (f"{figure.value:,.0f}" if figure.value >= _MOST_DIGITS else f"{figure.value:.4f}") + spread
+
+
+def _known(value: float | int) -> float | int | None:
+    return None if isinstance(value, float) and math.isnan(value) else value
