@@ -1,0 +1,213 @@
+"""`castleguard sweep`: what it writes and says, how it goes on, and how it ends."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import castleguard as cg
+from castleguard.sweep.measure import Ground, measure
+from castleguard.sweep.sample import read_sample
+from castleguard.testing.streams import visits, visits_schema
+from tests.unit.cli.conftest import Outcome, Run
+
+FILES = {"sweep.json", "results.jsonl", "results.csv", "report.md", "picture.png"}
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures take longer than all the rest."""
+    monkeypatch.setattr("castleguard.sweep.picture.draw", lambda *_, **__: b"")
+
+
+@pytest.fixture
+def sweep(run: Run, folder: Path) -> Run:
+    """Run `castleguard sweep` on 250 rows of the small stream, with more arguments."""
+
+    def sweep(*more: str | Path) -> Outcome:
+        options = ["--schema", folder / "schema.yaml", "--delay", "30,100", "--sample", "250", "--jobs", "1", *more]
+        return run("sweep", folder / "visits.csv", "-o", folder / "out", *options)
+
+    return sweep
+
+
+def rows_of(folder: Path) -> list[dict[str, str]]:
+    with open(folder / "out" / "results.csv", encoding="utf-8") as file:
+        return [{**row, "rows_per_second": ""} for row in csv.DictReader(file)]
+
+
+@pytest.mark.compiled
+def test_a_sweep_writes_a_table_a_picture_and_a_recommendation(sweep: Run, folder: Path) -> None:
+    shown = sweep("--k", "3,5,40")
+    assert (shown.code, shown.err) == (0, "")
+    assert {path.name for path in (folder / "out").iterdir()} == FILES
+    rows = rows_of(folder)
+    assert [(row["k"], row["delay_given"]) for row in rows] == [
+        ("3", "30"), ("3", "100"), ("5", "30"), ("5", "100"), ("40", "100"),
+    ]  # fmt: skip
+    assert any(row["pareto"] for row in rows)
+    assert "\nTake k=" in shown.out
+    assert "1 combinations were refused" in shown.out
+    report = (folder / "out" / "report.md").read_text(encoding="utf-8")
+    assert "- k=40 delay=30: delay must be at least k - 1" in report
+    assert next(line for line in shown.out.splitlines() if line.startswith("Take k=")) in report
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.compiled
+def test_the_same_command_again_does_nothing_anew(sweep: Run, folder: Path) -> None:
+    first = sweep("--k", "3,5")
+    before = (folder / "out" / "results.jsonl").read_bytes()
+    assert sweep("--k", "3,5").out == first.out
+    assert (folder / "out" / "results.jsonl").read_bytes() == before
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.compiled
+def test_other_limits_need_no_new_run(sweep: Run, folder: Path) -> None:
+    sweep("--k", "3,5")
+    before = (folder / "out" / "results.jsonl").read_bytes()
+    shown = sweep("--k", "3,5", "--max-loss", "0.001", "--max-risk", "0.001")
+    assert "No setting meets both --max-loss 0.001 and --max-risk 0.001: closest is k=" in shown.out
+    assert (folder / "out" / "results.jsonl").read_bytes() == before
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.compiled
+def test_another_sweep_is_refused_until_it_may_overwrite(sweep: Run, folder: Path) -> None:
+    sweep("--k", "3")
+    refused = sweep("--k", "5")
+    assert refused.code == 1
+    assert "another sweep (another parameters)" in refused.err
+    assert "--overwrite" in refused.err
+    assert len(refused.err.splitlines()) == 1
+    assert sweep("--k", "5", "--overwrite").code == 0
+    assert {row["k"] for row in rows_of(folder)} == {"5"}
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.compiled
+def test_no_file_of_the_sweep_holds_a_value_of_a_row(sweep: Run, folder: Path) -> None:
+    sweep("--k", "3,5", "--l", "1,2")
+    sample = read_sample(folder / "visits.csv", visits_schema(), 250)
+    held = {*sample["patient"].to_pylist(), *sample["diagnosis"].to_pylist(), *sample["clinic"].to_pylist()}
+    for name in FILES - {"picture.png"}:
+        text = (folder / "out" / name).read_text(encoding="utf-8")
+        assert not [value for value in held if str(value) in text]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--k", "3,,5"), "a value is missing"),
+        (("--k", "three"), "is not a valid integer"),
+        ((), "--k is needed"),
+        (("--k", "3", "--phi", "1"), "--phi does not belong to castle"),
+        (("--k", "3", "--reuse", "paper,never"), "'never' is not one of"),
+    ],
+)
+def test_a_wrong_option_is_one_sentence(sweep: Run, folder: Path, arguments: tuple[str, ...], words: str) -> None:
+    shown = sweep(*arguments)
+    assert shown.code == 2
+    assert words in shown.err
+    assert not (folder / "out").exists()
+
+
+def test_no_combination_at_all_is_one_sentence(sweep: Run, folder: Path) -> None:
+    shown = sweep("--k", "200,300")
+    assert shown.code == 1
+    assert "none of the 4 combinations can be promised" in shown.err
+    assert not (folder / "out").exists()
+
+
+DECLARED = """
+person: patient
+quasi_identifiers:
+  - {name: age, lower: 0, upper: 110, step: 5}
+  - {name: distance_km, lower: 0.0, upper: 200.0, step: 2.5}
+"""
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "delay", "options"),
+    [
+        ("castleguard", ("--delay", "50"), ("--k", "3", "--epsilon", "1,100", "--sample-rate", "0.5,1")),
+        ("sdgs", ("--window", "100", "--window-unit", "rows"), ("--k", "2,3", "--sample-rate", "0.5", "--epsilon", "0.5,1,2")),
+        ("doca", ("--delay", "100"), ("--k", "5,20", "--epsilon", "1,4", "--rows-per-person", "1,2")),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.compiled
+def test_every_algorithm_can_be_swept_and_epsilon_is_its_risk(
+    run: Run, folder: Path, algorithm: str, delay: tuple[str, ...], options: tuple[str, ...]
+) -> None:
+    (folder / "declared.yaml").write_text(DECLARED, encoding="utf-8")
+    common = ("--schema", folder / "declared.yaml", "--sample", "250", "--jobs", "1", "-o", folder / "out")
+    shown = run("sweep", folder / "visits.csv", "--algorithm", algorithm, *common, *delay, *options)
+    assert shown.code == 0, shown.err
+    assert "epsilon of the guarantee" in shown.out
+    rows = rows_of(folder)
+    assert {float(row["epsilon"]) for row in rows} == {
+        "castleguard": {1, 100}, "sdgs": {2, 4}, "doca": {1, 4},
+    }[algorithm]  # fmt: skip
+    for row in rows:
+        out = sum(float(row[name]) for name in ("published", "suppressed", "sampled_out", "over_budget", "rejected"))
+        assert out == pytest.approx(1)
+        assert 0 <= float(row["loss"]) <= 1
+    if algorithm == "sdgs":
+        assert "- epsilon=0.5 k=2: epsilon must be at least" in (folder / "out" / "report.md").read_text("utf-8")
+    if algorithm == "castleguard":
+        noisy, exact = (row for row in rows if row["sample_rate"] == "1.0")
+        assert float(noisy["untrue"]) > float(exact["untrue"])
+        assert float(noisy["loss"]) > float(exact["loss"])
+
+
+@pytest.mark.integration
+@pytest.mark.compiled
+def test_interrupted_processes_end_and_have_found_what_one_process_finds(folder: Path) -> None:
+    """Ctrl-C goes to all of them; what is done stays, and nobody is left behind."""
+    source = folder / "visits.parquet"
+    pa.parquet.write_table(pa.concat_tables(visits(600, seed=3)), source)
+    command: list[str | Path] = [sys.executable, "-m", "castleguard", "sweep", source]
+    command += ["--schema", folder / "schema.yaml"]
+    command += ["--k", "3,5,10,20", "--delay", "50,100,200", "--runs", "25", "--jobs", "2", "-o", folder / "out"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True) as process:
+        results = folder / "out" / "results.jsonl"
+        ends = time.monotonic() + 120
+        while time.monotonic() < ends and not (results.exists() and results.read_bytes().count(b"\n")):
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert b"settings are kept: start it again" in errors
+    assert b"Traceback" not in errors
+    while time.monotonic() < ends and members(process.pid):
+        time.sleep(0.05)
+    assert not members(process.pid)
+    kept = [json.loads(line) for line in results.read_bytes().splitlines()]
+    assert 1 <= len(kept) < 12
+    alone = Ground(read_sample(source, visits_schema(), 600), visits_schema(), tuple(range(25)))
+    found = measure(alone, cg.Castle(**dict(kept[0]["setting"])))
+    assert without_speed(found.as_json()) == without_speed(kept[0]["figures"])
+
+
+def members(group: int) -> bool:
+    """Whether a group of processes has any left."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def without_speed(figures: dict[str, Any]) -> dict[str, Any]:
+    return {**figures, "rows_per_second": None}
