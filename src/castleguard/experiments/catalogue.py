@@ -19,7 +19,7 @@ def experiments(paper: str) -> tuple[Experiment, ...]:
     """Those of one paper, in its order."""
     name = f"castleguard.experiments.{paper}"
     try:
-        found: tuple[Experiment, ...] = import_module(name).EXPERIMENTS
+        found: tuple[Experiment, ...] = getattr(import_module(name), "EXPERIMENTS", ())
     except ModuleNotFoundError as exc:
         if exc.name != name:
             raise
