@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from castleguard.experiments.compare import Compared
 
 _FILE = click.Path(path_type=Path)
-_TITLES = ("loss", "published", "NCP", "discernib.", "groups", "suppressed", "rows/s")
-_WIDTHS = (8, 11, 8, 14, 8, 12, 11)
+_TITLES = ("loss", "publ. loss", "NCP", "discernib.", "groups", "suppressed", "rows/s")
+_WIDTHS = (8, 12, 8, 14, 8, 12, 11)
 _NAME = 36
 
 
@@ -38,7 +38,7 @@ def compare(
     promises and what was found broken in its output. Nothing is written: no output of a method of comparison passes a
     gate.
 
-    The loss is that of all rows, of which a suppressed one counts as 1; "published" is the loss of published rows only.
+    The loss is that of all rows, of which a suppressed one counts as 1; "publ. loss" is that of published rows only.
     A method that cannot do with the schema says so.
     """
     from castleguard.config.schema_file import load_schema

@@ -109,6 +109,33 @@ def test_sites_that_see_too_few_rows_in_a_delay_say_so() -> None:
     assert found.refused == "one of 4 sites sees 2 rows in a delay of 10: too few for k = 5"
 
 
+def test_a_site_without_any_row_publishes_nothing() -> None:
+    task = make_task(pa.table({"sex": ["f"]}), SEX, k=2, delay=10, options=Options(sites=3))
+    measured = next(compare(task, choose(["sites-alone"]))).measured
+    assert measured is not None
+    assert (measured.published, measured.suppressed, measured.loss) == (0, 1, 1.0)
+
+
+def test_condensation_takes_rows_of_one_person_for_a_group() -> None:
+    # Two rows of each person at the same place, and k = 2.
+    schema = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("x", lower=0, upper=10)])
+    task = make_task(pa.table({"pid": [1, 1, 2, 2], "x": [0, 0, 9, 9]}), schema, k=2, delay=3)
+    condensed, cut = (next(compare(task, choose([key]))).measured for key in ("dynamic-group", "mondrian"))
+    assert condensed is not None
+    assert cut is not None
+    assert condensed.broken == {"groups below k persons": 2}
+    assert cut.broken == {}
+
+
+def test_a_row_for_the_root_only_is_not_published_by_methods_without_a_root() -> None:
+    schema = cg.Schema(person=None, quasi_identifiers=[cg.Numeric("x", lower=0, upper=10, null="root")])
+    task = make_task(pa.table({"x": [1, 2, None, 3, 4]}), schema, k=2, delay=4)
+    for found in compare(task, choose(["fads", "mondrian", "dynamic-group"])):
+        assert found.measured is not None
+        assert (found.measured.published, found.measured.suppressed) == (4, 1)
+        assert found.measured.broken == {}
+
+
 def test_a_mistake_in_a_method_is_not_taken_for_a_refusal() -> None:
     def fail(task: Task) -> Outcome:
         raise ZeroDivisionError

@@ -62,7 +62,8 @@ def _stream(rows: pa.Table, task: Task, policy: Castle, seed: int) -> tuple[pa.T
     stream = Anonymiser(task.schema, policy, seed=seed)
     part = max(policy.delay // PARTS_PER_DELAY, 1)
     tables, moments = [], []
-    for at in range(0, rows.num_rows, part):
+    # A site without any row is told the types at least.
+    for at in range(0, max(rows.num_rows, 1), part):
         tables.append(stream.push(rows.slice(at, part), now=0.0))
         # What leaves in this part left when its first row arrived, or later.
         moments.append(np.full(tables[-1].num_rows, at + 1, dtype=np.int64))
