@@ -73,7 +73,9 @@ class Played:
 
     def event(self, finding: Finding) -> str:
         """The event that a canary proves most by. Of real rows without its number, which may be somebody's value."""
-        return finding.event if self.made_up else finding.event.rpartition(" ")[0] + " a threshold"
+        # Features are numbered by the known row that they are about: the one in question, and the one in its place.
+        words = finding.event.replace(" (0)", "").replace(" (1)", " (of the row in its place)")
+        return words if self.made_up else words.rpartition(" ")[0] + " a threshold"
 
 
 class _Part(NamedTuple):

@@ -1,0 +1,185 @@
+"""`castleguard audit dp --algorithm castleguard --mode paper --k 20 --delay 100 ...`: is a claim of privacy false?"""
+
+import datetime as dt
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from castleguard.cli.exit_codes import FAILED
+from castleguard.cli.policy_options import make_policy, policy_options
+
+if TYPE_CHECKING:
+    from castleguard.audit.game import Played
+    from castleguard.audit.settings import Given
+    from castleguard.engine.policies import Policy
+
+_FILE = click.Path(path_type=Path)
+RUNS = 3000
+_WIDTH = 100
+
+
+@click.command(short_help="Play the membership game against claims of differential privacy.")
+@policy_options
+@click.option(
+    "--claim-epsilon",
+    type=click.FloatRange(0),
+    help="Judge this epsilon too; for castleguard in paper mode Theorem 2 is judged at it.",
+)
+@click.option("--claim-delta", type=click.FloatRange(0, 1), help="The delta of --claim-epsilon.  [default: 0]")
+@click.option(
+    "--runs",
+    type=click.IntRange(20),
+    default=RUNS,
+    show_default=True,
+    help="Runs on either stream of a canary; half of them are the test.",
+)
+@click.option("--confidence", type=click.FloatRange(0.5, 1, max_open=True), default=0.95, show_default=True)
+@click.option("--jobs", type=click.IntRange(1), help="Processes; they change no result.  [default: one per core]")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another one makes other draws.")
+@click.option("--schema", "schema_file", type=_FILE, help="Of --data.")
+@click.option("--data", type=_FILE, metavar="FILE", help="Put the canaries among rows of this file, not made-up ones.")
+@click.option("--rows", type=click.IntRange(30), help="Rows of --data that are used.  [default: by the policy]")
+@click.option("--json", "json_file", metavar="FILE", help="Write the figures for programs; - to the output.")
+@click.option("--html", type=_FILE, metavar="FILE", help="Write a report with pictures.")
+@click.pass_context
+def dp(
+    ctx: click.Context,
+    /,
+    algorithm: str,
+    claim_epsilon: float | None,
+    claim_delta: float | None,
+    runs: int,
+    confidence: float,
+    jobs: int | None,
+    seed: int,
+    schema_file: Path | None,
+    data: Path | None,
+    rows: int | None,
+    json_file: str | None,
+    html: Path | None,
+    **options: Any,
+) -> None:
+    """Try to refute what is claimed of a policy: put a conspicuous row into a stream, many times, leave it out as
+    often, and see whether the two can be told apart better than the claim allows.
+
+    Judged are the policy's own claim and, in paper mode, what the paper prints. The neighbours are those of the claim:
+    with and without a row, with other values, or all rows of a person. Not refuted is not proved.
+
+    The exit code is 1 if the policy's OWN claim is refuted, and 0 otherwise: also when a paper's claim is, which the
+    output says, or when nothing is claimed.
+    """
+    if claim_delta is not None and claim_epsilon is None:
+        raise click.UsageError("--claim-delta belongs to --claim-epsilon")
+    policy = make_policy(algorithm, options)
+
+    from castleguard.audit.game import as_json, judge_all, play
+    from castleguard.audit.settings import setting_for
+    from castleguard.audit.verdicts import text_of
+
+    given = _given(schema_file, data, rows, policy)
+    setting = setting_for(policy, given, epsilon=claim_epsilon, dp_delta=claim_delta)
+    with _progress() as progress:
+        seen = play(setting, runs=runs, seed=seed, jobs=jobs or _cores(), progress=progress)
+    played = judge_all(setting, seen, runs=runs, seed=seed, confidence=confidence)
+    if json_file != "-":
+        click.echo("\n".join(_wrapped(line) for line in text_of(played).splitlines()))
+    if json_file is not None:
+        _write_json(json_file, as_json(played))
+    if html is not None:
+        _write_page(played, html, policy=_words(policy))
+    if not played.ok:
+        ctx.exit(FAILED)
+
+
+def _given(schema_file: Path | None, data: Path | None, rows: int | None, policy: "Policy") -> "Given | None":
+    """The rows of a file, if there is one."""
+    if data is None or schema_file is None:
+        if data is not None or schema_file is not None:
+            raise click.UsageError("--schema and --data belong together: rows, and what their columns are")
+        if rows is not None:
+            raise click.UsageError("--rows belongs to --data")
+        return None
+    import pyarrow as pa
+
+    from castleguard.audit.backgrounds import rows_for, rows_of
+    from castleguard.audit.settings import Given
+    from castleguard.config.schema_file import load_schema
+    from castleguard.connectors.formats import open_reader
+    from castleguard.errors import InputError
+
+    schema, wanted = load_schema(schema_file), rows or rows_for(policy)
+    batches: list[pa.RecordBatch] = []
+    with closing(open_reader(data, schema.columns)) as reader:
+        for batch in reader:
+            batches.append(batch)
+            if sum(each.num_rows for each in batches) >= 2 * wanted:
+                break
+    if not batches:
+        raise InputError(f"{data} has no rows")
+    table = pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches], promote_options="default")
+    # Twice as many as are wanted: some may be of no use.
+    return Given(schema=schema, rows=rows_of(table.slice(0, 2 * wanted), schema)[:wanted])
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[float], None] | None]:
+    """What to call with the share that is done; None if nobody watches."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("playing", total=1.0)
+        yield lambda share: bar.update(task, completed=share)
+
+
+def _wrapped(line: str) -> str:
+    """A line of text in the width of a terminal; tables and short lines as they are."""
+    if len(line) <= _WIDTH:
+        return line
+    indent = " " * (len(line) - len(line.lstrip()))
+    return click.wrap_text(line.strip(), _WIDTH, indent, indent)
+
+
+def _write_json(target: str, figures: dict[str, Any]) -> None:
+    from castleguard.errors import OutputError
+
+    text = json.dumps(figures, indent=2)
+    if target == "-":
+        click.echo(text)
+        return
+    try:
+        Path(target).write_text(text + "\n", encoding="utf-8")
+    except OSError as exc:
+        raise OutputError(f"{target} cannot be written: {exc.strerror}") from exc
+
+
+def _write_page(played: "Played", path: Path, *, policy: str) -> None:
+    from castleguard.audit.page import Repeat, write_game
+
+    command = shlex.join(["castleguard", *sys.argv[1:]])
+    today = dt.datetime.now(dt.UTC).date().isoformat()
+    write_game(played, path, policy=policy, repeat=Repeat(command=command, date=today))
+
+
+def _words(policy: "Policy") -> str:
+    """The policy in a few words: its name, and what differs from its defaults."""
+    given = [
+        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+        for name, field in policy.__dataclass_fields__.items()
+        if (value := getattr(policy, name)) != field.default and isinstance(value, int | float | str)
+    ]
+    return f"{type(policy).__name__.lower()}({', '.join(given)})"
