@@ -158,8 +158,8 @@ def _middle(rows: int) -> pa.Table:
 
 def test_the_error_of_noise_is_its_scale() -> None:
     # Two columns share epsilon 100: noise of scale 1/50 of the domain, whose mean distance from 0 is its scale.
-    coded = read(_middle(20_000), PLANE)
-    assert laplace_error(coded, epsilon=100, seed=1) == pytest.approx(0.02, rel=0.03)
+    coded = read(_middle(1500), PLANE)
+    assert laplace_error(coded, epsilon=100, seed=1) == pytest.approx(0.02, rel=0.05)
 
 
 def test_noise_without_end_leaves_one_of_the_bounds() -> None:
