@@ -63,9 +63,14 @@ def as_text(found: "Utility") -> str:
     names = max(len(figure.name) for figure in found.figures)
     values = max(len(_number(figure)) for figure in found.figures)
     lines: list[str] = []
-    for section, figures in groupby(_sorted(found), key=lambda figure: figure.section):
+    for section, figures in groupby(found.figures, key=lambda figure: figure.section):
         lines += ["", section] if lines else [section]
-        lines += [f"  {each.name:<{names}}  {_number(each):>{values}}  {each.meaning}" for each in figures]
+        said: set[str] = set()
+        for each in figures:
+            # What stands above already is not said again for every column.
+            meaning = "" if each.meaning in said else each.meaning
+            said.add(each.meaning)
+            lines.append(f"  {each.name:<{names}}  {_number(each):>{values}}  {meaning}".rstrip())
     for title, sentences in (("to know", found.notes), ("left out", found.left_out)):
         if sentences:
             lines += ["", title]
@@ -76,18 +81,12 @@ def as_text(found: "Utility") -> str:
 def as_data(found: "Utility") -> dict[str, Any]:
     """The figures for a program: null where there is none."""
     sections: dict[str, dict[str, Any]] = {}
-    for figure in _sorted(found):
+    for figure in found.figures:
         value: Any = _known(figure.value)
         if not math.isnan(figure.deviation):
             value = {"mean": value, "deviation": figure.deviation}
         sections.setdefault(figure.section, {})[figure.name] = value
     return {**sections, "notes": list(found.notes), "left out": list(found.left_out)}
-
-
-def _sorted(found: "Utility") -> "list[Figure]":
-    """Figures of one section together, sections in the order in which they first appear."""
-    sections = list(dict.fromkeys(figure.section for figure in found.figures))
-    return sorted(found.figures, key=lambda figure: sections.index(figure.section))
 
 
 def _number(figure: "Figure") -> str:
@@ -96,7 +95,7 @@ def _number(figure: "Figure") -> str:
     if math.isnan(figure.value):
         return "-"
     spread = "" if math.isnan(figure.deviation) else f" ± {figure.deviation:.4f}"
-    return (f"{figure.value:,.0f}" if figure.value >= _MOST_DIGITS else f"{figure.value:.4f}") + spread
+    return (f"{figure.value:.3e}" if figure.value >= _MOST_DIGITS else f"{figure.value:.4f}") + spread
 
 
 def _known(value: float | int) -> float | int | None:
