@@ -15,6 +15,7 @@ from castleguard.engine.policies import Policy
 from castleguard.errors import UsageError
 from castleguard.evaluate.boxes import Side, group_numbers, read_boxes
 from castleguard.evaluate.linked import Linked, original_rows
+from castleguard.evaluate.longitudinal import LeftOver, by_groups
 from castleguard.evaluate.originals import Originals, read_originals
 from castleguard.evaluate.unlinked import Bounded, Kept, bound_groups, kept_values
 from castleguard.evaluate.values import Codes
@@ -107,6 +108,11 @@ class Material:
         if self.row is None or self.kind == "points":
             return None
         return Linked(self.published, self.original, self.schema, self.sides, self.groups, self.originals, self.row)
+
+    @cached_property
+    def followed(self) -> LeftOver | None:
+        """Who is left of those that are followed from group to group; None without a link."""
+        return None if self.linked is None else by_groups(self.linked, seed=self.seed)
 
     @cached_property
     def position(self) -> Codes:

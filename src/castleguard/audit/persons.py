@@ -152,13 +152,14 @@ def _population_schema(material: Material) -> Schema:
 
 
 def _longitudinal(material: Material) -> Iterator[Finding]:
-    if material.kind == "points" or material.linked is None:
+    if material.linked is None or material.followed is None:
         why = _POINTS if material.kind == "points" else _LINK
         yield finding("left-by-groups", _GROUPS, "not checked", why)
         yield finding("left-by-values", _VALUES, "not checked", why)
         return
-    left = longitudinal.by_groups(material.linked, seed=material.seed)
-    yield _left("left-by-groups", _GROUPS, left, material.policy.k or 1, "knows in which group each row is")
+    yield _left(
+        "left-by-groups", _GROUPS, material.followed, material.policy.k or 1, "knows in which group each row is"
+    )
     if material.kind == "noisy boxes":
         why = "Ranges hold randomised values: a person's true values need not lie in the ranges of his rows."
         yield finding("left-by-values", _VALUES, "not checked", why)

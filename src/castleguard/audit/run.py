@@ -10,7 +10,7 @@ from castleguard.audit.findings import Audit
 from castleguard.audit.material import Material
 from castleguard.audit.persons import linkage_section, longitudinal_section
 from castleguard.audit.structure import structure_section
-from castleguard.evaluate import linkage, longitudinal
+from castleguard.evaluate import linkage
 
 _MOST_DRAWN = 100_000
 
@@ -68,7 +68,8 @@ def _distributions(material: Material) -> Iterator[tuple[str, np.ndarray]]:
         return
     yield "persons per group", linked.persons_per_group
     yield "prosecutor risk per person", linkage.prosecutor(linked, threshold=material.threshold).per_person
-    yield "longitudinal set size", longitudinal.by_groups(linked, seed=material.seed).sizes
+    if material.followed is not None:
+        yield "longitudinal set size", material.followed.sizes
 
 
 def _thin(values: np.ndarray) -> tuple[float, ...]:

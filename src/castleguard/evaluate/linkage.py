@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from castleguard.evaluate.boxes import Side
+from castleguard.evaluate.inside import RowsInside
 from castleguard.evaluate.linked import Linked
 from castleguard.evaluate.originals import Originals
 from castleguard.evaluate.values import Codes, Numbers
@@ -66,15 +67,9 @@ def marketer(linked: Linked) -> float:
 
 def population_counts(sides: tuple[Side, ...], groups: Codes, population: Originals) -> Codes:
     """F of each group: how many persons of the population have values inside its box."""
-    count = int(groups.max(initial=-1)) + 1
-    _, first = np.unique(groups, return_index=True)
-    found: Codes = np.zeros(count, dtype=np.int64)
-    for group, row in enumerate(first):
-        inside = np.ones(population.persons.size, dtype=np.bool_)
-        for side, values in zip(sides, population.values, strict=True):
-            inside &= (side.low[row] <= values) & (values <= side.high[row])
-        found[group] = np.unique(population.persons[inside]).size
-    return found
+    search = RowsInside(sides, groups, population)
+    found = [np.unique(search.persons[search.inside(group)]).size for group in range(search.count)]
+    return np.array(found, dtype=np.int64)
 
 
 def journalist(linked: Linked, population: Codes, *, threshold: float) -> Risks:

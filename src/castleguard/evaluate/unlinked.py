@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from castleguard.errors import InputError
 from castleguard.evaluate.boxes import Side
 from castleguard.evaluate.criteria import value_codes
+from castleguard.evaluate.inside import RowsInside
 from castleguard.evaluate.linked import distinct_per_group
 from castleguard.evaluate.originals import Originals
 from castleguard.evaluate.values import Codes, comparable, texts_of
 from castleguard.schema.roles import Schema
 
-MOST_PAIRS = 400_000_000
-"""Pairs of a group and an original row that are compared at most; then a sample of groups is."""
+MOST_PAIRS = 200_000_000
+"""Pairs of a group and an original row that are compared at most; if there are more, a sample of groups is."""
 
 
 @dataclass(frozen=True)
@@ -86,43 +87,23 @@ def bound_groups(
     sides: tuple[Side, ...], groups: Codes, originals: Originals, kept: Kept, *, most_pairs: int = MOST_PAIRS
 ) -> Bounded:
     """Bound the persons of every group, and count rows that no original can have become."""
-    usable = np.flatnonzero(~originals.refused)
-    persons, to_root = originals.persons[usable], originals.to_root[usable]
-    values = [column[usable] for column in originals.values]
-    order = np.argsort(groups, kind="stable")
-    all_groups = int(groups.max(initial=-1)) + 1
-    starts = np.searchsorted(groups[order], np.arange(all_groups + 1))
-    chosen = _choose(all_groups, max(usable.size, 1), most_pairs)
-    widest = np.logical_and.reduce([side.is_widest() for side in sides])
+    search = RowsInside(sides, groups, originals)
+    chosen = search.choose(most_pairs)
     most, impossible = np.zeros(chosen.size, dtype=np.int64), np.zeros(chosen.size, dtype=np.int64)
-    combinations = int(max(kept.published.max(initial=-1), kept.original.max(initial=-1))) + 1
+    order = np.argsort(groups, kind="stable")
+    starts = np.searchsorted(groups[order], np.arange(search.count + 1))
     for at, group in enumerate(chosen):
-        members = order[starts[group] : starts[group + 1]]
-        any_row = int(members[0])
-        fits = to_root & bool(widest[any_row])
-        inside = np.ones(usable.size, dtype=np.bool_)
-        for side, column in zip(sides, values, strict=True):
-            inside &= (side.low[any_row] <= column) & (column <= side.high[any_row])
-        candidates = np.flatnonzero((inside & ~to_root) | fits)
-        asked, rows = np.unique(kept.published[members], return_counts=True)
-        offered = np.bincount(kept.original[candidates], minlength=combinations)[asked]
-        impossible[at] = int(np.maximum(rows - offered, 0).sum())
-        candidates = candidates[np.isin(kept.original[candidates], asked)]
+        candidates = search.inside(group)
+        asked, rows = np.unique(kept.published[order[starts[group] : starts[group + 1]]], return_counts=True)
         number = np.searchsorted(asked, kept.original[candidates])
-        holders = distinct_per_group(number, persons[candidates], asked.size)
+        fits = asked[np.minimum(number, asked.size - 1)] == kept.original[candidates]
+        candidates, number = candidates[fits], number[fits]
+        impossible[at] = int(np.maximum(rows - np.bincount(number, minlength=asked.size), 0).sum())
+        holders = distinct_per_group(number, search.persons[candidates], asked.size)
         # A combination has no more persons than rows, and no more than original rows with it have.
         together = int(np.minimum(rows, holders).sum())
-        most[at] = min(together, int(np.unique(persons[candidates]).size))
-    return Bounded(chosen, all_groups, most, impossible)
-
-
-def _choose(groups: int, rows: int, most_pairs: int) -> Codes:
-    """All groups, or as many of them as may be compared, evenly spread."""
-    affordable = max(most_pairs // rows, 1)
-    if groups <= affordable:
-        return np.arange(groups)
-    spread: Codes = np.unique(np.linspace(0, groups - 1, affordable).astype(np.int64))
-    return spread
+        most[at] = min(together, int(np.unique(search.persons[candidates]).size))
+    return Bounded(chosen, search.count, most, impossible)
 
 
 def _common(after: pa.ChunkedArray, before: pa.ChunkedArray) -> tuple[Codes, Codes]:

@@ -149,7 +149,7 @@ def test_files_that_cannot_be_compared_are_errors(
 
 
 def test_a_job_without_files_is_refused(place: Path) -> None:
-    (place / "job.yaml").write_text(JOB.replace("{type: csv, path: out}", "{type: stdio}"), encoding="utf-8")
+    (place / "job.yaml").write_text(JOB.replace("{type: csv, path: out}", "{type: stdio, format: csv}"), encoding="utf-8")
     found = CliRunner().invoke(audit, [str(place / "job.yaml")])
     assert isinstance(found.exception, ConfigError)
     assert "is no file: an audit reads files" in str(found.exception)
