@@ -8,8 +8,8 @@ from castleguard.evaluate.values import Codes
 
 
 class RowsInside:
-    """Finds the rows inside the box of each group: those inside its narrowest side by their order, which are few, and of
-    these the ones inside all others.
+    """Finds the rows inside the box of each group: those inside its narrowest side by their order, which are few, and
+    of these the ones inside all others.
     """
 
     def __init__(self, sides: tuple[Side, ...], groups: Codes, originals: Originals) -> None:
