@@ -120,7 +120,8 @@ def sweep(
             with _bar(len(grid.settings), len(folder.done)) as progress:
                 outcomes = run_sweep(ground, grid.settings, folder, jobs=jobs or _cores(), progress=progress)
         except Interrupted as exc:
-            exc.words = f"interrupted; {len(folder.done)} of {len(grid.settings)} settings are kept: start it again"
+            exc.words = "interrupted; the settings that are done are kept: start it again for the others"
+            _forget(exc)
             raise
         weighed = weigh(outcomes)
         advice = advise(weighed, grid, Limits(loss=max_loss, risk=max_risk))
@@ -179,6 +180,18 @@ def _bar(settings: int, done: int) -> Iterator[Callable[[], None] | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=settings, completed=done)
         yield lambda: bar.advance(task)
+
+
+def _forget(exc: BaseException) -> None:
+    """Let go of the pool of processes, which the traceback still holds: its locks would be reported as forgotten."""
+    import gc
+    import traceback
+
+    at: BaseException | None = exc
+    while at is not None:
+        traceback.clear_frames(at.__traceback__)
+        at = at.__context__
+    gc.collect()
 
 
 def _write(folder: "Folder", weighed: "Weighed", grid: "Grid", advice: "Advice", about: dict[str, str]) -> None:

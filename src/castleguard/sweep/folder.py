@@ -86,7 +86,7 @@ class Folder:
             differing = _differences(_loaded(known), self._identity)
             if differing:
                 raise OutputError(
-                    f"{self.path} has the results of another sweep (another {', another '.join(differing)}): "
+                    f"{self.path} has the results of another sweep (other {' and '.join(differing)}): "
                     f"choose another folder, or start anew with --overwrite"
                 )
             return

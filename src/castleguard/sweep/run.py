@@ -31,13 +31,14 @@ def sweep(
 ) -> tuple[Outcome, ...]:
     """Measure every setting that the folder does not have yet; all outcomes, in the order of the settings.
 
-    `progress` is called after every setting. An interruption keeps what is done, and leaves no process behind: one
-    that loses this process ends itself.
+    `progress` is called after every setting. An interruption keeps what is done and ends all processes at once; one
+    that loses this process, because that was killed, ends itself.
     """
     left = [setting for setting in settings if setting.key not in folder.done]
     if left:
         jobs = min(jobs, len(left))
         start = _start if jobs <= 1 else _start_apart
+        others = set(multiprocessing.active_children())
         with workers(jobs, start=start, given=(ground, left[0].policy)) as pool:
             try:
                 for setting, figures in _measured(pool, left, jobs):
@@ -49,6 +50,11 @@ def sweep(
                     "a process of the sweep ended before its work (out of memory?); what is done is kept, "
                     "start again with fewer --jobs"
                 ) from exc
+            except BaseException:
+                # Nobody wants what they are at: without this, leaving the block would wait for it.
+                for child in set(multiprocessing.active_children()) - others:
+                    child.terminate()
+                raise
             finally:
                 _ground.clear()
     return tuple(Outcome(setting, folder.done[setting.key]) for setting in settings)

@@ -69,7 +69,7 @@ def test_a_line_in_the_middle_that_is_broken_is_an_error(tmp_path: Path) -> None
 
 def test_another_sweep_is_refused_and_what_differs_is_named(tmp_path: Path) -> None:
     kept(tmp_path)
-    with pytest.raises(OutputError, match=r"another sweep \(another sample\).*--overwrite"):
+    with pytest.raises(OutputError, match=r"another sweep \(other sample\).*--overwrite"):
         Folder(tmp_path, {**WHO, "sample": 200})
     assert len((tmp_path / RESULTS).read_bytes().splitlines()) == 2
 
