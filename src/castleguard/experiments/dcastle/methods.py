@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import castleguard as cg
-from benchmarks.dcastle.settings import Setting
 from castleguard.engine.castle import CastleEngine
 from castleguard.engine.dcastle_policy import Dcastle
-from castleguard.engine.policy import Mode
+from castleguard.engine.policy import Castle, Mode
+from castleguard.experiments.dcastle.settings import Setting
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.decode import Decoder
+from castleguard.schema.roles import Schema
 from castleguard.sites.paper import PaperNetwork
 from castleguard.sites.paper_policy import PaperPolicy
 from castleguard.sites.simulation import simulate
@@ -31,7 +31,7 @@ class Task:
     """What a method is given."""
 
     table: pa.Table
-    schema: cg.Schema
+    schema: Schema
     setting: Setting
     seed: int
 
@@ -65,7 +65,7 @@ Runner = Callable[[Task], Outcome]
 
 def alone(task: Task, *, mode: Mode, divided: bool) -> Outcome:
     """Without messages: one site has all rows, or every site anonymises its own, and that is all."""
-    policy = cg.Castle(**task.parameters, max_clusters=CLUSTERS_ALONE, mode=mode)
+    policy = Castle(**task.parameters, max_clusters=CLUSTERS_ALONE, mode=mode)
     sites = task.setting.sites if divided else 1
     rows = task.rows()
     count, loss, dropped = rows.person.size, 0.0, 0
@@ -120,7 +120,7 @@ def strict(task: Task, *, shared_from: Literal["k", "k/n"]) -> Outcome:
     )
 
 
-def rows_per_box(output: pa.Table, schema: cg.Schema) -> pa.ChunkedArray:
+def rows_per_box(output: pa.Table, schema: Schema) -> pa.ChunkedArray:
     """How many rows have the same published quasi-identifiers, per box.
 
     Every row of Adult is a person of its own, so that as many persons are in a box as rows; were a person in several
@@ -145,18 +145,7 @@ METHODS: Mapping[str, Runner] = {
 }
 
 
-@dataclass(frozen=True)
-class Sharing:
-    """A method in which sites talk, and those of the same mode it is judged by."""
-
-    name: str
-    centralised: str
-    alone: str
-    promises_k: bool
-
-
-SHARING = (
-    Sharing(DISTRIBUTED, CENTRALISED, ALONE, promises_k=False),
-    Sharing(STRICT, CENTRALISED_STRICT, ALONE_STRICT, promises_k=True),
-    Sharing(STRICT_FEW, CENTRALISED_STRICT, ALONE_STRICT, promises_k=True),
-)
+AT_ONE_SITE = frozenset({CENTRALISED, CENTRALISED_STRICT})
+"""Those that have all rows, whatever the number of sites."""
+PROMISE_K = frozenset({STRICT, STRICT_FEW})
+"""Those of which a published group below k is a fault."""
