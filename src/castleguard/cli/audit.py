@@ -1,6 +1,9 @@
 """`castleguard audit ORIGINAL PUBLISHED --schema schema.yaml --k 10 --delay 1000`: does a file keep its promise?"""
 
+import datetime as dt
 import json
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -154,6 +157,8 @@ def _write(found: "Audit", json_file: str | None, html: Path | None) -> None:
             except OSError as exc:
                 raise OutputError(f"{json_file} cannot be written: {exc.strerror}") from exc
     if html is not None:
-        from castleguard.audit.page import write
+        from castleguard.audit.page import Repeat, write
 
-        write(found, html)
+        command = shlex.join(["castleguard", *sys.argv[1:]])
+        today = dt.datetime.now(dt.UTC).date().isoformat()
+        write(found, html, repeat=Repeat(command=command, date=today))

@@ -95,6 +95,19 @@ def test_json_for_programs(place: Path) -> None:
     assert json.loads((place / "found.json").read_text(encoding="utf-8")) == told
 
 
+def test_a_report_with_pictures_can_be_written(place: Path) -> None:
+    found = run(place, "--k", "4", "--link", "row", "--html", str(place / "report.html"))
+    assert found.exit_code == 1
+    page = (place / "report.html").read_text(encoding="utf-8")
+    assert "groups have fewer than 4 different persons" in page
+
+
+def test_dp_is_a_command_of_its_own() -> None:
+    found = CliRunner().invoke(audit, ["dp", "--help"], prog_name="audit")
+    assert found.exit_code == 0
+    assert found.output.startswith("Usage: audit dp [OPTIONS]")
+
+
 def test_a_job_says_it_all(place: Path) -> None:
     """Parts are read in the order of their numbers: in another order rows would be late."""
     header, *lines = PUBLISHED.splitlines()
@@ -149,7 +162,9 @@ def test_files_that_cannot_be_compared_are_errors(
 
 
 def test_a_job_without_files_is_refused(place: Path) -> None:
-    (place / "job.yaml").write_text(JOB.replace("{type: csv, path: out}", "{type: stdio, format: csv}"), encoding="utf-8")
+    (place / "job.yaml").write_text(
+        JOB.replace("{type: csv, path: out}", "{type: stdio, format: csv}"), encoding="utf-8"
+    )
     found = CliRunner().invoke(audit, [str(place / "job.yaml")])
     assert isinstance(found.exception, ConfigError)
     assert "is no file: an audit reads files" in str(found.exception)
