@@ -25,6 +25,9 @@ _MOST_DIGITS = 1e6
 @click.option("--queries", type=click.IntRange(min=0), default=5000, show_default=True, help="Per window; 0: none.")
 @click.option("--selectivity", type=float, default=0.1, show_default=True, help="Share of rows that a query counts.")
 @click.option("--window", type=click.IntRange(min=1), help="Rows of a window.  [default: all rows]")
+@click.option(
+    "--sample-rate", type=float, default=1.0, show_default=True, help="Share of rows that was sampled at all."
+)
 @click.option("--label", metavar="COLUMN", help="Train classifiers to name it; needs --link and scikit-learn.")
 @click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Trainings of each classifier.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of queries and trainings.")
@@ -42,13 +45,12 @@ def measure(original: Path, published: Path, schema_file: Path, as_json: bool, *
     from castleguard.evaluate.queries import Workload
     from castleguard.evaluate.utility import Asked, measure_utility
 
-    queries, link, seed = options["queries"], options["link"], options["seed"]
+    link, seed = options["link"], options["seed"]
+    chosen = {name: options[name] for name in ("selectivity", "queries", "window", "seed", "sample_rate")}
     asked = Asked(
         link=link,
         k=options["k"],
-        workload=Workload(selectivity=options["selectivity"], queries=queries, window=options["window"], seed=seed)
-        if queries
-        else None,
+        workload=Workload(**chosen) if options["queries"] else None,
         label=options["label"],
         learning=Learning(runs=options["runs"], seed=seed),
     )

@@ -40,9 +40,12 @@ class Workload:
     seed: int = 0
     sensitive: tuple[str, ...] | None = None
     """Sensitive columns that the queries have a predicate on; None: the first one of the schema, if it has any."""
+    sample_rate: float = 1.0
+    """The share of rows that was sampled before it was published, if that is public: estimates are divided by it."""
 
     def __post_init__(self) -> None:
         check_probability("selectivity", self.selectivity, one=True)
+        check_probability("sample_rate", self.sample_rate, one=True)
         check_count("queries", self.queries)
         check_count("seed", self.seed, least=0)
         if self.window is not None:
@@ -211,7 +214,7 @@ def _window_error(
         asked = tuple(each.draw(share, missing, generator) for each in attributes)
         actual = counts(originals, units, asked)
         kept = actual > 0
-        estimated = counts(shown, units, tuple(_part(ranges, kept) for ranges in asked))
+        estimated = counts(shown, units, tuple(_part(ranges, kept) for ranges in asked)) / workload.sample_rate
         found.append(np.abs(actual[kept] - estimated) / actual[kept])
         answered += int(np.count_nonzero(kept))
         drawn += missing

@@ -171,6 +171,15 @@ def test_nothing_published_is_an_error_of_1() -> None:
     assert workload_error(link(empty, pa.table(ORIGINAL), SCHEMA, by="row"), Workload(queries=9)).mean == 1
 
 
+def test_a_public_sample_rate_corrects_the_estimate() -> None:
+    # Selectivity 1: all four rows are asked for, two were published.
+    half = exact(ORIGINAL).slice(0, 2)
+    linked = link(half, pa.table(ORIGINAL), SCHEMA, by="row")
+    assert workload_error(linked, Workload(selectivity=1, queries=3)).mean == 0.5
+    assert workload_error(linked, Workload(selectivity=1, queries=3, sample_rate=0.5)).mean == 0
+    assert workload_error(linked, Workload(selectivity=1, queries=3, sample_rate=0.25)).mean == 1
+
+
 def test_one_workload_asks_every_publication_the_same() -> None:
     wide = pa.table(PUBLISHED | {"age_min": [0] * 4, "age_max": [100] * 4})
     first, second, again = (
@@ -192,7 +201,15 @@ def test_the_sensitive_columns_can_be_chosen() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"selectivity": 0}, {"selectivity": 1.1}, {"queries": 0}, {"window": 0}, {"seed": -1}, {"sensitive": "illness"}],
+    [
+        {"selectivity": 0},
+        {"sample_rate": 0},
+        {"selectivity": 1.1},
+        {"queries": 0},
+        {"window": 0},
+        {"seed": -1},
+        {"sensitive": "illness"},
+    ],
 )
 def test_a_workload_that_means_nothing_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(PolicyError):
