@@ -5,7 +5,6 @@ has 87.0 % in common with the original one, against 99.2952 % and 85.98 % in the
 each shuffle, with which there are fewer groups to fill the bins.
 """
 
-import gzip
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +12,11 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from benchmarks import backblaze
-from benchmarks.backblaze import COLUMN, ROW, Figures, Method
+from benchmarks import backblaze as benchmark
+from castleguard.experiments import backblaze
+from castleguard.experiments.backblaze import COLUMN, ROW
+from castleguard.experiments.doca import methods as doca
+from castleguard.experiments.doca.methods import Figures, Method
 
 MADE_UP = np.random.default_rng(5).integers(backblaze.LOWER, backblaze.UPPER + 1, 600).astype(np.float64)
 
@@ -24,7 +26,7 @@ def shifted(shift: float) -> Method:
     return Method(
         name=f"shifted by {shift:g}",
         publish=lambda stream, seed: pa.table({COLUMN: stream[::-1] + shift, ROW: np.arange(stream.size)[::-1]}),
-        pair=backblaze.pair_rows,
+        pair=doca.pair_rows,
     )
 
 
@@ -35,38 +37,19 @@ def figures(error: float, *, seconds: float = 0.5) -> Figures:
 def printed(found: list[tuple[Method, Figures]]) -> list[str]:
     console = Console(width=200)
     with console.capture() as captured:
-        console.print(backblaze.tabulate(found, "a title"))
+        console.print(benchmark.tabulate(found, "a title"))
     return captured.get().splitlines()
 
 
 # The data
 
 
-def write_file(folder: Path, *values: int) -> None:
-    path = folder / backblaze.FILE
-    path.parent.mkdir()
-    with gzip.open(path, "wt") as file:
-        file.write("date,serial_number,model,smart_9_raw\n")
-        file.writelines(f"2013-04-10,S{number},M,{value}\n" for number, value in enumerate(values))
-
-
-def test_hours_that_cannot_be_true_are_left_out(tmp_path: Path) -> None:
-    write_file(tmp_path, 9, 66_413, 66_414, 255_111, 7)
-    assert backblaze.read(tmp_path / backblaze.FILE).tolist() == [9, 66_413, 7]
-
-
-def test_a_file_with_another_number_of_values_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_file(tmp_path, 9, 7)
-    monkeypatch.setenv("CASTLEGUARD_DATA", str(tmp_path))
-    with pytest.raises(SystemExit, match="must have 868,484 values up to 66,413, got 2"):
-        backblaze.load()
-
-
 def test_without_the_file_one_line_says_where_it_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CASTLEGUARD_CACHE", str(tmp_path / "empty"))
     for folder in ("", str(tmp_path)):
         monkeypatch.setenv("CASTLEGUARD_DATA", folder)
-        with pytest.raises(SystemExit, match=r"CASTLEGUARD_DATA must name .*smart9\.csv\.gz.* https://www\.backblaze"):
-            backblaze.main([])
+        with pytest.raises(SystemExit, match=r"https://www\.backblaze.*smart9\.csv into .* CASTLEGUARD_DATA names"):
+            benchmark.main([])
 
 
 def test_a_run_has_every_value_once_in_an_order_of_its_own() -> None:
@@ -81,10 +64,10 @@ def test_a_run_has_every_value_once_in_an_order_of_its_own() -> None:
 
 
 def test_figures_of_a_run_are_those_computed_by_hand() -> None:
-    width = (backblaze.UPPER - backblaze.LOWER) / backblaze.BINS
+    width = (backblaze.UPPER - backblaze.LOWER) / doca.BINS
     # One value in the middle of each of the first four bins; all move one bin up.
     stream = backblaze.LOWER + width * np.array([0.5, 1.5, 2.5, 3.5])
-    found, values = backblaze.run(shifted(width), stream, 0)
+    found, values = doca.run(shifted(width), stream, 0)
     assert values.tolist() == (stream[::-1] + width).tolist()
     assert found.error == pytest.approx(width**2)
     assert found.error_by_rank == pytest.approx(width**2)
@@ -97,9 +80,9 @@ def test_a_value_far_outside_makes_more_in_common_only_where_the_bins_follow_it(
     far = Method(
         name="far",
         publish=lambda stream, seed: pa.table({COLUMN: [15_000.0, 1_000_100.0], ROW: [1, 0]}),
-        pair=backblaze.pair_rows,
+        pair=doca.pair_rows,
     )
-    found, _ = backblaze.run(far, np.array([100.0, 19_000.0]), 0)
+    found, _ = doca.run(far, np.array([100.0, 19_000.0]), 0)
     assert found.common == 0.0
     assert found.common_wide == 0.5  # bins of 10,000: the second one holds 15,000 and 19,000
     assert found.error == (4_000**2 + 1_000_000**2) / 2
@@ -108,15 +91,15 @@ def test_a_value_far_outside_makes_more_in_common_only_where_the_bins_follow_it(
 
 def test_windows_are_paired_by_rank_and_rows_by_their_number() -> None:
     stream = np.array([5.0, 1.0, 7.0, 9.0, 8.0])
-    windows = backblaze.pair_windows(2, stream, pa.table({COLUMN: [2.0, 6.0, 9.5, 7.5]}))
+    windows = doca.pair_windows(2, stream, pa.table({COLUMN: [2.0, 6.0, 9.5, 7.5]}))
     assert windows.original.tolist() == [1, 5, 7, 9]
     assert windows.published.tolist() == [2, 6, 7.5, 9.5]
-    rows = backblaze.pair_rows(stream, pa.table({COLUMN: [9.5, 2.0], ROW: [3, 1]}))
+    rows = doca.pair_rows(stream, pa.table({COLUMN: [9.5, 2.0], ROW: [3, 1]}))
     assert rows.original.tolist() == [9, 1]
 
 
 def test_the_mean_is_that_of_every_figure() -> None:
-    assert backblaze.mean([figures(2.0, seconds=1.0), figures(4.0, seconds=2.0)]) == figures(3.0, seconds=1.5)
+    assert doca.mean([figures(2.0, seconds=1.0), figures(4.0, seconds=2.0)]) == figures(3.0, seconds=1.5)
 
 
 def test_the_table_gives_every_error_as_a_change_of_the_first_methods() -> None:
@@ -128,17 +111,10 @@ def test_the_table_gives_every_error_as_a_change_of_the_first_methods() -> None:
     assert all("75.00% (80.00%)" in line and " 200 " in line for line in (first, second, third))
 
 
-def test_the_figure_is_drawn_where_matplotlib_is(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    path = tmp_path / "new folder" / "figure.png"
-    backblaze.draw(path, MADE_UP, [("same", MADE_UP), ("far", MADE_UP - 1e6), ("one bin", np.full(9, 700.0))])
-    assert path.read_bytes().startswith(b"\x89PNG")
-
-
 @pytest.mark.parametrize("arguments", [["--runs", "0"], ["--values", "999"], ["--values", "50", "--delay", "60"]])
 def test_a_run_needs_a_window_of_values(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        backblaze.main(arguments)
+        benchmark.main(arguments)
     assert "a window of --delay values" in capsys.readouterr().err
 
 
@@ -149,8 +125,8 @@ def test_a_run_needs_a_window_of_values(arguments: list[str], capsys: pytest.Cap
 def test_a_run_prints_a_line_for_every_method(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(backblaze, "load", lambda: MADE_UP)
-    backblaze.main(["--runs", "2", "--delay", "60", "--epsilon", "2"])
+    monkeypatch.setattr(backblaze, "hours", lambda: MADE_UP)
+    benchmark.main(["--runs", "2", "--delay", "60", "--epsilon", "2"])
     lines = capsys.readouterr().out.splitlines()
     assert "600 values, 2 runs, epsilon 2, delay 60, sensitivity 57,666" in lines[0]
     names = [line.split("│")[1].strip() for line in lines if line.startswith("│")]
@@ -161,9 +137,9 @@ def test_a_run_prints_a_line_for_every_method(
 
 @pytest.mark.compiled
 def test_a_last_window_below_k_is_missing_and_the_rest_is_paired() -> None:
-    strict = backblaze.methods(epsilon=1, delay=100)[-1]
+    strict = doca.methods(epsilon=1, delay=100)[-1]
     assert strict.name == "DOCA, strict, k=100"
-    found, _ = backblaze.run(strict, MADE_UP[:399], 0)
+    found, _ = doca.run(strict, MADE_UP[:399], 0)
     assert found.rows == 300
 
 
@@ -173,14 +149,11 @@ def test_the_error_falls_as_far_as_in_the_paper(data_folder: Path) -> None:
     """Over 150 shuffles 99.30 and 79.0 were the means, 0.10 and 1.4 the standard deviations. So the means of 20 of them
     are 0.022 and 0.32 off, and with other seeds would miss the bounds less than once in a thousand times.
     """
-    values = backblaze.load()
-    assert values is not None
+    values = backblaze.hours()
     assert (values.size, values.min(), values.max()) == (868_484, *backblaze.DOMAIN)
-    naive, paper, *_ = backblaze.methods(epsilon=1, delay=1000)
+    naive, paper, *_ = doca.methods(epsilon=1, delay=1000)
     streams = [backblaze.shuffled(values, seed, 20_000) for seed in range(20)]
-    pairs = [
-        [backblaze.run(method, stream, seed)[0] for method in (naive, paper)] for seed, stream in enumerate(streams)
-    ]
+    pairs = [[doca.run(method, stream, seed)[0] for method in (naive, paper)] for seed, stream in enumerate(streams)]
     assert all(after.rows == 20_000 for _, after in pairs)
     falls = [100 * (1 - after.error / before.error) for before, after in pairs]
     assert np.mean(falls) == pytest.approx(99.30, abs=0.10)
@@ -193,11 +166,10 @@ def test_strict_mode_is_nearer_to_the_data_than_the_paper_is(data_folder: Path) 
     """By the one error that compares like with like. Over 150 shuffles it was seven times smaller at least, and the
     bound here is three times.
     """
-    values = backblaze.load()
-    assert values is not None
-    _, paper, *stricts = backblaze.methods(epsilon=1, delay=1000)
+    values = backblaze.hours()
+    _, paper, *stricts = doca.methods(epsilon=1, delay=1000)
     stream = backblaze.shuffled(values, 0, 20_000)
-    as_printed = backblaze.run(paper, stream, 0)[0].error_by_rank
+    as_printed = doca.run(paper, stream, 0)[0].error_by_rank
     assert len(stricts) == 4
     for method in stricts:
-        assert backblaze.run(method, stream, 0)[0].error_by_rank < as_printed / 3
+        assert doca.run(method, stream, 0)[0].error_by_rank < as_printed / 3
