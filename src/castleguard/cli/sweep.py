@@ -225,7 +225,7 @@ def _tell(output: Path, weighed: "Weighed", grid: "Grid", advice: "Advice") -> N
     for sentence in advice.sentences:
         click.echo(sentence)
     if grid.refused:
-        click.echo(f"{len(grid.refused)} combinations were refused; the report says why.")
+        click.echo(f"Combinations that are refused: {len(grid.refused)}; the report says why.")
     for warning in advice.warnings:
         click.echo(f"note: {warning}")
     click.echo(f"All settings: {output}/report.md, results.csv, picture.png")

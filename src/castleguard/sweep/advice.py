@@ -7,7 +7,7 @@ import numpy as np
 
 from castleguard.sweep.criteria import Weighed
 from castleguard.sweep.grid import Grid, Value, in_words, key_of, shown
-from castleguard.sweep.pareto import distances_to_ideal
+from castleguard.sweep.pareto import distances_to_ideal, pareto
 
 _ROWS_PER_DELAY = 10  # a sample that is shorter is mostly its own beginning and end
 
@@ -33,10 +33,7 @@ class Advice:
 
 def advise(weighed: Weighed, grid: Grid, limits: Limits) -> Advice:
     """Choose a setting and say why."""
-    rows = weighed.outcomes[0].figures.rows
-    # With a delta of 1/rows somebody may be expected to be exposed: such a claim is no alternative to a good one.
-    sound = [at for at in weighed.best if weighed.delta(at) <= 1 / rows]
-    candidates = np.array(sound or weighed.best)
+    candidates = np.array(_worth_taking(weighed))
     fitting = [at for at in candidates if _excess(weighed, limits, int(at)) <= 0]
     if fitting:
         # Scaled by all candidates: a limit takes some away, and must not change what a step is worth.
@@ -45,7 +42,7 @@ def advise(weighed: Weighed, grid: Grid, limits: Limits) -> Advice:
     else:
         chosen = min((int(at) for at in candidates), key=lambda at: (_excess(weighed, limits, at), at))
     sentences = (_opening(weighed, grid, limits, chosen, bool(fitting)), *_steps(weighed, grid, chosen))
-    return Advice(chosen, bool(fitting), sentences, tuple(_warnings(weighed, grid, chosen, bool(sound))))
+    return Advice(chosen, bool(fitting), sentences, tuple(_warnings(weighed, grid, chosen)))
 
 
 def number(value: float) -> str:
@@ -55,6 +52,25 @@ def number(value: float) -> str:
     if abs(value) < 1:
         return f"{value:.2g}"
     return f"{value:.2f}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def _worth_taking(weighed: Weighed) -> list[int]:
+    """The Pareto set without what only looks good, unless nothing else is left: paper mode, whose weaknesses no figure
+    here shows, and a delta of more than 1 in all rows, which allows that somebody is exposed.
+    """
+    found = list(weighed.best)
+    strict = [at for at in range(len(weighed.outcomes)) if _strict(weighed, at)]
+    if strict:
+        found = [at for at, best in zip(strict, pareto(weighed.points[strict]), strict=True) if best]
+    return [at for at in found if _sound(weighed, at)] or found
+
+
+def _strict(weighed: Weighed, at: int) -> bool:
+    return weighed.outcomes[at].setting.policy.strict
+
+
+def _sound(weighed: Weighed, at: int) -> bool:
+    return weighed.delta(at) <= 1 / weighed.outcomes[at].figures.rows
 
 
 def _excess(weighed: Weighed, limits: Limits, at: int) -> float:
@@ -125,7 +141,7 @@ def _change(weighed: Weighed, here: int, there: int) -> str:
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def _warnings(weighed: Weighed, grid: Grid, chosen: int, sound: bool) -> Iterator[str]:
+def _warnings(weighed: Weighed, grid: Grid, chosen: int) -> Iterator[str]:
     rows = weighed.outcomes[0].figures.rows
     delays = [delay for outcome in weighed.outcomes if (delay := outcome.figures.delay) is not None]
     if delays and rows < _ROWS_PER_DELAY * max(delays):
@@ -135,11 +151,15 @@ def _warnings(weighed: Weighed, grid: Grid, chosen: int, sound: bool) -> Iterato
             f"its beginning and its end weigh more than in a stream. "
             f"Take {_ROWS_PER_DELAY * max(delays):,} rows if there are so many."
         )
-    if not sound:
-        delta = weighed.delta(chosen)
+    if not _sound(weighed, chosen):
         yield (
-            f"Every claim has a delta above 1 in {rows:,} rows (here {delta:.2g}): it allows that somebody is exposed. "
-            f"A larger k lowers it."
+            f"Every claim has a delta above 1 in {rows:,} rows (here {weighed.delta(chosen):.2g}): it allows that "
+            f"somebody is exposed. A larger k lowers it."
+        )
+    if not all(_strict(weighed, at) for at in range(len(weighed.outcomes))):
+        yield (
+            "Paper mode is for science: what it gives away beyond k and l is in no figure here. It is recommended only "
+            "where nothing is strict."
         )
     if weighed.by_epsilon and len(weighed.claims) > 1:
         yield f"The epsilons are not of one kind, and hard to compare: some are of {'; some of '.join(weighed.claims)}."

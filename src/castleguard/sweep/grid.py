@@ -77,7 +77,7 @@ def make_grid(lists: Mapping[str, Sequence[Value]], make: Callable[[dict[str, Va
         else:
             settings.append(Setting(parameters, policy, claim))
     if not settings:
-        raise PolicyError(f"none of the {len(refused)} combinations can be promised; the first: {refused[0].reason}")
+        raise PolicyError(f"no combination can be promised; the first of {len(refused)}: {refused[0].reason}")
     return Grid({name: tuple(values) for name, values in lists.items()}, tuple(settings), tuple(refused))
 
 

@@ -56,7 +56,7 @@ def test_a_sweep_writes_a_table_a_picture_and_a_recommendation(sweep: Run, folde
     ]  # fmt: skip
     assert any(row["pareto"] for row in rows)
     assert "\nTake k=" in shown.out
-    assert "1 combinations were refused" in shown.out
+    assert "Combinations that are refused: 1;" in shown.out
     report = (folder / "out" / "report.md").read_text(encoding="utf-8")
     assert "- k=40 delay=30: delay must be at least k - 1" in report
     assert next(line for line in shown.out.splitlines() if line.startswith("Take k=")) in report
@@ -125,7 +125,7 @@ def test_a_wrong_option_is_one_sentence(sweep: Run, folder: Path, arguments: tup
 def test_no_combination_at_all_is_one_sentence(sweep: Run, folder: Path) -> None:
     shown = sweep("--k", "200,300")
     assert shown.code == 1
-    assert "none of the 4 combinations can be promised" in shown.err
+    assert "no combination can be promised; the first of 4: " in shown.err
     assert not (folder / "out").exists()
 
 

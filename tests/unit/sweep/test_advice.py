@@ -98,6 +98,14 @@ def test_if_every_delta_exposes_somebody_that_is_said() -> None:
     assert any(warning.startswith("Every claim has a delta above 1 in 1,000 rows") for warning in found.warnings)
 
 
+def test_paper_mode_is_not_recommended_beside_strict_mode() -> None:
+    grid = castle_grid(mode=["strict", "paper"], k=[5], delay=[50])
+    figures = {("strict", 5, 50): {"loss": 0.3}, ("paper", 5, 50): {"loss": 0.2}}  # beats the other
+    found = advise(weighed(grid, figures), grid, Limits())
+    assert found.sentences[0].startswith("Take mode=strict:")
+    assert any(warning.startswith("Paper mode is for science") for warning in found.warnings)
+
+
 def test_l_is_said_to_be_no_part_of_the_risk() -> None:
     grid = castle_grid(k=[5], l=[1, 2], delay=[50])
     found = advise(weighed(grid, {(5, 1, 50): {}, (5, 2, 50): {"loss": 0.3}}), grid, Limits())
