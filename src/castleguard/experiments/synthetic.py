@@ -16,7 +16,7 @@ _POPULARITY = 1.0  # mean of the exponential weights of items, before they are d
 
 
 def power_law(rows: int, *, alpha: float, largest: int, columns: int, seed: int) -> NDArray[np.int64]:
-    """(rows, columns) whole numbers v from 1 to `largest`, each with the probability c / v^alpha, as genzipf draws them.
+    """(rows, columns) whole numbers v from 1 to `largest`, each with probability c / v^alpha, as genzipf draws them.
 
     c makes the probabilities add up to 1; alpha = 0 is the uniform distribution. Columns do not depend on each other.
     The same seed draws the same shares for every alpha, so that a curve over alpha does not jump with the draws.
@@ -25,7 +25,8 @@ def power_law(rows: int, *, alpha: float, largest: int, columns: int, seed: int)
         raise UsageError("a power law needs largest and columns of at least 1, and no rows or alpha below 0")
     steps = np.cumsum(power_law_shares(alpha, largest))
     drawn = np.random.default_rng(seed).random((rows, columns)) * steps[-1]
-    return np.searchsorted(steps, drawn, side="right").astype(np.int64) + 1
+    values: NDArray[np.int64] = np.searchsorted(steps, drawn, side="right").astype(np.int64) + 1
+    return values
 
 
 def power_law_shares(alpha: float, largest: int) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from castleguard.drawing import LINES
@@ -28,6 +29,8 @@ class Picture:
     """Lines without points at a height of their own."""
     ticks: Sequence[float] | None = None
     from_zero: bool = True
+    bars: bool = True
+    """Whether every point has its spread; else one bar in a corner stands for all of them."""
 
     @property
     def size(self) -> tuple[float, float]:
@@ -39,7 +42,7 @@ class Picture:
         every = figure.subplots(1, len(self.panels), sharey=True, squeeze=False)[0]
         for axes, panel in zip(every, self.panels, strict=True):
             for (name, curve), look in zip(panel.lines.items(), _looks(len(panel.lines)), strict=True):
-                _draw_line(axes, name, curve, look)
+                _draw_line(axes, name, curve, look, bars=self.bars)
             for (name, height), dash in zip((self.levels or {}).items(), (":", "--", "-."), strict=False):
                 axes.axhline(height, color="#22303c", linestyle=dash, linewidth=1.2, label=name)
             axes.set(title=panel.title, xlabel=self.across)
@@ -51,20 +54,41 @@ class Picture:
                 axes.tick_params(axis="x", rotation=40)
         if self.from_zero:
             every[0].set_ylim(bottom=0)
+        if not self.bars:
+            _draw_typical(every, self.panels)
         every[0].set_ylabel(self.up)
         _add_legend(figure, every[0])
 
 
-def _draw_line(axes: Any, name: str, curve: Curve, look: Mapping[str, Any]) -> None:
+def _draw_line(axes: Any, name: str, curve: Curve, look: Mapping[str, Any], *, bars: bool) -> None:
     axes.errorbar(
         list(curve),
         [sample.mean for sample in curve.values()],
-        yerr=[sample.spread for sample in curve.values()],
+        yerr=[sample.spread for sample in curve.values()] if bars else None,
         label=name,
         capsize=2.5,
         elinewidth=0.9,
         **look,
     )
+
+
+def _draw_typical(every: Sequence[Any], panels: Sequence[Panel]) -> None:
+    """A bar as long as the mean spread of a panel's points, low on the right, where these lines leave room."""
+    for axes, panel in zip(every, panels, strict=True):
+        spread = fmean(sample.spread for curve in panel.lines.values() for sample in curve.values())
+        (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+        at, middle = left + 0.93 * (right - left), low + 0.04 * (high - low) + spread
+        axes.errorbar([at], [middle], yerr=[spread], color="#22303c", capsize=4, linewidth=1.2)
+        axes.annotate(
+            "spread of the runs \nat one point",
+            (at, middle),
+            (-8, 0),
+            textcoords="offset points",
+            ha="right",
+            va="center",
+            fontsize=8.5,
+        )
+        axes.set(xlim=(left, right), ylim=(low, high))
 
 
 def _looks(number: int) -> list[Mapping[str, Any]]:
@@ -78,5 +102,5 @@ def _values(panel: Panel) -> list[float]:
 
 def _add_legend(figure: Any, axes: Any) -> None:
     handles, labels = axes.get_legend_handles_labels()
-    columns = min(len(labels), 3 if max(map(len, labels)) > 16 else 5)
+    columns = min(len(labels), 5) if max(map(len, labels)) < 16 else 2 if len(labels) == 4 else min(len(labels), 3)
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)

@@ -10,8 +10,7 @@ from castleguard.experiments.result import Claim, Scale
 SEEDS = 5
 LOSS_NOTE = (
     "The loss is the mean over all rows, measured before the gate. A row at the root loses 1, and so does one that "
-    "strict mode drops. Points are means, bars standard deviations, over runs that differ in the engine's own random "
-    "choices; the rows and their order are the same."
+    "strict mode drops. Points are means, bars standard deviations, over runs that differ in random choices."
 )
 END_NOTE = (
     "The paper does not say how this stream ends. Here it ends as in its section 5.3: clusters of k persons leave, "
@@ -57,7 +56,7 @@ def curves(
 
 
 def claim(paper: str, judged: Judgement, *, strict: Judgement | None = None, reason: str = "") -> Claim:
-    """A statement of the paper beside what paper mode shows, and what strict mode does; the reason where they differ."""
+    """A statement of the paper beside what paper mode shows, and strict mode; the reason where paper mode differs."""
     ours = judged.found if strict is None else f"{judged.found}. Strict mode ({strict.verdict}): {strict.found}"
     differs = judged.verdict != "reproduced"
     return Claim(paper=paper, ours=f"{ours}.", verdict=judged.verdict, reason=reason if differs else "")
@@ -66,9 +65,7 @@ def claim(paper: str, judged: Judgement, *, strict: Judgement | None = None, rea
 def table_of(varied: str, lines: Mapping[str, Curve]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """The heads of the columns, and a row per point."""
     points = list(dict.fromkeys(at for curve in lines.values() for at in curve))
-    rows = tuple(
-        (f"{at:,.10g}", *(str(curve[at]) if at in curve else "" for curve in lines.values())) for at in points
-    )
+    rows = tuple((f"{at:,.10g}", *(str(curve[at]) if at in curve else "" for curve in lines.values())) for at in points)
     return (varied, *lines), rows
 
 

@@ -7,6 +7,7 @@ difference of two means. A difference that small is called level.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import fmean, stdev
 from typing import NamedTuple
 
@@ -42,6 +43,10 @@ class Sample:
         return f"{self.mean:.3f}" if len(self.values) == 1 else f"{self.mean:.3f} ± {self.spread:.3f}"
 
 
+FEW = 3
+"""So many curves are told of one by one."""
+_ORDER: tuple[Word, ...] = ("not reproduced", "partly", "not comparable", "reproduced")
+
 Curve = Mapping[float, Sample]  # in the order of its keys
 """What was measured, by what was varied."""
 
@@ -61,20 +66,24 @@ def grows(curve: Curve) -> Judgement:
 
 def falls(curve: Curve) -> Judgement:
     """Whether it falls from end to end and grows nowhere in between."""
-    mirrored = _moves(list(curve.items())[::-1], "falls", "grows")
-    return mirrored
+    return _moves(list(curve.items())[::-1], "falls", "grows")
+
+
+def ends_higher(curve: Curve) -> Judgement:
+    """Whether the last point is above the first, whatever lies between; partly if they are level."""
+    (start, first), *_, (end, last) = curve.items()
+    words = f"{first.mean:.3f} at {start:g}, {last.mean:.3f} at {end:g}"
+    if last.is_above(first):
+        return Judgement("reproduced", words)
+    return Judgement("not reproduced" if first.is_above(last) else "partly", words)
 
 
 def _moves(points: Sequence[tuple[float, Sample]], right: str, wrong: str) -> Judgement:
     """Whether the last of these points is the highest and no step goes down; words for whoever reads from the left."""
-    (start, low), (end, high) = points[0], points[-1]
+    low, high = points[0][1], points[-1][1]
     ends = points if right == "grows" else points[::-1]
     words = f"from {ends[0][1].mean:.3f} at {ends[0][0]:g} to {ends[-1][1].mean:.3f} at {ends[-1][0]:g}"
-    back = [
-        f"{min(a, b):g} to {max(a, b):g}"
-        for (a, before), (b, after) in zip(points, points[1:], strict=False)
-        if before.is_above(after)
-    ]
+    back = [f"{min(a, b):g} to {max(a, b):g}" for (a, before), (b, after) in pairwise(points) if before.is_above(after)]
     if not high.is_above(low):
         return Judgement("not reproduced", f"it does not go the stated way: {words}")
     if back:
@@ -110,6 +119,15 @@ def stays_below(samples: Sequence[Sample], limit: float) -> Judgement:
     return Judgement("partly" if 2 * below >= len(means) else "not reproduced", words)
 
 
+def is_at_most(samples: Sequence[Sample], limit: float) -> Judgement:
+    """Whether all means are at most the limit; partly if one of them is."""
+    means = [sample.mean for sample in samples]
+    words = f"between {min(means):.3f} and {max(means):.3f}"
+    if max(means) <= limit:
+        return Judgement("reproduced", words)
+    return Judgement("partly" if min(means) <= limit else "not reproduced", words)
+
+
 def beats(ours: Curve, theirs: Curve) -> Judgement:
     """Whether the first is below the second wherever both were measured; partly where that holds of some points."""
     common = [at for at in ours if at in theirs]
@@ -127,9 +145,13 @@ def beats(ours: Curve, theirs: Curve) -> Judgement:
 
 
 def together(judgements: Mapping[str, Judgement]) -> Judgement:
-    """One judgement of several curves: the same if all agree, else partly."""
+    """One judgement of several curves: the same if all agree, else partly. Of many only the worst are told of."""
     verdicts = {each.verdict for each in judgements.values()}
-    words = "; ".join(f"{name}: {each.found}" for name, each in judgements.items())
+    worst = min(verdicts, key=_ORDER.index)
+    told = {name: each for name, each in judgements.items() if each.verdict == worst or len(judgements) <= FEW}
+    words = "; ".join(f"{name}: {each.found}" for name, each in list(told.items())[:FEW])
+    if len(judgements) > FEW:
+        words = f"{worst} at {len(told)} of {len(judgements)}, such as {words}"
     return Judgement(verdicts.pop() if len(verdicts) == 1 else "partly", words)
 
 

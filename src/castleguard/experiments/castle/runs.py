@@ -62,6 +62,8 @@ class Outcome(NamedTuple):
     """The share of rows at the root or dropped."""
     reused: float
     """The share of rows that left in a box that was published before."""
+    in_bulk: float
+    """The share of rows that left with at least 2k others at once: a cluster that was split."""
 
 
 def run_loss(run: Run) -> Outcome:
@@ -79,7 +81,14 @@ def run_loss(run: Run) -> Outcome:
         at_end=(count - early) / count,
         suppressed=float(np.count_nonzero(kinds == ROOT) + dropped) / count,
         reused=float(np.count_nonzero(kinds == REUSED)) / count,
+        in_bulk=_rows_in_bulk((before, after), 2 * run.k) / count,
     )
+
+
+def _rows_in_bulk(parts: Sequence[Decisions], least: int) -> int:
+    """Rows that leave in events of at least so many rows. What leaves at the end is one event."""
+    sizes = np.concatenate([np.unique(part.event[part.group], return_counts=True)[1] for part in parts])
+    return int(sizes[sizes >= least].sum())
 
 
 def decide(coded: Coded, run: Run) -> tuple[Decisions, Decisions]:

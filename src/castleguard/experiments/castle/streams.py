@@ -37,6 +37,10 @@ class Stream(Protocol):
         """The rows in their order, and what their columns are."""
         ...
 
+    def __hash__(self) -> int:
+        """Rows are kept by what they are made of."""
+        ...
+
 
 @dataclass(frozen=True)
 class Adult:
@@ -89,20 +93,25 @@ class Purchases:
     names: tuple[str, ...]
     customers: int = 32_000
     per_customer: float = 1.5
+    rows: int = 150_000
+    """The stream ends after so many rows, wherever the customers have got to."""
     seed: int = 0
 
     def table(self) -> tuple[pa.Table, Schema]:
         """The rows of a customer follow one another, as the generator writes them."""
         whole = _adult("UCI")
+        # Everybody has a transaction: more customers than this are not reached within the rows.
+        customers = min(self.customers, 2 * self.rows // self.duplicates + 100)
         bought = synthetic.transactions(
-            self.customers, per_customer=self.per_customer, items=self.duplicates, seed=self.seed
+            customers, per_customer=self.per_customer, items=self.duplicates, seed=self.seed
         )
-        others = np.random.default_rng([self.seed, 1]).integers(0, whole.num_rows, self.customers)
-        known = min(self.customers, whole.num_rows)
+        others = np.random.default_rng([self.seed, 1]).integers(0, whole.num_rows, customers)
+        known = min(customers, whole.num_rows)
         person = np.concatenate([np.arange(known), others[known:]])
         schema = adult.schema(adult.observed(whole), names=self.names)
-        table = whole.select(self.names).take(pa.array(person[bought.customer - 1]))
-        return _numbered(table.append_column(adult.PERSON, pa.array(bought.customer)), schema)
+        customer = bought.customer[: self.rows]
+        table = whole.select(self.names).take(pa.array(person[customer - 1])).combine_chunks()
+        return _numbered(table.append_column(adult.PERSON, pa.array(customer)), schema)
 
 
 @lru_cache(maxsize=6)
