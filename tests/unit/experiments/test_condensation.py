@@ -46,6 +46,8 @@ def test_a_row_joins_the_group_with_the_nearest_centroid() -> None:
     for seed in range(3):
         groups = condense(points[:5], k=2, history=4, seed=seed)
         assert groups[0] == groups[1] == groups[4] != groups[2] == groups[3]
+        groups = condense(np.array([[0.0], [0.0], [10.0], [10.0], [7.0]]), k=2, history=4, seed=seed)
+        assert groups[2] == groups[3] == groups[4]
         groups = condense(points, k=2, history=4, seed=seed)
         # The first group has four rows then, and is split: 0, 0 and 4, 5.6.
         assert groups[0] == groups[1]

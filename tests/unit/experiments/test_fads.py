@@ -69,6 +69,12 @@ def test_a_new_cluster_that_loses_less_is_preferred() -> None:
     assert fads(coded, k=2, delay=1, reuse_age=9, reuse="always").box.tolist() == [0, 0, 0, 0]
 
 
+def test_of_several_clusters_that_cover_a_row_the_one_that_loses_least_is_used_again() -> None:
+    # 0 to 8, then 4 to 6. Row 4 at 5 is in both, and with row 5 at 10 it would lose 0.5.
+    coded = read(_line(0, 8, 4, 6, 5, 10), LINE)
+    assert fads(coded, k=2, delay=1, reuse_age=9).box.tolist() == [0, 0, 1, 1, 1, NOWHERE]
+
+
 def test_neighbours_are_of_other_persons() -> None:
     # Row 0 is nearest to row 1, of the same person, and to row 2 and 3 of another: one row of each of two others.
     boxed = fads(read(_table([1, 1, 2, 2, 3], [5, 5, 6, 7, 9]), PERSONS), k=3, delay=4, reuse_age=0)
@@ -79,6 +85,8 @@ def test_further_rows_come_along_until_there_are_l_values() -> None:
     table = _table([1, 2, 3, 4], [5, 6, 7, 8], ["a", "a", "a", "b"])
     assert fads(read(table, PERSONS), k=2, delay=3, reuse_age=0).box.tolist() == [0, 0, 1, 1]
     assert fads(read(table, PERSONS), k=2, l=2, delay=3, reuse_age=0).box.tolist() == [0, 0, NOWHERE, 0]
+    table = _table([1, 2, 3, 4], [5, 6, 7, 8], ["a", "b", "c", "a"])
+    assert fads(read(table, PERSONS), k=2, l=2, delay=3, reuse_age=0).box.tolist() == [0, 0, 1, 1]
 
 
 def test_a_category_is_as_far_as_the_node_that_both_have_in_common() -> None:

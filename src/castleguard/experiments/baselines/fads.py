@@ -64,10 +64,11 @@ class _Run:
         self.near = Nearness(self.coded)
 
     def expire(self, row: int, newest: int) -> None:
-        """It is the row's last moment: publish it if it is still there."""
+        """It is the row's last moment: publish it if it is still there. Rows expire in order, and none is asked for
+        again.
+        """
         if not self.waiting[row]:
             return
-        self.waiting[row] = False
         again = self._reusable(row, newest)
         taken = self._neighbours(row, newest) if again is None or self.reuse == "smaller" else None
         if taken is not None:
