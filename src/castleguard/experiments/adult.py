@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
 
 from castleguard.experiments.datasets import ADULT, File, read
 from castleguard.schema.hierarchy import Hierarchy
@@ -103,14 +105,16 @@ def schema(
 
 def _complete(file: File) -> pa.Table:
     """The rows without a missing value; the test file begins with a remark and ends its incomes with a full stop."""
-    lines = read(file).decode("ascii").splitlines()
-    split = [[field.strip() for field in line.rstrip(".").split(",")] for line in lines]
-    rows = [fields for fields in split if len(fields) == len(COLUMNS) and "?" not in fields]
-    columns: dict[str, pa.Array] = {}
-    for number, name in enumerate(COLUMNS):
-        texts = [row[number] for row in rows]
-        columns[name] = pa.array([int(text) for text in texts]) if name in NUMERIC else pa.array(texts)
-    return pa.table(columns)
+    content = read(file).replace(b", ", b",").replace(b".\n", b"\n")
+    table = csv.read_csv(
+        pa.BufferReader(content),
+        read_options=csv.ReadOptions(column_names=COLUMNS),
+        parse_options=csv.ParseOptions(invalid_row_handler=lambda row: "skip"),
+    )
+    for name in COLUMNS:
+        if name not in NUMERIC:
+            table = table.filter(pc.not_equal(table.column(name), "?"))
+    return table
 
 
 def _numbered(table: pa.Table, rows: int | None) -> pa.Table:
