@@ -48,6 +48,9 @@ def _describe(material: Material) -> str:
         for name, field in fields.items()
         if (value := getattr(policy, name)) != field.default and isinstance(value, int | float | str)
     ]
+    closeness = getattr(policy, "closeness", None)
+    if closeness is not None:
+        given.append(f"t={closeness.t:g}")
     return f"{type(policy).__name__.lower()}({', '.join(given)})"
 
 

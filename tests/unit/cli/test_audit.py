@@ -7,6 +7,8 @@ import pyarrow.csv
 import pytest
 from click.testing import CliRunner, Result
 
+from castleguard.audit import page
+from castleguard.audit.findings import Audit
 from castleguard.cli.audit import audit
 from castleguard.errors import CastleguardError, ConfigError, InputError, SchemaError
 from castleguard.testing.streams import visits_schema_text
@@ -95,11 +97,13 @@ def test_json_for_programs(place: Path) -> None:
     assert json.loads((place / "found.json").read_text(encoding="utf-8")) == told
 
 
-def test_a_report_with_pictures_can_be_written(place: Path) -> None:
-    found = run(place, "--k", "4", "--link", "row", "--html", str(place / "report.html"))
-    assert found.exit_code == 1
-    page = (place / "report.html").read_text(encoding="utf-8")
-    assert "groups have fewer than 4 different persons" in page
+def test_a_report_with_pictures_can_be_written(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[tuple[Audit, Path]] = []
+    monkeypatch.setattr(page, "write", lambda found, path, *, repeat: written.append((found, path)))
+    assert run(place, "--k", "4", "--link", "row", "--html", str(place / "report.html")).exit_code == 1
+    [(found, path)] = written
+    assert path == place / "report.html"
+    assert found.count("failed") == 2
 
 
 def test_dp_is_a_command_of_its_own() -> None:

@@ -1,9 +1,11 @@
 """What the order of a file tells of moments, and what it does not."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from castleguard.evaluate.criteria import tally
+from castleguard.evaluate.criteria import Distance, coordinates, distances, tally
 from castleguard.evaluate.moments import (
     Column,
     Span,
@@ -72,3 +74,32 @@ def test_a_group_is_broken_only_if_no_moment_explains_it() -> None:
     # If group 0 can have been released at any of the last moments, it is far from the last, but that proves nothing.
     assert judge_running(counted, closeness, column, late).failed.tolist() == [True, True]
     assert not judge_running(counted, closeness, column, late).proved[0]
+
+
+@pytest.mark.parametrize("distance", ["equal", "ordered"])
+@pytest.mark.parametrize(
+    "reference", [{}, {"reference": "window", "window": 40}, {"reference": "decay", "decay": 0.97}]
+)
+def test_releases_that_passed_are_never_called_broken(distance: Distance, reference: dict[str, Any]) -> None:
+    """Values drift with time. A group is made of up to three releases, each within t of the distribution of its moment,
+    of rows that arrived within the delay before: whatever the group looks like as a whole, nothing is proved of it.
+    """
+    draw = np.random.default_rng(3)
+    arrivals, delay, count = 400, 60, 60
+    codes = np.minimum((draw.random(arrivals) + np.arange(arrivals) / arrivals * 4).astype(np.int64), 3)
+    column, closeness = Column(codes, 5, distance), Closeness(t=0.2 if distance == "equal" else 0.1, **reference)
+    moving = coordinates(references(column, closeness, 0, arrivals), distance)
+    groups, rows = [], []
+    for group in range(count):
+        for moment in draw.choice(np.arange(20, arrivals), int(draw.integers(1, 4)), replace=False):
+            members = draw.choice(np.arange(max(0, moment - delay), moment + 1), 12, replace=False)
+            shares = np.bincount(codes[members], minlength=5)[None, :] / 12
+            if distances(coordinates(shares, distance), moving[moment])[0] <= closeness.t:
+                groups += [group] * 12
+                rows += members.tolist()
+    numbers, position = np.array(groups), np.array(rows)
+    counted = tally(numbers, codes[position], np.arange(position.size), count=count)
+    span = spans(numbers, position, delay=delay, arrivals=arrivals, count=count)
+    found = judge_running(counted, closeness, column, span)
+    assert found.failed.any()  # some are far from the last moment that they can have been released at
+    assert not found.proved.any()

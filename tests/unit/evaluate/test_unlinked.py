@@ -1,8 +1,11 @@
 """Without a link groups are bounded from above, by what they can have been made from."""
 
+import numpy as np
 import pyarrow as pa
+import pytest
 
 from castleguard.evaluate.boxes import group_numbers, read_boxes
+from castleguard.evaluate.linked import distinct_per_group
 from castleguard.evaluate.originals import read_originals
 from castleguard.evaluate.unlinked import Bounded, bound_groups, kept_values
 from castleguard.schema.roles import Numeric, Schema
@@ -63,3 +66,23 @@ def test_too_many_groups_are_sampled() -> None:
     assert found.sampled
     assert found.groups.tolist() == [0, 2]
     assert not bounded()[1].sampled
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_was_published_truly_is_never_refuted(seed: int) -> None:
+    """Any rows put into any groups, with boxes around them: the bounds are never below the truth."""
+    draw = np.random.default_rng(seed)
+    count = 60
+    ages, persons = draw.integers(0, 101, count), draw.integers(0, 25, count)
+    original = pa.table({"pid": persons, "age": ages, "illness": draw.choice(["flu", "cold", "rash"], count)})
+    row, group = draw.permutation(count)[:45], draw.integers(0, 9, 45)
+    bounds = {g: (ages[row[group == g]].min(), ages[row[group == g]].max()) for g in np.unique(group)}
+    lower, upper = np.array([bounds[g] for g in group]).T
+    published = pa.table({"age_min": lower, "age_max": upper, "illness": original["illness"].take(pa.array(row))})
+    sides, originals = read_boxes(published, SCHEMA), read_originals(original, SCHEMA)
+    numbers = group_numbers(sides)
+    kept = kept_values(published, original, SCHEMA, columns=["illness"], usable=~originals.refused)
+    found = bound_groups(sides, numbers, originals, kept)
+    assert kept.too_many == 0
+    assert found.impossible.sum() == 0
+    assert np.all(found.most_persons >= distinct_per_group(numbers, persons[row], found.all_groups))
