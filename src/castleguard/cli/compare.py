@@ -24,11 +24,19 @@ _NAME = 36
 @click.option("--schema", "schema_file", type=_FILE, required=True, help="YAML file that gives every column its role.")
 @click.option("--k", type=int, required=True, help="Distinct persons in every published group.")
 @click.option("--delay", type=int, required=True, help="Rows that may arrive before a row has to leave.")
-@click.option("--l", type=int, default=1, help="Distinct values of every sensitive column in every group.")
+@click.option(
+    "--l", type=int, default=1, show_default=True, help="Distinct values of every sensitive column in every group."
+)
 @click.option("--sites", type=int, default=4, show_default=True, help="Sites that do not talk: how many.")
 @click.option("--epsilon", type=float, default=1.0, show_default=True, help="Of a row, for the noisy method.")
-@click.option("--methods", metavar="A,B", help="Only these, of castle, castle-paper, sites-alone, fads, ...")
-@click.option("--on-grid", is_flag=True, help="Widen the bounds of all methods to the public grid, as CASTLE does.")
+@click.option(
+    "--methods",
+    metavar="A,B",
+    help="Only these: castle, castle-paper, sites-alone, fads, mondrian, dynamic-group, laplace.",
+)
+@click.option(
+    "--on-grid", is_flag=True, help="Widen the bounds of fads, mondrian and dynamic-group to the public grid."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Another one makes other random choices.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def compare(
