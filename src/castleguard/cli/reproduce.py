@@ -1,6 +1,8 @@
 """`castleguard reproduce castle --figure 5a`: the experiments of the papers, repeated, beside what the papers state."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,7 @@ _COLOURS = {"reproduced": "green", "partly": "yellow", "not reproduced": "red", 
     "-o", "--output", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER", help="For pages and pictures."
 )
 @click.option("--quick", is_flag=True, help="Few points on few rows: to see that it works.")
+@click.option("--full", is_flag=True, help="Every point and every method, however long it takes.")
 @click.option("--jobs", type=click.IntRange(1), help="Processes.  [default: one per core]")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another one makes other draws.")
 @click.option("--list", "only_list", is_flag=True, help="Say what there is, and whether its data are here.")
@@ -35,6 +38,7 @@ def reproduce(
     figures: tuple[str, ...],
     output: Path | None,
     quick: bool,
+    full: bool,
     jobs: int | None,
     seed: int,
     only_list: bool,
@@ -50,6 +54,8 @@ def reproduce(
     from castleguard.experiments import catalogue
     from castleguard.experiments.result import Scale
 
+    if quick and full:
+        raise click.UsageError("--quick and --full exclude each other")
     papers = [paper] if paper else list(_PAPERS)
     try:
         selected = catalogue.select(papers, figures)
@@ -61,8 +67,9 @@ def reproduce(
         _list(selected)
         return
     ready = _with_data(selected)
-    scale = Scale(seed=seed, jobs=jobs or _cores(), quick=quick)
-    _run(ready, papers, figures, scale, output)
+    scale = Scale(seed=seed, jobs=jobs or _cores(), quick=quick, full=full)
+    with _quietly():
+        _run(ready, papers, figures, scale, output)
     if len(ready) < len(selected):
         raise SystemExit(FAILED)
 
@@ -73,11 +80,9 @@ def _run(
     from rich.console import Console
 
     from castleguard.experiments import catalogue, pages, running
-    from castleguard.workers import quieten
 
     if output is not None:
         pages.require_matplotlib()
-    quieten()  # every run has a seed, and would say what that voids
     console = Console()
     if not console.is_terminal:
         console = Console(width=_PIPED_WIDTH)
@@ -100,6 +105,20 @@ def _run(
             pages.write(output, pages.facts_of(paper, scale, done), results)
         found += results
     console.print(pages.tally(pages.count(found)))
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Every run has a seed, and would say what that voids."""
+    from castleguard.workers import quieten
+
+    logger = logging.getLogger("castleguard")
+    before = logger.level
+    quieten()
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _show(console: "Console", paper: str, result: "Result", *, values: bool) -> None:

@@ -17,13 +17,7 @@ PAPERS = {
 
 def experiments(paper: str) -> tuple[Experiment, ...]:
     """Those of one paper, in its order."""
-    name = f"castleguard.experiments.{paper}"
-    try:
-        found: tuple[Experiment, ...] = getattr(import_module(name), "EXPERIMENTS", ())
-    except ModuleNotFoundError as exc:
-        if exc.name != name:
-            raise
-        return ()
+    found: tuple[Experiment, ...] = import_module(f"castleguard.experiments.{paper}").EXPERIMENTS
     return found
 
 

@@ -146,7 +146,8 @@ def count(results: Sequence[Result]) -> dict[Word, int]:
 
 def command(paper: str, scale: Scale) -> str:
     """What to type to find the same."""
-    return f"castleguard reproduce {paper} --seed {scale.seed}{' --quick' * scale.quick} --output FOLDER"
+    size = " --quick" * scale.quick + " --full" * scale.full
+    return f"castleguard reproduce {paper} --seed {scale.seed}{size} --output FOLDER"
 
 
 def _page(facts: Facts, results: Sequence[Result]) -> str:

@@ -42,7 +42,5 @@ def spread(function: Callable[[_Task], _Found], tasks: Sequence[_Task], jobs: in
 
 def _is_asked(experiment: Experiment, result: Result, figures: Sequence[str]) -> bool:
     if result.figure not in experiment.figures:
-        raise AssertionError(
-            f"an experiment of {experiment.paper} has a figure {result.figure} that it did not announce"
-        )
+        raise AssertionError(f"an experiment of {experiment.paper} did not announce its figure {result.figure}")
     return not figures or any(is_same(result.figure, figure) for figure in figures)
