@@ -14,9 +14,10 @@ from castleguard.experiments.baselines.boxes import Boxed, Coded, bounding_boxes
 from castleguard.experiments.baselines.condensation import HISTORY, condensation, condense
 from castleguard.experiments.castle.runs import Run, box_rows
 from castleguard.experiments.castle.streams import ROW, Stream, rows_of
+from castleguard.experiments.result import Scale
 
-QUERIES = 500
-"""Per window; the paper has 5,000. Every run asks others."""
+QUERIES, FULL, QUICK = 500, 5_000, 50
+"""Per window; the paper has as many as a full run. Every run asks others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,11 @@ class Asked:
     window: int | None = None
     """Rows; None: one window with all of them."""
     queries: int = QUERIES
+
+
+def queries_of(scale: Scale) -> int:
+    """How many queries are asked of every window."""
+    return QUICK if scale.quick else FULL if scale.full else QUERIES
 
 
 def answer(asked: Asked) -> float:

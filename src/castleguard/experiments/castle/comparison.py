@@ -1,11 +1,10 @@
 """Figures 9 and 10: CASTLE against dynamicGroup, by what they lose and by how well queries are answered."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from castleguard.engine.policy import Mode
-from castleguard.experiments.castle.answers import Asked, Grouping, answer, grouping_loss
+from castleguard.experiments.castle.answers import Asked, Grouping, answer, grouping_loss, queries_of
 from castleguard.experiments.castle.pictures import Panel, Picture
 from castleguard.experiments.castle.report import (
     LOSS_NOTE,
@@ -51,7 +50,6 @@ class Losses(NamedTuple):
 
 def repeat_figure_9(scale: Scale) -> list[Result]:
     """Loss by delay, a figure per k; dynamicGroup knows no delay and is a level."""
-    ks = KS[:1] if scale.quick else KS
     stream = Adult("UCI", CONTINUOUS, rows=QUICK_ROWS if scale.quick else None)
     delays = (500, QUICK_ROWS) if scale.quick else (*DELAYS, INFINITE)
     histories = (500, 1_000) if scale.quick else HISTORIES
@@ -65,7 +63,7 @@ def repeat_figure_9(scale: Scale) -> list[Result]:
             }
             for mode in MODES
         }
-        for k in ks
+        for k in KS
     }
     groups = {
         k: {
@@ -78,7 +76,7 @@ def repeat_figure_9(scale: Scale) -> list[Result]:
             }
             for name in (SCALED, RAW)
         }
-        for k in ks
+        for k in KS
     }
     ours = measure(scale, run_loss, [run for grid in castle.values() for run in flat(grid)])
     theirs = measure(scale, grouping_loss, [run for grid in groups.values() for run in flat(grid)])
@@ -92,7 +90,7 @@ def repeat_figure_9(scale: Scale) -> list[Result]:
             ),
             scale,
         )
-        for letter, k in zip("abcd", ks, strict=False)
+        for letter, k in zip("abcd", KS, strict=True)
     ]
 
 
@@ -203,8 +201,7 @@ def _method(name: str, stream: Adult, k: int, seed: int, scale: Scale) -> Run | 
 
 
 def _ask(method: Run | Grouping, theta: float, scale: Scale) -> Asked:
-    asked = Asked(method=method, selectivity=theta)
-    return replace(asked, queries=50) if scale.quick else asked
+    return Asked(method=method, selectivity=theta, queries=queries_of(scale))
 
 
 def _result_10(figure: str, varied: str, errors: Mapping[str, Curve], rest: str, scale: Scale) -> Result:
@@ -221,8 +218,8 @@ def _result_10(figure: str, varied: str, errors: Mapping[str, Curve], rest: str,
         size=picture.size,
         notes=(
             POINTS_NOTE,
-            f"One window with all rows, since dynamicGroup publishes when all is over; {50 if scale.quick else 500} "
-            "queries per run, other ones in every run, the same for all methods. Points are means, bars standard "
+            f"One window with all rows, since dynamicGroup publishes when all is over; {queries_of(scale):,} queries "
+            "per run, other ones in every run, the same for all methods. Points are means, bars standard "
             "deviations, over the runs.",
             f"The sensitive attribute is not stated; it is {SENSITIVE} here. The history of dynamicGroup is {BEST:,}, "
             "the best one of the paper.",

@@ -31,19 +31,18 @@ Lines = Mapping[tuple[int, Mode], Curve]  # by delay and mode, over alpha
 
 def repeat_figure_6(scale: Scale) -> list[Result]:
     """Loss by alpha, a line per delay, a figure per k."""
-    ks = (100,) if scale.quick else KS
     grids = {
         k: {
             (delay, mode): {alpha: _runs(k, delay, mode, alpha, scale) for alpha in some(ALPHAS, scale)}
             for mode in MODES
             for delay in some(DELAYS, scale)
         }
-        for k in ks
+        for k in KS
     }
     found = measure(scale, run_loss, [run for grid in grids.values() for run in flat(grid)])
     return [
         _result(f"6{letter}", k, curves(grids[k], found, lambda outcome: outcome.loss), scale)
-        for letter, k in zip("abcd", ks, strict=False)
+        for letter, k in zip("abcd", KS, strict=True)
     ]
 
 

@@ -25,7 +25,7 @@ from castleguard.experiments.result import Experiment, Result, Scale
 DUPLICATES = (5, 10, 15)
 SIZES, KS = (2, 4, 6, 8, 10), (50, 100, 150, 200, 300)
 K, SIZE, DELAY = 100, 4, 10_000
-REPEATS = 2
+REPEATS = 3
 
 Lines = Mapping[tuple[int, Mode], Curve]  # by dup and mode
 
