@@ -200,7 +200,7 @@ def test_interrupted_processes_end_and_have_found_what_one_process_finds(folder:
 
 
 def members(group: int) -> bool:
-    """Whether a group of processes has any left. One that has ended, and that nobody has asked about, does not count."""
+    """Whether a group of processes has any left. One that has ended, and that nobody asked about, does not count."""
     if Path("/proc/self/stat").exists():
         return any(belongs(process / "stat", group) for process in Path("/proc").glob("[0-9]*"))
     try:
