@@ -42,6 +42,12 @@ def test_a_label_with_bins_has_a_class_per_bin_also_where_the_bin_itself_was_pub
     assert classes.of(pa.table({"cost": ["[10, 20)", "< 10", "7", "99.5"]}), "published").tolist() == [1, 0, 0, 2]
 
 
+def test_a_file_of_text_has_the_same_classes() -> None:
+    classes = Classes(SCHEMA, "ill")
+    assert classes.of(pa.table({"ill": [0, 1, 0]}), "original").tolist() == [0, 1, 0]
+    assert classes.of(pa.table({"ill": ["1.0", "0", " 0"]}), "published").tolist() == [1, 0, 0]
+
+
 def test_a_label_must_be_a_declared_category() -> None:
     with pytest.raises(UsageError, match="sensitive or a public column"):
         Classes(SCHEMA, "age")

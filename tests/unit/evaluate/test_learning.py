@@ -71,6 +71,22 @@ def test_one_neighbour_is_right_and_wrong_where_it_can_be_seen() -> None:
     assert outcome.auc == pytest.approx(0.75)
 
 
+def test_fewer_rows_than_neighbours_are_all_neighbours() -> None:
+    train = Examples(np.array([[10.0], [20.0], [21.0]]), np.array([0, 1, 1]))
+    test = Examples(np.array([[10.0], [20.0]]), np.array([0, 1]))
+    assert train_and_judge(train, test, "k-NN", scaled=False, settings=Learning(), seed=0).accuracy == 0.5
+
+
+def test_the_start_of_a_network_follows_from_the_seed() -> None:
+    random = np.random.default_rng(1)
+    train = Examples(random.random((40, 2)), random.integers(0, 2, 40))
+    settings = Learning(hidden_layers=(4,), rounds=3)
+    first, again, other = (
+        train_and_judge(train, train, "neural network", scaled=True, settings=settings, seed=seed) for seed in (1, 1, 2)
+    )
+    assert first == again != other
+
+
 def test_scaling_makes_a_small_feature_count() -> None:
     # (510, 0) is nearer to (1000, 1) than to (0, 0). Scaled, these are (1, 1) and (-1, -1), and it is (0.02, -1).
     train = Examples(np.array([[0.0, 0.0], [1000.0, 1.0]]), np.array([0, 1]))
@@ -138,12 +154,13 @@ def test_nobody_is_on_both_sides_of_a_split() -> None:
         split(np.zeros(4, dtype=np.int64), share=0.5, seed=0)
 
 
-def test_what_was_published_for_test_rows_is_not_learned() -> None:
+def test_test_rows_are_not_learned() -> None:
     # Labels are coins and all ages differ: whoever has not seen a row itself is right half the time.
     coins = np.random.default_rng(3).integers(0, 2, 100)
     table = people(100) | {"age": list(range(100)), "ill": coins.tolist()}
     found = learning_utility(link(published(table, 1), pa.table(table), SCHEMA, by="row"), label="ill", settings=QUICK)
     assert 0.2 < score(found, "published") < 0.8
+    assert 0.2 < score(found, "original") < 0.8
 
 
 def test_a_published_row_without_an_original_is_not_learned() -> None:

@@ -35,6 +35,13 @@ def test_histograms_need_no_link() -> None:
     assert math.isnan(error.root_share)
 
 
+def test_the_bins_reach_over_the_domain() -> None:
+    # 10 and the middle 10.5 are in one of 100 bins over 0 to 100; between the two they would be in different ones.
+    published = pa.table({"age_min": [10], "age_max": [11], "job": ["a"]})
+    original = pa.table({"age": [10], "job": ["a"]})
+    assert numeric_errors(published, original, SCHEMA)[0].histogram == 1
+
+
 def test_a_number_that_was_published_is_taken_as_it_is() -> None:
     assert middles(pa.table({"age": [12.5, 99.0]}), AGE).tolist() == [12.5, 99.0]
     assert middles(pa.table({"age": ["[10, 20]", "[0, 100]"]}), AGE).tolist() == [15, 50]

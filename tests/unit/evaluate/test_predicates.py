@@ -54,6 +54,16 @@ def test_an_interval_has_the_length_that_the_selectivity_gives_and_lies_in_the_d
     assert np.abs(quarters - 250).max() < 5 * math.sqrt(1000 * 0.25 * 0.75)
 
 
+def test_the_whole_domain_has_both_its_ends() -> None:
+    lower, upper = 0.2, 0.9
+    assert lower + (upper - lower) < upper  # what adding up would make of it
+    schema = Schema(person=None, quasi_identifiers=[Numeric("age", lower=lower, upper=upper)])
+    (age,) = attributes({"age_min": [lower], "age_max": [upper]}, {"age": [upper]}, schema)
+    drawn = age.draw(1.0, 3, np.random.default_rng(1))
+    assert drawn.low.tolist() == [lower] * 3
+    assert drawn.high.tolist() == [upper] * 3
+
+
 def test_a_node_is_one_of_those_closest_to_the_share() -> None:
     # Shares: Any 1, Care and Other 1/2, leaves 1/4. 0.46 is closest to 1/2, 0.8 to 1, and 0.375 to both 1/2 and 1/4.
     job = attributes()[1]

@@ -171,6 +171,26 @@ def test_nothing_published_is_an_error_of_1() -> None:
     assert workload_error(link(empty, pa.table(ORIGINAL), SCHEMA, by="row"), Workload(queries=9)).mean == 1
 
 
+def test_a_window_error_is_the_median_and_not_the_mean() -> None:
+    # Of the intervals [x, x + 30], x up to 70, one in seven has the age 10, which is published exactly: error 0.
+    # Three in seven have the age 50, which is not published: error 1. So 1 is the median, and 3/4 the mean.
+    schema = Schema(person=None, quasi_identifiers=[Numeric("age", lower=0, upper=100)], public=["row"])
+    original = pa.table({"row": [1, 2], "age": [10, 50]})
+    published = pa.table({"row": [1], "age_min": [10], "age_max": [10]})
+    workload = Workload(selectivity=0.3, queries=400)
+    assert workload_error(link(published, original, schema, by="row"), workload).mean == 1
+
+
+def test_every_seed_and_every_window_has_queries_of_its_own() -> None:
+    twice: dict[str, list[Any]] = {name: values * 2 for name, values in ORIGINAL.items()} | {"row": list(range(8))}
+    shown: dict[str, list[Any]] = {name: values * 2 for name, values in PUBLISHED.items()}
+    published = pa.table(shown | {"row": [1, 0, 3, 2, 5, 4, 7, 6]})
+    linked = link(published, pa.table(twice), SCHEMA, by="row")
+    first, second = workload_error(linked, Workload(queries=30, window=4)).windows
+    assert first != second
+    assert workload_error(linked, Workload(queries=30, window=4, seed=1)).windows[0] != first
+
+
 def test_a_public_sample_rate_corrects_the_estimate() -> None:
     # Selectivity 1: all four rows are asked for, two were published.
     half = exact(ORIGINAL).slice(0, 2)

@@ -67,6 +67,13 @@ def test_what_needs_a_link_is_left_out_and_named() -> None:
     assert value(found, "worst window") >= value(found, "workload error")
 
 
+def test_rows_published_twice_or_without_an_original_make_up_for_nothing() -> None:
+    strays = PUBLISHED.slice(0, 5).set_column(0, "row", pa.array(range(100, 105)))
+    more = pa.concat_tables([PUBLISHED, PUBLISHED.slice(0, 5), strays])
+    found = measure_utility(more, ORIGINAL, SCHEMA, Asked(link="row"))
+    assert [value(found, name) for name in ("published", "not published")] == [40, 10]
+
+
 def test_no_queries_are_asked_unless_wanted() -> None:
     assert "workload error" not in names(measure_utility(PUBLISHED, ORIGINAL, SCHEMA))
 
