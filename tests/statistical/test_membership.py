@@ -10,9 +10,13 @@ from dataclasses import replace
 import pytest
 
 import castleguard as cg
-from benchmarks.membership import SCHEMA, Setting, background, own_claim, paper, paper_clock, sdgs, strict, worst_group
+from benchmarks.membership import Named, paper, paper_clock, sdgs, strict
+from castleguard.audit.backgrounds import made_up_rows
+from castleguard.audit.claims import Stated, own_claim
+from castleguard.audit.game import Played, judge_all, play
+from castleguard.audit.settings import setting_for, with_background, worst_group
 from castleguard.engine.castleguard import Clock
-from castleguard.evaluate.canaries import standard_canaries
+from castleguard.engine.policies import Policy
 from castleguard.evaluate.evidence import Claim
 from castleguard.evaluate.membership import Verdict
 from castleguard.privacy.sdgs import sdgs_delta
@@ -20,11 +24,18 @@ from castleguard.privacy.sdgs import sdgs_delta
 pytestmark = [pytest.mark.compiled, pytest.mark.statistical]
 
 
-def played(setting: Setting, *canaries: str, runs: int) -> dict[str, Verdict]:
+def played(named: Named, *canaries: str, runs: int) -> dict[str, Verdict]:
     """The verdicts by these canaries alone."""
-    chosen = [canary for canary in setting.canaries if canary.name in canaries]
+    chosen = [canary for canary in named.setting.canaries if canary.name in canaries]
     assert len(chosen) == len(canaries)
-    return replace(setting, canaries=chosen).verdicts(runs=runs, seed=1)
+    return replace(named, setting=replace(named.setting, canaries=chosen)).verdicts(runs=runs, seed=1)
+
+
+def audited(policy: Policy, *canaries: str, runs: int) -> Played:
+    """The same for what `castleguard audit dp` plays."""
+    setting = setting_for(policy)
+    setting = replace(setting, canaries=[canary for canary in setting.canaries if canary.name in canaries])
+    return judge_all(setting, play(setting, runs=runs, seed=1), runs=runs)
 
 
 @pytest.mark.parametrize(
@@ -58,9 +69,9 @@ def test_the_own_statement_of_paper_mode_holds_and_is_nearly_reached() -> None:
 
 def test_a_clock_of_arrivals_betrays_a_row_that_was_not_even_kept() -> None:
     """So nothing is claimed there: two streams that differ by one row are told apart nearly always."""
-    setting = paper_clock(k=20, sample_rate=0.5, clock="arrivals")
-    assert own_claim(setting.policy, setting.schema) == {}
-    found = played(setting, "one row more", runs=200)["nobody"]
+    named = paper_clock(k=20, sample_rate=0.5, clock="arrivals")
+    assert own_claim(named.setting.policy, named.setting.schema) is None
+    found = played(named, "one row more", runs=200)["nobody"]
     assert found.claim == (0.0, 0.5)
     assert found.refuted
     assert found.dp_delta > 0.85
@@ -80,8 +91,10 @@ def test_strict_mode_keeps_its_epsilon(epsilon: float) -> None:
 
 def test_an_epsilon_that_strict_mode_does_not_keep_is_refuted() -> None:
     """The game can see what there is to see: with noise for 4, a claim of 1 falls."""
-    weakened = replace(strict(epsilon=4.0), claims={"too proud": Claim(1.0, 0.0)})
-    found = played(weakened, "unique sensitive value", runs=400)["too proud"]
+    named = strict(epsilon=4.0)
+    too_proud = [Stated("too proud", Claim(1.0, 0.0), own=False)]
+    weakened = replace(named, setting=replace(named.setting, claims=too_proud))
+    found = played(weakened, "unique sensitive value", runs=400)["nobody"]
     assert found.refuted
     assert 1.5 < found.epsilon < 4
 
@@ -95,34 +108,53 @@ def test_sdgs_keeps_its_epsilon_and_delta(windows: int) -> None:
 
 def test_a_delta_that_sdgs_does_not_keep_is_refuted() -> None:
     """Groups of two are exposed when both rows are kept, a quarter of the time: far from what k = 20 would give."""
-    rows = background(20, values=["a", "b"])
     policy = cg.Sdgs(k=2, sample_rate=0.5, epsilon=1.0, window=10)
-    too_proud = Claim(1.0, sdgs_delta(k=20, sample_rate=0.5, epsilon=1.0))
-    setting = Setting(
-        name="weak",
-        policy=policy,
-        background=rows,
-        canaries=[worst_group(policy, rows)],
-        claims={"too proud": too_proud, **own_claim(policy, SCHEMA)},
-        clock="now",
-    )
-    found = setting.verdicts(runs=400)
-    assert found["too proud"].refuted
+    setting = with_background(setting_for(policy), made_up_rows(20, values=["a", "b"]))
+    too_proud = Stated("too proud", Claim(1.0, sdgs_delta(k=20, sample_rate=0.5, epsilon=1.0)), own=False)
+    canary = worst_group(policy, setting.schema, setting.background)
+    setting = replace(setting, canaries=[canary], claims=[*setting.claims, too_proud])
+    found = Named(name="weak", setting=setting).verdicts(runs=400)
+    assert found["nobody"].refuted
     assert not found["ours"].refuted
     assert 0.04 < found["ours"].dp_delta < 0.25
 
 
 def test_without_noise_and_sampling_no_claim_stands() -> None:
     """CASTLE promises groups and no differential privacy: whoever is there can be seen."""
-    rows = background(60)
-    setting = Setting(
-        name="castle",
-        policy=cg.Castle(k=5, delay=30),
-        background=rows,
-        canaries=standard_canaries(SCHEMA, rows)[:1],
-        claims={"nobody": Claim(2.0, 0.5)},
-    )
-    found = setting.verdicts(runs=200)["nobody"]
-    assert found.refuted
-    assert found.worst.seen > 90
-    assert found.worst.seen_other == 0
+    found = audited(cg.Castle(k=5, delay=30), "unique sensitive value", runs=200)
+    assert found.own is None
+    assert found.ok
+    assert found.found.worst.seen > 90
+    assert found.found.worst.seen_other == 0
+
+
+@pytest.mark.parametrize("rows_per_person", [None, 3])
+def test_strict_doca_keeps_its_epsilon(rows_per_person: int | None) -> None:
+    policy = cg.Doca(epsilon=1, delay=40, k=2, rows_per_person=rows_per_person)
+    found = audited(policy, "outlier", "repeated person", runs=60)
+    assert found.own is not None
+    assert found.own.verdict.claim.epsilon == pytest.approx(1)
+    assert not found.own.verdict.refuted
+
+
+def test_points_give_away_an_epsilon_that_is_not_claimed() -> None:
+    """With noise for an epsilon of 20, a claim of 1 falls: the observer of points can see what there is to see."""
+    setting = setting_for(cg.Doca(epsilon=20, delay=40, k=2), epsilon=1.0)
+    outlier = [canary for canary in setting.canaries if canary.name == "outlier"]
+    setting = replace(setting, canaries=outlier)
+    found = judge_all(setting, play(setting, runs=200, seed=1), runs=200)
+    assert [judged.verdict.refuted for judged in found.judged] == [False, True]
+
+
+def test_what_the_doca_paper_claims_is_refuted() -> None:
+    """How many rows leave together depends on their values, whatever the noise."""
+    found = audited(cg.Doca(epsilon=1, delay=100, mode="paper"), "outlier", runs=200)
+    assert found.own is None
+    assert found.judged[0].verdict.refuted
+
+
+def test_strict_mode_keeps_the_epsilon_of_a_person() -> None:
+    found = audited(cg.Castleguard(k=2, delay=10, epsilon=1, rows_per_person=2), "repeated person", runs=80)
+    assert found.own is not None
+    assert found.own.verdict.claim.epsilon == pytest.approx(2)
+    assert not found.own.verdict.refuted

@@ -71,6 +71,12 @@ def setting_for(
     )
 
 
+def with_background(setting: Setting, rows: Stream) -> Setting:
+    """The same among other rows of the same schema, with canaries for them."""
+    neighbours = neighbours_of(setting.policy, setting.schema)
+    return replace(setting, background=rows, canaries=canaries_for(setting.policy, setting.schema, rows, neighbours))
+
+
 def canaries_for(policy: Policy, schema: Schema, rows: Stream, neighbours: Neighbours) -> list[Canary]:
     """The usual canaries as the neighbours have them; for SDGS also the group that Theorem 2 has its maximum at."""
     found = list(standard_canaries(schema, rows, whole_person=neighbours.whole_person))

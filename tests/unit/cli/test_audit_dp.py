@@ -15,7 +15,10 @@ from castleguard.audit.settings import Setting
 from castleguard.evaluate.membership import Seen
 from tests.unit.cli.conftest import Run
 
-PAPER = tuple("--algorithm castleguard --mode paper --k 20 --delay 100 --sample-rate 0.5 --phi 100".split())
+PAPER = (
+    *("--algorithm", "castleguard", "--mode", "paper"),
+    *("--k", "20", "--delay", "100", "--sample-rate", "0.5", "--phi", "100"),
+)
 
 
 @pytest.fixture
