@@ -29,6 +29,8 @@ class Picture:
     """Lines without points at a height of their own."""
     ticks: Sequence[float] | None = None
     from_zero: bool = True
+    shared: bool = True
+    """Whether all panels have the same scale; else each has its own, from 0."""
     bars: bool = True
     """Whether every point has its spread; else one bar in a corner stands for all of them."""
 
@@ -39,7 +41,7 @@ class Picture:
 
     def __call__(self, figure: Any) -> None:
         """Draw."""
-        every = figure.subplots(1, len(self.panels), sharey=True, squeeze=False)[0]
+        every = figure.subplots(1, len(self.panels), sharey=self.shared, squeeze=False)[0]
         for axes, panel in zip(every, self.panels, strict=True):
             for (name, curve), look in zip(panel.lines.items(), _looks(len(panel.lines)), strict=True):
                 _draw_line(axes, name, curve, look, bars=self.bars)
@@ -52,8 +54,8 @@ class Picture:
             axes.set_xticks(values, [f"{value:,.10g}" for value in values])
             if len(values) > 6 and max(values) >= 1_000:
                 axes.tick_params(axis="x", rotation=40)
-        if self.from_zero:
-            every[0].set_ylim(bottom=0)
+        for axes in every if self.from_zero else ():
+            axes.set_ylim(bottom=0)
         if not self.bars:
             _draw_typical(every, self.panels)
         every[0].set_ylabel(self.up)
@@ -75,7 +77,9 @@ def _draw_line(axes: Any, name: str, curve: Curve, look: Mapping[str, Any], *, b
 def _draw_typical(every: Sequence[Any], panels: Sequence[Panel]) -> None:
     """A bar as long as the mean spread of a panel's points, low on the right, where these lines leave room."""
     for axes, panel in zip(every, panels, strict=True):
-        spread = fmean(sample.spread for curve in panel.lines.values() for sample in curve.values())
+        spread: float = fmean(sample.spread for curve in panel.lines.values() for sample in curve.values())
+        if not spread:
+            continue
         (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
         at, middle = left + 0.93 * (right - left), low + 0.04 * (high - low) + spread
         axes.errorbar([at], [middle], yerr=[spread], color="#22303c", capsize=4, linewidth=1.2)
@@ -102,5 +106,7 @@ def _values(panel: Panel) -> list[float]:
 
 def _add_legend(figure: Any, axes: Any) -> None:
     handles, labels = axes.get_legend_handles_labels()
+    # Of a line with bars only the line: a bar in the legend would be of no point.
+    handles = [handle[0] if isinstance(handle, tuple) else handle for handle in handles]
     columns = min(len(labels), 5) if max(map(len, labels)) < 16 else 2 if len(labels) == 4 else min(len(labels), 3)
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)

@@ -17,8 +17,8 @@ from castleguard.engine.policy import Castle, Mode
 from castleguard.experiments.baselines.boxes import NOWHERE, Boxed, Coded
 from castleguard.experiments.castle.streams import Stream, rows_of
 from castleguard.experiments.result import Scale
+from castleguard.experiments.running import spread
 from castleguard.schema.coded import REUSED, ROOT, Decisions, join_decisions
-from castleguard.workers import workers
 
 MODES: tuple[Mode, ...] = ("paper", "strict")
 BETA, MU = 50, 100
@@ -111,6 +111,4 @@ def box_rows(coded: Coded, run: Run) -> Boxed:
 def measure(scale: Scale, work: Callable[[_Given], _Found], given: Sequence[_Given]) -> dict[_Given, _Found]:
     """Do the same to all of these, each once, in as many processes as asked for."""
     each = list(dict.fromkeys(given))
-    with workers(scale.jobs) as pool:
-        futures = [pool.submit(work, one) for one in each]
-        return {one: future.result() for one, future in zip(each, futures, strict=True)}
+    return dict(zip(each, spread(work, each, scale.jobs), strict=True))

@@ -122,6 +122,7 @@ def _result(varied: Varied, errors: Lines, alone: str, scale: Scale) -> Result:
         across=varied.what,
         up="workload error (median relative error)",
         levels={"13 percent": LIMIT},
+        shared=False,
     )
     by_mode = [[curve for (_, _, of), curve in errors.items() if of == mode] for mode in MODES]
     return Result(
