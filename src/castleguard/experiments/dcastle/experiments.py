@@ -24,7 +24,7 @@ def run_part(part: ModuleType, given: Study) -> list[Result]:
 
 
 def full_grid(scale: Scale, *, repeats: int = 1) -> list[Result]:
-    """Every figure, with strict sites at every point, and several runs per point: half an hour for each on two cores."""
+    """Every figure, with strict sites at every point: half an hour on two cores, for each repeat."""
     given = study(scale, repeats=repeats, full=True)
     return [result for part in _PARTS for result in run_part(part, given)]
 

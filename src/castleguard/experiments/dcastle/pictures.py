@@ -74,7 +74,16 @@ def draw_panel(panel: Panel, figure: Any) -> None:
     axes.yaxis.set_major_formatter(_plain)
     axes.grid(axis="y", color=GREY, alpha=0.35, linewidth=0.7)
     axes.set_axisbelow(True)
-    figure.legend(loc="outside right upper", frameon=False, handlelength=3.4, fontsize=9)
+    modes = any(line.name in LOOKS for line in panel.lines)
+    figure.legend(
+        loc="outside right upper",
+        frameon=False,
+        handlelength=3.4,
+        fontsize=9,
+        title="hollow: as printed; filled: strict" if modes else None,
+        title_fontsize=8,
+        alignment="left",
+    )
 
 
 def draw_bars(bars: Bars, figure: Any) -> None:

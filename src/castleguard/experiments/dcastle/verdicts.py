@@ -52,6 +52,11 @@ def always(holds: Sequence[bool]) -> Word:
     return "partly" if sum(holds) > len(holds) / 2 else "not reproduced"
 
 
+def guaranteed(holds: Sequence[bool]) -> Word:
+    """At all points: a guarantee that holds elsewhere is none."""
+    return "reproduced" if all(holds) else "not reproduced"
+
+
 def mostly_near(changes: Sequence[float]) -> Word:
     """More than half of the points near; or less near."""
     return _graded(median(abs(change) for change in changes), NEAR, LESS_NEAR)

@@ -42,7 +42,7 @@ def by_formula(task: Task) -> Outcome:
 
 
 def test_shares_of_a_known_loss_come_out() -> None:
-    """Half ranges 4, 190, 14,500, 4 times the slopes: effects 0.16, 0.038, -0.029, 0.008; their squares are 0.027949."""
+    """Half ranges 4, 190, 14,500, 4 times the slopes: effects 0.16, 0.038, -0.029, 0.008; squares: 0.027949."""
     found = results_of(contributions, distributed=by_formula)["6.1-k"]
     rows = {row[0]: row for row in found.rows}
     assert rows["QI"] == ("QI", "58.0%", "91.6%", "+0.1600")

@@ -7,6 +7,7 @@ from castleguard.experiments.dcastle.verdicts import (
     at_most,
     claim,
     combined,
+    guaranteed,
     hardly_more_bytes,
     in_range,
     insignificant,
@@ -98,6 +99,11 @@ def test_what_came_out_of_one_curve_only_came_out_partly() -> None:
 def test_a_reason_is_given_where_something_differs() -> None:
     assert claim("a", "b", "reproduced", "why").reason == ""
     assert claim("a", "b", "partly", "why").reason == "why"
+
+
+def test_a_guarantee_that_is_broken_once_is_none() -> None:
+    assert guaranteed([True, True]) == YES
+    assert guaranteed([True, True, False]) == NO
 
 
 def test_a_spread_has_its_ends_and_its_middle() -> None:
