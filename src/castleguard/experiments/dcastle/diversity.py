@@ -1,11 +1,12 @@
 """Figure 6 and section 6.3: what l-diversity costs on top of k-anonymity."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from castleguard.experiments.dcastle.methods import DISTRIBUTED, STRICT, STRICT_FEW
 from castleguard.experiments.dcastle.pictures import Line, Panel, draw_panel, ticks
 from castleguard.experiments.dcastle.runs import Point
-from castleguard.experiments.dcastle.settings import UNITS, Setting, Sweep, Varied
+from castleguard.experiments.dcastle.settings import UNITS, Setting, Sweep, Varied, distinct
 from castleguard.experiments.dcastle.study import Study
 from castleguard.experiments.dcastle.verdicts import always, claim, combined, in_range, insignificant, spread, trend
 from castleguard.experiments.result import Claim, Result
@@ -47,11 +48,9 @@ def _pair(study: Study, method: str, setting: Setting) -> tuple[float, float]:
     return study.runs.outcome(method, setting.without_l).loss, study.runs.outcome(method, setting).loss
 
 
-def _costs(study: Study, method: str, sweep: Sweep) -> list[float]:
+def _costs(study: Study, method: str, settings: Sequence[Setting]) -> list[float]:
     """How much more is lost with l, per point."""
-    return [
-        diverse / plain - 1 for plain, diverse in (_pair(study, method, one) for one in study.settings(method, sweep))
-    ]
+    return [diverse / plain - 1 for plain, diverse in (_pair(study, method, setting) for setting in settings)]
 
 
 def _result(study: Study, letter: str) -> Result:
@@ -119,7 +118,7 @@ def _trend(study: Study, sweep: Sweep) -> Claim:
 
 
 def _more(study: Study, sweep: Sweep) -> Claim:
-    costs = _costs(study, DISTRIBUTED, sweep)
+    costs = _costs(study, DISTRIBUTED, sweep.settings())
     return claim(
         "l-diversity always loses more than k-anonymity.",
         f"More at {sum(cost > 0 for cost in costs)} of {len(costs)} points: {spread(costs)}.",
@@ -138,12 +137,15 @@ def _reason(study: Study) -> str:
 
 
 def _all(study: Study) -> Result:
-    sweeps = [sweep for sweep in _sweeps(study) if sweep.varied != "l"]
     low, high = COST
-    costs = {method: [cost for sweep in sweeps for cost in _costs(study, method, sweep)] for method in _methods(study)}
-    own = costs[DISTRIBUTED]
+    sweeps = [sweep for sweep in _sweeps(study) if sweep.varied != "l"]
+    own = _costs(study, DISTRIBUTED, distinct(setting for sweep in sweeps for setting in sweep.settings()))
     rows = [
-        (f"6{letter}", str(sweep), *(spread(_costs(study, method, sweep)) for method in _methods(study)))
+        (
+            f"6{letter}",
+            str(sweep),
+            *(spread(_costs(study, method, study.settings(method, sweep))) for method in _methods(study)),
+        )
         for letter, sweep in zip(LETTERS, _sweeps(study), strict=True)
     ]
     return Result(

@@ -112,8 +112,8 @@ def _near(study: Study, settings: Sequence[Setting]) -> Claim:
         "The loss of sites that talk is close to that of one site with all rows most of the time.",
         f"{spread(found)} more.",
         mostly_near(found),
-        "Each site has an n-th of the rows and, as the paper sets it, 25 clusters of its own; one site with all rows has "
-        "50 to choose from.",
+        "Each site has an n-th of the rows and, as the paper sets it, 25 clusters of its own; one site with all rows "
+        "has 50 to choose from.",
     )
 
 

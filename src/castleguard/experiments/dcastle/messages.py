@@ -6,7 +6,7 @@ from functools import partial
 from castleguard.experiments.dcastle.methods import CLUSTERS, DISTRIBUTED, Outcome
 from castleguard.experiments.dcastle.pictures import Line, Panel, draw_panel, ticks
 from castleguard.experiments.dcastle.runs import Point
-from castleguard.experiments.dcastle.settings import UNITS, Sweep, Varied
+from castleguard.experiments.dcastle.settings import UNITS, Setting, Sweep, Varied, distinct
 from castleguard.experiments.dcastle.study import Study
 from castleguard.experiments.dcastle.verdicts import at_most, claim, combined, hardly_more_bytes, spread, trend
 from castleguard.experiments.result import Claim, Result
@@ -38,15 +38,15 @@ def _sweeps(study: Study) -> list[Sweep]:
     return [study.sweeps[letter].of_l(L) for letter in LETTERS]
 
 
-def _pairs(study: Study, sweep: Sweep) -> list[tuple[Outcome, Outcome]]:
+def _pairs(study: Study, settings: Sequence[Setting]) -> list[tuple[Outcome, Outcome]]:
     """Per point: k-anonymity, and with l."""
     runs = study.runs
-    return [(runs.outcome(DISTRIBUTED, one.without_l), runs.outcome(DISTRIBUTED, one)) for one in sweep.settings()]
+    return [(runs.outcome(DISTRIBUTED, one.without_l), runs.outcome(DISTRIBUTED, one)) for one in settings]
 
 
 def _result(study: Study, letter: str) -> Result:
     sweep = study.sweeps[letter].of_l(L)
-    pairs = _pairs(study, sweep)
+    pairs = _pairs(study, sweep.settings())
     plain, diverse = ([pair[number].bytes for pair in pairs] for number in (0, 1))
     columns = (UNITS[sweep.varied], "bytes, k-anonymity", f"bytes, l={L}", "more", "of the data", "most clusters")
     rows = [
@@ -74,36 +74,32 @@ def _result(study: Study, letter: str) -> Result:
         figure=f"5{letter}",
         title=f"bytes sent, {sweep}",
         setting=study.about(f"dCASTLE as printed, with l={L} and without, {sweep}"),
-        claims=(_trend(sweep, plain, diverse),),
+        claims=(_trend(sweep, pairs),),
         columns=columns,
         rows=tuple(rows),
         draw=partial(draw_panel, panel),
     )
 
 
-def _trend(sweep: Sweep, plain: Sequence[int], diverse: Sequence[int]) -> Claim:
+def _trend(sweep: Sweep, pairs: Sequence[tuple[Outcome, Outcome]]) -> Claim:
     rising = STATED[sweep.varied]
+    plain, diverse = ([pair[number].bytes for pair in pairs] for number in (0, 1))
     return claim(
         f"The bytes sent {'grow' if rising else 'fall'} with {UNITS[sweep.varied]}.",
         f"From {plain[0]:,} to {plain[-1]:,} without l, from {diverse[0]:,} to {diverse[-1]:,} with l={L}.",
         combined([trend(counts, rising=rising) for counts in (plain, diverse)]),
-        _reason(sweep),
+        _reason(pairs[0][1], pairs[-1][1]),
     )
 
 
-def _reason(sweep: Sweep) -> str:
-    if sweep.varied == "columns":
-        return (
-            "A message has more bytes, but with few columns more of them are sent: clusters are then small, merged and "
-            "split more often."
-        )
-    if sweep.varied == "k":
-        return "Which of them are shared depends on k/n as well: fewer clusters reach it as k grows, but more merge."
-    return "One run per point: single merges and splits make the curve uneven."
+def _reason(first: Outcome, last: Outcome) -> str:
+    """How many messages there were, and how long they are: which of the two made the difference."""
+    told = [f"{one.messages:,} messages of {one.bytes / max(one.messages, 1):.0f} bytes" for one in (first, last)]
+    return f"With l={L} the sites sent {told[0]} at the first point, and {told[1]} at the last."
 
 
 def _all(study: Study) -> Result:
-    pairs = [pair for sweep in _sweeps(study) for pair in _pairs(study, sweep)]
+    pairs = _pairs(study, distinct(setting for sweep in _sweeps(study) for setting in sweep.settings()))
     increases = [_increase(*pair) for pair in pairs if pair[0].bytes]
     size = study.runs.data.bytes
     most = max(other.bytes for pair in pairs for other in pair)
@@ -121,8 +117,8 @@ def _all(study: Study) -> Result:
             "l-diversity sends more bytes than k-anonymity, insignificantly so most of the time.",
             f"{spread(increases)}.",
             hardly_more_bytes(increases),
-            "A message of l-diversity has 8 bytes more, one for each value of workclass; on top of that come the "
-            "clusters that are merged for l alone.",
+            "A message of l-diversity has 8 bytes more, one for each value of workclass; how many are sent changes "
+            "in both directions.",
         ),
         claim(
             f"At most {MOST_CLUSTERS} clusters at a site, fewer than twice the limit of {CLUSTERS}.",
@@ -137,8 +133,8 @@ def _all(study: Study) -> Result:
         (
             f"5{letter}",
             str(sweep),
-            *(f"{max(pair[number].bytes for pair in _pairs(study, sweep)):,}" for number in (0, 1)),
-            str(max(other.most_clusters for pair in _pairs(study, sweep) for other in pair)),
+            *(f"{max(pair[number].bytes for pair in _pairs(study, sweep.settings())):,}" for number in (0, 1)),
+            str(max(other.most_clusters for pair in _pairs(study, sweep.settings()) for other in pair)),
         )
         for letter, sweep in zip(LETTERS, _sweeps(study), strict=True)
     ]
