@@ -167,6 +167,7 @@ def train_and_judge(
     train: Examples, test: Examples, model: Model, *, scaled: bool, settings: Learning, seed: int
 ) -> Outcome:
     """Train one classifier and see how often it is right."""
+    _check_library()
     if not len(train) or not len(test):
         return Outcome(float("nan"), float("nan"), True)
     known, settled = np.unique(train.labels), True
@@ -182,14 +183,19 @@ def train_and_judge(
     return Outcome(accuracy, _area(test.labels, chances), settled)
 
 
-def _classifier(model: Model, scaled: bool, settings: Learning, *, rows: int, seed: int) -> Any:
+def _check_library() -> None:
     try:
-        from sklearn.neighbors import KNeighborsClassifier
-        from sklearn.neural_network import MLPClassifier
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
+        import sklearn.neighbors  # noqa: F401
     except ModuleNotFoundError as exc:
         raise UsageError("learning utility needs scikit-learn: pip install 'castleguard[learn]'") from exc
+
+
+def _classifier(model: Model, scaled: bool, settings: Learning, *, rows: int, seed: int) -> Any:
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
     if model == "k-NN":
         last = KNeighborsClassifier(n_neighbors=min(settings.neighbours, rows))
     else:

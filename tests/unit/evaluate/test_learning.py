@@ -251,8 +251,9 @@ def test_settings_that_mean_nothing_are_refused(wrong: dict[str, Any]) -> None:
         Learning(**wrong)
 
 
-def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("ill", [["yes", "no"] * 10, ["no"] * 20])
+def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch, ill: list[str]) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.neighbors", None)
-    table = people(20)
+    table = people(20) | {"ill": ill}
     with pytest.raises(UsageError, match=r"castleguard\[learn\]"):
         learning_utility(link(published(table, 10), pa.table(table), SCHEMA, by="row"), label="ill", settings=QUICK)
