@@ -36,7 +36,7 @@ a { color: inherit; }
   body { font-size: 10.5pt; }
   main { max-width: none; padding: 0; }
   article, figure, tr, dd, dt { break-inside: avoid; }
-  h2, h3 { break-after: avoid; }
+  h2, h3, dt, .about { break-after: avoid; }
   .wide { overflow: visible; }
 }
 """

@@ -49,9 +49,10 @@ def pictures_of(audit: Audit) -> tuple[Picture, ...]:
 def _structural(audit: Audit) -> Iterator[Picture]:
     found = {name: np.asarray(values, dtype=np.float64) for name, values in audit.distributions.items() if values}
     k = promised_k(audit)
-    for name in ("persons per group", "rows per group"):
+    for name, asked in (("persons per group", k), ("rows per group", None)):  # k is promised of persons
         if name in found:
-            yield picture(name.capitalize(), _draw_sizes(found[name], name, k), _HEIGHT, _sizes_caption(name, k))
+            draw = _draw_sizes(found[name], name, asked)
+            yield picture(name.capitalize(), draw, _HEIGHT, _sizes_caption(name, asked))
     for name, values in found.items():
         if name.startswith("largest share of one value per group"):
             yield picture(name.capitalize(), _draw_shares(values), _HEIGHT, _SHARE_CAPTION)
@@ -108,11 +109,10 @@ def _draw_sizes(values: Numbers, name: str, k: float | None) -> Draw:
         width = max(1, round(end / _BARS))
         edges = np.arange(0, end + 2 * width, width)
         axes.hist(np.minimum(values, edges[-1] - width / 2), edges, color=BLUE, edgecolor="white", linewidth=0.5)
-        if (values > edges[-1]).any():
-            axes.text(1, 0.98, f"last bar: {edges[-2]:g} or more", transform=axes.transAxes, ha="right", va="top")
+        beyond = f" (last bar: {edges[-2]:g} or more)" if (values > edges[-1]).any() else ""
         if k is not None:
             mark(axes, k, f"promised: k = {k:g}")
-        axes.set(xlim=(0, edges[-1]), xlabel=f"{what} in a group", ylabel="groups")
+        axes.set(xlim=(0, edges[-1]), xlabel=f"{what} in a group{beyond}", ylabel="groups")
 
     return draw
 
@@ -178,11 +178,9 @@ def mark(axes: Any, at: float, label: str, *, style: str = "--", colour: str = O
 def _sizes_caption(name: str, k: float | None) -> str:
     what = name.partition(" ")[0]
     text = f"How many {what} share one published combination. The further right, the better a single one is hidden."
-    if k is None:
-        return text
     if what == "rows":
         return f"{text} Rows are not persons: one person may have several of them."
-    return f"{text} No bar should stand left of the dashed line, which is the promise."
+    return text if k is None else f"{text} No bar should stand left of the dashed line, which is the promise."
 
 
 _SHARE_CAPTION = (
