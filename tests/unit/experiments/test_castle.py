@@ -289,6 +289,8 @@ def test_the_loss_is_that_of_the_bounding_boxes() -> None:
     ranges = [np.ptp(table.column(name).to_numpy()[:20]) for name in ("age", "fnlwgt")]
     expected = float(np.mean([part / whole for part, whole in zip(ranges, widths, strict=True)]))
     assert outcome.loss == pytest.approx(expected)
+    assert outcome.in_bulk == 0.0
+    assert run_loss(Run(stream=stream, k=10, delay=40, mode="paper", seed=0)).in_bulk == 1.0, "20 rows are 2k"
     grouped = grouping_loss(Grouping(stream=stream, k=20, history=20))
     assert grouped == pytest.approx(expected), "one group has the same box"
 

@@ -86,7 +86,7 @@ def run_loss(run: Run) -> Outcome:
 
 
 def _rows_in_bulk(parts: Sequence[Decisions], least: int) -> int:
-    """Rows that leave in events of at least so many rows. What leaves at the end is one event."""
+    """Rows that leave in events of at least so many rows. A cluster that leaves is one, at the end too."""
     sizes = np.concatenate([np.unique(part.event[part.group], return_counts=True)[1] for part in parts])
     return int(sizes[sizes >= least].sum())
 
