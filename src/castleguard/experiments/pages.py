@@ -25,6 +25,7 @@ from castleguard.experiments.running import Done
 
 _LIBRARIES = ("numpy", "numba", "pyarrow", "scikit-learn", "matplotlib")
 WORDS: tuple[Word, ...] = ("reproduced", "partly", "not reproduced", "not comparable")
+_SHORT = 12  # rows of a table that need not be folded away
 _MADE = "*Written by `castleguard reproduce`; changes by hand do not last.*"
 
 
@@ -171,11 +172,19 @@ def _section(paper: str, result: Result) -> list[str]:
     lines += ["| the paper | here | verdict |", "|---|---|---|"]
     lines += [_row((claim.paper, _with_reason(claim), f"**{claim.verdict}**")) for claim in result.claims]
     if result.rows:
-        dashes = "|" + "---|" * len(result.columns)
-        lines += ["", _row(result.columns), dashes, *(_row(row) for row in result.rows)]
+        lines += ["", *_values(result)]
     if result.notes:
         lines += ["", *(f"- {note}" for note in result.notes)]
     return lines
+
+
+def _values(result: Result) -> list[str]:
+    """The table of figures; a long one is folded away."""
+    dashes = "|" + "---|" * len(result.columns)
+    table = [_row(result.columns), dashes, *(_row(row) for row in result.rows)]
+    if len(result.rows) <= _SHORT:
+        return table
+    return ["<details>", f"<summary>All {len(result.rows)} points</summary>", "", *table, "", "</details>"]
 
 
 def _with_reason(claim: Claim) -> str:

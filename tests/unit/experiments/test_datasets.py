@@ -219,3 +219,12 @@ def test_every_file_of_the_papers_has_a_checksum_and_a_source(name: str) -> None
 def test_the_real_files_have_their_checksums(data_folder: Path, name: str) -> None:
     for file in DATA_SETS[name].files:
         assert read(file)
+
+
+def test_the_page_about_data_names_every_file_with_its_checksum() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "data.md").read_text(encoding="utf-8")
+    lines = [line for line in page.splitlines() if line.startswith("|")]
+    for data_set in DATA_SETS.values():
+        assert f"## {data_set.name}" in page
+        for file in data_set.files:
+            assert any(f"`{file.path}`" in line and f"`{file.sha256}`" in line for line in lines)

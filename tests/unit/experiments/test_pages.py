@@ -1,6 +1,7 @@
 """Result pages: what they say, that papers can be run one by one, and that nothing of the machine is in them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,14 @@ def test_a_page_tells_statements_verdicts_figures_and_how_it_came_about(tmp_path
     assert "- Mind the gap." in page
     assert "2 statements: 1 reproduced, 1 partly, 0 not reproduced, 0 not comparable." in page
     assert "quick" not in page
+
+
+def test_a_long_table_is_folded_away(tmp_path: Path) -> None:
+    short, long = (replace(result(), rows=(("2", "0.1"),) * rows) for rows in (12, 13))
+    assert "<details>" not in write(tmp_path, short)
+    page = write(tmp_path, long)
+    assert "<summary>All 13 points</summary>\n\n| k | loss |\n" in page
+    assert page.count("| 2 | 0.1 |\n") == 13
 
 
 def test_a_quick_run_says_so_on_every_page(tmp_path: Path) -> None:
