@@ -46,6 +46,12 @@ _WIDTH = 100
 @click.option("--schema", "schema_file", type=_FILE, help="Of --data.")
 @click.option("--data", type=_FILE, metavar="FILE", help="Put the canaries among rows of this file, not made-up ones.")
 @click.option("--rows", type=click.IntRange(30), help="Rows of --data that are used.  [default: by the policy]")
+@click.option(
+    "--one-run",
+    type=click.IntRange(1, 100_000),
+    metavar="N",
+    help="One run with N canaries instead of the game: quick, for claims that a row is with and without.",
+)
 @click.option("--json", "json_file", metavar="FILE", help="Write the figures for programs; - to the output.")
 @click.option("--html", type=_FILE, metavar="FILE", help="Write a report with pictures.")
 @click.pass_context
@@ -62,6 +68,7 @@ def dp(
     schema_file: Path | None,
     data: Path | None,
     rows: int | None,
+    one_run: int | None,
     json_file: str | None,
     html: Path | None,
     **options: Any,
@@ -78,6 +85,11 @@ def dp(
     if claim_delta is not None and claim_epsilon is None:
         raise click.UsageError("--claim-delta belongs to --claim-epsilon")
     policy = make_policy(algorithm, options)
+    if one_run is not None:
+        if any(each is not None for each in (claim_delta, data, schema_file, html)):
+            raise click.UsageError("--one-run has made-up rows and no report: leave --data, --claim-delta, --html out")
+        _one_run(ctx, policy, one_run, (seed, confidence, claim_epsilon), json_file)
+        return
 
     from castleguard.audit.game import as_json, judge_all, play
     from castleguard.audit.settings import setting_for
@@ -95,6 +107,27 @@ def dp(
     if html is not None:
         _write_page(played, html, policy=_words(policy))
     if not played.ok:
+        ctx.exit(FAILED)
+
+
+def _one_run(
+    ctx: click.Context,
+    policy: "Policy",
+    canaries: int,
+    chosen: tuple[int, float, float | None],
+    json_file: str | None,
+) -> None:
+    """The quick way: all canaries at once."""
+    from castleguard.audit.one_run import as_json, play_once, text_of, weigh
+
+    seed, confidence, epsilon = chosen
+    found = play_once(policy, canaries=canaries, seed=seed)
+    weighed = weigh(found, policy, confidence=confidence, epsilon=epsilon)
+    if json_file != "-":
+        click.echo("\n".join(_wrapped(line) for line in text_of(found, weighed, confidence=confidence).splitlines()))
+    if json_file is not None:
+        _write_json(json_file, as_json(found, weighed, confidence=confidence))
+    if any(each.refuted and each.stated.own for each in weighed):
         ctx.exit(FAILED)
 
 

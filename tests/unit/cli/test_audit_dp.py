@@ -92,6 +92,16 @@ def test_a_report_can_be_written(run: Run, coins: list[float], tmp_path: Path) -
     assert "cannot be written" in refused.err
 
 
+@pytest.mark.compiled
+def test_one_run_is_the_quick_way(run: Run) -> None:
+    done = run("audit", "dp", *PAPER, "--one-run", "400")
+    assert done.code == 0
+    assert "One run with 400 canaries" in done.out
+    assert "claims (1, 0.000772): REFUTED" in done.out
+    figures = json.loads(run("audit", "dp", *PAPER, "--one-run", "400", "--json", "-").out)
+    assert figures["right"] == figures["guesses"] > 0
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -99,6 +109,7 @@ def test_a_report_can_be_written(run: Run, coins: list[float], tmp_path: Path) -
         (("--data", "rows.csv"), "--schema and --data belong together"),
         (("--rows", "50"), "--rows belongs to --data"),
         (("--runs", "5"), "--runs"),
+        (("--one-run", "5", "--html", "report.html"), "--one-run has made-up rows and no report"),
         (("--algorithm", "castle"), "--sample-rate does not belong to castle"),
     ],
 )
