@@ -56,6 +56,18 @@ def test_a_value_without_a_range_is_at_the_root_only() -> None:
     assert found.impossible.tolist() == [1, 0]
 
 
+def test_a_value_that_is_for_the_root_is_nowhere_else() -> None:
+    """An age outside the domain is clamped to its end, but such a row is published at the root only."""
+    schema = Schema(person="pid", quasi_identifiers=[Numeric("age", lower=0, upper=100, outside="root")])
+    original = pa.table({"pid": ["a", "b", "c"], "age": [100, 95, 130]})
+    for lower, most, impossible in ((90, 2, 1), (0, 3, 0)):
+        published = pa.table({"age_min": [lower] * 3, "age_max": [100] * 3})
+        sides, originals = read_boxes(published, schema), read_originals(original, schema)
+        kept = kept_values(published, original, schema, columns=[], usable=~originals.refused)
+        found = bound_groups(sides, group_numbers(sides), originals, kept)
+        assert (found.most_persons.tolist(), found.impossible.tolist()) == ([most], [impossible])
+
+
 def test_combinations_cannot_occur_more_often_than_in_the_original() -> None:
     assert bounded(illness=["flu", "flu", "flu", "flu", "flu", "flu"])[0] == 2
     assert bounded(illness=["flu", "cold", "flu", "gone", "rash", "flu"])[0] == 1
