@@ -7,6 +7,7 @@ probabilities of failing, however much they have in common.
 """
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -75,7 +76,7 @@ class Played:
         """The event that a canary proves most by. Of real rows without its number, which may be somebody's value."""
         # Features are numbered by the known row that they are about: the one in question, and the one in its place.
         words = finding.event.replace(" (0)", "").replace(" (1)", " (of the row in its place)")
-        return words if self.made_up else words.rpartition(" ")[0] + " a threshold"
+        return words if self.made_up else re.sub(r"( is at (?:least|most)) \S+$", r"\1 a threshold", words)
 
 
 class _Part(NamedTuple):
