@@ -12,9 +12,9 @@ from castleguard.evaluate.longitudinal import LeftOver
 from castleguard.evaluate.originals import read_originals
 from castleguard.schema.roles import Schema
 
-_PROSECUTOR = "Who is known to be in the file: is he found?"
+_PROSECUTOR = "Is a person found who is known to be in the file?"
 _ROWS = "Does one person fill a group?"
-_JOURNALIST = "Who is known to be in the population: is he found?"
+_JOURNALIST = "Is a person found who may be in the file?"
 _MARKETER = "How many are found by guessing everywhere?"
 _GROUPS = "Followed from group to group: who is left?"
 _VALUES = "Followed by known values: who is left?"
@@ -30,7 +30,7 @@ def linkage_section(material: Material) -> Section:
         title="Can persons be found again?",
         about="Somebody who knows a person's age, district and so on looks for the group with these values, and "
         "guesses. The prosecutor knows that the person is in the file, the journalist only that the person might be, "
-        "the marketer does not care whom he finds. In groups of k persons no guess is right more often than once in k.",
+        "the marketer does not care who is found. In groups of k persons no guess is right more often than once in k.",
         findings=tuple(_linkage(material)),
     )
 
@@ -161,7 +161,7 @@ def _longitudinal(material: Material) -> Iterator[Finding]:
         "left-by-groups", _GROUPS, material.followed, material.policy.k or 1, "knows in which group each row is"
     )
     if material.kind == "noisy boxes":
-        why = "Ranges hold randomised values: a person's true values need not lie in the ranges of his rows."
+        why = "Ranges hold randomised values: a person's true values need not lie in those of the same rows."
         yield finding("left-by-values", _VALUES, "not checked", why)
         return
     left = longitudinal.by_values(material.linked, seed=material.seed)

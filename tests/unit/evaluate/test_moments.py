@@ -62,6 +62,16 @@ def test_a_group_far_from_public_shares_is_proof() -> None:
     assert found.proved.tolist() == [False, True]
 
 
+def test_a_group_in_which_a_person_repeats_is_no_proof() -> None:
+    # Person 7 has value 0 twice in group 0: each of two releases may have had other values beside it.
+    counted = tally(np.array([0, 0, 1]), np.array([0, 0, 0]), np.array([7, 7, 8]), count=2)
+    public = judge_public(counted, Closeness(t=0.1), Column(np.zeros(0, np.int64), 2, "equal"), np.array([0.5, 0.5]))
+    column, span = Column(np.tile([0, 1], 50), 3, "equal"), Span(np.array([90, 90]), np.array([99, 99]))
+    for found in (public, judge_running(counted, Closeness(t=0.1), column, span)):
+        assert found.failed.tolist() == [True, True]
+        assert found.proved.tolist() == [False, True]
+
+
 def test_a_group_is_broken_only_if_no_moment_explains_it() -> None:
     # The first 50 rows have value 0, the last 50 value 1. Group 0 has value 0 only, group 1 value 1 only.
     codes = np.repeat([0, 1], 50)
