@@ -98,7 +98,9 @@ def test_who_is_below_everywhere_beats() -> None:
     assert beats(near(0.1, 0.2), near(0.3, 0.3)).verdict == "reproduced"
     assert beats(near(0.1, 0.4), near(0.3, 0.3)).verdict == "partly"
     assert beats(near(0.3, 0.3), near(0.3, 0.3)).verdict == "not reproduced"
-    assert beats(near(0.1, 0.4), near(0.3, 0.3)).found.startswith("below at 1 of 2 points, above at 1")
+    found = "below at 1 of 2 points, above at 1, such as 0.100 against 0.300 at 1"
+    assert beats(near(0.1, 0.4), near(0.3, 0.3)).found == found
+    assert beats({2_000.0: Sample((0.1,))}, {2_000.0: Sample((0.3,))}).found == "0.100 against 0.300 at 2,000"
 
 
 def test_judgements_that_differ_make_a_part() -> None:
@@ -106,6 +108,7 @@ def test_judgements_that_differ_make_a_part() -> None:
     assert together({"a": good, "b": good}) == Judgement("reproduced", "a: well; b: well")
     assert together({"a": bad, "b": bad}).verdict == "not reproduced"
     assert together({"a": good, "b": bad}).verdict == "partly"
+    assert together(dict.fromkeys("abcd", good)).found == "at all 4, such as a: well; b: well; c: well"
     many = together({"a": good, "b": good, "c": bad, "d": good})
     assert many == Judgement("partly", "not reproduced at 1 of 4, such as c: badly")
 

@@ -21,8 +21,8 @@ from castleguard.experiments.castle.streams import PowerLaw
 from castleguard.experiments.result import Claim, Experiment, Result, Scale
 
 KS = (100, 400, 700, 1_000)
-ALPHAS, DELAYS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0), (2_000, 5_000, 10_000)
-ROWS, REPEATS = 30_000, 3
+ALPHAS, DELAYS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0), (2_000, 5_000, 10_000, 20_000)
+ROWS, REPEATS = 50_000, 3
 EFFECTIVE = 0.1
 """Where the loss of clustered data should be for CASTLE to be called very effective; the paper names no value."""
 

@@ -72,7 +72,7 @@ def falls(curve: Curve) -> Judgement:
 def ends_higher(curve: Curve) -> Judgement:
     """Whether the last point is above the first, whatever lies between; partly if they are level."""
     (start, first), *_, (end, last) = curve.items()
-    words = f"{first.mean:.3f} at {start:g}, {last.mean:.3f} at {end:g}"
+    words = f"{first.mean:.3f} at {start:,g}, {last.mean:.3f} at {end:,g}"
     if last.is_above(first):
         return Judgement("reproduced", words)
     return Judgement("not reproduced" if first.is_above(last) else "partly", words)
@@ -82,8 +82,10 @@ def _moves(points: Sequence[tuple[float, Sample]], right: str, wrong: str) -> Ju
     """Whether the last of these points is the highest and no step goes down; words for whoever reads from the left."""
     low, high = points[0][1], points[-1][1]
     ends = points if right == "grows" else points[::-1]
-    words = f"from {ends[0][1].mean:.3f} at {ends[0][0]:g} to {ends[-1][1].mean:.3f} at {ends[-1][0]:g}"
-    back = [f"{min(a, b):g} to {max(a, b):g}" for (a, before), (b, after) in pairwise(points) if before.is_above(after)]
+    words = f"from {ends[0][1].mean:.3f} at {ends[0][0]:,g} to {ends[-1][1].mean:.3f} at {ends[-1][0]:,g}"
+    back = [
+        f"{min(a, b):,g} to {max(a, b):,g}" for (a, before), (b, after) in pairwise(points) if before.is_above(after)
+    ]
     if not high.is_above(low):
         return Judgement("not reproduced", f"it does not go the stated way: {words}")
     if back:
@@ -98,7 +100,7 @@ def is_least(samples: Mapping[float, Sample], stated: Sequence[float]) -> Judgem
     """
     ours = min((samples[one] for one in stated), key=lambda sample: sample.mean)
     best = min(samples, key=lambda one: samples[one].mean)
-    words = f"least at {best:g} ({samples[best]}), stated {_listed(stated)} ({ours})"
+    words = f"least at {best:,g} ({samples[best]}), stated {_listed(stated)} ({ours})"
     others = {one: sample for one, sample in samples.items() if one not in stated}
     better = [one for one, sample in others.items() if ours.is_above(sample)]
     level = [one for one, sample in others.items() if one not in better and not sample.is_above(ours)]
@@ -135,10 +137,9 @@ def beats(ours: Curve, theirs: Curve) -> Judgement:
     lost = [at for at in common if ours[at].is_above(theirs[at])]
     shown = won or common
     at = shown[-1]
-    words = (
-        f"below at {len(won)} of {len(common)} points, above at {len(lost)}"
-        f" (at {at:g}: {ours[at].mean:.3f} against {theirs[at].mean:.3f})"
-    )
+    words = f"{ours[at].mean:.3f} against {theirs[at].mean:.3f} at {at:,g}"
+    if len(common) > 1:
+        words = f"below at {len(won)} of {len(common)} points, above at {len(lost)}, such as {words}"
     if len(won) == len(common):
         return Judgement("reproduced", words)
     return Judgement("partly" if won else "not reproduced", words)
@@ -151,9 +152,10 @@ def together(judgements: Mapping[str, Judgement]) -> Judgement:
     told = {name: each for name, each in judgements.items() if each.verdict == worst or len(judgements) <= FEW}
     words = "; ".join(f"{name}: {each.found}" for name, each in list(told.items())[:FEW])
     if len(judgements) > FEW:
-        words = f"{worst} at {len(told)} of {len(judgements)}, such as {words}"
+        share = f"at all {len(told)}" if len(verdicts) == 1 else f"{worst} at {len(told)} of {len(judgements)}"
+        words = f"{share}, such as {words}"
     return Judgement(verdicts.pop() if len(verdicts) == 1 else "partly", words)
 
 
 def _listed(numbers: Sequence[float]) -> str:
-    return " and ".join(f"{number:g}" for number in numbers)
+    return " and ".join(f"{number:,g}" for number in numbers)
