@@ -33,10 +33,10 @@ QUICK_ROWS = 3_000
 
 SCALED, RAW = "dynamicGroup, scaled distances", "dynamicGroup, raw distances"
 DISTANCES_NOTE = (
-    "It is not stated in which units dynamicGroup measures distances. Its own paper measures them as the values are; "
-    "then final-weight, whose values are the largest, decides nearly alone. Both are shown: distances of raw values, "
-    "and of values as shares of their domains, which is how CASTLE measures. Nor is it stated how dynamicGroup was "
-    "measured, which publishes rows made up from statistics: here its groups are published as the bounding boxes of their rows."
+    "It is not stated in which units dynamicGroup measures distances. Both are shown: values as they are, where "
+    "final-weight, whose values are the largest, decides nearly alone; and values as shares of their domains, which is "
+    "how CASTLE measures. Nor is it stated how dynamicGroup was measured, which publishes rows made up from "
+    "statistics: here its groups are published as the bounding boxes of their rows."
 )
 
 
