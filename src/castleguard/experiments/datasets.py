@@ -120,8 +120,8 @@ BACKBLAZE = DataSet(
             sha256="2e36d2258635968b3e7f29e5553263b415705a73a9ed2887212511cf76b9ea17",
         ),
     ),
-    source="date, serial_number, model and smart_9_raw of the daily files of 2013-04-10 to 2013-05-19, one after the "
-    "other, from Backblaze, https://www.backblaze.com/cloud-storage/resources/hard-drive-test-data",
+    source="Backblaze, https://www.backblaze.com/cloud-storage/resources/hard-drive-test-data, as the columns date, "
+    "serial_number, model and smart_9_raw of the daily files of 2013-04-10 to 2013-05-19, one after the other",
     terms="free to use; Backblaze is to be named as the source, and the data are not to be sold",
 )
 DATA_SETS = {data_set.name: data_set for data_set in (ADULT, PIMA, TAXI, BACKBLAZE)}

@@ -7,13 +7,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 from click.testing import Result as Outcome
 
 from castleguard.cli.reproduce import reproduce
 from castleguard.errors import InputError
-from castleguard.experiments import datasets
+from castleguard.experiments import catalogue, datasets
 from castleguard.experiments.result import Claim, Experiment, Result, Scale
 
 
@@ -119,6 +120,12 @@ def test_an_unknown_figure_is_told_with_those_that_exist() -> None:
     assert outcome.exit_code == 2
     assert "no figure 9" in outcome.stderr
     assert "5a, 5b, 6" in outcome.stderr
+
+
+def test_the_command_knows_the_papers_of_the_catalogue() -> None:
+    (argument,) = (parameter for parameter in reproduce.params if parameter.name == "paper")
+    assert isinstance(argument.type, click.Choice)
+    assert list(argument.type.choices) == list(catalogue.PAPERS)
 
 
 def test_quick_and_full_exclude_each_other() -> None:

@@ -81,8 +81,9 @@ def _figure_4(found: Found, setting: str) -> Result:
         draw=partial(draw, found, "neighbours", "k-NN: right answers, %"),
         size=(12.5, 4.4),
         notes=(
-            "The paper says neither how many neighbours there are nor what is tested. The authors' published code cuts "
-            "the rows into ten folds, and compares what it predicts for a fold with the labels of other rows. On the "
+            "The paper says neither how many neighbours there are nor what is tested. The authors' published code "
+            "(hallnath1/CASTLEGUARD on GitHub, src/diabetes.py) cuts the rows into ten folds, and compares what it "
+            "predicts for a fold with the labels of other rows. On the "
             f"original rows that gives {found.folds.with_others:.2%}; with the labels of the fold itself it would be "
             f"{found.folds.with_own:.2%}. Two labels that have nothing to do with each other agree in {chance:.1%} of "
             f"all cases, and whoever always names the more frequent one is right in {found.majority:.1%}: so that "
