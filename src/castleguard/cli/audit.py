@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from castleguard.cli.exit_codes import BROKEN
 from castleguard.cli.policy_options import make_policy, policy_options
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 _FILE = click.Path(path_type=Path)
 _MARKS = {"passed": "passed", "failed": "FAILED", "warning": "warning", "not checked": "not checked"}
-_BROKEN = 1
 _WIDTH = 100
 _INDENT = 15
 
@@ -95,7 +95,7 @@ def audit(ctx: click.Context, /, original: Path, published: Path | None, **optio
         click.echo(as_text(found))
     _write(found, json_file, html)
     if not found.ok:
-        ctx.exit(_BROKEN)
+        ctx.exit(BROKEN)
 
 
 def as_text(found: "Audit") -> str:

@@ -3,6 +3,7 @@
     0   done
     1   failed, and a person has to mend it: a refused checkpoint, too many rejected rows, a missing file
     2   used wrongly: an unknown option, a mistake in a job file or schema
+    3   an audit found a promise broken
     70  a mistake of ours
     75  failed for now: the same command may work later (a broker away, a full disk, a checkpoint in use)
     130, 143  interrupted, terminated
@@ -17,6 +18,7 @@ from castleguard.errors import CastleguardError, ConfigError, UnavailableError
 
 FAILED = 1
 USED_WRONGLY = 2
+BROKEN = 3
 OUR_MISTAKE = 70
 TRY_AGAIN = 75
 

@@ -64,9 +64,9 @@ def test_a_kept_promise_ends_with_0_and_a_verdict(place: Path) -> None:
     assert max(map(len, found.output.splitlines())) <= 100
 
 
-def test_a_broken_promise_ends_with_1_and_is_named(place: Path) -> None:
+def test_a_broken_promise_ends_with_3_and_is_named(place: Path) -> None:
     found = run(place, "--k", "4", "--link", "row")
-    assert found.exit_code == 1
+    assert found.exit_code == 3
     assert "  FAILED       Does every group have k persons?" in found.output
     assert "BROKEN: fewest-persons, prosecutor" in found.output.rstrip().splitlines()[-1]
 
@@ -74,7 +74,7 @@ def test_a_broken_promise_ends_with_1_and_is_named(place: Path) -> None:
 def test_without_a_link_it_is_refuted_too(place: Path) -> None:
     assert run(place, "--k", "3").exit_code == 0
     found = run(place, "--k", "4")
-    assert found.exit_code == 1
+    assert found.exit_code == 3
     assert "cannot have 4 different persons" in " ".join(found.output.split())
 
 
@@ -83,14 +83,14 @@ def test_an_undeclared_column_of_the_file_is_found(place: Path) -> None:
     text = "\n".join([lines[0] + ",who", *(line + ",x" for line in lines[1:])]) + "\n"
     (place / "more.csv").write_text(text, encoding="utf-8")
     found = run(place, "--k", "3", published="more.csv")
-    assert found.exit_code == 1
+    assert found.exit_code == 3
     assert "BROKEN: undeclared-columns" in found.output
 
 
 def test_json_for_programs(place: Path) -> None:
     found = run(place, "--k", "4", "--link", "row", "--json", "-")
     told = json.loads(found.output)
-    assert found.exit_code == 1
+    assert found.exit_code == 3
     assert told["ok"] is False
     assert told["subject"]["rows linked by"] == "row"
     run(place, "--k", "4", "--link", "row", "--json", str(place / "found.json"))
@@ -100,7 +100,7 @@ def test_json_for_programs(place: Path) -> None:
 def test_a_report_with_pictures_can_be_written(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[tuple[Audit, Path]] = []
     monkeypatch.setattr(page, "write", lambda found, path, *, repeat: written.append((found, path)))
-    assert run(place, "--k", "4", "--link", "row", "--html", str(place / "report.html")).exit_code == 1
+    assert run(place, "--k", "4", "--link", "row", "--html", str(place / "report.html")).exit_code == 3
     [(found, path)] = written
     assert path == place / "report.html"
     assert found.count("failed") == 2
