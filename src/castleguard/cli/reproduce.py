@@ -168,8 +168,8 @@ def _list(selected: Sequence["Experiment"]) -> None:
 
     for experiment in selected:
         here = "" if not datasets.missing(experiment.needs) else " (not here)"
-        figures = ", ".join(experiment.figures)
-        click.echo(f"{experiment.paper:12} {figures:16} {experiment.about}; data: {', '.join(experiment.needs)}{here}")
+        data = ", ".join(experiment.needs) or "made up"
+        click.echo(f"{experiment.paper:12} {', '.join(experiment.figures)}: {experiment.about}; data: {data}{here}")
 
 
 def _fetch(selected: Sequence["Experiment"]) -> None:

@@ -1,5 +1,6 @@
 """All experiments by paper and figure. A paper's package is imported when it is asked for."""
 
+import re
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -53,7 +54,7 @@ def slug(figure: str) -> str:
 
 def heading(figure: str) -> str:
     """A figure as one would call it in a text."""
-    if figure[:1].isdigit():
+    if re.fullmatch(r"\d+[a-z]?", figure):
         return f"Figure {figure}"
     return figure if figure.startswith("Table") else f"Section {figure}"
 

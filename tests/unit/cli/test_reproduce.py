@@ -139,7 +139,7 @@ def test_the_list_says_what_is_missing() -> None:
     assert outcome.exit_code == 0
     lines = outcome.stdout.splitlines()
     assert len(lines) == 5
-    assert lines[0].split() == ["castle", "5a,", "5b", "about", "5a;", "data:"]
+    assert lines[0].split() == ["castle", "5a,", "5b:", "about", "5a;", "data:", "made", "up"]
     assert lines[-1].endswith("data: backblaze (not here)")
 
 

@@ -55,7 +55,13 @@ def test_an_unknown_figure_is_told_with_those_that_exist(made_up: None) -> None:
 
 @pytest.mark.parametrize(
     ("figure", "heading", "slug"),
-    [("5a", "Figure 5a", "5a"), ("VI-B", "Section VI-B", "vi-b"), ("Table 1", "Table 1", "table-1")],
+    [
+        ("5a", "Figure 5a", "5a"),
+        ("12", "Figure 12", "12"),
+        ("6.1-k", "Section 6.1-k", "6.1-k"),
+        ("VI-B", "Section VI-B", "vi-b"),
+        ("Table 1", "Table 1", "table-1"),
+    ],
 )
 def test_figures_have_names_for_texts_and_for_files(figure: str, heading: str, slug: str) -> None:
     assert catalogue.heading(figure) == heading
