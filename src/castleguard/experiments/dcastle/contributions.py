@@ -14,7 +14,7 @@ from castleguard.experiments.dcastle.pictures import Bars, draw_bars
 from castleguard.experiments.dcastle.runs import Point
 from castleguard.experiments.dcastle.settings import Setting, small
 from castleguard.experiments.dcastle.study import Study
-from castleguard.experiments.dcastle.verdicts import always, claim, combined, same_share
+from castleguard.experiments.dcastle.verdicts import always, at_most, claim, combined, same_share
 from castleguard.experiments.result import Claim, Result
 
 FIGURES = ("6.1-k", "6.1-l")
@@ -44,8 +44,8 @@ STATED_L: Stated = {
 }
 _GROWS = {"QI": True, "k": True, "delay": False, "n": True}
 _WHY = (
-    "The paper leaves out its table of losses, and which attributes its two quasi-identifiers are; here they are the "
-    "first two in its order, age and final-weight. Which two are taken moves all shares."
+    "QI=2 are here the first two attributes in the paper's order, age and final-weight. It does not say which two it "
+    "took, and leaves out its losses: where the difference lies cannot be told."
 )
 
 
@@ -180,14 +180,15 @@ def _shares(found: Sequence[Contribution], stated: Stated, *, largest: str) -> l
         if len(factors) > 1:
             continue
         (sign,), own = factors, shares[factors]
-        verdict = same_share(own, share)
+        verdict = at_most([own], share) if sign == "n" else same_share(own, share)
         first = max(shares, key=lambda key: shares[key]) == factors
         if sign == largest:
             # That it is the largest is half of the statement.
             verdict = verdict if first else "not reproduced"
             verdict = "partly" if first and verdict == "not reproduced" else verdict
         leads = f", the {'largest' if first else 'second at best'}" if sign == largest else ""
-        wanted = f"{sign} contributes {share:.1%} of the variation" + (", more than all others." if leads else ".")
+        bound = "at most " if sign == "n" else ""
+        wanted = f"{sign} contributes {bound}{share:.1%} of the variation" + (", more than others." if leads else ".")
         claims.append(claim(wanted, f"{own:.1%}{leads}.", verdict, _WHY))
     pairs = [factors for factors in stated if len(factors) > 1]
     claims.append(

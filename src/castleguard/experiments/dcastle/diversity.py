@@ -114,7 +114,7 @@ def _trend(study: Study, sweep: Sweep) -> Claim:
     else:
         stated = f"The loss {'grows' if rising else 'falls'} with {what}."
         verdict = combined([trend(curve, rising=rising) for curve in curves])
-    return claim(stated, found, verdict, "One run per point, and the sites' choices are drawn: curves are uneven.")
+    return claim(stated, found, verdict, _uneven(study, sweep))
 
 
 def _more(study: Study, sweep: Sweep) -> Claim:
@@ -130,10 +130,18 @@ def _more(study: Study, sweep: Sweep) -> Claim:
 def _reason(study: Study) -> str:
     share = study.runs.data.commonest(Setting().sensitive)
     return (
-        f"The commonest workclass has {share:.0%} of the rows, so that nearly every cluster of k persons has l={L} "
-        "values anyway: what differs is how clusters are split, by values first, which costs some here and gains some "
-        "there."
+        f"The commonest workclass has {share:.0%} of the rows, so that few clusters of k persons lack a second value; "
+        "what is left is that with l clusters are split by values, not by nearness alone."
     )
+
+
+def _uneven(study: Study, sweep: Sweep) -> str:
+    if sweep.varied == "delay":
+        rows = study.runs.data.table.num_rows // sweep.base.sites
+        return f"A site has {rows:,} rows: that a delay is longer changes nothing."
+    if sweep.varied == "sites":
+        return "The more sites, the fewer rows has each to form clusters of, and sharing boxes does not make up for it."
+    return "One run per point, and the sites' choices are drawn: curves are uneven."
 
 
 def _all(study: Study) -> Result:

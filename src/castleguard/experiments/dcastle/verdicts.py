@@ -16,8 +16,10 @@ NEAR, LESS_NEAR = 0.10, 0.20
 """Losses that far apart are close to one another; or partly so."""
 STEADY = 0.6
 """Kendall's tau from which on a curve goes one way: of 5 points, at most 2 of 10 pairs go the other."""
-SHARE_NEAR, SHARE_LESS_NEAR = 0.05, 0.10
-"""Shares of the variation agree that are so close; or partly so."""
+SHARE_NEAR, SHARE_LEAST = 0.25, 0.02
+"""Shares of the variation agree within a quarter of what is stated, or two points; partly so within twice that."""
+MOST = 0.75
+"""What is said to hold always holds partly from this share of the points on: at half of them it is a coin's word."""
 
 
 def claim(paper: str, ours: str, verdict: Word, reason: str) -> Claim:
@@ -46,10 +48,10 @@ def insignificant(values: Sequence[float]) -> Word:
 
 
 def always(holds: Sequence[bool]) -> Word:
-    """At all points; or at more than half of them."""
+    """At all points; or at most of them."""
     if all(holds):
         return "reproduced"
-    return "partly" if sum(holds) > len(holds) / 2 else "not reproduced"
+    return "partly" if sum(holds) >= MOST * len(holds) else "not reproduced"
 
 
 def guaranteed(holds: Sequence[bool]) -> Word:
@@ -88,7 +90,8 @@ def reaches(values: Sequence[float], stated: float) -> Word:
 
 def same_share(found: float, stated: float) -> Word:
     """A share of the variation as stated, give or take."""
-    return _graded(abs(found - stated), SHARE_NEAR, SHARE_LESS_NEAR)
+    near = max(SHARE_NEAR * stated, SHARE_LEAST)
+    return _graded(abs(found - stated), near, 2 * near)
 
 
 def hardly_more_bytes(increases: Sequence[float]) -> Word:
