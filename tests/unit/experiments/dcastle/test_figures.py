@@ -153,13 +153,17 @@ def test_the_papers_figures_are_announced() -> None:
 
 
 @pytest.mark.compiled
-def test_all_parts_run_on_few_made_up_rows() -> None:
+def test_bytes_and_losses_come_from_few_made_up_rows() -> None:
     sweeps = {letter: shortened(SWEEPS[letter]) for letter in SWEEPS}
     given = Study(runs=Runs(made_up(60)), sweeps=sweeps, quick=True)
-    results = [result for part in PARTS for result in run_part(part, given)]
-    assert [result.figure for result in results] == [figure for one in EXPERIMENTS for figure in one.figures]
-    silent = given.runs.outcome(DISTRIBUTED, Setting(k=10, delay=200, columns=2, sites=2, l=10))
-    assert (silent.loss, silent.suppressed) == (1.0, 60)
+    for part in (messages, effectiveness):
+        results = run_part(part, given)
+        assert tuple(result.figure for result in results) == part.FIGURES
+    for setting in sweeps["g"].settings():
+        for method in METHODS:
+            loss = given.loss(method, setting)
+            assert (loss is None) == (method == STRICT_FEW and setting.sites > 2)
+            assert loss is None or 0 < loss <= 1
 
 
 def test_the_full_grid_needs_the_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
