@@ -40,10 +40,16 @@ _WIDTH = 100
     show_default=True,
     help="Runs on either stream of a canary; half of them are the test.",
 )
-@click.option("--confidence", type=click.FloatRange(0.5, 1, max_open=True), default=0.95, show_default=True)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0.5, 1, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="With which all bounds of a claim hold together.",
+)
 @click.option("--jobs", type=click.IntRange(1), help="Processes; they change no result.  [default: one per core]")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another one makes other draws.")
-@click.option("--schema", "schema_file", type=_FILE, help="Of --data.")
+@click.option("--schema", "schema_file", type=_FILE, help="YAML file with the roles of the columns of --data.")
 @click.option("--data", type=_FILE, metavar="FILE", help="Put the canaries among rows of this file, not made-up ones.")
 @click.option("--rows", type=click.IntRange(30), help="Rows of --data that are used.  [default: by the policy]")
 @click.option(
@@ -80,7 +86,7 @@ def dp(
     with and without a row, with other values, or all rows of a person. Not refuted is not proved.
 
     The exit code is 1 if the policy's OWN claim is refuted, and 0 otherwise: also when a paper's claim is, which the
-    output says, or when nothing is claimed.
+    output says, or when nothing is claimed. Without --data all rows are made up.
     """
     if claim_delta is not None and claim_epsilon is None:
         raise click.UsageError("--claim-delta belongs to --claim-epsilon")
