@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from castleguard.drawing import LINES
+from castleguard.drawing import INK, LINES
 from castleguard.experiments.castle.rules import Curve
 
 
@@ -46,7 +46,7 @@ class Picture:
             for (name, curve), look in zip(panel.lines.items(), _looks(len(panel.lines)), strict=True):
                 _draw_line(axes, name, curve, look, bars=self.bars)
             for (name, height), dash in zip((self.levels or {}).items(), (":", "--", "-."), strict=False):
-                axes.axhline(height, color="#22303c", linestyle=dash, linewidth=1.2, label=name)
+                axes.axhline(height, color=INK, linestyle=dash, linewidth=1.2, label=name)
             axes.set(title=panel.title, xlabel=self.across)
             axes.grid(axis="y", color="#e3e7eb", linewidth=0.8)
             axes.set_axisbelow(True)
@@ -82,14 +82,15 @@ def _draw_typical(every: Sequence[Any], panels: Sequence[Panel]) -> None:
             continue
         (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
         at, middle = left + 0.93 * (right - left), low + 0.04 * (high - low) + spread
-        axes.errorbar([at], [middle], yerr=[spread], color="#22303c", capsize=4, linewidth=1.2)
+        axes.errorbar([at], [middle], yerr=[spread], color=INK, capsize=4, linewidth=1.2)
         axes.annotate(
-            "spread of the runs \nat one point",
+            "spread of the runs\nat one point",
             (at, middle),
             (-8, 0),
             textcoords="offset points",
             ha="right",
             va="center",
+            multialignment="right",
             fontsize=8.5,
         )
         axes.set(xlim=(left, right), ylim=(low, high))
