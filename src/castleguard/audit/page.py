@@ -179,8 +179,11 @@ def _finding(finding: Finding) -> Iterator[str]:
     kind = finding.status.replace(" ", "-")
     yield f'<article class="{kind}" id="{escape(finding.id)}">\n'
     yield f"<h3>{escape(finding.title)} {_badge(finding.status)}</h3>\n<p>{escape(finding.sentence)}</p>\n"
+    # Whoever decides reads the sentence; the figures are for whoever checks it.
     if finding.figures:
+        yield "<details><summary>figures</summary>\n"
         yield from _table([(name, shown(figure)) for name, figure in finding.figures.items()])
+        yield "</details>\n"
     yield "</article>\n"
 
 

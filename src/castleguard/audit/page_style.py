@@ -29,6 +29,8 @@ img { max-width: 100%; height: auto; }
 figcaption { color: #465462; font-size: .92rem; }
 dt { font-weight: 600; }
 dd { margin: 0 0 .5rem 1.2rem; }
+details { font-size: .92rem; }
+summary { color: #465462; cursor: pointer; }
 a { color: inherit; }
 .command { padding: .6rem; background: #f4f6f8; white-space: pre-wrap; overflow-wrap: anywhere; font-size: .85rem; }
 @media print {
@@ -38,5 +40,6 @@ a { color: inherit; }
   article, figure, tr, dd, dt { break-inside: avoid; }
   h2, h3, dt, .about { break-after: avoid; }
   .wide { overflow: visible; }
+  details::details-content { content-visibility: visible; block-size: auto; }
 }
 """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from castleguard.cli.exit_codes import FAILED
+from castleguard.cli.exit_codes import BROKEN
 from castleguard.cli.policy_options import make_policy, policy_options
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def dp(
     Judged are the policy's own claim and, in paper mode, what the paper prints. The neighbours are those of the claim:
     with and without a row, with other values, or all rows of a person. Not refuted is not proved.
 
-    The exit code is 1 if the policy's OWN claim is refuted, and 0 otherwise: also when a paper's claim is, which the
+    The exit code is 3 if the policy's OWN claim is refuted, and 0 otherwise: also when a paper's claim is, which the
     output says, or when nothing is claimed. Without --data all rows are made up.
     """
     if claim_delta is not None and claim_epsilon is None:
@@ -113,7 +113,7 @@ def dp(
     if html is not None:
         _write_page(played, html, policy=_words(policy))
     if not played.ok:
-        ctx.exit(FAILED)
+        ctx.exit(BROKEN)
 
 
 def _one_run(
@@ -134,7 +134,7 @@ def _one_run(
     if json_file is not None:
         _write_json(json_file, as_json(found, weighed, confidence=confidence))
     if any(each.refuted and each.stated.own for each in weighed):
-        ctx.exit(FAILED)
+        ctx.exit(BROKEN)
 
 
 def _given(schema_file: Path | None, data: Path | None, rows: int | None, policy: "Policy") -> "Given | None":

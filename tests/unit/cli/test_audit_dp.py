@@ -88,7 +88,7 @@ def test_a_report_can_be_written(run: Run, coins: list[float], tmp_path: Path) -
     assert "castleguard(k=20, delay=100, mode=paper, sample_rate=0.5, phi=100)" in page
     assert "REFUTED" in page
     refused = run("audit", "dp", *PAPER, "--runs", "40", "--html", tmp_path)
-    assert refused.code == 1
+    assert refused.code == 3
     assert "cannot be written" in refused.err
 
 
