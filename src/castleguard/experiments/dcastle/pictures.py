@@ -17,14 +17,14 @@ from castleguard.experiments.dcastle.methods import (
 
 _CENTRAL, _TALKING, _SILENT = INK, "#d9822b", "#8d99a6"
 LOOKS: dict[str, dict[str, Any]] = {
-    # The marker and how dark it is tell who is compared, hollow and solid or filled and broken in which mode.
+    # Dashes and markers tell who is compared, hollow or filled in which mode.
     CENTRALISED: {"color": _CENTRAL, "linestyle": "-", "marker": "s", "markerfacecolor": "white"},
-    DISTRIBUTED: {"color": _TALKING, "linestyle": "-", "marker": "o", "markerfacecolor": "white"},
-    ALONE: {"color": _SILENT, "linestyle": "-", "marker": "^", "markerfacecolor": "white"},
-    CENTRALISED_STRICT: {"color": _CENTRAL, "linestyle": "--", "marker": "s"},
+    DISTRIBUTED: {"color": _TALKING, "linestyle": "--", "marker": "o", "markerfacecolor": "white"},
+    ALONE: {"color": _SILENT, "linestyle": ":", "marker": "^", "markerfacecolor": "white"},
+    CENTRALISED_STRICT: {"color": _CENTRAL, "linestyle": "-", "marker": "s"},
     STRICT: {"color": _TALKING, "linestyle": "--", "marker": "o"},
     STRICT_FEW: {"color": BLUE, "linestyle": "-.", "marker": "D"},
-    ALONE_STRICT: {"color": _SILENT, "linestyle": "--", "marker": "^"},
+    ALONE_STRICT: {"color": _SILENT, "linestyle": ":", "marker": "^"},
 }
 
 
@@ -69,7 +69,9 @@ def draw_panel(panel: Panel, figure: Any) -> None:
     if panel.level is not None:
         height, name = panel.level
         axes.axhline(height, color=INK, linewidth=1, linestyle=(0, (1, 2)), label=name)
-    axes.set(xlabel=panel.across, ylabel=panel.up, ylim=(0, None))
+    highest = max(value for line in panel.lines for value in line.values if value is not None)
+    # Some room above: a curve at the very edge would be cut.
+    axes.set(xlabel=panel.across, ylabel=panel.up, ylim=(0, 1.06 * max(highest, panel.level[0] if panel.level else 0)))
     axes.set_xticks(range(len(panel.ticks)), panel.ticks)
     axes.yaxis.set_major_formatter(_plain)
     axes.grid(axis="y", color=GREY, alpha=0.35, linewidth=0.7)
