@@ -1,14 +1,14 @@
 """`castleguard compare DATA --schema schema.yaml --k 10 --delay 1000`: CASTLE beside other methods."""
 
 import json
-import logging
 import math
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from castleguard.cli.many_runs import read_table, warn_once
 
 if TYPE_CHECKING:
     from castleguard.experiments.compare import Compared
@@ -56,9 +56,8 @@ def compare(
 
     chosen = choose([] if methods is None else [name.strip() for name in methods.split(",")])
     schema = load_schema(schema_file)
-    task = make_task(_read(data, schema.columns), schema, k=k, delay=delay, l=l, options=Options(**options))
-    for handler in logging.getLogger("castleguard").handlers:
-        handler.addFilter(_News())
+    task = make_task(read_table(data, schema.columns), schema, k=k, delay=delay, l=l, options=Options(**options))
+    warn_once(but="the gate refused")  # what it refuses stands in the table
     if as_json:
         click.echo(json.dumps([found.figures() for found in compare_all(task, chosen)], indent=2))
         return
@@ -98,27 +97,3 @@ def _line(name: str, cells: Sequence[str]) -> str:
 
 def _number(value: float | None, form: str) -> str:
     return "-" if value is None or not math.isfinite(value) else format(value, form)
-
-
-class _News(logging.Filter):
-    """Lets a kind of warning pass once. What the gate refuses stands in the table."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._said: set[str] = set()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it is news."""
-        kind = str(record.msg)
-        news = kind not in self._said and not kind.startswith("the gate refused")
-        self._said.add(kind)
-        return news
-
-
-def _read(path: Path, columns: tuple[str, ...]) -> Any:
-    import pyarrow as pa
-
-    from castleguard.connectors.formats import open_reader
-
-    with closing(open_reader(path, columns)) as reader:
-        return pa.Table.from_batches(list(reader))

@@ -1,13 +1,12 @@
 """`castleguard simulate --sites 8 DATA --schema schema.yaml --k 10 --delay 1000`: several sites in one process."""
 
-import logging
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from castleguard.cli.file_options import check_output
+from castleguard.cli.many_runs import read_table, warn_once
 from castleguard.cli.policy_options import make_policy, site_policy_options
 
 if TYPE_CHECKING:
@@ -48,11 +47,10 @@ def simulate(
 
     assert isinstance(chosen, Dcastle)
     schema = load_schema(schema_file)
-    table = _read(data, schema.columns)
+    table = read_table(data, schema.columns)
     click.echo(f"{table.num_rows:,} rows of {table.nbytes:,} bytes, dealt out to {sites} sites\n")
     click.echo("".join(title.rjust(width) for title, width in zip(_TITLES, _WIDTHS, strict=True)))
-    for handler in logging.getLogger("castleguard").handlers:
-        handler.addFilter(_Once())
+    warn_once()
     for found in compare(table, schema, chosen, seed=seed):
         click.echo(line(found))
         if output is not None and found.output is not None:
@@ -65,20 +63,6 @@ def simulate(
                 raise
 
 
-class _Once(logging.Filter):
-    """Lets a warning pass once: every site has the same."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._said: set[str] = set()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it is news."""
-        news = record.getMessage() not in self._said
-        self._said.add(record.getMessage())
-        return news
-
-
 def line(found: "Compared") -> str:
     """One way of publishing as a line of the table, and a second one if there is something to say of it."""
     loss = "-" if found.information_loss is None else f"{found.information_loss:.4f}"
@@ -86,12 +70,3 @@ def line(found: "Compared") -> str:
     cells = [loss, *(f"{number:,}" for number in numbers)]
     text = "".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True)) + f"  {found.way}"
     return f"{text}\n{' ' * sum(_WIDTHS)}  ({found.note})" if found.note else text
-
-
-def _read(path: Path, columns: tuple[str, ...]) -> Any:
-    import pyarrow as pa
-
-    from castleguard.connectors.formats import open_reader
-
-    with closing(open_reader(path, columns)) as reader:
-        return pa.Table.from_batches(list(reader))
