@@ -94,7 +94,7 @@ SWEEPS: Mapping[str, Sweep] = {
 }
 """What Figures 5, 6 and 7 vary, by the letter that they share. Figure 5 ends with g, Figure 6 with h."""
 
-QUICK_ROWS = 600
+QUICK_ROWS = 300
 
 
 def shortened(sweep: Sweep) -> Sweep:
