@@ -11,13 +11,13 @@ Losses are means over rows and attributes, and rows that are suppressed, dropped
 without messages are measured before the gate, which in paper mode would refuse rows that the paper publishes; strict
 dCASTLE is measured behind it, by what all sites have published together.
 
-The stored text of the paper has the captions of 6h and 7i alone. By its section 6.2 the sub-figures vary QI (a, b), k
-(c, d), the delay (e, f) and n (g), first with 2 sites and then with 10; the last ones vary l.
+By the text of section 6.2 the sub-figures vary QI (a, b), k (c, d), the delay (e, f) and n (g), first with 2 sites and
+then with 10; the last ones vary l.
 
 Read `settings` (what is varied), `methods` (who is compared), `runs` (how it is run), `contributions`, `messages`,
 `diversity` and `effectiveness` (sections 6.1 to 6.4), and `verdicts` (how statements are judged).
 """
 
-from castleguard.experiments.dcastle.experiments import EXPERIMENTS, full_grid
+from castleguard.experiments.dcastle.experiments import EXPERIMENTS
 
-__all__ = ["EXPERIMENTS", "full_grid"]
+__all__ = ["EXPERIMENTS"]

@@ -1,4 +1,4 @@
-"""The four parts of the paper's evaluation, in its order, and all of it at full length."""
+"""The four parts of the paper's evaluation, in its order."""
 
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -21,12 +21,6 @@ def run_part(part: ModuleType, given: Study) -> list[Result]:
     given.runs.find(part.points(given), jobs=given.jobs)
     found: list[Result] = part.results(given)
     return found
-
-
-def full_grid(scale: Scale, *, repeats: int = 1) -> list[Result]:
-    """Every figure, with strict sites at every point: half an hour on two cores, for each repeat."""
-    given = study(scale, repeats=repeats, full=True)
-    return [result for part in _PARTS for result in run_part(part, given)]
 
 
 def _runner(part: ModuleType) -> Callable[[Scale], Sequence[Result]]:

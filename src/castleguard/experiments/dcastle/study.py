@@ -43,8 +43,8 @@ class Study:
 
 
 @lru_cache(maxsize=1)
-def study(scale: Scale, *, repeats: int = 1, full: bool = False) -> Study:
+def study(scale: Scale) -> Study:
     """That of a scale. Figures that come one after the other share it, and with it their runs."""
     sweeps = {letter: shortened(sweep) if scale.quick else sweep for letter, sweep in SWEEPS.items()}
-    runs = Runs(load(quick=scale.quick), seed=scale.seed, repeats=repeats)
-    return Study(runs=runs, sweeps=sweeps, jobs=scale.jobs, quick=scale.quick, full=full)
+    runs = Runs(load(quick=scale.quick), seed=scale.seed)
+    return Study(runs=runs, sweeps=sweeps, jobs=scale.jobs, quick=scale.quick, full=scale.full)

@@ -9,7 +9,7 @@ import pytest
 
 from castleguard.drawing import canvas
 from castleguard.experiments.dcastle import EXPERIMENTS, contributions, diversity, effectiveness, messages
-from castleguard.experiments.dcastle.experiments import full_grid, run_part
+from castleguard.experiments.dcastle.experiments import EXPERIMENTS, run_part
 from castleguard.experiments.dcastle.methods import ALONE, DISTRIBUTED, STRICT_FEW, Outcome, Task
 from castleguard.experiments.dcastle.runs import Runs
 from castleguard.experiments.dcastle.settings import SWEEPS, Setting, Sweep, shortened
@@ -166,10 +166,10 @@ def test_bytes_and_losses_come_from_few_made_up_rows() -> None:
             assert loss is None or 0 < loss <= 1
 
 
-def test_the_full_grid_needs_the_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_figures_need_the_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from castleguard.errors import InputError
 
     monkeypatch.setenv("CASTLEGUARD_DATA", str(tmp_path))
     monkeypatch.setenv("CASTLEGUARD_CACHE", str(tmp_path))
     with pytest.raises(InputError, match=r"adult\.data"):
-        full_grid(Scale(seed=99))
+        EXPERIMENTS[0].run(Scale(seed=99))
