@@ -9,7 +9,7 @@ import pytest
 
 from castleguard.drawing import canvas
 from castleguard.experiments.dcastle import EXPERIMENTS, contributions, diversity, effectiveness, messages
-from castleguard.experiments.dcastle.experiments import EXPERIMENTS, run_part
+from castleguard.experiments.dcastle.experiments import run_part
 from castleguard.experiments.dcastle.methods import ALONE, DISTRIBUTED, STRICT_FEW, Outcome, Task
 from castleguard.experiments.dcastle.runs import Runs
 from castleguard.experiments.dcastle.settings import SWEEPS, Setting, Sweep, shortened
