@@ -12,7 +12,7 @@ from castleguard.audit.findings import Figure, Finding, Status
 from castleguard.engine.castleguard import Castleguard
 from castleguard.engine.doca_policy import Doca
 from castleguard.engine.policies import Policy
-from castleguard.errors import UsageError
+from castleguard.errors import InputError, UsageError
 from castleguard.evaluate.boxes import Side, group_numbers, read_boxes
 from castleguard.evaluate.linked import Linked, original_rows
 from castleguard.evaluate.longitudinal import LeftOver, by_groups
@@ -44,8 +44,15 @@ class Material:
     """Runs on either stream in which guesses are judged; 0: the attack that publishes anew is not played."""
     confidence: float = 0.95
     seed: int = 0
+    unread_lines: int = 0
+    """Lines of the published file that are no rows."""
+    unread_files: int = 0
+    """Files of the published folder that are none of its parts."""
 
     def __post_init__(self) -> None:
+        for name in (*(role.name for role in self.schema.sensitive), *self.schema.public):
+            if name not in self.published.column_names:
+                raise InputError(f"the published table has no column {name!r}")
         if not 0 < self.threshold <= 1:
             raise UsageError(f"threshold must be above 0 and at most 1, got {self.threshold}")
         if self.attack_runs < 0:

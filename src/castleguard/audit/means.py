@@ -24,26 +24,59 @@ def mean_findings(material: Material) -> Iterator[Finding]:
         bad="more rows were published than the original has.",
     )
     yield none_of(
-        "labels",
-        "Are labels public ones?",
-        _unknown_labels(material),
-        good="Every published label is one that the schema declares.",
-        bad="published labels are none that the schema declares.",
+        "domain",
+        "Are numbers numbers, and in the public domain?",
+        _wrong_numbers(material),
+        good="Every published number can be read, and lies in the domain that the schema declares."
+        if material.policy.strict
+        else "Every published number can be read. In paper mode noise may carry it out of the domain.",
+        bad="published numbers cannot be read, or lie outside the domain that the schema declares.",
     )
     yield _alike(material)
     yield finding("containment", "Do rows lie inside what was published for them?", "not checked", _WHY)
     yield finding("delay", "Did rows leave in time?", "not checked", "No published row stands for an original one.")
 
 
+def labels_finding(material: Material) -> Finding:
+    """Where values are randomised, what comes out is one of those that the schema declares, and never anything else."""
+    return none_of(
+        "labels",
+        "Are labels public ones?",
+        _unknown_labels(material),
+        good="Every published label is one that the schema declares.",
+        bad="published labels are none that the schema declares.",
+    )
+
+
 def _unknown_labels(material: Material) -> int:
-    """Categories that are no leaf."""
+    """Categories of points that are no leaf, and sensitive values that are none of their column's."""
+    declared: dict[str, set[str]] = {}
+    if material.kind == "points":
+        for role in material.schema.quasi_identifiers:
+            if isinstance(role, Categorical):
+                declared[role.name] = set(role.hierarchy.leaves)
+    for column in material.schema.sensitive:
+        if column.labels is not None:
+            declared[column.name] = {str(label) for label in column.labels}
+    wrong = 0
+    for name, labels in declared.items():
+        texts, codes = texts_of(_column(material, name))
+        # Missing is a value that every column has besides its own.
+        unknown = np.array([text is not None and text not in labels for text in texts], dtype=np.bool_)
+        wrong += int(np.count_nonzero(unknown[codes])) if codes.size else 0
+    return wrong
+
+
+def _wrong_numbers(material: Material) -> int:
+    """Numbers that cannot be read; in strict mode also those outside of the domain, where noise is cut off."""
     wrong = 0
     for role in material.schema.quasi_identifiers:
-        if isinstance(role, Categorical):
-            texts, codes = texts_of(_column(material, role.name))
-            leaves = set(role.hierarchy.leaves)
-            unknown = np.array([text not in leaves for text in texts], dtype=np.bool_)
-            wrong += int(np.count_nonzero(unknown[codes])) if codes.size else 0
+        if not isinstance(role, Categorical):
+            values, _ = numbers_of(_column(material, role.name), role.kind)
+            outside = np.isnan(values)
+            if material.policy.strict and role.domain is not None:
+                outside |= (values < role.domain[0]) | (values > role.domain[1])
+            wrong += int(np.count_nonzero(outside))
     return wrong
 
 

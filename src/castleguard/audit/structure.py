@@ -8,7 +8,7 @@ from castleguard.audit.columns import column_findings
 from castleguard.audit.distribution import distribution_findings
 from castleguard.audit.findings import Finding, Section
 from castleguard.audit.material import Material, finding, none_of
-from castleguard.audit.means import mean_findings
+from castleguard.audit.means import labels_finding, mean_findings
 from castleguard.engine.castleguard import Castleguard
 from castleguard.engine.dcastle_policy import Dcastle
 from castleguard.engine.policy import Castle
@@ -17,6 +17,7 @@ from castleguard.evaluate import structure as exact
 from castleguard.evaluate.criteria import value_codes
 from castleguard.evaluate.linked import Linked
 from castleguard.evaluate.moments import late_rows
+from castleguard.evaluate.spelling import odd_spellings
 from castleguard.evaluate.values import Codes
 
 _PERSONS = "Does every group have k persons?"
@@ -42,6 +43,9 @@ def structure_section(material: Material) -> Section:
 
 def _findings(material: Material) -> Iterator[Finding]:
     yield from column_findings(material)
+    yield from _readable(material)
+    if material.kind != "true boxes" and material.policy.strict:
+        yield labels_finding(material)
     if material.kind == "points":
         yield from mean_findings(material)
         return
@@ -61,6 +65,35 @@ def _findings(material: Material) -> Iterator[Finding]:
     )
     yield _grid(material)
     yield _delay(material)
+
+
+def _readable(material: Material) -> Iterator[Finding]:
+    """What a file has besides rows, and rows that say the same in other words, can say anything."""
+    yield none_of(
+        "unread-lines",
+        "Is every line a row?",
+        material.unread_lines,
+        good="Every line of the published file is a row.",
+        bad="lines of the published file are no rows. What they hold was not looked at, and others can read it.",
+    )
+    if material.unread_files:
+        yield finding(
+            "unread-files",
+            "Was every file looked at?",
+            "warning",
+            f"{material.unread_files:,} files in the published folder are no parts of it, and were not looked at. They "
+            f"should not be there when others get it.",
+            wrong=material.unread_files,
+        )
+    wrong, columns = odd_spellings(material.published, material.schema)
+    yield none_of(
+        "spelling",
+        "Is everything written in one way?",
+        wrong,
+        good="Equal bounds and labels are written alike in all rows.",
+        bad=f"rows are written otherwise than others with the same bounds or labels, in {', '.join(columns)}: whoever "
+        f"reads the text can tell them apart.",
+    )
 
 
 def _linked_rows(material: Material, linked: Linked) -> Iterator[Finding]:

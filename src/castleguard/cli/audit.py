@@ -80,13 +80,16 @@ def audit(ctx: click.Context, /, original: Path, published: Path | None, **optio
     sources = _job(original, options) if published is None else _files(original, published, options)
     schema, policy, before, format, after = sources
     columns = list(dict.fromkeys([*schema.columns, *([chosen["link"]] if chosen["link"] else [])]))
+    shown = read_published(after)
     found = look(
         Material(
             original=read_original(before, columns, format=format),
-            published=read_published(after),
+            published=shown.rows,
+            unread_lines=shown.unread_lines,
+            unread_files=shown.unread_files,
             schema=schema,
             policy=policy,
-            population=None if population is None else read_published(population),
+            population=None if population is None else read_published(population).rows,
             **chosen,
         ),
         names={"original": str(before), "published": str(after)},

@@ -1,10 +1,12 @@
 """The files that `castleguard audit` looks at: whole tables, and a folder of parts in the order of their numbers."""
 
+import gzip
+import json
 import re
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -30,24 +32,70 @@ def read_original(path: Path, columns: Sequence[str], *, format: Format | None =
             batches.extend(reader)
     if not batches:
         raise InputError(f"{path} has no rows to look at")
-    return pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches], promote_options="default")
+    return _joined([pa.Table.from_batches([batch]) for batch in batches])
 
 
-def read_published(path: Path) -> pa.Table:
+class Published(NamedTuple):
+    """A published file, or a folder of parts."""
+
+    rows: pa.Table
+    unread_lines: int
+    """Lines that are no rows, or say one thing twice."""
+    unread_files: int
+    """Files of the folder that are none of its parts."""
+
+
+def read_published(path: Path) -> Published:
     """All columns of a file, or of the parts of a folder one after the other: also those that nobody declared."""
     if not path.is_dir():
-        return read_sample(path, _ALL).rows
+        found = read_sample(path, _ALL)
+        return Published(_joined([found.rows]), found.malformed + _repeating_lines(path), 0)
     files = list_files(path)
-    tables = []
-    for name in sorted(files.names(), key=_number):
+    tables, lines = [], 0
+    names = sorted(files.names(), key=_number)
+    for name in names:
         try:
-            tables.append(read_sample(files.path(name), _ALL).rows)
+            found = read_sample(files.path(name), _ALL)
         except InputError as exc:
-            if "has no rows" not in str(exc):  # a part may be empty: nothing was ready
+            # A part may be empty: nothing was ready.
+            if "has no rows" not in str(exc) or "cannot be read" in str(exc):
                 raise
+            continue
+        tables.append(found.rows)
+        lines += found.malformed + _repeating_lines(files.path(name))
     if not tables:
         raise InputError(f"{path} has no rows to look at")
-    return pa.concat_tables(tables, promote_options="default")
+    others = sum(each.is_file() for each in path.rglob("*")) - len(names)
+    return Published(_joined(tables), lines, max(others, 0))
+
+
+def _repeating_lines(path: Path) -> int:
+    """Lines of JSON that give a name twice: a reader takes one of the values, and the other one stands there too."""
+    name = path.name.lower().removesuffix(".gz")
+    if not name.endswith((".jsonl", ".ndjson")):
+        return 0
+    opener = gzip.open if path.name.lower().endswith(".gz") else open
+    found = 0
+
+    def look(pairs: list[tuple[str, object]]) -> int:
+        nonlocal found
+        found += len({name for name, _ in pairs}) < len(pairs)
+        return 0
+
+    with opener(path, "rt", encoding="utf-8-sig", errors="replace") as file:
+        for line in file:
+            with suppress(ValueError, RecursionError):  # what is no JSON is counted elsewhere
+                json.loads(line, object_pairs_hook=look)
+    return found
+
+
+def _joined(tables: list[pa.Table]) -> pa.Table:
+    """One table, whose columns have the widest type of their parts, and no views, which few functions take."""
+    table = pa.concat_tables(tables, promote_options="permissive")
+    for number, field in enumerate(table.schema):
+        if field.type == pa.string_view():
+            table = table.set_column(number, field.name, table.column(number).cast(pa.string()))
+    return table
 
 
 def files_of(job: "JobFile") -> tuple[Path, Format, Path]:

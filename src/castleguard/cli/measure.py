@@ -56,7 +56,7 @@ def measure(original: Path, published: Path, schema_file: Path, as_json: bool, *
     )
     schema = load_schema(schema_file)
     before = read_original(original, list(dict.fromkeys([*schema.columns, *([link] if link else [])])))
-    found = measure_utility(read_published(published), before, schema, asked)
+    found = measure_utility(read_published(published).rows, before, schema, asked)
     click.echo(json.dumps(as_data(found), indent=2) if as_json else as_text(found))
 
 

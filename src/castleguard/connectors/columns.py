@@ -12,7 +12,9 @@ def require_columns(declared: Sequence[str], present: Sequence[str], where: str,
     """Raise SchemaError if a declared column is missing in `where`, InputError if it is there twice."""
     for name in declared:
         if name not in present:
-            raise SchemaError(f"{where} has no column {name!r}{_suggestion(name, present)}{hint}")
+            # A file without a header has values where names should be: only what has a declared name has a header.
+            names = present if any(other in present for other in declared) else []
+            raise SchemaError(f"{where} has no column {name!r}{_suggestion(name, names, len(present))}{hint}")
         if list(present).count(name) > 1:
             raise InputError(f"{where} has two columns named {name!r}: rename one of them")
 
@@ -30,6 +32,6 @@ def without_dictionaries(table: pa.Table) -> pa.Table:
     return table
 
 
-def _suggestion(name: str, present: Collection[str]) -> str:
-    near = difflib.get_close_matches(name, present, n=1)
-    return f", did you mean {near[0]!r}?" if near else f" (it has {len(present)} columns)"
+def _suggestion(name: str, names: Collection[str], columns: int) -> str:
+    near = difflib.get_close_matches(name, names, n=1)
+    return f", did you mean {near[0]!r}?" if near else f" (it has {columns} columns)"

@@ -4,6 +4,7 @@ A number has the side [min, max]. A category has the leaf numbers under its node
 of both kinds are one formula.
 """
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from castleguard.errors import InputError, UsageError
 from castleguard.evaluate.values import Codes, Numbers, numbers_of, texts_of
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
+
+_INTERVAL = re.compile(r"\*|\[[^\[\],]+, [^\[\],]+\]")
 
 
 @dataclass(frozen=True)
@@ -60,13 +63,12 @@ def group_numbers(sides: tuple[Side, ...]) -> Codes:
 def _side(published: pa.Table, role: QuasiIdentifier) -> Side:
     if isinstance(role, Categorical):
         return _category_side(published, role)
-    low, high = _bounds(published, role)
+    low, high, unknown = _bounds(published, role)
     node = np.zeros(low.size, dtype=np.int64)
-    unknown = np.isnan(low) | np.isnan(high)
     domain = role.domain
+    if (np.isnan(low) | np.isnan(high))[~unknown].any() or (domain is not None and unknown.any()):
+        raise InputError(f"published column {role.name!r} has bounds that are missing or unreadable")
     if domain is not None:
-        if unknown.any():
-            raise InputError(f"published column {role.name!r} has bounds that are missing or unreadable")
         return Side(low, high, node, domain)
     # Observed as the stream went: what was published is all that can be known about it. Its root has no bounds.
     known_low, known_high = low[~unknown], high[~unknown]
@@ -87,20 +89,20 @@ def _category_side(published: pa.Table, role: Categorical) -> Side:
     return Side(low, high, node, (0.0, float(len(hierarchy.leaves) - 1)))
 
 
-def _bounds(published: pa.Table, role: Numeric) -> tuple[Numbers, Numbers]:
-    """The bounds of every row, from two columns or from one column of intervals."""
+def _bounds(published: pa.Table, role: Numeric) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
+    """The bounds of every row, from two columns or from one column of intervals, and which rows have none at all."""
     lower, upper = f"{role.name}_min", f"{role.name}_max"
     if lower in published.column_names or upper in published.column_names:
-        low, _ = numbers_of(_column(published, lower), role.kind)
-        high, _ = numbers_of(_column(published, upper), role.kind)
-        return low, high
+        low, no_low = numbers_of(_column(published, lower), role.kind)
+        high, no_high = numbers_of(_column(published, upper), role.kind)
+        return low, high, no_low & no_high
     texts, codes = texts_of(_column(published, role.name))
-    if not all(text == "*" or (text is not None and text.startswith("[") and text.endswith("]")) for text in texts):
+    if not all(text is not None and _INTERVAL.fullmatch(text) for text in texts):
         raise UsageError(f'published column {role.name!r} holds no ranges: publish with numbers="bounds" or "interval"')
-    pairs = [str(text).strip("[]").partition(", ") for text in texts]
+    pairs = [str(text)[1:-1].partition(", ") for text in texts]
     low, _ = numbers_of(pa.chunked_array([[pair[0] for pair in pairs]], pa.string()), role.kind)
     high, _ = numbers_of(pa.chunked_array([[pair[2] for pair in pairs]], pa.string()), role.kind)
-    return low[codes], high[codes]
+    return low[codes], high[codes], np.array([text == "*" for text in texts], dtype=np.bool_)[codes]
 
 
 def _column(published: pa.Table, name: str) -> pa.ChunkedArray:

@@ -1,15 +1,18 @@
 """Columns that should not be there: undeclared ones, and identifiers of persons under whatever name."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from castleguard.evaluate.linked import distinct_per_group
 from castleguard.evaluate.values import Codes, texts_of
 from castleguard.schema.roles import Numeric, Schema
 
 _MOSTLY = 0.5  # the share of rows from which on a column holds identifiers
+_SHORTEST = 5  # characters of an identifier that a text does not hold by chance
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,9 @@ def find_leaks(
     published: pa.Table, original: pa.Table, schema: Schema, *, row: Codes | None = None, link: str | None = None
 ) -> Leaks:
     """Look at every published column but the one that links. `row`: per published row its original, -1 if none."""
-    names = [name for name in published.column_names if name != link]
-    undeclared = tuple(name for name in names if name not in declared_columns(schema))
+    names = [name for name in published.column_names if name != link or name == schema.person]
+    allowed = declared_columns(schema, names)
+    undeclared = tuple(name for name in names if name not in allowed)
     if schema.person is None:
         return Leaks(undeclared, (), ())
     who, person = texts_of(original.column(schema.person))
@@ -42,21 +46,21 @@ def find_leaks(
         for name in names:
             column = published.column(name).take(pa.array(known))
             texts, codes = texts_of(column)
-            same = np.array([text or "" for text in texts], dtype=object)[codes] == mine
-            if known.size and name not in holding and np.mean(same & (mine != "")) >= _MOSTLY:
+            if name not in holding and _names(texts, codes, mine):
                 holding.append(name)
             elif name not in holding and _follows(codes, person[row[known]]):
                 following.append(name)
     return Leaks(undeclared, tuple(holding), tuple(following))
 
 
-def declared_columns(schema: Schema) -> set[str]:
-    """Every name that a published column may have."""
+def declared_columns(schema: Schema, published: Collection[str]) -> set[str]:
+    """Every name that a published column may have. A number is published as two bounds or under its own name, and not
+    both: beside its bounds, that would be the value itself.
+    """
     names = {*(role.name for role in schema.sensitive), *schema.public}
     for role in schema.quasi_identifiers:
-        names.add(role.name)
-        if isinstance(role, Numeric):
-            names |= {f"{role.name}_min", f"{role.name}_max"}
+        bounds = {f"{role.name}_min", f"{role.name}_max"} if isinstance(role, Numeric) else set()
+        names |= bounds if bounds & {*published} else {role.name}
     return names
 
 
@@ -66,12 +70,31 @@ def _holds(name: str, published: pa.Table, original: pa.Table, schema: Schema, p
     A value that the same column of the original has belongs there, and so do the bounds of numbers: that a clinic or
     an age is written like somebody's identifier is chance.
     """
-    if name in declared_columns(schema) and name not in original.column_names:
+    if name in declared_columns(schema, published.column_names) and name not in original.column_names:
         return False
     texts, codes = texts_of(published.column(name))
     belong = set(texts_of(original.column(name))[0]) if name in original.column_names else set()
     wrong = np.array([text in persons and text not in belong for text in texts], dtype=np.bool_)
     return bool(codes.size) and float(np.mean(wrong[codes])) >= _MOSTLY
+
+
+def _names(texts: Sequence[str | None], codes: Codes, mine: NDArray[np.object_]) -> bool:
+    """Whether rows hold the identifier of their own person: most of them, or any if it cannot be chance, which it can
+    be where both are short or numbers.
+    """
+    if not codes.size:
+        return False
+    whole = np.array([text or "" for text in texts], dtype=object)[codes] == mine
+    if np.mean(whole & (mine != "")) >= _MOSTLY:
+        return True
+    folded = [(text or "").casefold() for text in texts]
+    pairs = {(code, who) for code, who in zip(codes.tolist(), mine.tolist(), strict=True)}
+    return any(_telling(who) and who.casefold() in folded[code] for code, who in pairs)
+
+
+def _telling(identifier: str) -> bool:
+    """Whether an identifier is long enough, and no number, so that it does not stand in a text by chance."""
+    return len(identifier) >= _SHORTEST and not identifier.isdigit() and any(map(str.isdigit, identifier))
 
 
 def _follows(codes: Codes, person: Codes) -> bool:

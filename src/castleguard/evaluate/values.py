@@ -5,7 +5,9 @@ verification shows, so this module shares nothing with it.
 """
 
 import datetime as dt
+import decimal
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,10 +16,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from castleguard.errors import InputError
+
 Numbers = NDArray[np.float64]  # (rows,)
 Codes = NDArray[np.int64]  # (rows,)
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+# Python reads more than this: digits of other scripts, 1_000, dates by weeks. None of it is a number or a moment here.
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_MOMENT = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}(:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?"
+)
+_NO_NUMBER = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+_EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 
 
 def numbers_of(column: pa.ChunkedArray, kind: str) -> tuple[Numbers, NDArray[np.bool_]]:
@@ -36,8 +47,25 @@ def numbers_of(column: pa.ChunkedArray, kind: str) -> tuple[Numbers, NDArray[np.
 
 
 def codes_of(column: pa.ChunkedArray) -> Codes:
-    """A small number for every distinct value; all missing ones share one."""
-    return _distinct(column)[1]
+    """A small number for every distinct person or value; all missing ones share one, and so do all spellings of a
+    number.
+    """
+    values, codes = _distinct(column)
+    known: dict[object, int] = {}
+    merged = np.array([known.setdefault(identity(value), len(known)) for value in values], dtype=np.int64)
+    return merged[codes] if values else codes
+
+
+def identity(value: Any) -> object:
+    """What makes two spellings one: 12, 12.0, "012", "+12" and "1.2e1" are the same person, and the same value.
+
+    >>> len({identity(value) for value in (12, 12.0, "12", "012", "+12", "12.0", "1.2e1")})
+    1
+    """
+    text = None if value is None else _text(value)
+    if text is None or _NO_NUMBER.fullmatch(text):
+        return None
+    return _EXACT.normalize(decimal.Decimal(text)) if _NUMBER.fullmatch(text) else text
 
 
 def texts_of(column: pa.ChunkedArray) -> tuple[list[str | None], Codes]:
@@ -48,6 +76,8 @@ def texts_of(column: pa.ChunkedArray) -> tuple[list[str | None], Codes]:
 
 def _distinct(column: pa.ChunkedArray) -> tuple[list[Any], Codes]:
     """The distinct values as Python objects, and which of them each row has. Blanks around a text do not count."""
+    if pa.types.is_nested(column.type):
+        raise InputError("a column of lists or the like cannot be judged: its values are not single ones")
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     encoded = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
@@ -88,6 +118,8 @@ def comparable(text: str | None) -> object:
 def _number(value: Any) -> float:
     if value is None or isinstance(value, bool | dt.date):
         return np.nan
+    if isinstance(value, str) and not _NUMBER.fullmatch(value):
+        return np.nan
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -97,6 +129,8 @@ def _number(value: Any) -> float:
 
 def _microseconds(value: Any) -> float:
     if isinstance(value, str):
+        if not _MOMENT.fullmatch(value):
+            return np.nan
         try:
             value = dt.datetime.fromisoformat(value)
         except ValueError:

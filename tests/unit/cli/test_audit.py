@@ -189,3 +189,29 @@ def test_what_the_command_line_publishes_passes(place: Path) -> None:
         audit, [*files[:2], "--schema", files[2], *policy, "--link", "record", "--attack-runs", "5"]
     )
     assert found.exit_code == 0, found.output
+
+
+def test_lines_that_are_no_rows_are_told(place: Path) -> None:
+    (place / "more.csv").write_text(PUBLISHED + ORIGINAL.replace("\n", ",and,more\n"), encoding="utf-8")
+    found = run(place, "--k", "3", published="more.csv")
+    assert found.exit_code == 3
+    assert "unread-lines" in found.output.rstrip().splitlines()[-1]
+
+
+def test_a_line_of_json_that_says_a_name_twice_is_told(place: Path) -> None:
+    lines = ['{"row": 0, "age_min": 21, "age_min": 20, "age_max": 30, "illness": "flu"}\n']
+    (place / "more.jsonl").write_text("".join(lines), encoding="utf-8")
+    found = run(place, "--k", "3", published="more.jsonl")
+    assert "unread-lines" in found.output.rstrip().splitlines()[-1]
+
+
+def test_parts_whose_numbers_have_other_types_are_read_together(place: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    (place / "parts").mkdir()
+    rows = pyarrow.csv.read_csv(place / "out.csv")
+    pq.write_table(rows.slice(0, 3), place / "parts" / "part-1.parquet")
+    wider = rows.slice(3).set_column(1, "age_min", rows.slice(3).column("age_min").cast(pa.float64()))
+    pq.write_table(wider, place / "parts" / "part-2.parquet")
+    assert run(place, "--k", "3", "--link", "row", published="parts").exit_code == 0
