@@ -8,13 +8,17 @@ import pyarrow as pa
 from castleguard.errors import InputError, SchemaError
 
 
-def require_columns(declared: Sequence[str], present: Sequence[str], where: str, hint: str = "") -> None:
-    """Raise SchemaError if a declared column is missing in `where`, InputError if it is there twice."""
+def require_columns(
+    declared: Sequence[str], present: Sequence[str], where: str, hint: str = "", *, may_be_values: bool = False
+) -> None:
+    """Raise SchemaError if a declared column is missing in `where`, InputError if it is there twice.
+
+    `may_be_values`: where a file should have its names it may have a row, which is not to be told.
+    """
+    told = [] if may_be_values and not any(name in present for name in declared) else present
     for name in declared:
         if name not in present:
-            # A file without a header has values where names should be: only what has a declared name has a header.
-            names = present if any(other in present for other in declared) else []
-            raise SchemaError(f"{where} has no column {name!r}{_suggestion(name, names, len(present))}{hint}")
+            raise SchemaError(f"{where} has no column {name!r}{_suggestion(name, told, len(present))}{hint}")
         if list(present).count(name) > 1:
             raise InputError(f"{where} has two columns named {name!r}: rename one of them")
 

@@ -124,7 +124,7 @@ class CsvReader:
             raise InputError(f"{path} is empty: the first line must name the columns")
         other = next((mark for mark in ";\t|" if len(header) == 1 and mark in header[0]), None)
         hint = f"; it seems to be separated by {other!r}, only commas are read" if other else ""
-        require_columns(self._columns, header, str(path), hint)
+        require_columns(self._columns, header, str(path), hint, may_be_values=True)
         self._lines_read += _line_ends(first[: len(first) - len(rest)])
         return header, rest
 

@@ -129,7 +129,13 @@ def test_a_line_longer_than_any_row_is_skipped_and_counted(tmp_path: Path, monke
 
 def test_a_missing_column_is_named_with_the_nearest_one(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match=r"in\.csv has no column 'age', did you mean 'ages'\?"):
-        source_of(tmp_path, "ages,b\n1,2\n", "age")
+        source_of(tmp_path, "ages,b\n1,2\n", "age b")
+
+
+def test_the_first_row_of_a_file_without_names_is_not_told(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError) as told:
+        source_of(tmp_path, "patient17,39\npatient18,40\n", "patient age")
+    assert str(told.value).endswith("in.csv has no column 'patient' (it has 2 columns)")
 
 
 def test_another_separator_is_recognised_in_the_message(tmp_path: Path) -> None:
