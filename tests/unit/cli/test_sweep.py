@@ -180,7 +180,10 @@ def test_interrupted_processes_end_and_have_found_what_one_process_finds(folder:
     command: list[str | Path] = [sys.executable, "-m", "castleguard", "sweep", source]
     command += ["--schema", folder / "schema.yaml"]
     command += ["--k", "3,5,10,20", "--delay", "50,100,200", "--runs", "25", "--jobs", "2", "-o", folder / "out"]
+    # Where the tests run in the background, Ctrl-C is ignored, and whoever is started by them would inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True) as process:
+        signal.signal(signal.SIGINT, before)
         results = folder / "out" / "results.jsonl"
         ends = time.monotonic() + 120
         while time.monotonic() < ends and not (results.exists() and results.read_bytes().count(b"\n")):
