@@ -176,8 +176,7 @@ def _left(id: str, title: str, left: LeftOver, k: int, knows: str) -> Finding:
     of = f"{left.sizes.size:,}" if left.sizes.size == left.followed else f"{left.sizes.size:,} of {left.followed:,}"
     text = (
         f"Of {of} persons with several rows, for an attacker who {knows}: {100 * left.alone:.1f} % are left alone, "
-        f"{100 * left.below(k):.1f} % in a set of fewer than {k}; half of them in one of "
-        f"{left.percentiles()['50 %']:,} or fewer."
+        f"{100 * left.below(k):.1f} % in a set of fewer than {k}; the median set has {left.percentiles()['50 %']:,}."
     )
     small = left.below(k) > 0
     if small:

@@ -74,9 +74,12 @@ def audit(ctx: click.Context, /, original: Path, published: Path | None, **optio
     from castleguard.audit.material import Material
     from castleguard.audit.run import audit as look
     from castleguard.cli.audited import read_original, read_published
+    from castleguard.errors import OutputError
 
     population, json_file, html = (options.pop(name) for name in ("population", "json_file", "html"))
     chosen = {name: options.pop(name) for name in ("link", "threshold", "attack_runs")}
+    if html is not None and not html.parent.is_dir():
+        raise OutputError(f"{html} cannot be written: there is no folder {html.parent}")
     sources = _job(original, options) if published is None else _files(original, published, options)
     schema, policy, before, format, after = sources
     columns = list(dict.fromkeys([*schema.columns, *([chosen["link"]] if chosen["link"] else [])]))
@@ -109,7 +112,8 @@ def as_text(found: "Audit") -> str:
         lines += ["", section.title]
         for each in section.findings:
             mark = f"  {_MARKS[each.status]:<{_INDENT - 2}}"
-            lines.append(click.wrap_text(f"{each.title} {each.sentence}", _WIDTH, mark, " " * _INDENT))
+            name = f" ({each.id})" if each.status == "failed" else ""
+            lines.append(click.wrap_text(f"{each.title}{name} {each.sentence}", _WIDTH, mark, " " * _INDENT))
     return "\n".join([*lines, "", _verdict(found)])
 
 

@@ -105,6 +105,10 @@ def _run(
             pages.write(output, pages.facts_of(paper, scale, done), results)
         found += results
     console.print(pages.tally(pages.count(found)))
+    if scale.quick:
+        console.print("A quick run, with few points on few rows: its verdicts say nothing about the papers.")
+    if not figures:
+        console.print("The figures themselves: --figure prints them as a table, --output writes pages and pictures.")
 
 
 @contextmanager

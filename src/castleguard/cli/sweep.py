@@ -116,6 +116,8 @@ def sweep(
     }
     ground = Ground(read_sample(data, schema, sample), schema, tuple(range(seed, seed + runs)))
     with closing(Folder(output, identity, overwrite=overwrite)) as folder, _quiet():
+        if folder.done:
+            click.echo(f"{len(folder.done):,} of {len(grid.settings):,} settings were done before.", err=True)
         try:
             with _bar(len(grid.settings), len(folder.done)) as progress:
                 outcomes = run_sweep(ground, grid.settings, folder, jobs=jobs or _cores(), progress=progress)
@@ -221,7 +223,8 @@ def _tell(output: Path, weighed: "Weighed", grid: "Grid", advice: "Advice") -> N
     widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
     for row in table:
         click.echo("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
-    click.echo(f"\n{len(weighed.best)} of {len(weighed.outcomes)} settings are beaten by none; * is recommended.\n")
+    star = "recommended" if advice.met else "closest to what was asked"
+    click.echo(f"\n{len(weighed.best)} of {len(weighed.outcomes)} settings are beaten by none; * is {star}.\n")
     for sentence in advice.sentences:
         click.echo(sentence)
     if grid.refused:

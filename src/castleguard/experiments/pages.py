@@ -26,6 +26,17 @@ from castleguard.experiments.running import Done
 _LIBRARIES = ("numpy", "numba", "pyarrow", "scikit-learn", "matplotlib")
 WORDS: tuple[Word, ...] = ("reproduced", "partly", "not reproduced", "not comparable")
 _SHORT = 12  # rows of a table that need not be folded away
+_MEANING = """\
+Each statement of a paper's experiments stands beside what was found here, with a verdict that a rule in the code gives:
+
+- **reproduced**: found as stated, in the paper's own mode, within the spread of the runs;
+- **partly**: found in some of the settings, or by one of several readings, or too close to others to be told apart from
+  them (*level with*: by less than two standard errors);
+- **not reproduced**: something else was found; the page of the paper has the reason, as far as it is known;
+- **not comparable**: the figure cannot be what the paper says it is, or the setting is impossible.
+
+The strict modes stand beside what is printed, and decide no verdict. The pages have the settings, all points, pictures,
+the command, the seed and the versions."""
 _MADE = "*Written by `castleguard reproduce`; changes by hand do not last.*"
 
 
@@ -123,7 +134,7 @@ def overview(folder: Path) -> str:
                 counted[claim["verdict"]] += 1
                 cells = (paper, link, claim["paper"], claim["ours"], claim["verdict"])
                 table.append(_row(cells))
-    lines += [tally(counted), ""]
+    lines += [_MEANING, "", tally(counted), ""]
     if hurried:
         lines += ["Of a quick run, with few points on few rows: not to be compared with the papers.", ""]
     lines += [*table, "", "The pages: " + ", ".join(_page_links(folder)) + ".", ""]

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from castleguard.errors import PolicyError
 from castleguard.sweep.criteria import Weighed
-from castleguard.sweep.grid import Grid, Value, in_words, key_of, shown
+from castleguard.sweep.grid import Grid, Value, key_of, shown
 from castleguard.sweep.pareto import distances_to_ideal, pareto
 
 _ROWS_PER_DELAY = 10  # a sample that is shorter is mostly its own beginning and end
@@ -34,6 +35,10 @@ class Advice:
 def advise(weighed: Weighed, grid: Grid, limits: Limits) -> Advice:
     """Choose a setting and say why."""
     candidates = np.array(_worth_taking(weighed))
+    if not candidates.size:
+        raise PolicyError(
+            "no setting publishes any row: take a smaller k or l, a longer delay, a larger sample, or more of epsilon"
+        )
     fitting = [at for at in candidates if _excess(weighed, limits, int(at)) <= 0]
     if fitting:
         # Scaled by all candidates: a limit takes some away, and must not change what a step is worth.
@@ -56,10 +61,13 @@ def number(value: float) -> str:
 
 def _worth_taking(weighed: Weighed) -> list[int]:
     """The Pareto set without what only looks good, unless nothing else is left: paper mode, whose weaknesses no figure
-    here shows, and a delta of more than 1 in all rows, which allows that somebody is exposed.
+    here shows, and a delta of more than 1 in all rows, which allows that somebody is exposed. A setting that publishes
+    nothing has no risk, and is never worth taking.
     """
-    found = list(weighed.best)
-    strict = [at for at in range(len(weighed.outcomes)) if _strict(weighed, at)]
+    found = [at for at in weighed.best if weighed.outcomes[at].figures.published]
+    strict = [
+        at for at in range(len(weighed.outcomes)) if _strict(weighed, at) and weighed.outcomes[at].figures.published
+    ]
     if strict:
         found = [at for at, best in zip(strict, pareto(weighed.points[strict]), strict=True) if best]
     return [at for at in found if _sound(weighed, at)] or found
@@ -167,5 +175,3 @@ def _warnings(weighed: Weighed, grid: Grid, chosen: int) -> Iterator[str]:
         yield "l is no part of the risk: what it protects shows in the largest share. Choose it by what must hold."
     if weighed.by_epsilon and len(grid.lists.get("k", ())) > 1:
         yield "k is no part of the risk, which is epsilon alone: choose it by what must hold."
-    if weighed.outcomes[chosen].figures.published == 0:
-        yield f"{in_words(weighed.outcomes[chosen].setting.parameters, grid.varied)} publishes nothing at all."

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from castleguard.audit import page
 from castleguard.audit.findings import Audit
 from castleguard.cli.audit import audit
-from castleguard.errors import CastleguardError, ConfigError, InputError, SchemaError
+from castleguard.errors import CastleguardError, ConfigError, InputError, OutputError, SchemaError
 from castleguard.testing.streams import visits_schema_text
 
 SCHEMA = """
@@ -67,7 +67,7 @@ def test_a_kept_promise_ends_with_0_and_a_verdict(place: Path) -> None:
 def test_a_broken_promise_ends_with_3_and_is_named(place: Path) -> None:
     found = run(place, "--k", "4", "--link", "row")
     assert found.exit_code == 3
-    assert "  FAILED       Does every group have k persons?" in found.output
+    assert "  FAILED       Does every group have k persons? (fewest-persons)" in found.output
     assert "BROKEN: fewest-persons, prosecutor" in found.output.rstrip().splitlines()[-1]
 
 
@@ -215,3 +215,10 @@ def test_parts_whose_numbers_have_other_types_are_read_together(place: Path) -> 
     wider = rows.slice(3).set_column(1, "age_min", rows.slice(3).column("age_min").cast(pa.float64()))
     pq.write_table(wider, place / "parts" / "part-2.parquet")
     assert run(place, "--k", "3", "--link", "row", published="parts").exit_code == 0
+
+
+def test_a_report_that_cannot_be_written_is_told_before_anything_is_read(place: Path) -> None:
+    (place / "original.csv").unlink()
+    found = run(place, "--k", "3", "--html", str(place / "missing" / "report.html"))
+    assert isinstance(found.exception, OutputError)
+    assert "there is no folder" in str(found.exception)

@@ -129,6 +129,15 @@ def test_no_combination_at_all_is_one_sentence(sweep: Run, folder: Path) -> None
     assert not (folder / "out").exists()
 
 
+@pytest.mark.compiled
+def test_a_setting_that_publishes_nothing_is_not_recommended(sweep: Run, folder: Path) -> None:
+    """Nobody is at risk then, which no figure could beat."""
+    shown = sweep("--k", "190", "--delay", "200")
+    assert shown.code == 1
+    assert "no setting publishes any row" in shown.err
+    assert "k=3" in sweep("--k", "3,190", "--delay", "200", "--overwrite").out
+
+
 DECLARED = """
 person: patient
 quasi_identifiers:
