@@ -29,14 +29,16 @@ _SHORT = 12  # rows of a table that need not be folded away
 _MEANING = """\
 Each statement of a paper's experiments stands beside what was found here, with a verdict that a rule in the code gives:
 
-- **reproduced**: found as stated, in the paper's own mode, within the spread of the runs;
+- **reproduced**: found as stated, in the paper's own mode;
 - **partly**: found in some of the settings, or by one of several readings, or too close to others to be told apart from
   them (*level with*: by less than two standard errors);
 - **not reproduced**: something else was found; the page of the paper has the reason, as far as it is known;
 - **not comparable**: the figure cannot be what the paper says it is, or the setting is impossible.
 
-The strict modes stand beside what is printed, and decide no verdict. The pages have the settings, all points, pictures,
-the command, the seed and the versions."""
+How near is near enough is our judgement, and stands in the code beside each rule. Points of CASTLE are means of several
+runs, and a difference counts beyond two standard errors; points of dCASTLE are single runs, and small differences there
+may be chance. The strict modes stand beside what is printed. The pages have the settings, all points, pictures, the
+command, the seed and the versions."""
 _MADE = "*Written by `castleguard reproduce`; changes by hand do not last.*"
 
 
