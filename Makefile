@@ -107,7 +107,7 @@ lock: ## resolve requirements/ anew; ARGS=--upgrade takes newer releases
 	@$(LOCK_PYTHON) -m venv --clear build/lock
 	@build/lock/bin/pip install --quiet pip-tools==7.6.2
 	@$(COMPILE) --output-file requirements/runtime.txt pyproject.toml
-	@$(COMPILE) --extra dev --extra learn --extra plot --constraint requirements/runtime.txt --output-file requirements/dev.txt pyproject.toml
+	@$(COMPILE) --extra dev --extra learn --extra plot --extra spark --constraint requirements/runtime.txt --output-file requirements/dev.txt pyproject.toml
 
 # --no-emit-options keeps the settings of whoever runs it (indexes, folders of wheels) out of the files.
 COMPILE = CUSTOM_COMPILE_COMMAND="make lock" build/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe \
