@@ -20,7 +20,7 @@ from castleguard.engine.policy import Castle
 from castleguard.engine.sdgs import SdgsEngine
 from castleguard.engine.sdgs_policy import Sdgs
 from castleguard.engine.windows import WindowEngine, WindowKeys
-from castleguard.errors import PolicyError
+from castleguard.errors import PolicyError, UsageError
 from castleguard.privacy.budget import exact
 from castleguard.privacy.ledger import Ledger
 from castleguard.privacy.mechanisms import Bernoulli
@@ -56,10 +56,22 @@ class Keys(NamedTuple):
     """The noise of counts."""
 
 
-def make_keys(seed: int | None) -> Keys:
-    """Fresh keys from the operating system, or those that follow from a seed."""
+KEY_BYTES = 32
+
+
+def make_keys(seed: int | None, key: bytes | None = None) -> Keys:
+    """Fresh keys from the operating system, or those that follow from a seed, or from a key that is itself secret."""
     size = 32 + 16 + 32 + 32 + 32
-    raw = os.urandom(size) if seed is None else hashlib.shake_256(f"castleguard seed {seed}".encode()).digest(size)
+    if seed is not None and key is not None:
+        raise UsageError("a stream has a seed or a key, not both")
+    if key is not None:
+        if len(key) != KEY_BYTES:
+            raise UsageError(f"a key has {KEY_BYTES} bytes, got {len(key)}")
+        raw = hashlib.shake_256(b"castleguard key " + key).digest(size)
+    elif seed is not None:
+        raw = hashlib.shake_256(f"castleguard seed {seed}".encode()).digest(size)
+    else:
+        raw = os.urandom(size)
     words = [np.frombuffer(raw[at : at + 32], dtype="<u4").astype(np.uint32) for at in (0, 48, 80, 112)]
     hashes = np.frombuffer(raw[32:48], dtype="<u8").astype(np.uint64)
     return Keys(choices=words[0], hashes=hashes, coin=words[1], noise=words[2], counts=words[3])

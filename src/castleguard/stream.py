@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.checkpoint.codec import Record, differences, pack, unpack
+from castleguard.checkpoint.tables import table_from_bytes, table_to_bytes
 from castleguard.engine.policies import Policy
 from castleguard.errors import SchemaError, SnapshotError, UsageError
 from castleguard.kernels.compile import is_warm, mark_warm
@@ -39,11 +40,19 @@ class Anonymiser:
     """Publishes the rows of one stream under a policy. Not for use by several threads at once.
 
     `seed` is for tests and experiments: it makes every choice predictable, and the guarantee says so. `numbers` says
-    how a range is published: "bounds" (the default), "interval" or "midpoint".
+    how a range is published: "bounds" (the default), "interval" or "midpoint". `key` is for who may have to publish the
+    same rows again after a failure, and must then come to the same result: 32 random bytes that are kept as secret as
+    the rows, in place of fresh ones. Two streams must never have the same.
     """
 
     def __init__(
-        self, schema: Schema, policy: Policy, *, seed: int | None = None, numbers: Numbers | None = None
+        self,
+        schema: Schema,
+        policy: Policy,
+        *,
+        seed: int | None = None,
+        numbers: Numbers | None = None,
+        key: bytes | None = None,
     ) -> None:
         self._schema = schema
         self._policy = policy
@@ -51,7 +60,7 @@ class Anonymiser:
         self._seeded = seed is not None
         self._numbers = numbers or "bounds"
         columns = len(schema.quasi_identifiers)
-        self._keys = make_keys(seed)
+        self._keys = make_keys(seed, key)
         self._intake = make_intake(schema, policy, self._keys)
         self._engine = make_engine(schema, policy, self._keys)
         self._decoder = make_decoder(schema, policy, self._keys.hashes)
@@ -200,7 +209,7 @@ class Anonymiser:
                     "grids_checked": self._grids_checked,
                 },
                 arrays={f"{group}.{name}": array for group, arrays in groups.items() for name, array in arrays.items()},
-                blobs={"payload": _to_ipc(payload)},
+                blobs={"payload": table_to_bytes(payload)},
             )
         )
 
@@ -235,7 +244,7 @@ class Anonymiser:
         for name, array in arrays.items():
             group, _, field = name.partition(".")
             groups.setdefault(group, {})[field] = array
-        payload = _from_ipc(record.blobs["payload"])
+        payload = table_from_bytes(record.blobs["payload"])
         self._keys = self._keys._replace(hashes=groups["stream"]["hash_key"])
         self._seeded = facts["seeded"]
         self._engine.restore(groups["engine"])
@@ -456,14 +465,3 @@ def without_null_types(schema: pa.Schema) -> pa.Schema:
             schema = schema.set(number, field.with_type(pa.string()))
     return schema
 
-
-def _to_ipc(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def _from_ipc(data: bytes) -> pa.Table:
-    with pa.ipc.open_stream(data) as reader:
-        return reader.read_all()

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.checkpoint.codec import Record, pack, unpack
+from castleguard.checkpoint.tables import table_from_bytes, table_to_bytes
 from castleguard.errors import SnapshotError
 
 Bounds = NDArray[np.float64]
@@ -183,16 +184,3 @@ def decode(data: bytes, seal: Seal | None = None) -> Message:
 
 _LABEL = "a message between sites"
 
-
-def table_to_bytes(table: pa.Table) -> bytes:
-    """A table as an Arrow stream."""
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(out.getvalue())
-
-
-def table_from_bytes(data: bytes) -> pa.Table:
-    """The table in an Arrow stream."""
-    with pa.ipc.open_stream(data) as reader:
-        return reader.read_all()

@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.checkpoint.codec import Record, pack, unpack
+from castleguard.checkpoint.tables import table_from_bytes, table_to_bytes
 from castleguard.engine.dcastle_policy import Dcastle
 from castleguard.engine.member import MemberEngine
 from castleguard.errors import PolicyError, SnapshotError
@@ -26,7 +27,7 @@ from castleguard.schema.coded import NEW, CodedRows, Decisions
 from castleguard.schema.roles import Schema
 from castleguard.sites.cooperation import Cooperation, Settled
 from castleguard.sites.membership import Membership
-from castleguard.sites.messages import Bounds, Prepared, Rows, Seal, table_from_bytes, table_to_bytes
+from castleguard.sites.messages import Bounds, Prepared, Rows, Seal
 from castleguard.sites.releases import Lead, Offer, Outcome, Positions, Verdict, facts_of
 from castleguard.sites.transport import Transport
 from castleguard.sites.wire import Wire

@@ -1,0 +1,205 @@
+"""The operator: rows of a DataFrame in, published rows, rejects and books out.
+
+    select -> part -> (shuffle) -> one Shard per key -> unpack
+              mapInArrow           transformWithStateInPandas   mapInArrow
+
+`part` sends every row to its shard, many rows to a blob. A shard's state is one binary value. What leaves is blobs
+again, whose rows `unpack` gives back to Spark.
+"""
+
+import os
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from castleguard.checkpoint.tables import table_from_bytes
+from castleguard.engine.policies import Policy
+from castleguard.errors import CastleguardError, SchemaError, UsageError
+from castleguard.hosts.plan import Plan, Route
+from castleguard.hosts.promises import check
+from castleguard.hosts.cuts import cut_domain
+from castleguard.hosts.routing import HashRoute, LocalityRoute
+from castleguard.hosts.shard import Outcome, Shard
+from castleguard.hosts.spark.blobs import LABEL, ROWS, part, pieces, unpack
+from castleguard.hosts.spark.labels import labels_of
+from castleguard.hosts.spark.output import output_schema, output_tables
+from castleguard.release.encode import Numbers
+from castleguard.schema.roles import Schema
+from castleguard.stages import KEY_BYTES
+from castleguard.telemetry.logs import LOG
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_BLOBS = f"{LABEL} int, {ROWS} binary"
+_PUBLISHED = f"{ROWS} binary"
+_STATE = "state binary"
+
+
+def anonymise(
+    frame: "DataFrame",
+    schema: Schema,
+    policy: Policy,
+    *,
+    shards: int = 1,
+    route: Literal["hash", "locality"] | Route = "hash",
+    position: tuple[str, ...] | list[str] = (),
+    numbers: Numbers | None = None,
+    key: bytes | None = None,
+    seed: int | None = None,
+) -> "DataFrame":
+    """A DataFrame with what is published of the rows of `frame`, and with rejects and books: see the column `outcome`.
+
+    `shards` engines share the rows, as `route` says: by the "hash" of the person, by "locality" along even cuts of the
+    domain, or by a route of `hosts.routing`. A streaming frame needs `max_wait` in its policy, and publishes nothing of
+    a shard's first micro-batch before its second. A frame that is not streaming is taken as the whole: it is flushed.
+
+    `position` names columns that say in which order rows came, such as partition and offset. `key`, 32 secret bytes,
+    lets a batch frame that is run anew after a failure come to the same result; a stream keeps keys in its state.
+    `seed` is for tests.
+    """
+    plan = Plan(
+        schema=schema,
+        policy=policy,
+        route=_route(route, schema, shards, tuple(position)),
+        numbers=numbers,
+        position=tuple(position),
+        seed=seed,
+    )
+    check(plan, streaming=frame.isStreaming)
+    return run_plan(frame, plan, key=key)
+
+
+def _route(named: str | Route, schema: Schema, shards: int, position: tuple[str, ...]) -> Route:
+    if named == "hash":
+        return HashRoute(schema, shards, position)
+    if named == "locality":
+        return LocalityRoute(schema, cut_domain(schema, shards))
+    if isinstance(named, str):
+        raise UsageError(f"route must be 'hash', 'locality' or a route of castleguard.hosts.routing, got {named!r}")
+    if named.shards != shards:
+        raise UsageError(f"the route is one of {named.shards} shards, and shards={shards} was asked for")
+    return named
+
+
+def run_plan(frame: "DataFrame", plan: Plan, *, key: bytes | None = None) -> "DataFrame":
+    """The same, for a plan that has been checked."""
+    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+    if frame.isStreaming and key is not None:
+        raise UsageError("a stream keeps its keys in its state: `key` is for frames that are not streaming")
+    missing = [name for name in plan.columns if name not in frame.columns]
+    if missing:
+        raise SchemaError(f"the frame has no column {', '.join(missing)}: it has {', '.join(frame.columns)}")
+    _warn_of_partitions(frame, plan)
+    chosen = frame.select(*plan.columns)
+    output = output_schema(plan, to_arrow_schema(chosen.schema))
+    if not frame.isStreaming and key is None and plan.seed is None:
+        # Once, here: a task that is run again must come to the same result.
+        key = os.urandom(KEY_BYTES)
+    labels = labels_of(plan.shards)
+
+    def parted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with hiding_values():
+            yield from part(batches, plan.route, labels)
+
+    processor = _processor(plan, labels, output, streaming=frame.isStreaming, key=key)
+    with warnings.catch_warnings():
+        # Of pandas it is handed bytes and whole numbers only, whatever the version.
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+        blobs = (
+            chosen.mapInArrow(parted, _BLOBS)
+            .groupBy(LABEL)
+            .transformWithStateInPandas(processor, _PUBLISHED, "append", "processingTime")
+        )
+    return blobs.mapInArrow(unpack, from_arrow_schema(output, prefer_timestamp_ntz=True))
+
+
+def _warn_of_partitions(frame: "DataFrame", plan: Plan) -> None:
+    partitions = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 0)
+    if partitions != plan.shards:
+        LOG.warning(
+            "spark.sql.shuffle.partitions is %d and there are %d shards: set it to the number of shards before the "
+            "query starts, or some partitions get several shards and others none",
+            partitions,
+            plan.shards,
+        )
+
+
+def _processor(plan: Plan, labels: list[int], output: pa.Schema, *, streaming: bool, key: bytes | None) -> Any:
+    """What Spark calls for each shard. Its class is made here because its base is one of pyspark's."""
+    import pandas as pd
+    from pyspark.sql.streaming import StatefulProcessor
+
+    numbers = {label: number for number, label in enumerate(labels)}
+
+    class Processor(StatefulProcessor):
+        """Hands rows and timers on to the shard, and its state to Spark."""
+
+        def init(self, handle: Any) -> None:
+            self._handle = handle
+            self._state = handle.getValueState("shard", _STATE)
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803
+            with hiding_values():
+                table = pa.concat_tables([table_from_bytes(blob) for frame in rows for blob in frame[ROWS]])
+                now = timerValues.getCurrentProcessingTimeInMs() / 1000
+                number = numbers[int(key[0])]
+                shard = self._shard(number)
+                outcome = shard.take(table, now)
+                if streaming:
+                    self._keep(shard, now)
+                    yield from frames(outcome, number)
+                else:
+                    yield from frames(outcome, number)
+                    yield from frames(shard.flush(now), number)
+
+        def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Any:  # noqa: N802, N803
+            with hiding_values():
+                now = timerValues.getCurrentProcessingTimeInMs() / 1000
+                number = numbers[int(key[0])]
+                shard = self._shard(number)
+                outcome = shard.tick(now)
+                self._keep(shard, now, fired=expiredTimerInfo.getExpiryTimeInMs())
+                yield from frames(outcome, number)
+
+        def close(self) -> None:
+            """Nothing to let go of."""
+
+        def _shard(self, number: int) -> Shard:
+            state = self._state.get() if self._state.exists() else None
+            return Shard(plan, number, key=key) if state is None else Shard.resume(plan, number, bytes(state[0]))
+
+        def _keep(self, shard: Shard, now: float, *, fired: int | None = None) -> None:
+            before, wanted = shard.move_alarm(now)
+            if before not in (None, wanted, fired):  # Spark removes one that has fired itself
+                self._handle.deleteTimer(before)
+            if wanted not in (None, before):
+                self._handle.registerTimer(wanted)
+            self._state.update((shard.snapshot(),))
+
+    def frames(outcome: Outcome, number: int) -> Iterator[pd.DataFrame]:
+        found = [blob for table in output_tables(outcome, number, output) for blob in pieces(table)]
+        yield pd.DataFrame({ROWS: pd.Series(found, dtype=object)})
+
+    return Processor()
+
+
+class hiding_values:  # noqa: N801
+    """Around what runs in a worker: an error of another library may quote a value, and Spark shows it to everybody."""
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        """Say what kind of error it was, and no more."""
+        if error is None or isinstance(error, CastleguardError | GeneratorExit) or not isinstance(error, Exception):
+            return
+        if os.environ.get("CASTLEGUARD_DEBUG"):
+            return
+        raise RuntimeError(
+            f"castleguard failed in a worker with {type(error).__name__}; please report it (CASTLEGUARD_DEBUG=1 in "
+            f"the environment of the workers shows more, and may show values of rows)"
+        ) from None
