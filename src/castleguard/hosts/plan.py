@@ -28,7 +28,10 @@ class Route(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it reads."""
+        """The columns that it reads: the person, the position, or quasi-identifiers, and never a sensitive or a public
+        column. A row's shard shows. If it followed from a sensitive value, whoever knows a person's quasi-identifiers
+        could tell which values of a group are not that person's; from a public one, which rows are not.
+        """
 
     def shard_of(self, table: pa.Table) -> Shards:
         """The number of the shard of each row, from 0. A row that cannot be read goes somewhere, too."""
