@@ -14,6 +14,7 @@ from castleguard.config.policy_section import policy_model
 from castleguard.config.schema_model import SchemaEntry
 from castleguard.config.sections import options_model
 from castleguard.config.sites_section import ALGORITHM, sites_model
+from castleguard.config.spark_section import Spark
 from castleguard.engine.policies import POLICIES
 from castleguard.errors import ConfigError
 
@@ -27,6 +28,7 @@ _DESCRIPTIONS = {
     "privacy": "What is promised: an algorithm and its parameters.",
     "sink": "Where published rows go: the type of a connector, and its options.",
     "sites": "The sites that publish one stream together; each runs `castleguard site` with the same file.",
+    "spark": "How rows are spread over shards in Apache Spark; the job is run by `castleguard spark`.",
     "numbers": "A range as two columns, as one text, or as its middle.",
 }
 _VARIABLE = {"$ref": "#/definitions/variable"}
@@ -48,6 +50,7 @@ def job_schema(connectors: Connectors, relay: Callable[[], type]) -> Node:
         "metrics": made.section(own_model(Metrics)),
         "numbers": {"enum": list(get_args(Numbers))},
         "sites": made.section(sites_model()),
+        "spark": made.section(own_model(Spark)),
     }
     properties["sites"]["properties"]["relay"] |= {"type": "object", **made.section(options_model(relay()))}
     for key, description in _DESCRIPTIONS.items():

@@ -10,6 +10,7 @@
     metrics: {port: 9464}
     numbers: bounds
     sites: {names: [berlin, paris], relay: {servers: ...}, key: "${CASTLEGUARD_SITES_KEY}"}   # see sites_section
+    spark: {shards: 4}                           # see spark_section
 
 Paths are relative to the file. All problems are reported at once, each with its line.
 """
@@ -32,12 +33,13 @@ from castleguard.config.schema_file import build_schema, load_schema
 from castleguard.config.secrets import FromEnvironment, holds_secret
 from castleguard.config.sections import Section, options_model, section_model
 from castleguard.config.sites_section import SITE, Sites, build_sites, check_name, with_number
+from castleguard.config.spark_section import Spark, refused
 from castleguard.engine.policies import Policy
 from castleguard.errors import CastleguardError, ConfigError
 from castleguard.schema.roles import Schema
 
 NEEDED = ("source", "schema", "privacy", "sink")
-KEYS = ("name", "confirmed", *NEEDED, "checkpoint", "dead_letter", "metrics", "numbers", "sites")
+KEYS = ("name", "confirmed", *NEEDED, "checkpoint", "dead_letter", "metrics", "numbers", "sites", "spark")
 NAME = r"^[a-z0-9-]+$"
 CONFIRM = "is false: look at the guesses in this file, then set confirmed: true (or delete the line)"
 
@@ -134,6 +136,9 @@ class _Loader:
         dead_letter = self._own(DeadLetter, "dead_letter", data)
         metrics = self._own(Metrics, "metrics", data)
         sites = self._sites(data)
+        spark = self._own(Spark, "spark", data)
+        if "spark" in data:
+            self._problems += refused(data, streaming=source is not None and source.never_ends)
         if self._problems or self._elsewhere or self._variables.problems:
             return None
         assert source is not None
@@ -152,6 +157,7 @@ class _Loader:
             metrics=metrics,
             sites=sites,
             site=self._site,
+            spark=spark,
             document=self._document,
             variables=self._variables,
         )

@@ -19,10 +19,12 @@ from castleguard.schema.roles import Schema
 
 if TYPE_CHECKING:
     from castleguard.config.sites_section import Sites
+    from castleguard.config.spark_section import Spark
 
 Numbers = Literal["bounds", "interval", "midpoint"]
 
 _KEY_BYTES = 32
+_ENDLESS = ("kafka", "nats")
 
 
 def parse_key(text: str, name: str) -> bytes:
@@ -96,6 +98,11 @@ class Endpoint:
     hidden: frozenset[str] = field(default=frozenset(), repr=False)
     """Options that never print: secrets by their name, and what came from the environment."""
 
+    @property
+    def never_ends(self) -> bool:
+        """Whether it is a source that waits for more for ever."""
+        return self.type in _ENDLESS or bool(getattr(self.options, "follow", False))
+
     def shown(self) -> dict[str, str]:
         """The options that differ from their defaults, as they may be shown."""
         shown = {}
@@ -124,6 +131,8 @@ class JobFile:
     sites: "Sites | None" = None
     site: str | None = None
     """Which of the sites this is."""
+    spark: "Spark | None" = None
+    """With it the job is one for `castleguard spark`, and its checkpoint a folder."""
     document: Document
     """The file as it was read, with its variables not replaced: for the lines of messages."""
     variables: Variables

@@ -1,0 +1,143 @@
+"""A Spark session for castleguard: what must be installed, what must be set, and how it is kept quiet.
+
+What is missing is found out before pyspark is asked for anything: its own answer would be a page of Java. What the Java
+process says goes nowhere, for in a stack of it there may be values of rows; CASTLEGUARD_DEBUG=1 lets it speak.
+"""
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from castleguard.config.spark_section import check_settings, fixed_settings
+from castleguard.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA = 17
+SPARK = 4
+EXTRA = "pip install 'castleguard[spark]'"
+
+_USUAL = {
+    # Only what a micro-batch changed is stored, and not every time the whole.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+_NEEDED = {"pyspark": "pyspark", "pandas": "pandas", "google.protobuf": "protobuf"}
+_GATEWAY = "PYSPARK_GATEWAY_PORT"  # set by spark-submit: there is a Java process already
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_SECONDS = 30.0
+
+
+class Found(NamedTuple):
+    """What is installed: for a line that says so."""
+
+    spark: str
+    java: str
+
+
+def check_installed() -> Found:
+    """Raise UsageError if something is missing that Spark needs, and say what there is otherwise."""
+    missing = [name for module, name in _NEEDED.items() if not _is_there(module)]
+    if missing:
+        raise UsageError(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed: {EXTRA}")
+    spark = importlib.metadata.version("pyspark")
+    if int(spark.partition(".")[0]) < SPARK:
+        raise UsageError(f"pyspark {spark} is too old, {SPARK}.0 is the first that has what is needed: {EXTRA}")
+    return Found(spark, "" if os.environ.get(_GATEWAY) else _check_java())
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package around it
+        return False
+
+
+def _check_java() -> str:
+    """The version of the Java that Spark would start."""
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    advice = f"Spark {SPARK} needs Java {JAVA} or later: install it, or set JAVA_HOME"
+    if java is None:
+        raise UsageError(f"there is no Java here. {advice}")
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        where = f"JAVA_HOME is {home}, and there is no Java in it that answers" if home else f"{java} does not answer"
+        raise UsageError(f"{where}. {advice}") from exc
+    found = _VERSION.search(answer.stderr + answer.stdout)
+    if found is None:
+        raise UsageError(f"{java} does not tell its version. {advice}")
+    if int(found.group(1)) < JAVA:
+        raise UsageError(f"{java} is Java {found.group(1)}. {advice}")
+    return found.group(1)
+
+
+def session(
+    settings: Mapping[str, str], shards: int, master: str | None = None, *, name: str = "castleguard"
+) -> "SparkSession":
+    """A session with what shards need. Of the user's `settings`, those that would break a promise are refused.
+
+    Without a `master` it is the one in the settings, that of spark-submit, or all cores of this machine.
+    """
+    check_settings(settings, shards)
+    check_installed()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need the same packages
+    chosen = {**_USUAL, "spark.app.name": name, **settings, **fixed_settings()}
+    chosen["spark.sql.shuffle.partitions"] = str(shards)
+    if master is not None:
+        chosen["spark.master"] = master
+    elif "spark.master" not in chosen and not os.environ.get(_GATEWAY):
+        chosen["spark.master"] = "local[*]"
+    with quiet_java(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder
+        for key, value in chosen.items():
+            builder = builder.config(key, value)
+        try:
+            made = builder.getOrCreate()
+        except Exception as exc:  # pyspark has a dozen kinds, and their texts are pages of Java
+            raise UsageError(
+                f"Spark cannot be started ({type(exc).__name__}): look at spark.settings and the master; "
+                f"CASTLEGUARD_DEBUG=1 shows what it said"
+            ) from exc
+    if not _debugging():
+        made.sparkContext.setLogLevel("OFF")
+    return made
+
+
+@contextmanager
+def quiet_java() -> Iterator[None]:
+    """Whatever is started meanwhile writes to nowhere, for as long as it lives."""
+    if _debugging():
+        yield
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [os.dup(number) for number in (1, 2)]
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for number in (1, 2):
+            os.dup2(nowhere, number)
+        yield
+    finally:
+        for number, copy in zip((1, 2), kept, strict=True):
+            os.dup2(copy, number)
+            os.close(copy)
+        os.close(nowhere)
+
+
+def _debugging() -> bool:
+    return bool(os.environ.get("CASTLEGUARD_DEBUG"))
