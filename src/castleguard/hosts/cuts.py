@@ -151,12 +151,11 @@ def _by_width(region: Region, shards: int) -> Choice:
     open_axes = [axis for axis in range(len(region.axes)) if region.sides[axis][0] < region.sides[axis][1]]
     axis = max(open_axes, key=region.width)
     first, last = region.sides[axis]
+    size = last - first + 1
     places = region.axes[axis].places(first, last)
-    share = (places - first) / (last - first + 1)
-    at = int(np.argmin(np.abs(share - (shards // 2) / shards)))
-    return Choice(
-        axis, int(places[at]), _shards_below(region, axis, int(places[at]), float(share[at]) * shards, shards)
-    )
+    # In whole numbers, so that the first of two equally good places is found on every machine.
+    cell = int(places[np.argmin(np.abs((places - first) * shards - size * (shards // 2)))])
+    return Choice(axis, cell, _shards_below(region, axis, cell, (cell - first) * shards / size, shards))
 
 
 def _by_rows(region: Region, boxes: Boxes, shards: int, tolerance: float) -> Choice:

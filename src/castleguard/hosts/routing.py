@@ -38,10 +38,10 @@ Reading = Literal["identity", "date", "timestamp"]
 
 @dataclass(frozen=True)
 class HashRoute:
-    """By the person; without one by the position of the row; without that by the content of all declared columns.
+    """By the person; without one by the position of the row; without that by all quasi-identifiers together.
 
-    Persons and positions spread evenly. Rows of equal content go to one shard, so that a stream of few different rows
-    does not spread; and content is made of values, which `by_content` tells to those who must not route by them.
+    Persons and positions spread evenly. Rows with equal quasi-identifiers go to one shard, so that a stream of few
+    different rows does not spread. A sensitive or public column is never read.
 
     >>> from castleguard.schema.roles import Numeric
     >>> schema = Schema(person="id", quasi_identifiers=[Numeric("age", lower=0, upper=100)])
@@ -66,12 +66,7 @@ class HashRoute:
         """What is hashed."""
         if self.schema.person is not None:
             return (self.schema.person,)
-        return self.position or self.schema.columns
-
-    @property
-    def by_content(self) -> bool:
-        """Whether values decide: there is neither a person nor a position."""
-        return self.shards > 1 and self.schema.person is None and not self.position
+        return self.position or tuple(role.name for role in self.schema.quasi_identifiers)
 
     def shard_of(self, table: pa.Table) -> Shards:
         """The shard of each row."""
@@ -96,8 +91,8 @@ class HashRoute:
             times = read_numbers(found.values, reading)
             ticks = np.clip(times.values, -_FAR, _FAR).astype(np.int64)
             return found.spread(hash_integers(ticks, times.problem == FINE, _PUBLIC_KEY))
-        if pa.types.is_nested(found.values.type) and name in self.schema.public:
-            # A list is published as it came, and has no one spelling to be hashed: the other columns must do.
+        if pa.types.is_nested(found.values.type) and name != self.schema.person:
+            # The row will be refused, and goes somewhere until then.
             return found.spread(np.zeros(len(found.values), dtype=np.uint64))
         try:
             return found.spread(hash_identities(found.values, _PUBLIC_KEY))

@@ -1,0 +1,85 @@
+"""`castleguard cuts PUBLISHED --schema schema.yaml --shards 8 --output cuts.json`: public cut points between shards."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from castleguard.hosts.tree import Cuts
+    from castleguard.schema.roles import Schema
+
+_FILE = click.Path(path_type=Path)
+
+
+@click.command(short_help="Choose public cut points between shards.")
+@click.argument("published", type=_FILE, nargs=-1, metavar="[PUBLISHED]...")
+@click.option("--schema", "schema_file", type=_FILE, required=True, help="YAML file that gives every column its role.")
+@click.option("--shards", type=click.IntRange(min=1), required=True, metavar="N", help="How many parts.")
+@click.option("-o", "--output", type=_FILE, required=True, metavar="OUT", help="File to write, as cuts.json.")
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="COLUMN",
+    help="A quasi-identifier that may be cut; repeat it for several.  [default: all but timestamps]",
+)
+@click.option(
+    "--numbers",
+    type=click.Choice(["bounds", "interval", "midpoint"]),
+    default="bounds",
+    show_default=True,
+    help="How ranges were published: as two columns, as one text, or as their middle.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+def cuts(
+    published: tuple[Path, ...],
+    schema_file: Path,
+    shards: int,
+    output: Path,
+    columns: tuple[str, ...],
+    numbers: str,
+    overwrite: bool,
+) -> None:
+    """Choose where to cut the quasi-identifiers, so that similar rows meet in one of N shards.
+
+    PUBLISHED are files that castleguard has published before with this schema, or folders of them: shards then get
+    about equally many rows each, and few published groups are cut. Without PUBLISHED the declared domain is halved.
+    Original rows are never read: cut points are known to everybody who sees the output.
+    """
+    import pyarrow as pa
+
+    from castleguard.cli.audited import read_published
+    from castleguard.cli.file_options import check_output
+    from castleguard.config.schema_file import load_schema
+    from castleguard.hosts.cuts import cut_domain, cut_published, shares
+    from castleguard.hosts.cuts_file import write_cuts
+
+    for path in published:
+        check_output(path, output, overwrite)
+    check_output(schema_file, output, overwrite)
+    schema = load_schema(schema_file)
+    chosen = columns or None
+    if not published:
+        found = cut_domain(schema, shards, columns=chosen)
+        click.echo(as_text(found, schema, None))
+    else:
+        tables = [read_published(path).rows for path in published]
+        table = pa.concat_tables(tables, promote_options="permissive")
+        found = cut_published(table, schema, shards, numbers=numbers, columns=chosen)  # type: ignore[arg-type]
+        click.echo(as_text(found, schema, shares(found, table, schema, numbers=numbers)))  # type: ignore[arg-type]
+    write_cuts(found, schema, output)
+    click.echo(f"written to {output}")
+
+
+def as_text(found: "Cuts", schema: "Schema", rows: tuple[float, ...] | None) -> str:
+    """What lies in each shard, and the share of the published rows that does."""
+    from castleguard.hosts.spelling import shard_words
+
+    words = shard_words(found, schema)
+    if rows is None:
+        return "\n".join(f"shard {shard}: {text}" for shard, text in enumerate(words))
+    lines = [f"shard {shard}: {rows[shard]:6.1%}  {text}" for shard, text in enumerate(words)]
+    fair = 1 / found.shards
+    most = f"The largest shard has {max(rows) / fair:.2f} times its fair share of the published rows."
+    return "\n".join([*lines, most])
