@@ -16,6 +16,7 @@ from castleguard.engine.policy import Castle
 from castleguard.engine.sdgs_policy import Sdgs
 from castleguard.errors import PolicyError, SchemaError
 from castleguard.hosts.plan import Plan
+from castleguard.hosts.routing import LocalityRoute
 from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.guarantee import DifferentialPrivacy, Guarantee
 from castleguard.release.encode import Encoder
@@ -106,24 +107,12 @@ def _published(plan: Plan) -> list[str]:
 def _check_route(plan: Plan) -> None:
     schema, policy = plan.schema, plan.policy
     read = _values_read(plan)
-    quasi = {role.name: role for role in schema.quasi_identifiers}
-    for name in read:
-        role = quasi.get(name)
-        if role is None:
-            raise PolicyError(
-                f"rows are sent to shards by {name!r}, which is no quasi-identifier: the shard of a row shows, and "
-                f"would tell which sensitive or public values it cannot have; send them by person or by position"
-            )
-        if isinstance(role, Numeric) and role.domain is None:
-            raise SchemaError(
-                f"rows are sent to shards by {name!r}, which has no lower and upper: borders that are taken from the "
-                f"rows would show them; declare both, or send rows by person"
-            )
     if read and is_noisy(policy):
         raise PolicyError(
             f"rows are sent to shards by {', '.join(read)}, without noise, and their shard shows: "
             f"{_instead(schema, policy)}"
         )
+    _check_values_read(plan, read)
     if read and _runs_along(policy):
         raise PolicyError(
             f"closeness to the rows of a shard says little where shards are made by {', '.join(read)}: a shard may "
@@ -140,6 +129,29 @@ def _check_route(plan: Plan) -> None:
         raise PolicyError(
             "that a row is there cannot be hidden if rows are sent to shards by position, since one row more moves "
             "the rows after it: declare a person column and send rows by person, or use shards=1"
+        )
+
+
+def _check_values_read(plan: Plan, read: list[str]) -> None:
+    """Values may decide on a shard if all that it tells of a row is in which public range it lies."""
+    quasi = {role.name: role for role in plan.schema.quasi_identifiers}
+    for name in read:
+        role = quasi.get(name)
+        if role is None:
+            raise PolicyError(
+                f"rows are sent to shards by {name!r}, which is no quasi-identifier: the shard of a row shows, and "
+                f"would tell which sensitive or public values it cannot have; use route='locality', or send rows by "
+                f"person or by position"
+            )
+        if isinstance(role, Numeric) and role.domain is None:
+            raise SchemaError(
+                f"rows are sent to shards by {name!r}, which has no lower and upper: borders that are taken from the "
+                f"rows would show them; declare both, or send rows by person"
+            )
+    if read and not isinstance(plan.route, LocalityRoute):
+        raise PolicyError(
+            f"rows are sent to shards by the exact values of {', '.join(read)}, and their shard shows: few values of "
+            f"a published range would fit it; use route='locality', or declare a person column or a position"
         )
 
 
@@ -199,7 +211,7 @@ def _of_all(plan: Plan) -> str:
     """What the single promises make together."""
     each = f"Each of the {plan.shards} shards keeps this by itself"
     persons_apart = plan.schema.person is None or _persons_stay_together(plan)
-    judged = isinstance(plan.policy, Castle) and plan.policy.diversity != "distinct"
+    judged = isinstance(plan.policy, Castle) and plan.policy.criteria.judges_shape
     if _runs_along(plan.policy) or (judged and not persons_apart):
         return f"{each}; of all together k and l hold, and nothing is promised about the distribution of their values."
     return f"{each}, and so do all of them together."

@@ -16,7 +16,9 @@ from castleguard.engine.sdgs_policy import Sdgs
 from castleguard.errors import PolicyError, SchemaError
 from castleguard.hosts.plan import Plan, Route, Shards
 from castleguard.hosts.promises import OWN_COLUMNS, check, guarantee
+from castleguard.hosts.routing import HashRoute, LocalityRoute
 from castleguard.hosts.spark.output import OWN
+from castleguard.hosts.tree import Cut, Cuts
 from castleguard.privacy.closeness import Closeness
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
@@ -50,8 +52,9 @@ class Sent:
         return {"columns": list(self.columns), "shards": self.shards}
 
 
-BY_PERSON, BY_AGE, BY_OFFSET = Sent(("id",)), Sent(("age",)), Sent(("partition", "offset"))
 OFFSET = ("partition", "offset")
+BY_PERSON, BY_OFFSET = Sent(("id",)), Sent(OFFSET)
+BY_AGE = LocalityRoute(SCHEMA, Cuts(Cut("age", 40.0, 0, 1)))
 
 
 def plan(policy: Policy = CASTLE, route: Route = BY_PERSON, schema: Schema = SCHEMA, **more: Any) -> Plan:
@@ -152,16 +155,23 @@ def test_a_shard_must_not_tell_of_sensitive_or_public_values(read: str) -> None:
     policy = replace(CASTLE, l=1)
     with pytest.raises(PolicyError, match=f"sent to shards by '{read}', which is no quasi-identifier"):
         check(plan(policy, Sent(("age", read)), schema), streaming=True)
-    check(plan(policy, Sent(("age", "zip")), schema), streaming=True)
     check(plan(policy, Sent(("age", read), shards=1), schema), streaming=True)
+
+
+def test_a_shard_must_not_tell_of_exact_values() -> None:
+    """A box of ten ages and all four places has 40 pairs of them: a hash into 64 shards would leave one of them, or two."""
+    with pytest.raises(PolicyError, match="by the exact values of age, zip, and their shard shows"):
+        check(plan(CASTLE, HashRoute(NOBODY, 64), NOBODY), streaming=True)
+    check(plan(CASTLE, HashRoute(NOBODY, 64, OFFSET), NOBODY, position=OFFSET), streaming=True)
+    check(plan(CASTLE, BY_AGE), streaming=True)
 
 
 def test_a_domain_that_is_observed_cannot_be_cut() -> None:
     policy = replace(CASTLE, l=1, mode="paper")
     schema = Schema(person="id", quasi_identifiers=[Numeric("age"), ZIP])
     with pytest.raises(SchemaError, match="'age', which has no lower and upper"):
-        check(plan(policy, BY_AGE, schema), streaming=True)
-    check(plan(policy, Sent(("zip",)), schema), streaming=True)
+        check(plan(policy, Sent(("age",)), schema), streaming=True)
+    check(plan(policy, LocalityRoute(schema, Cuts(Cut("zip", 2.0, 0, 1))), schema), streaming=True)
     check(plan(policy, BY_PERSON, schema), streaming=True)
 
 
@@ -175,6 +185,8 @@ def test_noise_is_not_for_rows_that_are_sent_by_their_values(policy: Policy) -> 
 def test_values_may_decide_on_the_shard_where_groups_are_promised() -> None:
     check(plan(CASTLE, BY_AGE), streaming=True)
     check(plan(replace(CASTLE, diversity="entropy"), BY_AGE), streaming=True)
+    nobody = LocalityRoute(NOBODY, BY_AGE.cuts)
+    check(plan(CASTLE, nobody, NOBODY), streaming=True)
 
 
 @pytest.mark.parametrize("policy", [LOCAL, DOCA])
@@ -263,7 +275,10 @@ def test_distributions_of_shards_that_share_persons_are_promised_for_each_alone(
     alone = "of all together k and l hold, and nothing is promised about the distribution of their values."
     assert alone in said(entropy, BY_AGE)
     assert "and so do all of them together" in said(entropy, BY_PERSON)
-    assert "and so do all of them together" in said(entropy, BY_AGE, schema=NOBODY)
+    assert "and so do all of them together" in said(entropy, LocalityRoute(NOBODY, BY_AGE.cuts), schema=NOBODY)
+    public = Closeness(t=0.3, reference="public", public={"ill": {"a": 0.5, "b": 0.25, "c": 0.25}})
+    assert alone in said(replace(CLOSE, closeness=public), BY_AGE)
+    assert "and so do all of them together" in said(replace(CLOSE, closeness=public), BY_PERSON)
 
 
 def test_closeness_is_to_the_rows_of_the_shard() -> None:
