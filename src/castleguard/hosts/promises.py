@@ -48,7 +48,7 @@ def guarantee(plan: Plan, *, streaming: bool) -> Guarantee:
         own,
         promise=f"{own.promise}{together}",
         limits=(*own.limits, *_limits(plan, own, streaming)),
-        privacy=None if own.privacy is None else _claim(plan, own.privacy),
+        privacy=None if own.privacy is None else _claim(plan, own.privacy, streaming),
     )
 
 
@@ -217,10 +217,11 @@ def _of_all(plan: Plan) -> str:
     return f"{each}, and so do all of them together."
 
 
-def _claim(plan: Plan, own: DifferentialPrivacy) -> DifferentialPrivacy:
-    if not _hides_presence(plan.schema, plan.policy):
+def _claim(plan: Plan, own: DifferentialPrivacy, streaming: bool) -> DifferentialPrivacy:
+    """The same loss. But a shard begins with its first row, and publishes from the next micro-batch on."""
+    if not (streaming and _hides_presence(plan.schema, plan.policy)):
         return own
-    return replace(own, uncovered=(*own.uncovered, "in which micro-batch and file a row is published"))
+    return replace(own, uncovered=(*own.uncovered, "in which micro-batch a row is published"))
 
 
 def _limits(plan: Plan, own: Guarantee, streaming: bool) -> Iterator[str]:
@@ -252,6 +253,7 @@ def _stream_limits(plan: Plan, own: Guarantee) -> Iterator[str]:
         f"A row arrives when its micro-batch begins. By the clock it leaves with the first micro-batch that begins "
         f"{own.max_wait:g} s after that or later, and none leaves with the first micro-batch of its shard."
     )
+    yield "What a micro-batch publishes counts as a whole: a part of it may hold fewer persons of a group."
     if _hides_presence(plan.schema, plan.policy):
         yield (
             "Which micro-batch a row comes in, and when that begins, must not depend on other rows: no limit on the "

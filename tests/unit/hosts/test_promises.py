@@ -159,7 +159,7 @@ def test_a_shard_must_not_tell_of_sensitive_or_public_values(read: str) -> None:
 
 
 def test_a_shard_must_not_tell_of_exact_values() -> None:
-    """A box of ten ages and all four places has 40 pairs of them: a hash into 64 shards would leave one of them, or two."""
+    """Of the 40 pairs of a box with ten ages and four places, a hash into 64 shards would leave one or two."""
     with pytest.raises(PolicyError, match="by the exact values of age, zip, and their shard shows"):
         check(plan(CASTLE, HashRoute(NOBODY, 64), NOBODY), streaming=True)
     check(plan(CASTLE, HashRoute(NOBODY, 64, OFFSET), NOBODY, position=OFFSET), streaming=True)
@@ -250,6 +250,7 @@ def test_the_statement_of_shards_is_the_policys_with_what_they_change() -> None:
         "The shard of a row must be taken as known: it follows from its person.",
         "A row arrives when its micro-batch begins. By the clock it leaves with the first micro-batch that begins 60 s "
         "after that or later, and none leaves with the first micro-batch of its shard.",
+        "What a micro-batch publishes counts as a whole: a part of it may hold fewer persons of a group.",
         "A micro-batch that is run again publishes the same again, as long as its source gives the same rows and the "
         "versions of castleguard and numpy stay.",
         "Only rows whose outcome is 'published' are spoken of: rejected rows and counts are for the operator alone.",
@@ -305,9 +306,10 @@ def test_the_statement_says_on_what_the_claim_rests() -> None:
 
 
 def test_when_a_row_is_published_is_outside_a_claim_about_presence() -> None:
-    outside = "in which micro-batch and file a row is published"
+    outside = "in which micro-batch a row is published"
     assert outside in said(SDGS)
     assert outside in said(SAMPLED)
+    assert outside not in said(SDGS, streaming=False)
     assert outside not in said(LOCAL)
 
 
