@@ -26,6 +26,8 @@ from castleguard.errors import InputError
 
 BAD = "_bad"
 """Why it is no row; null in rows."""
+MALFORMED = "malformed: "
+"""What stands before the reason where rejects are told."""
 FILE, ROW = "_file", "_row"
 PARTITION, OFFSET = "_partition", "_offset"
 PLACES = {

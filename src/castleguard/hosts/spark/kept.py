@@ -1,0 +1,168 @@
+"""What a job keeps in its folder beside Spark's own checkpoint, and whether it may go on from there.
+
+Spark continues from any checkpoint that it can read, with whatever the query is now, and leaves out micro-batches that
+the output's log has already: with a new checkpoint and an old output, rows would be lost without a word. So the plan is
+kept here and compared, and checkpoint and output must be of one another, before a query starts.
+"""
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from castleguard.checkpoint.codec import differences
+from castleguard.checkpoint.private_file import open_private
+from castleguard.errors import OutputError, SnapshotError, UnavailableError
+from castleguard.hosts.spark.committed import DONE, LOG, last_batch
+
+PLAN = "castleguard.json"
+KEY = "castleguard.key"
+KEY_BYTES = 32
+
+_DRY = (
+    "run the job as it was with --until-idle, so that nothing is pending; then take the files away that it has read, "
+    "and name a new checkpoint.path and a new sink.path"
+)
+
+Facts = Mapping[str, Any]
+
+
+@contextmanager
+def folder_of(path: Path) -> Iterator[Path]:
+    """The folder, for its owner alone if it is made now, and locked: a job runs once."""
+    if path.exists() and not path.is_dir():
+        raise OutputError(f"{path} is a file, and checkpoint.path is a folder in Spark: name another")
+    try:
+        descriptor = open_private(path / PLAN)
+    except OSError as exc:
+        raise OutputError(f"{path} cannot be used as a checkpoint: {exc.strerror}") from exc
+    try:
+        _lock(descriptor, path)
+        yield path
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # not on every system, and then nobody can be kept out
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as exc:
+        raise UnavailableError(f"{path} is in use by another process: a job runs once") from exc
+
+
+def check_plan(folder: Path, facts: Facts) -> bool:
+    """Whether the folder has been used by this job before. Raises SnapshotError if by another, or by something else."""
+    try:
+        text = (folder / PLAN).read_text(encoding="utf-8")
+        before = json.loads(text) if text else None
+    except FileNotFoundError:
+        before = None
+    except (OSError, ValueError) as exc:
+        raise SnapshotError(f"{folder / PLAN} cannot be read: {type(exc).__name__}") from exc
+    if before is None:
+        strangers = (
+            [entry.name for entry in folder.iterdir() if entry.name not in (PLAN, KEY)] if folder.exists() else []
+        )
+        if strangers:
+            raise SnapshotError(f"{folder} holds something else ({min(strangers)}): name a folder for this job alone")
+        return False
+    differing = differences(facts, before)
+    if differing:
+        raise SnapshotError(
+            f"{folder} belongs to a job with another {' and another '.join(differing)}. To change that: {_DRY}"
+        )
+    return True
+
+
+def keep_plan(folder: Path, facts: Facts) -> None:
+    """Write it down, before anything starts."""
+    write_private(folder / PLAN, json.dumps(facts, indent=1).encode())
+
+
+def check_stream_output(folder: Path, checkpoint: Path, *, known: bool) -> None:
+    """Raise OutputError unless what was published there is what the checkpoint knows of."""
+    last, logged = last_batch(folder), _last_offset(checkpoint)
+    if last is not None and (not known or logged is None):
+        raise OutputError(
+            f"{folder} was written by a stream whose checkpoint is not in {checkpoint}: Spark would leave out rows "
+            f"there without a word; name another sink.path, or the checkpoint that it belongs to"
+        )
+    if last is not None and logged is not None and last > logged:
+        raise OutputError(
+            f"{folder} is further than the checkpoint {checkpoint}, which must be an old copy: rows would be left out"
+        )
+    if not known and folder.is_dir() and any(entry.name != LOG for entry in folder.iterdir()):
+        raise OutputError(f"{folder} is not empty: name a folder that this job has for itself")
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder} is a file, and Spark writes a folder: name another sink.path")
+
+
+def check_batch_output(folder: Path) -> None:
+    """Raise OutputError if something is there. An empty folder is removed."""
+    if not folder.exists():
+        return
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+    elif (folder / DONE).is_file() or (folder / LOG).is_dir():
+        raise OutputError(f"{folder} is complete, and a batch is written once: name another sink.path for another one")
+    else:
+        raise OutputError(
+            f"{folder} is there and not complete: a run that failed may have left it; delete it, and run again"
+        )
+
+
+def batch_key(folder: Path, facts: Facts, inputs: Sequence[tuple[str, int, int]]) -> bytes:
+    """The key with which a batch is drawn: the same if the same job reads the same files again, and else a new one.
+
+    A job that failed must not publish the same rows with fresh noise; and rows that have changed must not get the noise
+    of before, because the difference of two releases would then show the change itself. Files are told by their names,
+    sizes and times.
+    """
+    described = json.dumps([facts, list(inputs)], sort_keys=True, default=str)
+    meant = hashlib.blake2b(described.encode(), digest_size=16).hexdigest()
+    path = folder / KEY
+    try:
+        known, _, key = path.read_text(encoding="ascii").strip().partition(" ") if path.exists() else ("", "", "")
+        if known == meant:
+            return _checked(bytes.fromhex(key))
+    except (OSError, ValueError) as exc:
+        raise SnapshotError(f"{path} cannot be read, or is damaged: delete it, and the output with it") from exc
+    made = secrets.token_bytes(KEY_BYTES)
+    write_private(path, f"{meant} {made.hex()}\n".encode())
+    return made
+
+
+def _checked(key: bytes) -> bytes:
+    if len(key) != KEY_BYTES:
+        raise ValueError("another length")
+    return key
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Replace what is in a file of its owner alone; it is on the disk when this returns."""
+    try:
+        descriptor = open_private(path)
+        try:
+            os.fchmod(descriptor, 0o600)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, content, 0)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as exc:
+        raise OutputError(f"{path} cannot be written: {exc.strerror}") from exc
+
+
+def _last_offset(checkpoint: Path) -> int | None:
+    """The number of the last micro-batch that Spark has begun."""
+    folder = checkpoint / "offsets"
+    found = [int(entry.name) for entry in folder.iterdir() if entry.name.isdigit()] if folder.is_dir() else []
+    return max(found, default=None)
