@@ -268,7 +268,7 @@ def _stream_limits(plan: Plan, own: Guarantee) -> Iterator[str]:
         yield f"{place} must not depend on values."
     yield (
         "A micro-batch that is run again publishes the same again, as long as its source gives the same rows and the "
-        "versions of castleguard and numpy stay."
+        "versions of castleguard, numpy and pyarrow stay."
     )
 
 
@@ -279,6 +279,6 @@ def _frame_limits(plan: Plan) -> Iterator[str]:
         if plan.position:
             yield "Positions must not depend on values."
         yield "Each call is a release of its own, and what calls spend on the same rows adds up."
-        yield "A key that is given must be secret, and be used for these rows alone."
+        yield "Its keys are for these rows alone: other rows, when it is computed again, would get the same noise."
     else:
         yield "Each call is a release of its own: not promised is what several of the same rows show together."
