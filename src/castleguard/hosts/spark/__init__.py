@@ -4,6 +4,6 @@ Spark owns partitions, checkpoints and recovery; the engine stays the same. Ever
 package, and imports it when it is called.
 """
 
-from castleguard.hosts.spark.operator import anonymise
+from castleguard.hosts.spark.operator import anonymise, run_plan
 
-__all__ = ["anonymise"]
+__all__ = ["anonymise", "run_plan"]

@@ -17,9 +17,9 @@ import pyarrow as pa
 from castleguard.checkpoint.tables import table_from_bytes
 from castleguard.engine.policies import Policy
 from castleguard.errors import CastleguardError, SchemaError, UsageError
+from castleguard.hosts.cuts import cut_domain
 from castleguard.hosts.plan import Plan, Route
 from castleguard.hosts.promises import check
-from castleguard.hosts.cuts import cut_domain
 from castleguard.hosts.routing import HashRoute, LocalityRoute
 from castleguard.hosts.shard import Outcome, Shard
 from castleguard.hosts.spark.blobs import LABEL, ROWS, part, pieces, unpack
@@ -47,8 +47,6 @@ def anonymise(
     route: Literal["hash", "locality"] | Route = "hash",
     position: tuple[str, ...] | list[str] = (),
     numbers: Numbers | None = None,
-    key: bytes | None = None,
-    seed: int | None = None,
 ) -> "DataFrame":
     """A DataFrame with what is published of the rows of `frame`, and with rejects and books: see the column `outcome`.
 
@@ -56,9 +54,7 @@ def anonymise(
     domain, or by a route of `hosts.routing`. A streaming frame needs `max_wait` in its policy, and publishes nothing of
     a shard's first micro-batch before its second. A frame that is not streaming is taken as the whole: it is flushed.
 
-    `position` names columns that say in which order rows came, such as partition and offset. `key`, 32 secret bytes,
-    lets a batch frame that is run anew after a failure come to the same result; a stream keeps keys in its state.
-    `seed` is for tests.
+    `position` names columns that say in which order rows came, such as partition and offset.
     """
     plan = Plan(
         schema=schema,
@@ -66,10 +62,8 @@ def anonymise(
         route=_route(route, schema, shards, tuple(position)),
         numbers=numbers,
         position=tuple(position),
-        seed=seed,
     )
-    check(plan, streaming=frame.isStreaming)
-    return run_plan(frame, plan, key=key)
+    return run_plan(frame, plan)
 
 
 def _route(named: str | Route, schema: Schema, shards: int, position: tuple[str, ...]) -> Route:
@@ -85,9 +79,12 @@ def _route(named: str | Route, schema: Schema, shards: int, position: tuple[str,
 
 
 def run_plan(frame: "DataFrame", plan: Plan, *, key: bytes | None = None) -> "DataFrame":
-    """The same, for a plan that has been checked."""
+    """The same, for a plan. `key`, 32 secret bytes, lets a batch frame that is run anew after a failure come to the
+    same result; a stream keeps its keys in its state.
+    """
     from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
+    check(plan, streaming=frame.isStreaming)
     if frame.isStreaming and key is not None:
         raise UsageError("a stream keeps its keys in its state: `key` is for frames that are not streaming")
     missing = [name for name in plan.columns if name not in frame.columns]
@@ -109,12 +106,12 @@ def run_plan(frame: "DataFrame", plan: Plan, *, key: bytes | None = None) -> "Da
     with warnings.catch_warnings():
         # Of pandas it is handed bytes and whole numbers only, whatever the version.
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
-        blobs = (
+        published = (
             chosen.mapInArrow(parted, _BLOBS)
             .groupBy(LABEL)
             .transformWithStateInPandas(processor, _PUBLISHED, "append", "processingTime")
         )
-    return blobs.mapInArrow(unpack, from_arrow_schema(output, prefer_timestamp_ntz=True))
+        return published.mapInArrow(unpack, from_arrow_schema(output, prefer_timestamp_ntz=True))
 
 
 def _warn_of_partitions(frame: "DataFrame", plan: Plan) -> None:

@@ -1,0 +1,33 @@
+"""A Spark session that the tests of this folder share: starting one takes as long as most of them."""
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from castleguard.errors import UsageError
+from castleguard.hosts.spark.session import check_installed, session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SHARDS = 4
+
+
+@pytest.fixture(scope="session")
+def needs_spark() -> None:
+    """Skip where Spark cannot start."""
+    try:
+        check_installed()
+    except UsageError as exc:
+        pytest.skip(f"needs Spark and Java: {exc}")
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+@pytest.fixture(scope="session")
+def spark(needs_spark: None) -> Iterator["SparkSession"]:
+    """Two tasks at a time, in this process and one of Java."""
+    opened = session({}, SHARDS, master="local[2]")
+    yield opened
+    opened.stop()

@@ -1,0 +1,162 @@
+"""A frame in Spark: verified, the same as one engine where there is one shard, and the same bytes when run again."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import castleguard as cg
+from castleguard.errors import PolicyError
+from castleguard.hosts.plan import Plan
+from castleguard.hosts.routing import HashRoute
+from castleguard.hosts.spark import anonymise, run_plan
+from tests.integration.spark.conftest import SHARDS
+from tests.integration.spark.visits import (
+    BAD,
+    DELAY,
+    SCHEMA,
+    K,
+    L,
+    check_all,
+    last_books,
+    make_visits,
+    published_columns,
+    read_committed,
+    write_parts,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.compiled,
+    # Said by pyspark's own conversions, which the tests use to look at results.
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
+
+POLICY = cg.Castle(k=K, l=L, delay=DELAY, max_wait=2)
+
+
+def test_a_batch_frame_is_verified_in_shards_by_both_routings(spark: "SparkSession", tmp_path: Path) -> None:
+    visits = make_visits(12_000)
+    write_parts(visits, tmp_path / "in", 3)
+    frame = spark.read.parquet(str(tmp_path / "in"))
+    for route in ("hash", "locality"):
+        folder = tmp_path / route
+        out = anonymise(frame, SCHEMA, POLICY, shards=SHARDS, route=route)  # type: ignore[arg-type]
+        out.write.partitionBy("outcome").parquet(str(folder))
+        books = last_books(read_committed(folder, "counts"))
+        assert len(books) == SHARDS
+        check_all(visits, read_committed(folder), books)
+
+
+def test_one_shard_publishes_what_one_engine_publishes(spark: "SparkSession", tmp_path: Path) -> None:
+    visits = make_visits(6_000)
+    write_parts(visits, tmp_path / "in", 3)
+    frame = spark.read.parquet(str(tmp_path / "in"))
+    plan = Plan(schema=SCHEMA, policy=POLICY, route=HashRoute(SCHEMA, 1), position=("at",), seed=9)
+    out = run_plan(frame, plan).where("outcome = 'published'")
+    alone = cg.anonymise(visits, SCHEMA, POLICY, seed=9)
+    assert out.drop("outcome", "shard", "place", "detail").toArrow().cast(alone.schema).equals(alone)
+
+
+def test_a_reject_is_told_by_its_place_and_never_by_its_values(spark: "SparkSession", tmp_path: Path) -> None:
+    visits = make_visits(1_000)
+    write_parts(visits, tmp_path / "in", 1)
+    frame = spark.read.parquet(str(tmp_path / "in"))
+    out = anonymise(frame, SCHEMA, POLICY, position=["at"]).where("outcome = 'rejected'").toArrow()
+    assert out["detail"].unique().to_pylist() == ["age: null"]
+    assert sorted(out["place"].to_pylist()) == sorted(f'{{"at": {at}}}' for at in range(3, 1_000, BAD))
+    assert all(
+        column.null_count == len(column)
+        for name, column in zip(out.column_names, out.columns, strict=True)
+        if name not in ("outcome", "shard", "place", "detail")
+    )
+
+
+def test_a_stream_is_verified_and_a_batch_that_runs_again_gives_the_same_rows(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    visits = make_visits(8_000)
+    write_parts(visits.slice(0, 6_000), tmp_path / "in", 3)
+    first = _start(spark, tmp_path)
+    _wait(first, lambda: _rows_in(tmp_path / "out") >= 4_000)
+    _copy(tmp_path, tmp_path / "before")
+    write_parts(visits.slice(6_000), tmp_path / "more", 1)
+    (tmp_path / "more" / "part-000.parquet").rename(tmp_path / "in" / "part-003.parquet")
+    second = _start(spark, tmp_path)
+    _wait(second, lambda: _rows_in(tmp_path / "out") == visits.num_rows and not _pending(tmp_path / "out"))
+    check_all(visits, read_committed(tmp_path / "out"), last_books(read_committed(tmp_path / "out", "counts")))
+
+    # As if it had been killed in the middle of its next batch: Spark knows what that batch is, and runs it again.
+    next_batch = 1 + max(int(path.name) for path in (tmp_path / "before" / "state" / "commits").glob("[0-9]*"))
+    for log in ("offsets", "sources/0"):
+        for path in (tmp_path / "state" / log).glob("*[0-9]*"):
+            if log != "offsets" or path.name in (str(next_batch), f".{next_batch}.crc"):
+                shutil.copy(path, tmp_path / "before" / "state" / log)
+    again = _start(spark, tmp_path / "before", source=tmp_path)
+    _wait(again, (tmp_path / "before" / "out" / "_spark_metadata" / str(next_batch)).exists)
+    repeated = _rows_of_batch(tmp_path / "before" / "out", next_batch)
+    assert repeated.num_rows > 1_000
+    assert repeated.equals(_rows_of_batch(tmp_path / "out", next_batch))
+
+
+def test_a_stream_without_max_wait_is_refused_before_it_starts(spark: "SparkSession", tmp_path: Path) -> None:
+    write_parts(make_visits(10), tmp_path / "in", 1)
+    frame = _stream(spark, tmp_path)
+    with pytest.raises(PolicyError, match="a stream needs max_wait"):
+        anonymise(frame, SCHEMA, cg.Castle(k=K, delay=DELAY), shards=SHARDS)
+
+
+def _stream(spark: "SparkSession", folder: Path) -> "DataFrame":
+    kind = spark.read.parquet(str(folder / "in")).schema
+    return spark.readStream.schema(kind).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
+
+
+def _start(spark: "SparkSession", folder: Path, source: Path | None = None) -> "StreamingQuery":
+    out = anonymise(_stream(spark, source or folder), SCHEMA, POLICY, shards=SHARDS)
+    writer = out.writeStream.format("parquet").partitionBy("outcome").option("path", str(folder / "out"))
+    return writer.option("checkpointLocation", str(folder / "state")).trigger(processingTime="200 milliseconds").start()
+
+
+def _wait(query: "StreamingQuery", done: Callable[[], bool]) -> None:
+    """Let it run until that is so, then stop it; the limit of the test ends what never comes."""
+    while not done():
+        query.awaitTermination(0.3)
+        assert query.isActive
+    query.stop()
+
+
+def _copy(folder: Path, to: Path) -> None:
+    """What has been committed so far: the state, and what was published."""
+    for name in ("state", "out"):
+        shutil.copytree(folder / name, to / name)
+
+
+def _books(folder: Path) -> list[dict[str, Any]]:
+    return last_books(read_committed(folder, "counts")) if (folder / "_spark_metadata").exists() else []
+
+
+def _rows_in(folder: Path) -> int:
+    return sum(entry["rows_in"] for entry in _books(folder))
+
+
+def _pending(folder: Path) -> int:
+    return sum(entry["pending"] + entry["waiting"] for entry in _books(folder))
+
+
+def _rows_of_batch(folder: Path, number: int) -> pa.Table:
+    """What a batch published, whatever the files are named."""
+    lines = (folder / "_spark_metadata" / str(number)).read_text().splitlines()[1:]
+    paths = [urlsplit(json.loads(line)["path"]).path for line in lines]
+    kept = [path for path in paths if "outcome=published" in path]
+    tables = [published_columns(pq.read_table(path, partitioning=None)) for path in kept]
+    return pa.concat_tables(sorted(tables, key=lambda table: table["row"][0].as_py()))
