@@ -21,7 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from castleguard.engine.castleguard import Castleguard
+from castleguard.engine.policies import Policy
 from castleguard.engine.policy import Castle
+from castleguard.engine.sdgs_policy import Sdgs
 from castleguard.evaluate.structure import verify
 from castleguard.hosts.cuts import cut_domain
 from castleguard.hosts.order import fixed_order
@@ -132,6 +134,34 @@ def test_every_shard_keeps_the_promise_and_so_do_all_together(cut: Cut) -> None:
         judged = verify(tables, cut.table, SCHEMA, k=cut.policy.k, l=2, link="row", every_moment=True)
         assert judged.ok, judged.sentence
     assert sum(table.num_rows for table in tables) + lost == cut.table.num_rows
+
+
+WINDOWED = Sdgs(k=2, sample_rate=0.9, epsilon=3, window=25)
+ROWS_ONLY = Schema(person="id", quasi_identifiers=SCHEMA.quasi_identifiers, sensitive=SCHEMA.sensitive)
+
+
+@pytest.mark.parametrize("sdgs", [False, True])
+@examples(1)
+@given(data=st.data())
+def test_a_shard_that_waits_for_its_keys_publishes_the_same_later(sdgs: bool, data: st.DataObject) -> None:
+    """So somebody's row that makes a shard begin does not change what others are published as, or in which order."""
+    cut = data.draw(cuts())
+    schema = ROWS_ONLY if sdgs else SCHEMA
+    policy: Policy = WINDOWED if sdgs else cut.policy
+    plan = Plan(schema=schema, policy=policy, route=HashRoute(schema, 1))
+    at_once, later = Shard(plan, 0, key=bytes(32)), Shard(plan, 0, key=bytes(32))
+    later._settled = False
+    outcomes = []
+    for shard in (at_once, later):
+        out, start = [], 0
+        for batch, size in enumerate(cut.sizes):
+            out.append(shard.take(cut.table.slice(start, size).select(schema.columns), 10.0 * batch))
+            out.append(shard.tick(10.0 * batch + 5))
+            start += size
+        out.append(shard.flush(10.0 * len(cut.sizes)))
+        outcomes.append([row for outcome in out for table in outcome.published for row in table.to_pylist()])
+        assert shard is at_once or not out[0].published
+    assert outcomes[0] == outcomes[1]
 
 
 def boxes_without_repeats(tables: Iterable[pa.Table], original: pa.Table) -> list[list[int]]:

@@ -108,8 +108,7 @@ class Shard:
     @property
     def pending(self) -> int:
         """Rows that have not left yet, the waiting ones included."""
-        held: int = self._stream.report().pending
-        return held + sum(table.num_rows for _, table in self._waiting)
+        return self._stream.report().pending + self._rows_waiting
 
     def move_alarm(self, now: float) -> tuple[int | None, int | None]:
         """The alarm that was set and the one to be set instead, in milliseconds: when it must be called if no rows come
@@ -191,9 +190,13 @@ class Shard:
         return max(now, self._stream.now)
 
     def _outcome(self, published: list[pa.Table], rejected: list[Reject], now: float) -> Outcome:
-        waiting = sum(table.num_rows for _, table in self._waiting)
-        books = {**asdict(self._stream.report()), "waiting": waiting, "now": now}
+        books = {**asdict(self._stream.report()), "waiting": self._rows_waiting, "now": now}
         return Outcome([table for table in published if table.num_rows], rejected, json.dumps(books))
+
+    @property
+    def _rows_waiting(self) -> int:
+        rows: int = sum(table.num_rows for _, table in self._waiting)
+        return rows
 
     def _identity(self) -> dict[str, object]:
         return {**self._plan.fingerprint(), "shard": self._number}

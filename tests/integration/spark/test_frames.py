@@ -33,7 +33,7 @@ from tests.integration.spark.visits import (
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 pytestmark = [
     pytest.mark.integration,
@@ -51,7 +51,7 @@ def test_a_batch_frame_is_verified_in_shards_by_both_routings(spark: "SparkSessi
     frame = spark.read.parquet(str(tmp_path / "in"))
     for route in ("hash", "locality"):
         folder = tmp_path / route
-        out = anonymise(frame, SCHEMA, POLICY, shards=SHARDS, route=route)  # type: ignore[arg-type]
+        out = anonymise(frame, SCHEMA, POLICY, shards=SHARDS, route=route)
         out.write.partitionBy("outcome").parquet(str(folder))
         books = last_books(read_committed(folder, "counts"))
         assert len(books) == SHARDS
@@ -130,7 +130,7 @@ def _start(spark: "SparkSession", folder: Path, source: Path | None = None) -> "
 def _wait(query: "StreamingQuery", done: Callable[[], bool]) -> None:
     """Let it run until that is so, then stop it; the limit of the test ends what never comes."""
     while not done():
-        query.awaitTermination(0.3)
+        query.awaitTermination(1)
         assert query.isActive
     query.stop()
 

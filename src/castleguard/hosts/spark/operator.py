@@ -128,7 +128,7 @@ def _warn_of_partitions(frame: "DataFrame", plan: Plan) -> None:
 def _processor(plan: Plan, labels: list[int], output: pa.Schema, *, streaming: bool, key: bytes | None) -> Any:
     """What Spark calls for each shard. Its class is made here because its base is one of pyspark's."""
     import pandas as pd
-    from pyspark.sql.streaming import StatefulProcessor
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
     numbers = {label: number for number, label in enumerate(labels)}
 
