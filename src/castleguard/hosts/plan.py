@@ -34,7 +34,9 @@ class Route(Protocol):
         """
 
     def shard_of(self, table: pa.Table) -> Shards:
-        """The number of the shard of each row, from 0. A row that cannot be read goes somewhere, too."""
+        """The number of the shard of each row, from 0. A row that cannot be read goes somewhere, too: by its person, or
+        to the first shard. Not by a hash of exact values: few values of a published range would fit it.
+        """
 
     def fingerprint(self) -> dict[str, Any]:
         """What JSON can hold; equal if and only if two routes send every row to the same shard."""
