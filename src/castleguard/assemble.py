@@ -152,6 +152,7 @@ def make_job(
     A dry run begins at the beginning, delivers nothing, stores nothing and acknowledges nothing. A sink that cannot
     know what it has may get rows twice; for a policy that draws noise that has to be allowed.
     """
+    refuse_spark(job)
     check_places(job)
     if dry_run:
         if getattr(job.source.options, "follow", False) or job.source.type in _ENDLESS:
@@ -205,6 +206,15 @@ def _nothing() -> None:
     """Nothing to let go of."""
 
 
+def refuse_spark(job: JobFile) -> None:
+    """Refuse a job that is one for Spark: its checkpoint is a folder, and its rows are spread over shards."""
+    if job.spark is not None:
+        raise ConfigError(
+            f"{job.where('spark')}  spark says that this is a job for Apache Spark: run it with `castleguard spark` "
+            f"(with --until-idle to end it), or delete the section"
+        )
+
+
 def check_kept(job: JobFile) -> None:
     """Look at what the job has kept, and refuse it where `run` would: a checkpoint of another key, job, schema or
     policy, a file that holds no dead letters of this key. Nothing is changed. Raises UnavailableError if the job is
@@ -234,6 +244,7 @@ def has_committed(job: JobFile) -> bool:
     """Whether the checkpoint of a job holds anything: a job that never ran has none. Raises UnavailableError if it is
     in use.
     """
+    refuse_spark(job)
     if job.checkpoint is None or not job.checkpoint.path.exists():
         return False
     with Store(job.checkpoint.path, cipher=_cipher(job)) as store:

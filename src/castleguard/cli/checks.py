@@ -48,6 +48,12 @@ def check_job(job: "JobFile") -> Iterator[Check]:
     yield Check(f"{job.path.name} can be read, and its keys are known")
     yield _describe_schema(job)
     yield from _check_stream(job)
+    if job.spark is not None:
+        from castleguard.cli.spark_checks import check_spark
+
+        yield from _check_source(job)
+        yield from check_spark(job)
+        return
     yield from _check_sites(job)
     yield from _check_source(job)
     yield from _check_sink(job)
@@ -246,8 +252,8 @@ def _check_output(job: "JobFile", name: str) -> Iterator[Check]:
             "name a folder (out/), or delete the checkpoint section",
         )
         return
-    yield _writable(path.parent if single else path, "sink")
-    yield from _check_space(path, "sink")
+    yield writable(path.parent if single else path, "sink")
+    yield from check_space(path, "sink")
 
 
 def _check_checkpoint(job: "JobFile") -> Iterator[Check]:
@@ -262,12 +268,12 @@ def _check_checkpoint(job: "JobFile") -> Iterator[Check]:
         )
         return
     path = job.checkpoint.path
-    yield _writable(path.parent, "checkpoint")
+    yield writable(path.parent, "checkpoint")
     if path.is_dir():
         yield Check(f"checkpoint: {path} is a folder, and must be a file", "bad", "choose another path")
         return
     yield from _check_private(path, "checkpoint")
-    yield from _check_space(path.parent, "checkpoint")
+    yield from check_space(path.parent, "checkpoint")
     if job.checkpoint.key is None:
         yield Check("checkpoint: not encrypted, though it holds raw rows", "doubtful", 'add key: "${CASTLEGUARD_KEY}"')
     elif not _from_environment(job.checkpoint.key):
@@ -283,7 +289,7 @@ def _check_dead_letter(job: "JobFile") -> Iterator[Check]:
     path = job.dead_letter.path
     beside = job.checkpoint is not None and path.parent == job.checkpoint.path.parent  # that folder has been looked at
     if not beside:
-        yield _writable(path.parent, "dead_letter")
+        yield writable(path.parent, "dead_letter")
     if not beside or (path.is_file() and path.stat().st_mode & _OTHERS):
         yield from _check_private(path, "dead_letter")
 
@@ -361,7 +367,8 @@ def _existing(path: Path) -> Path:
     return path
 
 
-def _writable(folder: Path, key: str) -> Check:
+def writable(folder: Path, key: str) -> Check:
+    """Whether a folder can be written, or made."""
     there = _existing(folder)
     if not there.is_dir():
         return Check(f"{key}: {there} is a file, and must be a folder", "bad", "choose another path")
@@ -393,7 +400,14 @@ def _check_private(path: Path, key: str) -> Iterator[Check]:
         yield Check(f"{key}: others can look into {path.parent}", "doubtful", f"chmod 700 {path.parent}")
 
 
-def _check_space(folder: Path, key: str) -> Iterator[Check]:
+def check_private_folder(folder: Path, key: str) -> Iterator[Check]:
+    """A folder that holds raw rows is for the owner alone; one that is not there yet will be."""
+    if folder.is_dir() and folder.stat().st_mode & _OTHERS:
+        yield Check(f"{key}: others can look into {folder}, which holds raw rows", "doubtful", f"chmod 700 {folder}")
+
+
+def check_space(folder: Path, key: str) -> Iterator[Check]:
+    """Whether there is little room."""
     free = shutil.disk_usage(_existing(folder)).free
     if free < LEAST_FREE:
         yield Check(f"{key}: {free >> 20:,} MiB are free there", "doubtful", "a full disk stops the job: make room")

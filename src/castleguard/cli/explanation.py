@@ -17,6 +17,7 @@ from castleguard.engine.doca_policy import Doca
 from castleguard.engine.policies import is_noisy
 from castleguard.engine.policy import Castle
 from castleguard.engine.sdgs_policy import Sdgs
+from castleguard.privacy.guarantee import Guarantee
 from castleguard.release.encode import Encoder
 from castleguard.schema.arrow import numeric_type, numeric_values
 from castleguard.schema.roles import Categorical, Numeric
@@ -53,14 +54,23 @@ def explanation(job: JobFile) -> str:
     parts = [
         ("", [f"{job.name}: from {_spell(job.source)} to {_spell(job.sink)}."]),
         ("What each column becomes", list(_columns(job))),
-        ("What is promised", [statement(job.policy.guarantee(job.schema, seeded=False))]),
+        ("What is promised", [statement(_guarantee(job))]),
         *([("Other sites", list(_sites(job)))] if job.sites is not None else []),
+        *([("Shards", list(_shards(job)))] if job.spark is not None else []),
         ("Delay and memory", list(_delay(job))),
         ("After a stop or a crash", list(_restart(job))),
         ("Rows that cannot be used", list(_bad_rows(job))),
         ("At the end", list(_end(job))),
     ]
     return "\n\n".join("\n".join([title, *map(_wrapped, lines)] if title else lines) for title, lines in parts)
+
+
+def _guarantee(job: JobFile) -> Guarantee:
+    if job.spark is None:
+        return job.policy.guarantee(job.schema, seeded=False)
+    from castleguard.hosts.spark.job import plan_of, promised
+
+    return promised(job, plan_of(job))
 
 
 def becomes(job: JobFile) -> Iterator[Becomes]:
@@ -173,6 +183,21 @@ def _sites(job: JobFile) -> Iterator[str]:
     yield "Persons are counted over all sites only if a person has the same identifier at each of them."
 
 
+def _shards(job: JobFile) -> Iterator[str]:
+    assert job.spark is not None
+    shards, policy = job.spark.shards, job.policy
+    yield f"It runs in Apache Spark (`castleguard spark`), where {shards} shards share the rows and never talk."
+    by = "person" if job.schema.person is not None else "position"
+    spread = f"by {by}" if job.spark.route == "hash" else "by where they lie between cut points of the domain"
+    yield f"Rows are sent {spread}. Each shard publishes groups of its own rows: the more shards, the more loss."
+    yield "Delay and memory, as told below, are those of each shard."
+    if job.source.never_ends and job.checkpoint is not None:
+        every = spell_duration(job.checkpoint.every)
+        yield f"There is a micro-batch every {every}; of a shard's first one nothing is published before its second."
+    if job.source.never_ends and policy.max_wait is None:
+        yield "A stream in Spark needs max_wait in the privacy section: without it the job is refused."
+
+
 def _delay(job: JobFile) -> Iterator[str]:
     policy = job.policy
     rows: int | None
@@ -205,6 +230,9 @@ def _row_bytes(job: JobFile) -> int:
 
 
 def _restart(job: JobFile) -> Iterator[str]:
+    if job.spark is not None:
+        yield from _restart_in_spark(job)
+        return
     noisy = is_noisy(job.policy)
     if job.checkpoint is None:
         yield "There is no checkpoint: nothing can be continued, and the next run starts from the beginning."
@@ -224,6 +252,22 @@ def _restart(job: JobFile) -> Iterator[str]:
     yield "Another schema or policy is refused there: drain the job first."
 
 
+def _restart_in_spark(job: JobFile) -> Iterator[str]:
+    if job.checkpoint is None:
+        yield "There is no checkpoint: a batch that is run again reads everything again, and draws anew."
+        return
+    if not job.source.never_ends:
+        yield "A batch that failed is run as a whole, and comes to the same result as long as its files are the same."
+        return
+    yield "The stream continues from its last micro-batch; one that was not finished is run again, to the same result."
+    if job.sink.type == "kafka":
+        yield "No row is lost, but a micro-batch may appear twice: Spark writes to Kafka without transactions."
+    else:
+        yield "No row is lost and none is published twice, for whoever reads with Spark, or what --committed lists."
+    yield "The checkpoint holds raw rows and keys, NOT encrypted."
+    yield "Another schema, policy or number of shards is refused there."
+
+
 def _bad_rows(job: JobFile) -> Iterator[str]:
     total = isinstance(job.policy, Castleguard | Doca) and job.policy.strict
     if total:
@@ -231,6 +275,9 @@ def _bad_rows(job: JobFile) -> Iterator[str]:
         yield "What is no row at all is rejected."
     else:
         yield "A row that cannot be read, or whose values the schema refuses, is rejected and counted by its reason."
+    if job.spark is not None:
+        yield "Rejected rows are told in outcome=rejected of the output: where they stood and why, not what they hold."
+        return
     if job.dead_letter is None:
         yield "Rejected rows are not kept (there is no dead_letter)."
         return
@@ -241,8 +288,11 @@ def _bad_rows(job: JobFile) -> Iterator[str]:
 
 
 def _end(job: JobFile) -> Iterator[str]:
-    yield "When the source ends, what can be published is; the rest is suppressed and counted."
-    if job.checkpoint is not None:
+    if job.spark is not None and job.source.never_ends:
+        yield "The source never ends; with --until-idle the job does, once nothing comes and nothing is pending."
+    else:
+        yield "When the source ends, what can be published is; the rest is suppressed and counted."
+    if job.checkpoint is not None and (job.spark is None or job.source.never_ends):
         yield "When the job is told to stop (SIGTERM), it commits and keeps what is pending for the next run."
 
 

@@ -47,6 +47,11 @@ def validate(job_file: Path, name: str | None) -> None:
     bad = [check for check in checks if check.state == "bad"]
     if bad:
         raise click.exceptions.Exit(TRY_AGAIN if all(check.passing for check in bad) else FAILED)
+    if job.spark is not None:
+        from castleguard.hosts.spark.job import prepare
+
+        click.echo("\n" + statement(prepare(job, allow_duplicates=True).guarantee))
+        return
     click.echo("\n" + statement(job.policy.guarantee(job.schema, seeded=False)))
 
 

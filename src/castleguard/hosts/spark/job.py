@@ -105,16 +105,21 @@ def prepare(job: JobFile, *, allow_duplicates: bool = False) -> Prepared:
             f"transactions{twice}: use a folder (parquet, csv, jsonl), or --allow-duplicates"
         )
     plan = plan_of(job)
+    stated = promised(job, plan)
+    own = place_names(job.source.type)
+    reading = reading_of(job, tuple(name for name in plan.columns if name not in own))
+    _check_folders(job, reading)
+    return Prepared(job=job, plan=plan, reading=reading, guarantee=stated)
+
+
+def promised(job: JobFile, plan: Plan) -> Guarantee:
+    """The statement for all shards together. Raises ConfigError if nothing can be promised."""
     try:
-        promised = guarantee(plan, streaming=job.source.never_ends)
+        return guarantee(plan, streaming=job.source.never_ends)
     except PolicyError as exc:
         raise ConfigError(f"{job.where('privacy')}  privacy cannot work in Spark: {exc}") from exc
     except SchemaError as exc:
         raise ConfigError(f"{job.where('schema')}  schema cannot work in Spark: {exc}") from exc
-    own = place_names(job.source.type)
-    reading = reading_of(job, tuple(name for name in plan.columns if name not in own))
-    _check_folders(job, reading)
-    return Prepared(job=job, plan=plan, reading=reading, guarantee=promised)
 
 
 def plan_of(job: JobFile) -> Plan:
