@@ -8,6 +8,7 @@ import pytest
 
 from castleguard.engine.dcastle_policy import Dcastle
 from castleguard.schema.roles import Numeric, Schema
+from castleguard.sites import simulation
 from castleguard.sites.memory import Weather
 from castleguard.sites.simulation import Simulated, simulate
 
@@ -56,7 +57,9 @@ def test_what_sites_publish_together_is_as_promised(batch: int) -> None:
     assert list(simulated.reports) == ["site01", "site02", "site03"]
 
 
-def test_bad_weather_costs_nothing_but_information() -> None:
+def test_bad_weather_costs_nothing_but_information(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A site that was not heard waits to the last moment. Nothing is sent any more after the first 50.
+    monkeypatch.setattr(simulation, "_LAST_MOMENTS", 200)
     given = table(200)
     weather = Weather(loss=0.2, doubled=0.3, delay=2, unsure=0.2)
     check(simulate(given, SCHEMA, POLICY, seed=1, batch=1, weather=weather), given, POLICY)
