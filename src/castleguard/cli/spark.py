@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from castleguard.cli import Interrupted
+from castleguard.cli import Interrupted, show_to_developers
+from castleguard.errors import CastleguardError
 from castleguard.stopping import Stop
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def spark(
         _list_committed(job_file)
         return
     from castleguard.assemble import load
-    from castleguard.hosts.spark.job import opened, prepare
+    from castleguard.hosts.spark.job import check_kept, opened, prepare
     from castleguard.hosts.spark.session import check_installed
     from castleguard.hosts.spark.warming import warm_up
 
@@ -52,6 +53,7 @@ def spark(
     if until_idle and not prepared.streaming:
         raise click.UsageError("--until-idle is for streams: this source ends by itself")
     found = check_installed()
+    check_kept(prepared)
     if not quiet:
         click.echo(job.mask(opening_words(prepared)) + "\n")
         click.echo(f"Spark {found.spark} is starting{f' with Java {found.java}' if found.java else ''}.")
@@ -128,6 +130,10 @@ def _saying_what_is_left(prepared: "Prepared") -> Iterator[None]:
         exc.words = "aborted; the next run goes on from the last micro-batch"
         if not prepared.streaming:
             exc.words = "interrupted; nothing is published: delete the unfinished output folder, and run again"
+        raise
+    except CastleguardError as exc:
+        if isinstance(exc.__cause__, Exception):
+            show_to_developers(exc.__cause__)
         raise
 
 

@@ -37,7 +37,7 @@ def words_of(exc: Exception) -> CastleguardError:
             return kind(message.strip())
     if "No space left on device" in text or "Disk quota exceeded" in text:
         return UnavailableError("the disk is full: make room, and run the job again; it goes on from here")
-    if type(exc).__name__ in ("Py4JNetworkError", "Py4JError") and "Answer from Java side is empty" in text:
+    if _is_gone(exc):
         return _gone()
     worker = _WORKER.search(text)
     if worker is not None:
@@ -47,6 +47,13 @@ def words_of(exc: Exception) -> CastleguardError:
     condition = _CONDITION.search(text)
     named = condition.group(1) if condition is not None else type(exc).__name__
     return OutputError(f"Spark stopped the query: {named} ({_MORE})")
+
+
+def _is_gone(exc: Exception) -> bool:
+    """Whether nobody answers any more."""
+    from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+
+    return isinstance(exc, Py4JNetworkError)
 
 
 def _gone() -> UnavailableError:

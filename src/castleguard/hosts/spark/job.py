@@ -245,23 +245,27 @@ def follow_query(
     "idle". Raises CastleguardError for what ended it.
     """
     books = Progress()
-    max_wait = prepared.job.policy.max_wait or 0.0
-    patience = max_wait + _IDLE_TRIGGERS * prepared.every
+    patience = (prepared.job.policy.max_wait or 0.0) + _IDLE_TRIGGERS * prepared.every
     outcome = "stopped"
     with translated():
-        while query.isActive and not stop.asked:
+        try:
+            while query.isActive and not stop.asked:
+                for batch in books.news(query):
+                    tell(batch)
+                if until_idle and books.idle(patience):
+                    outcome = "idle"
+                    break
+                time.sleep(_LOOK)
+            failure = query.exception()
+            if failure is not None:
+                raise failure
+            query.stop()
             for batch in books.news(query):
                 tell(batch)
-            if until_idle and books.idle(patience):
-                outcome = "idle"
-                break
-            time.sleep(_LOOK)
-        failure = query.exception()
-        if failure is not None:
-            raise failure
-        query.stop()
-        for batch in books.news(query):
-            tell(batch)
+        except Exception:
+            # Whoever stops a group of processes stops Java, too, which may be the first to go.
+            if not stop.asked:
+                raise
     return outcome
 
 
