@@ -5,7 +5,8 @@
 The shards run one after the other in one process, each an `Anonymiser` of its own over the rows that its route sends
 it. Three routes: by the hash of the person; by locality between cut points of the domain; by locality between cut
 points that are learnt from what one engine published of an earlier part of the stream, which is not measured. Each with
-two delays: the same `delay` in every shard, and `delay / N`, which keeps as many rows in flight as one engine does.
+three policies: the policy as it is, in every shard; with `delay / N`, which keeps as many rows in flight as one engine
+does; and with `max_clusters / N` as well, which keeps as many clusters open as one engine does.
 
 The loss is the mean over published rows; suppressed rows are counted beside it. The wait is the longest that the delay
 allows, in arrivals of the whole stream: the delay of a shard divided by the smallest share of rows that a shard has.
@@ -71,6 +72,8 @@ class Measured:
     shards: int
     delay: int
     """Of each shard."""
+    clusters: int
+    """Open ones of each shard."""
     loss: float
     against_one: float
     """Loss more than that of one engine, as a share of it."""
@@ -177,29 +180,29 @@ def measure(stream: Stream, counts: Sequence[int]) -> Iterator[Measured]:
     alone, seconds = run(stream, policy, 1, nowhere)
     one = alone.loss / alone.published
 
-    def measured(books: Books, seconds: float, *, route: str, delay: int, counted: NDArray[np.int64]) -> Measured:
+    def measured(books: Books, seconds: float, *, route: str, each: cg.Castle, counted: NDArray[np.int64]) -> Measured:
         loss = books.loss / books.published
         smallest = max(int(counted.min()), 1) / rows
         return Measured(
             stream=stream.title,
             route=route,
             shards=counted.size,
-            delay=delay,
+            delay=each.delay,
+            clusters=each.max_clusters,
             loss=loss,
             against_one=loss / one - 1,
             suppressed=books.suppressed,
             largest=int(counted.max()) / rows,
-            wait=delay / smallest,
+            wait=each.delay / smallest,
             seconds=seconds,
         )
 
     whole = np.array([rows])
-    yield measured(alone, seconds, route="one engine", delay=policy.delay, counted=whole)
+    yield measured(alone, seconds, route="one engine", each=policy, counted=whole)
     # Shards have their open clusters each: what as many of them would bring to one engine.
     most = replace(policy, max_clusters=8 * policy.max_clusters)
     books, seconds = run(stream, most, 1, nowhere)
-    name = f"one engine, {most.max_clusters} clusters"
-    yield measured(books, seconds, route=name, delay=policy.delay, counted=whole)
+    yield measured(books, seconds, route="one engine", each=most, counted=whole)
     published = pa.concat_tables(publish(stream, stream.earlier, policy, Books()))
     for shards in counts:
         if shards == 1:
@@ -207,9 +210,15 @@ def measure(stream: Stream, counts: Sequence[int]) -> Iterator[Measured]:
         for route, way in routes(stream, published, shards).items():
             place = way.shard_of(stream.rows)
             counted = np.bincount(place, minlength=shards)
-            for delay in (policy.delay, max(policy.delay // shards, policy.k - 1)):
-                books, seconds = run(stream, replace(policy, delay=delay), shards, place)
-                yield measured(books, seconds, route=route, delay=delay, counted=counted)
+            for each in policies(policy, shards):
+                books, seconds = run(stream, each, shards, place)
+                yield measured(books, seconds, route=route, each=each, counted=counted)
+
+
+def policies(policy: cg.Castle, shards: int) -> tuple[cg.Castle, ...]:
+    """As it is; with the rows in flight of one engine; and with its open clusters, too."""
+    shorter = replace(policy, delay=max(policy.delay // shards, policy.k - 1))
+    return policy, shorter, replace(shorter, max_clusters=max(policy.max_clusters // shards, 1))
 
 
 def routing_times(stream: Stream) -> dict[str, float]:
@@ -231,13 +240,24 @@ def show(figures: Sequence[Measured], console: Console) -> None:
     """A table per stream."""
     for title in dict.fromkeys(figure.stream for figure in figures):
         table = Table(title=title)
-        for heading in ("route", "shards", "delay\nper shard", "loss", "against\none", "suppressed", "largest", "wait"):
+        for heading in (
+            "route",
+            "shards",
+            "delay\neach",
+            "clusters\neach",
+            "loss",
+            "against\none",
+            "suppressed",
+            "largest",
+            "wait",
+        ):
             table.add_column(heading, justify="left" if heading == "route" else "right")
         for figure in (figure for figure in figures if figure.stream == title):
             table.add_row(
                 figure.route,
                 str(figure.shards),
                 f"{figure.delay:,}",
+                str(figure.clusters),
                 f"{figure.loss:.4f}",
                 f"{figure.against_one:+.1%}",
                 f"{figure.suppressed:,}",
@@ -248,11 +268,12 @@ def show(figures: Sequence[Measured], console: Console) -> None:
 
 
 def verdict(figures: Sequence[Measured]) -> Iterator[str]:
-    """Whether locality at eight shards stays within the target, in both settings of the delay."""
+    """Whether locality at eight shards stays within the target, with each of the policies."""
     for figure in figures:
         if figure.shards == 8 and figure.route == "locality, published":
             reached = "reached" if figure.against_one <= TARGET else "MISSED"
-            yield f"{figure.stream}: 8 shards, {figure.delay:,} each: {figure.against_one:+.1%} ({reached})"
+            each = f"delay {figure.delay:,} and {figure.clusters} clusters each"
+            yield f"{figure.stream}: 8 shards, {each}: {figure.against_one:+.1%} ({reached})"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -269,7 +290,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in streams(asked.rows):
         for figure in measure(stream, asked.shards):
             figures.append(figure)
-            done = f"{figure.route}, {figure.shards} shards, {figure.delay:,}: {figure.loss:.4f}"
+            done = f"{figure.route}, {figure.shards} x {figure.delay:,}, {figure.clusters}: {figure.loss:.4f}"
             print(f"  {figure.stream}: {done} ({figure.seconds:.1f} s)", file=sys.stderr, flush=True)
         times = times or ({} if stream.rows.num_rows < 1_000_000 else routing_times(stream))
     console = Console(width=120)
