@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 MOST_SHARDS_TOLD = 64
 """Rows that are pending are told as long as there are not more shards than that."""
+QUIET = 3
+"""Micro-batches without rows before a stream can be idle."""
 
 _IN, _OUT, _ROWS = "castleguard_in", "castleguard_out", "rows"
 
@@ -67,8 +69,8 @@ class Progress:
     def __init__(self) -> None:
         self._told = -1
         self._pending: dict[str, int] = {}
-        self._counts = True
-        self._rows_at = time.monotonic()
+        self._quiet = 0  # micro-batches in a row without rows
+        self._quiet_since: float | None = None
 
     def news(self, query: Any) -> Iterator[Batch]:
         """The micro-batches since the last time."""
@@ -81,16 +83,21 @@ class Progress:
                 yield self._batch(progress)
 
     def idle(self, seconds: float) -> bool:
-        """Whether no rows came for so long, and none is pending."""
-        return self._told >= 0 and time.monotonic() - self._rows_at >= seconds and not sum(self._pending.values())
+        """Whether no rows came for so long, and none is pending. The first micro-batch says nothing about that: it may
+        be one that was planned before the last stop, and is run again.
+        """
+        if self._quiet_since is None or self._quiet < QUIET or any(self._pending.values()):
+            return False
+        return time.monotonic() - self._quiet_since >= seconds
 
     def _batch(self, progress: Any) -> Batch:
         came, left = (_plain(progress.observedMetrics.get(name)) for name in (_IN, _OUT))
         self._pending |= {name: rows for name, rows in left.items() if name.startswith("pending_") and rows is not None}
         rejected = left.get(REJECTED) or 0
         rows = came.get(_ROWS) or 0
-        if rows or rejected:
-            self._rows_at = time.monotonic()
+        self._quiet = 0 if rows or rejected else self._quiet + 1
+        if self._quiet <= 1:
+            self._quiet_since = time.monotonic()
         return Batch(
             number=progress.batchId,
             rows=rows,

@@ -176,9 +176,10 @@ def _matches(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
     """Whether the parts of a path match those of a pattern, in which ** stands for any number of folders."""
     if not parts or not pattern:
         return not parts and not pattern
+    hidden = parts[0].startswith(".") and not pattern[0].startswith(".")
     if pattern[0] == "**":
-        return _matches(parts, pattern[1:]) or _matches(parts[1:], pattern)
-    if parts[0].startswith(".") and not pattern[0].startswith("."):
+        return _matches(parts, pattern[1:]) or (not hidden and _matches(parts[1:], pattern))
+    if hidden:
         return False
     return fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])
 

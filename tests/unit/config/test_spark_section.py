@@ -1,0 +1,161 @@
+"""Jobs for Spark: what their file may say, and what is said of one that Spark could not honour."""
+
+from pathlib import Path
+
+import pytest
+
+from castleguard.assemble import Connectors
+from castleguard.config.job_file import load_job
+from castleguard.config.job_model import JobFile
+from castleguard.config.spark_section import Spark, check_settings, fixed_settings
+from castleguard.errors import ConfigError
+from tests.unit.config.test_job_file import ENVIRON, SCHEMA
+
+SOURCE = "source: {type: csv, path: in/, follow: true}\n"
+SINK = "sink: {type: parquet, path: out/}\n"
+PRIVACY = "privacy: {algorithm: castle, k: 10, delay: 100, max_wait: 30s}\n"
+CHECKPOINT = "checkpoint: {path: state/}\n"
+SPARK = "spark: {shards: 4}\n"
+
+
+def load(folder: Path, text: str) -> JobFile:
+    path = folder / "job.yaml"
+    path.write_text(text, encoding="utf-8")
+    return load_job(path, Connectors(), environ=ENVIRON)
+
+
+def problems(folder: Path, text: str) -> list[str]:
+    """The lines of the error, without the file and its lines."""
+    with pytest.raises(ConfigError) as caught:
+        load(folder, text)
+    return [line.partition("  ")[2] for line in str(caught.value).splitlines()]
+
+
+def job(
+    *, source: str = SOURCE, sink: str = SINK, checkpoint: str = CHECKPOINT, spark: str = SPARK, more: str = ""
+) -> str:
+    return source + SCHEMA + PRIVACY + sink + checkpoint + spark + more
+
+
+def test_a_section_is_read_with_its_defaults(tmp_path: Path) -> None:
+    found = load(tmp_path, job())
+    assert found.spark == Spark(shards=4)
+    assert found.spark.route == "hash"
+    assert found.spark.position is None
+    assert found.source.never_ends
+
+
+def test_every_key_is_read(tmp_path: Path) -> None:
+    keys = "shards: 2, route: locality, cuts: cuts.json, position: [at], max_files: 3, max_offsets: 9"
+    settings = "settings: {spark.executor.memory: 4g, spark.ui.enabled: true, spark.executor.cores: 2}"
+    found = load(tmp_path, job(spark=f"spark: {{{keys}, {settings}}}\n")).spark
+    assert found is not None
+    assert (found.shards, found.route, found.cuts) == (2, "locality", tmp_path / "cuts.json")
+    assert (found.position, found.max_files, found.max_offsets) == (("at",), 3, 9)
+    assert found.plain_settings() == {
+        "spark.executor.memory": "4g",
+        "spark.ui.enabled": "true",
+        "spark.executor.cores": "2",
+    }
+
+
+def test_a_job_without_the_section_has_none(tmp_path: Path) -> None:
+    assert load(tmp_path, job(spark="")).spark is None
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ("{}", "spark.shards is missing"),
+        ("{shards: 0}", "spark.shards must be at least 1, got 0"),
+        ("{shards: 2, shard: 3}", "spark.shard is not a known key; did you mean shards?"),
+        ("{shards: 2, route: random}", "spark.route must be 'hash' or 'locality', got 'random'"),
+        ("{shards: 2, cuts: c.json}", "spark.cuts belongs to route: locality; with hash there is nothing to cut"),
+        ("{shards: 2, max_files: 0}", "spark.max_files must be at least 1, got 0"),
+        ("{shards: 2, position: [at, at]}", "spark.position names a column twice"),
+        ("4", "spark must be a mapping; delete the key if it is not wanted"),
+    ],
+)
+def test_what_is_wrong_with_the_section_is_told(tmp_path: Path, section: str, said: str) -> None:
+    assert problems(tmp_path, job(spark=f"spark: {section}\n")) == [said]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        ("spark.speculation", "true", "spark.settings cannot have another spark.speculation than false"),
+        ("spark.sql.session.timeZone", "CET", "cannot have another spark.sql.session.timeZone than UTC"),
+        ("spark.sql.shuffle.partitions", "200", "it is the number of shards, spark.shards"),
+        ("spark.sql.streaming.checkpointLocation", "x", "that is checkpoint.path"),
+        ("spark.sql.streaming.noDataMicroBatches.enabled", "false", "rows leave after max_wait while no others come"),
+        ("spark.sql.streaming.stateStore.providerClass", "Mine", "only that store keeps the state that shards need"),
+        ("spark.sql.files.ignoreCorruptFiles", "true", "no row is left out in silence"),
+        ("spark.sql.streaming.commitProtocolClass", "Mine", "what was committed could not be told any more"),
+        ("executor.memory", "4g", "must have names that begin with spark., and 'executor.memory' does not"),
+    ],
+)
+def test_a_setting_that_would_break_a_promise_is_refused(tmp_path: Path, setting: str, value: str, said: str) -> None:
+    (line,) = problems(tmp_path, job(spark=f"spark: {{shards: 4, settings: {{{setting}: {value}}}}}\n"))
+    assert said in line
+
+
+def test_a_setting_that_says_what_is_so_anyway_is_accepted() -> None:
+    check_settings({**fixed_settings(), "spark.sql.shuffle.partitions": 4, "spark.speculation": False}, 4)
+    with pytest.raises(ConfigError, match=r"spark\.shards"):
+        check_settings({"spark.sql.shuffle.partitions": 4}, 3)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("dead_letter: {path: r.jsonl}\n", "dead_letter has no place in Spark: rejected rows are told in the output"),
+        ("metrics: {port: 0}\n", "metrics has no place in Spark, which has metrics of its own"),
+    ],
+)
+def test_sections_that_spark_cannot_honour_are_refused(tmp_path: Path, more: str, said: str) -> None:
+    (line,) = problems(tmp_path, job(more=more))
+    assert line.startswith(said)
+
+
+def test_a_key_of_the_checkpoint_is_refused_with_what_to_do_instead(tmp_path: Path) -> None:
+    (line,) = problems(tmp_path, job(checkpoint='checkpoint: {path: state, key: "${KEY}"}\n'))
+    assert line.startswith("checkpoint.key cannot be used: Spark does not encrypt its state with it")
+    assert line.endswith("put checkpoint.path and spark.local.dir on an encrypted volume")
+
+
+def test_a_stream_needs_a_checkpoint_and_a_batch_does_not(tmp_path: Path) -> None:
+    (line,) = problems(tmp_path, job(checkpoint=""))
+    assert line.startswith("checkpoint is missing: a stream in Spark keeps its state in a folder")
+    batch = load(tmp_path, job(source="source: {type: csv, path: in/}\n", checkpoint=""))
+    assert batch.checkpoint is None
+    assert not batch.source.never_ends
+
+
+def test_a_limit_of_a_micro_batch_is_refused_where_there_is_none(tmp_path: Path) -> None:
+    text = job(source="source: {type: csv, path: in/}\n", spark="spark: {shards: 2, max_files: 3}\n")
+    assert problems(tmp_path, text) == ["spark.max_files is for streams: a source that ends is one batch"]
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        (
+            "source: {type: stdio, format: csv}\n",
+            "source.type cannot be stdio in Spark: csv, jsonl, parquet and kafka can",
+        ),
+        ("sink: {type: arrow, path: out}\n", "sink.type cannot be arrow in Spark: csv, jsonl, parquet and kafka can"),
+        ("sink: {type: csv, path: out.csv}\n", "sink.path must be a folder, which Spark fills with files: out/"),
+        (
+            'source: {type: kafka, brokers: "b:1", topic: t, group: g}\n',
+            "source.group cannot be used in Spark: Spark keeps its positions in the checkpoint, and shows none in a "
+            "consumer group",
+        ),
+        (
+            'sink: {type: kafka, brokers: "b:1", topic: t, format: csv}\n',
+            "sink.format must be json in Spark",
+        ),
+    ],
+)
+def test_a_source_or_sink_that_spark_cannot_serve_is_refused_by_name(tmp_path: Path, section: str, said: str) -> None:
+    key = section.partition(":")[0]
+    assert problems(tmp_path, job(**{key: section})) == [said]
