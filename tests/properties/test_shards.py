@@ -149,8 +149,7 @@ def test_a_shard_that_waits_for_its_keys_publishes_the_same_later(sdgs: bool, da
     schema = ROWS_ONLY if sdgs else SCHEMA
     policy: Policy = WINDOWED if sdgs else cut.policy
     plan = Plan(schema=schema, policy=policy, route=HashRoute(schema, 1))
-    at_once, later = Shard(plan, 0, key=bytes(32)), Shard(plan, 0, key=bytes(32))
-    later._settled = False
+    at_once, later = Shard(plan, 0, key=bytes(32), kept=True), Shard(plan, 0, key=bytes(32))
     outcomes = []
     for shard in (at_once, later):
         out, start = [], 0
@@ -350,7 +349,7 @@ def test_shards_of_one_key_draw_apart() -> None:
     )
     published = []
     for number in (0, 0, 1):
-        shard = Shard(plan, number, key=bytes(32))
+        shard = Shard(plan, number, key=bytes(32), kept=True)
         tables = [*shard.take(rows, 0.0).published, *shard.flush(1.0).published]
         published.append(sorted(map(str, pa.concat_tables(tables).to_pylist())))
     assert published[0] == published[1] != published[2]

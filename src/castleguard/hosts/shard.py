@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from castleguard.checkpoint.codec import Record, differences, pack, unpack
 from castleguard.checkpoint.tables import table_from_bytes, table_to_bytes
+from castleguard.engine.sdgs_policy import Sdgs
 from castleguard.errors import SnapshotError
 from castleguard.hosts.order import put_in_order
 from castleguard.hosts.plan import Plan
@@ -48,9 +49,9 @@ class Outcome(NamedTuple):
 class Shard:
     """A stream among others. `take` and `tick` are told the time of the batch, in seconds, the same in every replay."""
 
-    def __init__(self, plan: Plan, number: int, *, key: bytes | None = None) -> None:
-        """A new one. With a `key` that the host keeps itself, nothing has to wait: the same key leads to the same
-        result.
+    def __init__(self, plan: Plan, number: int, *, key: bytes | None = None, kept: bool = False) -> None:
+        """A new one, with fresh keys or with those that follow from a secret `key` of the host. If that is `kept`, so
+        that the shard would be made with the same again, nothing has to wait.
         """
         self._plan = plan
         self._number = number
@@ -60,12 +61,12 @@ class Shard:
         self._alarm: int | None = None
         if plan.seed is not None:
             seeded = hashlib.sha256(f"castleguard order {plan.seed} {number}".encode()).digest()
-            self._order, self._settled = seeded, False
+            self._order, self._settled = seeded, kept
             self._stream = Anonymiser(plan.schema, plan.policy, seed=plan.seed + number, numbers=plan.numbers)
             return
-        secret = os.urandom(KEY_BYTES) if key is None else _derived(key, f"shard {number}")
-        self._order, self._settled = _derived(secret, "order"), key is not None
-        stream_key = _derived(secret, "stream")
+        secret = os.urandom(KEY_BYTES) if key is None else derived(key, f"shard {number}")
+        self._order, self._settled = derived(secret, "order"), kept
+        stream_key = derived(secret, "stream")
         self._stream = Anonymiser(plan.schema, plan.policy, key=stream_key, numbers=plan.numbers)
 
     @classmethod
@@ -121,12 +122,19 @@ class Shard:
         soonest = math.floor(now * _MILLISECONDS) + 1
         if self._waiting:
             return soonest
-        max_wait = self._plan.policy.max_wait
-        if max_wait is None or not self.pending:
+        if self._plan.policy.max_wait is None or not self.pending:
             self._arrivals = []
             return None
-        self._arrivals = [then for then in self._arrivals if then + max_wait > now] or [now]
-        return max(math.ceil((self._arrivals[0] + max_wait) * _MILLISECONDS), soonest)
+        self._arrivals = [then for then in self._arrivals if self._due(then) > now] or [now]
+        return max(math.ceil(self._due(self._arrivals[0]) * _MILLISECONDS), soonest)
+
+    def _due(self, arrival: float) -> float:
+        """When a row that arrived then must leave: after `max_wait`, or at the end of its window."""
+        policy = self._plan.policy
+        assert policy.max_wait is not None
+        if isinstance(policy, Sdgs):
+            return (policy.window_at(arrival, 0) + 1) * policy.max_wait
+        return arrival + policy.max_wait
 
     def take(self, rows: pa.Table, now: float) -> Outcome:
         """Take in the rows of a batch, in whatever order they are."""
@@ -173,7 +181,7 @@ class Shard:
     def _push(self, rows: pa.Table, now: float) -> tuple[pa.Table, list[Reject]]:
         ordered = put_in_order(rows, self._plan.position, self._order)
         # Another key for the next batch, from which this one does not follow.
-        self._order = _derived(self._order, "next")
+        self._order = derived(self._order, "next")
         published = self._stream.push(ordered, now=self._forward(now))
         refused = self._stream.rejected()
         places = self._places(ordered, [row for row, _ in refused])
@@ -202,6 +210,6 @@ class Shard:
         return {**self._plan.fingerprint(), "shard": self._number}
 
 
-def _derived(key: bytes, use: str) -> bytes:
+def derived(key: bytes, use: str) -> bytes:
     """A key for one use, which does not tell the key that it was made of."""
     return hashlib.blake2b(use.encode(), key=key, digest_size=KEY_BYTES).digest()

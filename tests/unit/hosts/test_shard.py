@@ -1,6 +1,7 @@
 """A shard: nothing before its keys are stored, the same again from the same state, and its alarm."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -92,11 +93,11 @@ def test_one_shard_with_positions_is_one_engine() -> None:
 def test_a_key_of_the_host_gives_the_same_result_at_once() -> None:
     ends = []
     for rows in (visits(0), turned(visits(0))):
-        shard = Shard(plan_of(), 1, key=b"s" * 32)
+        shard = Shard(plan_of(), 1, key=b"s" * 32, kept=True)
         ends.append(rows_of(shard.take(rows, 0.0)) + rows_of(shard.flush(0.0)))
     assert ends[0] == ends[1]
     assert len(ends[0]) == MICRO
-    other = Shard(plan_of(), 0, key=b"s" * 32)
+    other = Shard(plan_of(), 0, key=b"s" * 32, kept=True)
     assert rows_of(other.take(visits(0), 0.0)) + rows_of(other.flush(0.0)) != ends[0], "shards must not share draws"
 
 
@@ -143,8 +144,27 @@ def test_a_clock_that_is_set_back_stands_still() -> None:
 
 
 def test_a_reject_is_told_by_place_and_reason() -> None:
-    shard = Shard(plan_of(position=("at",)), 0, key=b"s" * 32)
+    shard = Shard(plan_of(position=("at",)), 0, key=b"s" * 32, kept=True)
     rows = visits(0, 4).set_column(1, "x", pa.array([1.0, None, 2.0, 3.0]))
     outcome = shard.take(rows, 0.0)
     assert outcome.rejected == [('{"at": 1}', "x: null")]
-    assert Shard(plan_of(), 0, key=b"s" * 32).take(rows, 0.0).rejected == [(None, "x: null")]
+    assert Shard(plan_of(), 0, key=b"s" * 32, kept=True).take(rows, 0.0).rejected == [(None, "x: null")]
+
+
+def test_attempts_with_one_key_come_to_one_state_and_still_wait() -> None:
+    states = []
+    for rows in (visits(0), turned(visits(0))):
+        shard = Shard(plan_of(), 0, key=b"s" * 32)
+        assert rows_of(shard.take(rows, 5.0)) == []
+        later = Shard.resume(plan_of(), 0, shard.snapshot())
+        states.append((rows_of(later.tick(6.0)), later.snapshot()))
+    assert states[0] == states[1]
+    assert states[0][0]
+
+
+def test_rows_of_a_window_are_due_at_its_end() -> None:
+    policy = cg.Sdgs(k=3, sample_rate=0.5, epsilon=1.0, window=60.0)
+    plan = plan_of(schema=replace(SCHEMA, public=()), policy=policy)
+    shard = Shard(plan, 0, key=b"s" * 32, kept=True)
+    shard.take(visits(0), 1_000.0)
+    assert shard.move_alarm(1_000.0) == (None, 1_020_000)

@@ -21,7 +21,7 @@ from castleguard.hosts.cuts import cut_domain
 from castleguard.hosts.plan import Plan, Route
 from castleguard.hosts.promises import check
 from castleguard.hosts.routing import HashRoute, LocalityRoute
-from castleguard.hosts.shard import Outcome, Shard
+from castleguard.hosts.shard import Outcome, Shard, derived
 from castleguard.hosts.spark.blobs import LABEL, ROWS, part, pieces, unpack
 from castleguard.hosts.spark.labels import labels_of
 from castleguard.hosts.spark.output import output_schema, output_tables
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _BLOBS = f"{LABEL} int, {ROWS} binary"
 _PUBLISHED = f"{ROWS} binary"
 _STATE = "state binary"
+_QUERY_AND_BATCH = ("sql.streaming.queryId", "streaming.sql.batchId")
 
 
 def anonymise(
@@ -93,9 +94,8 @@ def run_plan(frame: "DataFrame", plan: Plan, *, key: bytes | None = None) -> "Da
     _warn_of_partitions(frame, plan)
     chosen = frame.select(*plan.columns)
     output = output_schema(plan, to_arrow_schema(chosen.schema))
-    if not frame.isStreaming and key is None and plan.seed is None:
-        # Once, here: a task that is run again must come to the same result.
-        key = os.urandom(KEY_BYTES)
+    # Once, here: a task that is run again must come to the same result.
+    key = key or os.urandom(KEY_BYTES)
     labels = labels_of(plan.shards)
 
     def parted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -125,7 +125,7 @@ def _warn_of_partitions(frame: "DataFrame", plan: Plan) -> None:
         )
 
 
-def _processor(plan: Plan, labels: list[int], output: pa.Schema, *, streaming: bool, key: bytes | None) -> Any:
+def _processor(plan: Plan, labels: list[int], output: pa.Schema, *, streaming: bool, key: bytes) -> Any:
     """What Spark calls for each shard. Its class is made here because its base is one of pyspark's."""
     import pandas as pd
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
@@ -167,7 +167,11 @@ def _processor(plan: Plan, labels: list[int], output: pa.Schema, *, streaming: b
 
         def _shard(self, number: int) -> Shard:
             state = self._state.get() if self._state.exists() else None
-            return Shard(plan, number, key=key) if state is None else Shard.resume(plan, number, bytes(state[0]))
+            if state is not None:
+                return Shard.resume(plan, number, bytes(state[0]))
+            if streaming:
+                return Shard(plan, number, key=derived(key, _query_and_batch()))
+            return Shard(plan, number, key=key, kept=True)
 
         def _keep(self, shard: Shard, now: float, *, fired: int | None = None) -> None:
             before, wanted = shard.move_alarm(now)
@@ -182,6 +186,17 @@ def _processor(plan: Plan, labels: list[int], output: pa.Schema, *, streaming: b
         yield pd.DataFrame({ROWS: pd.Series(found, dtype=object)})
 
     return Processor()
+
+
+def _query_and_batch() -> str:
+    """What all attempts at a task have in common, and no other query and batch of the same frame: Spark takes it that
+    they come to the same state. Where it does not say, they draw different keys, of which one is stored.
+    """
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    asked = [None if task is None else task.getLocalProperty(name) for name in _QUERY_AND_BATCH]
+    return os.urandom(KEY_BYTES).hex() if None in asked else f"query {asked[0]} batch {asked[1]}"
 
 
 class hiding_values:  # noqa: N801

@@ -26,7 +26,7 @@ def test_the_schema_is_that_of_what_is_published() -> None:
 
 
 def test_only_published_rows_have_values() -> None:
-    shard = Shard(PLAN, 0, key=b"k" * 32)
+    shard = Shard(PLAN, 0, key=b"k" * 32, kept=True)
     shard.take(ROWS, 0.0)
     outcome = shard.flush(0.0)._replace(rejected=[Reject(None, "x: null")])
     published, rejected, counts = output_tables(outcome, 7, output_schema(PLAN, ROWS.schema))
