@@ -27,7 +27,7 @@ def build_policy(data: Any, section: Place, problems: list[Problem]) -> Policy |
         return None
     given = dict(data)
     algorithm = given.pop("algorithm", None)
-    if algorithm not in POLICIES:
+    if not isinstance(algorithm, str) or algorithm not in POLICIES:
         problems.append(Problem((*section, "algorithm"), _which(algorithm)))
         return None
     model, before = policy_model(algorithm), len(problems)

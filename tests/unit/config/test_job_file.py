@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from castleguard.config.job_file import KEYS, load_job
@@ -374,7 +374,7 @@ WORDS = st.sampled_from([
 NAMES = st.sampled_from([
     "source", "sink", "schema", "privacy", "type", "path", "algorithm", "k", "delay", "closeness", "t", "person",
     "quasi_identifiers", "name", "lower", "upper", "hierarchy", "checkpoint", "key", "every", "weights", "window",
-    "file", "metrics", "port", "public", "reference", "x", "<<", "<entry>",
+    "file", "metrics", "port", "public", "reference", "spark", "shards", "settings", "position", "x", "<<", "<entry>",
 ])  # fmt: skip
 TREES = st.recursive(
     WORDS,
@@ -387,12 +387,14 @@ TREES = st.recursive(
     max_leaves=20,
 )
 FILES = st.dictionaries(NAMES, TREES, max_size=6).map(lambda parts: "\n".join(f"{k}: {v}" for k, v in parts.items()))
-SECTIONS = st.tuples(st.sampled_from(["source", "sink", "privacy", "checkpoint", "metrics", "name"]), TREES).map(
-    lambda part: job(**{part[0]: part[1]})
-)
+SECTIONS = st.tuples(
+    st.sampled_from(["source", "sink", "privacy", "checkpoint", "metrics", "name", "spark"]), TREES
+).map(lambda part: job(**{part[0]: part[1]}))
 
 
 @given(text=st.one_of(FILES, SECTIONS, st.text(max_size=200)))
+@example(text=job(privacy="{algorithm: []}"))
+@example(text=job(spark="{shards: 2, settings: {x: [1]}, position: 3}"))
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_stands_in_a_file_ends_in_a_job_or_in_clear_lines(tmp_path: Path, text: str) -> None:
     path = tmp_path / "job.yaml"
