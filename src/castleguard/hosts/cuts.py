@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from castleguard.errors import InputError, SchemaError
 from castleguard.hosts.axes import Axis, axes_of
-from castleguard.hosts.published import Boxes, covering, read_boxes
+from castleguard.hosts.published import Boxes, read_boxes
 from castleguard.hosts.tree import Branch, Cut, Cuts
 from castleguard.release.encode import Numbers
 from castleguard.schema.roles import Schema
@@ -187,13 +187,16 @@ def _parted(boxes: Boxes, axis: int, first: int, last: int) -> tuple[NDArray[np.
     """For a cut before each cell of a side: the share of rows below it, and of rows whose box it goes through."""
     size = last - first + 1
     low, high = boxes.first[:, axis] - first, boxes.last[:, axis] - first
-    likely = np.diff(boxes.likely[axis][first : last + 2])
-    in_cell = likely * covering(low, high, boxes.rows / boxes.spans(axis), size)
-    below = np.concatenate([[0.0], np.cumsum(in_cell)[:-1]])
-    # A place goes through the boxes that have both the cell before it and the cell after it.
-    several = low < high
-    through = covering(low[several] + 1, high[several], boxes.rows[several], size)
-    return np.clip(below / boxes.total, 0.0, 1.0), through / boxes.total
+    per_cell = boxes.rows / (high - low + 1)
+    density = np.cumsum(
+        np.bincount(low, per_cell, minlength=size + 1) - np.bincount(high + 1, per_cell, minlength=size + 1)
+    )[:size]
+    below = np.concatenate([[0.0], np.cumsum(density)[:-1]])
+    # A box is cut by a place after its first and not after its last cell.
+    opened = np.bincount(low + 1, boxes.rows, minlength=size + 2)
+    closed = np.bincount(high + 1, boxes.rows, minlength=size + 2)
+    through = np.cumsum(opened - closed)[:size]
+    return np.clip(below / boxes.total, 0.0, 1.0), np.maximum(through / boxes.total, 0.0)
 
 
 def _shards_below(region: Region, axis: int, cell: int, wanted: float, shards: int) -> int:

@@ -21,31 +21,20 @@ from castleguard.schema.column import FINE
 from castleguard.schema.numbers import read_numbers
 from castleguard.schema.roles import Categorical, Numeric, Schema
 
-Shares = NDArray[np.float64]
-
 _ROWS = "count_all"  # as Arrow names it
 _INTERVAL = r"^\[(?P<low>[^\[\],]+), (?P<high>[^\[\],]+)\]$"
 
 
-_ROUNDS = 20
-_FLOOR = 1e-3  # of the rows, over all cells of a side: no cell is impossible
-
-
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """Distinct boxes, or the parts of them that lie in a region.
-
-    Where in its box a row lies is not known. It is taken to be more likely where many narrow boxes are: see `likely`.
-    """
+    """Distinct boxes, or the parts of them that lie in a region. The rows of a box are taken to be spread evenly."""
 
     first: Cells
     """(boxes, axes) the first cell of every side."""
     last: Cells
     """(boxes, axes) the last one, inclusive."""
-    rows: Shares
+    rows: NDArray[np.float64]
     """(boxes,) rows, or the share of them that lies in the region."""
-    likely: tuple[Shares, ...]
-    """Per axis (cells + 1,): the share of all rows before each cell."""
 
     @property
     def total(self) -> float:
@@ -60,18 +49,12 @@ class Boxes:
         """The parts from a cell on."""
         return self._part(axis, np.maximum(self.first[:, axis], cell), self.last[:, axis])
 
-    def spans(self, axis: int) -> Shares:
-        """How likely a row is to lie between the first and the last cell of each box."""
-        before = self.likely[axis]
-        return before[self.last[:, axis] + 1] - before[self.first[:, axis]]
-
     def _part(self, axis: int, first: Cells, last: Cells) -> "Boxes":
         kept = first <= last
-        before, spans = self.likely[axis], self.spans(axis)[kept]
+        whole = self.last[kept, axis] - self.first[kept, axis] + 1
         firsts, lasts = self.first[kept], self.last[kept]
         firsts[:, axis], lasts[:, axis] = first[kept], last[kept]
-        share = (before[lasts[:, axis] + 1] - before[firsts[:, axis]]) / spans
-        return Boxes(firsts, lasts, self.rows[kept] * share, self.likely)
+        return Boxes(firsts, lasts, self.rows[kept] * (last - first + 1)[kept] / whole)
 
 
 def read_boxes(published: pa.Table, schema: Schema, axes: Sequence[Axis], *, numbers: Numbers = "bounds") -> Boxes:
@@ -97,29 +80,7 @@ def read_boxes(published: pa.Table, schema: Schema, axes: Sequence[Axis], *, num
     telling = np.any((first > 0) | (last < [axis.cells - 1 for axis in axes]), axis=1)
     telling &= np.all(last >= 0, axis=1)
     rows = distinct.column(_ROWS).to_numpy().astype(np.float64)
-    first, last, rows = first[telling], last[telling], rows[telling]
-    likely = tuple(_likely(first[:, at], last[:, at], rows, axis.cells) for at, axis in enumerate(axes))
-    return Boxes(first, last, rows, likely)
-
-
-def _likely(first: Cells, last: Cells, rows: Shares, cells: int) -> Shares:
-    """The share of rows before each cell of an axis, and after the last one: the distribution that explains the sides
-    of the boxes best, by Turnbull's rounds (JRSS B 38, 1976). The first round spreads every box evenly.
-    """
-    share = np.full(cells, 1 / cells)
-    floor = _FLOOR / cells
-    for _ in range(_ROUNDS):
-        before = np.concatenate([[0.0], np.cumsum(share)])
-        share = share * covering(first, last, rows / (before[last + 1] - before[first]), cells)
-        share = floor + (1 - _FLOOR) * share / max(share.sum(), floor)
-    return np.concatenate([[0.0], np.cumsum(share)])
-
-
-def covering(first: Cells, last: Cells, weights: Shares, cells: int) -> Shares:
-    """For each cell the sum over all boxes that have it."""
-    opened = np.bincount(first, weights, minlength=cells + 1)
-    closed = np.bincount(last + 1, weights, minlength=cells + 1)
-    return np.maximum(np.cumsum(opened - closed)[:cells], 0.0)
+    return Boxes(first[telling], last[telling], rows[telling])
 
 
 def _names(axis: Axis, numbers: Numbers) -> tuple[str, ...]:
