@@ -9,7 +9,8 @@ three policies: the policy as it is, in every shard; with `delay / N`, which kee
 does; and with `max_clusters / N` as well, which keeps as many clusters open as one engine does.
 
 The loss is the mean over published rows; suppressed rows are counted beside it. The wait is the longest that the delay
-allows, in arrivals of the whole stream: the delay of a shard divided by the smallest share of rows that a shard has.
+allows, in arrivals of the whole stream: the delay of a shard divided by the smallest share of rows that a shard has (an
+empty one counts as one row).
 
 The large stream is made up: 40 kinds of persons of unequal frequency, each a cloud of its own place, size and
 direction in six numbers from 0 to 1000, so that numbers are correlated in a kind; one row in a hundred lies anywhere.
