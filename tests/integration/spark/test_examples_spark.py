@@ -1,0 +1,101 @@
+"""The example in Spark: what stands there works, and what the guide shows stands there."""
+
+import json
+import re
+import runpy
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from castleguard.assemble import load
+from castleguard.hosts.spark.committed import committed
+from castleguard.hosts.spark.job import follow_query, prepare, start
+from castleguard.stopping import Stop
+from tests.integration.spark.conftest import SHARDS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from castleguard.hosts.spark.progress import Batch
+
+ROOT = Path(__file__).parents[3]
+EXAMPLE = ROOT / "examples" / "spark"
+GUIDE = ROOT / "docs" / "guides" / "spark.md"
+SHOWN = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ROWS = 4_000
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
+
+
+def test_the_python_of_the_guide_is_that_of_the_example() -> None:
+    program = (EXAMPLE / "frames.py").read_text(encoding="utf-8")
+    shown = [text for language, text in SHOWN.findall(GUIDE.read_text(encoding="utf-8")) if language == "py"]
+    assert len(shown) >= 4
+    for text in shown:
+        assert text in program
+
+
+def test_the_example_job_is_one_that_spark_can_run(tmp_path: Path) -> None:
+    prepared = prepare(load(_copied(tmp_path)))
+    assert prepared.streaming
+    assert prepared.plan.shards == SHARDS
+    assert "4 shards" in prepared.guarantee.promise
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+def test_the_example_job_publishes_every_row_that_can_be(spark: "SparkSession", tmp_path: Path) -> None:
+    path = _copied(tmp_path)
+    path.write_text(path.read_text().replace("max_wait: 20s", "max_wait: 1s").replace("every: 5s", "every: 200ms"))
+    prepared = prepare(load(path))
+    batches: list[Batch] = []
+    query = start(spark, prepared)
+    assert follow_query(query, prepared, batches.append, stop=Stop(), until_idle=True) == "idle"
+    assert sum(batch.rows for batch in batches) == ROWS
+    assert batches[-1].pending == 0
+    published, rejected = sum(batch.published for batch in batches), sum(batch.rejected for batch in batches)
+    assert published + rejected == ROWS
+    assert 0 < rejected < 0.02 * ROWS
+
+
+@pytest.mark.compiled
+def test_the_frames_of_the_example_are_published(spark: "SparkSession", tmp_path: Path) -> None:
+    example: Any = runpy.run_path(str(EXAMPLE / "frames.py"))
+    assert example["SHARDS"] == SHARDS
+    source, out = str(tmp_path / "in"), str(tmp_path / "stream")
+    example["write_visits"](source, 2, ROWS // 2)
+    example["publish_batch"](spark, source, str(tmp_path / "batch"))
+    usable = example["published_rows"](str(tmp_path / "batch"))
+    assert 0.98 * ROWS < usable < ROWS
+    query = example["publish_stream"](spark, source, out, str(tmp_path / "state"), "200 milliseconds")
+    while not _is_dry(spark, out):
+        assert query.isActive
+        time.sleep(0.5)
+    query.stop()
+    assert example["published_rows"](out) == usable
+    assert spark.read.parquet(out).where("outcome = 'published'").count() == usable
+
+
+def _copied(folder: Path) -> Path:
+    """The job, where it can be run, with two files to read."""
+    shutil.copytree(EXAMPLE, folder / "spark", ignore=shutil.ignore_patterns("incoming", "out", "state"))
+    shutil.copytree(ROOT / "examples" / "visits", folder / "visits")
+    runpy.run_path(str(EXAMPLE / "feed.py"))["main"](str(folder / "spark" / "incoming"), 2, 0)
+    return folder / "spark" / "job.yaml"
+
+
+def _is_dry(spark: "SparkSession", folder: str) -> bool:
+    """Whether the books say so, asked as the guide does."""
+    if not (Path(folder) / "_spark_metadata").is_dir() or not committed(folder, "counts"):
+        return False
+    (query,) = [text for language, text in SHOWN.findall(GUIDE.read_text(encoding="utf-8")) if language == "sql"]
+    spark.read.parquet(folder).createOrReplaceTempView("out")
+    books = [json.loads(row["books"]) for row in spark.sql(query).collect()]
+    came = sum(entry["rows_in"] + entry["waiting"] for entry in books)
+    return came == ROWS and not any(entry["pending"] + entry["waiting"] for entry in books)
