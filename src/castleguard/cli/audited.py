@@ -50,6 +50,9 @@ def read_published(path: Path) -> Published:
     if not path.is_dir():
         found = read_sample(path, _ALL)
         return Published(_joined([found.rows]), found.malformed + _repeating_lines(path), 0)
+    spark = _spark_folder(path)
+    if spark is not None:
+        return _read_spark(spark)
     files = list_files(path)
     tables, lines = [], 0
     names = sorted(files.names(), key=_number)
@@ -67,6 +70,37 @@ def read_published(path: Path) -> Published:
         raise InputError(f"{path} has no rows to look at")
     others = sum(each.is_file() for each in path.rglob("*")) - len(names)
     return Published(_joined(tables), lines, max(others, 0))
+
+
+def _spark_folder(path: Path) -> Path | None:
+    """The folder that Spark has written, if this is one, or the part of one that holds the published rows."""
+    from castleguard.hosts.spark.committed import DONE, LOG, OUTCOME
+
+    folder = path.parent if path.name.startswith(f"{OUTCOME}=") else path
+    return folder if (folder / LOG).is_dir() or (folder / DONE).is_file() else None
+
+
+def _read_spark(folder: Path) -> Published:
+    """What Spark has committed. Columns that are there for rejects and books are left out where they say nothing."""
+    from castleguard.hosts.spark.committed import OUTCOME, PUBLISHED, committed
+    from castleguard.hosts.spark.output import OWN
+
+    tables, lines = [], 0
+    files = committed(folder)
+    for path in files:
+        ending = path.name.lower().removesuffix(".gz")
+        found = read_sample(path, _ALL, format="jsonl" if ending.endswith(".json") else None)
+        empty = [name for name in OWN if name in found.rows.column_names and _says_nothing(found.rows.column(name))]
+        tables.append(found.rows.drop_columns(empty))
+        lines += found.malformed
+    if not tables:
+        raise InputError(f"{folder} has no rows to look at")
+    there = [each for each in (folder / f"{OUTCOME}={PUBLISHED}").iterdir() if not each.name.startswith(".")]
+    return Published(_joined(tables), lines, len(there) - len(files))
+
+
+def _says_nothing(column: pa.ChunkedArray) -> bool:
+    return bool(column.null_count == len(column))
 
 
 def _repeating_lines(path: Path) -> int:

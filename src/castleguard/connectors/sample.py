@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from castleguard.connectors.formats import open_reader
+from castleguard.connectors.formats import Format, open_reader
 from castleguard.errors import InputError
 
 _LONGEST_LINE = 1 << 20  # characters
@@ -26,17 +26,20 @@ class Sample(NamedTuple):
     """How many lines stand between them, or after them, that are no rows."""
 
 
-def read_sample(path: str | Path, rows: int) -> Sample:
-    """At most `rows` rows. Text formats give text, the others their own types. Raises InputError."""
+def read_sample(path: str | Path, rows: int, *, format: Format | None = None) -> Sample:
+    """At most `rows` rows. Text formats give text, the others their own types. Raises InputError.
+
+    The ending of the name says the format, unless the caller does.
+    """
     path = Path(path)
-    with closing(open_reader(path, [], batch_rows=rows)):
+    with closing(open_reader(path, [], batch_rows=rows, format=format)):
         pass  # it is there, and its ending is known
-    names = _column_names(path, rows)
+    names = _column_names(path, rows, format)
     if not names:
         raise InputError(f"{path} has no columns")
     batches: list[pa.RecordBatch] = []
     left = rows
-    with closing(open_reader(path, names, batch_rows=rows)) as reader:
+    with closing(open_reader(path, names, batch_rows=rows, format=format)) as reader:
         for batch in reader:
             batches.append(batch.slice(0, left))
             left -= batches[-1].num_rows
@@ -49,8 +52,8 @@ def read_sample(path: str | Path, rows: int) -> Sample:
     return Sample(pa.Table.from_batches(batches), malformed)
 
 
-def _column_names(path: Path, rows: int) -> list[str]:
-    name = path.name.lower().removesuffix(".gz")
+def _column_names(path: Path, rows: int, format: Format | None) -> list[str]:
+    name = path.name.lower().removesuffix(".gz") if format is None else f".{format}"
     try:
         if name.endswith(".csv"):
             return _header(path, next(_lines(path), ""))

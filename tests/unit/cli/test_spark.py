@@ -238,3 +238,34 @@ def test_explain_speaks_of_shards(run: Run, folder: Path) -> None:
     assert "Each of the 2 shards keeps this by itself" in said
     assert "outcome=rejected" in said
     assert "with --until-idle the job does" in said
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "json"])
+def test_an_audit_looks_at_what_spark_has_committed(folder: Path, ending: str) -> None:
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+    from castleguard.cli.audited import read_published
+    from castleguard.hosts.spark.output import OWN
+
+    published = folder / "out" / "outcome=published"
+    published.mkdir(parents=True)
+    rows = pa.table({"age_min": [20, 20], "age_max": [25, 25], **{name: pa.nulls(2, pa.string()) for name in OWN[1:]}})
+    lines = ["v1"]
+    for name in ("part-0", "part-1", "torn"):
+        path = published / f"{name}.c000.{ending}"
+        if ending == "parquet":
+            pq.write_table(rows, path)
+        elif ending == "csv":
+            pyarrow.csv.write_csv(rows, path)
+        else:
+            path.write_text('{"age_min":20,"age_max":25}\n' * 2)
+        lines += [json.dumps({"path": path.as_uri(), "action": "add"})] if name != "torn" else []
+    (published / ".part-0.crc").touch()
+    (folder / "out" / "_spark_metadata").mkdir()
+    (folder / "out" / "_spark_metadata" / "0").write_text("\n".join(lines))
+    for path in (folder / "out", published):
+        found = read_published(path)
+        assert found.rows.column_names == ["age_min", "age_max"]
+        assert (found.rows.num_rows, found.unread_lines, found.unread_files) == (4, 0, 1)
