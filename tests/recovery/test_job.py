@@ -312,7 +312,7 @@ def test_a_job_that_dies_of_an_error_says_so_before_it_ends(
 
 
 def test_too_many_rejects_stop_the_job(tmp_path: Path) -> None:
-    world = World(tmp_path, POLICIES["castle"], rows=3000)
+    world = World(tmp_path, POLICIES["castle"], rows=1200)  # a share of a thousand rows is judged
     with pytest.raises(InputError, match=r"more than the share of 0\.01 that is allowed"):
         world.job(max_reject_share=0.01).run()
     assert world.job(max_reject_share=0.5).run() == "finished"

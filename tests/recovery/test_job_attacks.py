@@ -340,7 +340,7 @@ def test_rejects_of_before_a_drain_do_not_stop_what_comes_after_it(tmp_path: Pat
 
 
 def test_a_job_that_was_mended_runs_again(tmp_path: Path) -> None:
-    world = World(tmp_path, CASTLE, rows=3000)
+    world = World(tmp_path, CASTLE, rows=1500)
     world.topic.rows[:1400] = [None] * 1400
     with pytest.raises(CastleguardError, match="mend the source, or drain"):
         world.job(max_reject_share=0.1).run()

@@ -21,7 +21,7 @@ SCHEMA = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, u
 K, DELAY = 6, 64
 POLICY = Dcastle(k=K, delay=DELAY, sites=2, share_threshold=3)
 NAMES = ("north", "south")
-ROWS = 160
+ROWS = 112
 STEPS = range(1, 7)
 
 
