@@ -187,11 +187,12 @@ def _numbers(prepared: "Prepared") -> str:
     if folder is None:
         return ""
     try:
-        report = books_of(folder, job.sink.type, prepared.plan.shards)  # type: ignore[arg-type]  # one of the formats
-        if report is None:
+        books = books_of(folder, job.sink.type, prepared.plan.shards)  # type: ignore[arg-type]  # one of the formats
+        if books is None:
             return "No rows came.\n\n"
         malformed = malformed_in(folder, job.sink.type)  # type: ignore[arg-type]
     except InputError:
         return ""  # nothing was committed
-    table, _, _ = summary(report, prepared.guarantee, malformed=malformed).partition("\n\n")
-    return f"\n{table}\n\n"
+    table, _, _ = summary(books.report, prepared.guarantee, malformed=malformed).partition("\n\n")
+    missing = "" if books.whole else "\nThe books of shards that have been silent for long are not in these numbers."
+    return f"\n{table}\n{missing}\n"

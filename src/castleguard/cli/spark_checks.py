@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from castleguard.cli.checks import Check, check_private_folder, check_space, writable
 from castleguard.errors import CastleguardError, UnavailableError
+from castleguard.hosts.spark.reading import FileRead
 
 if TYPE_CHECKING:
     from castleguard.config.job_model import JobFile
@@ -28,9 +29,23 @@ def check_spark(job: "JobFile") -> Iterator[Check]:
     except CastleguardError as exc:
         yield Check(str(exc), "bad", passing=isinstance(exc, UnavailableError))
         return
+    yield from _check_names(prepared)
     yield from _check_shards(prepared)
     yield from _check_output(prepared)
     yield from _check_checkpoint(prepared)
+
+
+def _check_names(prepared: "Prepared") -> Iterator[Check]:
+    """Spark's own rule, of which it says nothing."""
+    if not prepared.streaming or not isinstance(prepared.reading, FileRead) or not prepared.reading.folder.is_dir():
+        return
+    left_out = [path.name for path in prepared.reading.folder.glob("_*") if prepared.reading.accepts(path)]
+    if left_out:
+        yield Check(
+            f"source: {min(left_out)} begins with _, and a stream of Spark does not read such files",
+            "doubtful",
+            "rename it, if it is to be read",
+        )
 
 
 def _check_shards(prepared: "Prepared") -> Iterator[Check]:

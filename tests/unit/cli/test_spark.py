@@ -224,6 +224,12 @@ def test_validate_finds_what_spark_would_stumble_over(run: Run, folder: Path, mo
     assert "✗ job.yaml:6 privacy cannot work in Spark: a stream needs max_wait" in said
 
 
+def test_validate_tells_of_files_that_spark_leaves_out(run: Run, folder: Path) -> None:
+    (folder / "in" / "_b.csv").write_text("pid,age\n1,20\n")
+    said = " ".join(run("validate", "job.yaml").out.split())
+    assert "! source: _b.csv begins with _, and a stream of Spark does not read such files" in said
+
+
 def test_validate_says_of_a_finished_batch_that_it_is(run: Run, folder: Path) -> None:
     (folder / "out").mkdir()
     (folder / "out" / "_SUCCESS").touch()

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from castleguard.connectors.formats import Format, open_reader
 from castleguard.hosts.spark.committed import committed
@@ -13,24 +13,35 @@ from castleguard.hosts.spark.output import COUNTS, DETAIL, REJECTED, SHARD
 from castleguard.hosts.spark.reading import MALFORMED
 from castleguard.release.report import Report
 
-MOST_FILES = 5000
+MOST_FILES = 2000
 """How many files of books are looked at: the newest have the latest books of every shard, unless one is silent."""
+
+
+class Books(NamedTuple):
+    """What was found."""
+
+    report: Report
+    whole: bool
+    """Whether there can be no shard whose books lie further back than anybody looked."""
+
 
 _ADDED = ("rows_in", "published", "suppressed", "sampled_out", "over_budget", "pending", "at_root", "reused")
 _ADDED_TOO = ("gate_refused", "groups", "open_clusters")
 
 
-def books_of(folder: Path, format: Format, shards: int) -> Report | None:
+def books_of(folder: Path, format: Format, shards: int) -> Books | None:
     """The latest books of every shard, added up; None if there are none."""
     latest: dict[int, dict[str, Any]] = {}
-    for path in list(reversed(committed(folder, COUNTS)))[:MOST_FILES]:
+    files = committed(folder, COUNTS)
+    for path in list(reversed(files))[:MOST_FILES]:
         for row in _read(path, format, [SHARD, DETAIL]):
             shard, books = int(row[SHARD]), json.loads(row[DETAIL])
             if shard not in latest or _age(books) >= _age(latest[shard]):
                 latest[shard] = books
         if len(latest) == shards:
             break  # a file that was committed earlier has earlier books
-    return added(latest.values()) if latest else None
+    whole = len(latest) == shards or len(files) <= MOST_FILES
+    return Books(added(latest.values()), whole) if latest else None
 
 
 def malformed_in(folder: Path, format: Format) -> int:

@@ -197,9 +197,10 @@ def _check_output(prepared: Prepared, *, known: bool) -> None:
 
 def check_kept(prepared: Prepared) -> bool:
     """Whether the job would go on from what it has kept; False: it would begin. Nothing is changed. Raises as a run."""
-    checkpoint = prepared.job.checkpoint
-    known = checkpoint is not None and prepared.streaming and checkpoint.path.is_dir()
-    known = known and kept.check_plan(checkpoint.path, prepared.facts())  # type: ignore[union-attr]
+    known, checkpoint = False, prepared.job.checkpoint
+    if checkpoint is not None:
+        kept.check_folder(checkpoint.path)
+        known = prepared.streaming and kept.check_plan(checkpoint.path, prepared.facts())
     if prepared.streaming or not _is_empty(prepared.job.sink.options):
         _check_output(prepared, known=known)
     return known

@@ -34,8 +34,7 @@ Facts = Mapping[str, Any]
 @contextmanager
 def folder_of(path: Path) -> Iterator[Path]:
     """The folder, for its owner alone if it is made now, and locked: a job runs once."""
-    if path.exists() and not path.is_dir():
-        raise OutputError(f"{path} is a file, and checkpoint.path is a folder in Spark: name another")
+    check_folder(path)
     try:
         descriptor = open_private(path / PLAN)
     except OSError as exc:
@@ -45,6 +44,12 @@ def folder_of(path: Path) -> Iterator[Path]:
         yield path
     finally:
         os.close(descriptor)
+
+
+def check_folder(path: Path) -> None:
+    """Raise OutputError if it is there and is no folder."""
+    if path.exists() and not path.is_dir():
+        raise OutputError(f"{path} is a file, and checkpoint.path is a folder in Spark: name another")
 
 
 def _lock(descriptor: int, path: Path) -> None:

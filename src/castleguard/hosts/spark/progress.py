@@ -4,8 +4,8 @@ Spark's own numbers count the files that are read, and count them twice where a 
 counted on their way, by expressions that are part of the query and cost next to nothing.
 """
 
-import time
 from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from castleguard.hosts.spark.output import COUNTS, DETAIL, OUTCOME, PUBLISHED, REJECTED, SHARD
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
 MOST_SHARDS_TOLD = 64
 """Rows that are pending are told as long as there are not more shards than that."""
-QUIET = 3
-"""Micro-batches without rows before a stream can be idle."""
-
 _IN, _OUT, _ROWS = "castleguard_in", "castleguard_out", "rows"
 
 
@@ -69,8 +66,8 @@ class Progress:
     def __init__(self) -> None:
         self._told = -1
         self._pending: dict[str, int] = {}
-        self._quiet = 0  # micro-batches in a row without rows
-        self._quiet_since: float | None = None
+        self._quiet_since: float | None = None  # when the first micro-batch began after which no rows came
+        self._began = 0.0  # the latest one
 
     def news(self, query: Any) -> Iterator[Batch]:
         """The micro-batches since the last time."""
@@ -83,21 +80,24 @@ class Progress:
                 yield self._batch(progress)
 
     def idle(self, seconds: float) -> bool:
-        """Whether no rows came for so long, and none is pending. The first micro-batch says nothing about that: it may
-        be one that was planned before the last stop, and is run again.
+        """Whether a micro-batch is done that began so long after the first of those without rows, and none is pending.
+
+        Not by a clock of our own: a micro-batch that is slow has not published yet what is due.
         """
-        if self._quiet_since is None or self._quiet < QUIET or any(self._pending.values()):
+        if self._quiet_since is None or any(self._pending.values()):
             return False
-        return time.monotonic() - self._quiet_since >= seconds
+        return self._began - self._quiet_since >= seconds
 
     def _batch(self, progress: Any) -> Batch:
         came, left = (_plain(progress.observedMetrics.get(name)) for name in (_IN, _OUT))
         self._pending |= {name: rows for name, rows in left.items() if name.startswith("pending_") and rows is not None}
         rejected = left.get(REJECTED) or 0
         rows = came.get(_ROWS) or 0
-        self._quiet = 0 if rows or rejected else self._quiet + 1
-        if self._quiet <= 1:
-            self._quiet_since = time.monotonic()
+        self._began = datetime.fromisoformat(progress.timestamp).timestamp()
+        if rows or rejected:
+            self._quiet_since = None
+        elif self._quiet_since is None:
+            self._quiet_since = self._began
         return Batch(
             number=progress.batchId,
             rows=rows,

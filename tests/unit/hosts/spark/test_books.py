@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from castleguard.connectors.formats import Format
+from castleguard.hosts.spark import books as module
 from castleguard.hosts.spark.books import added, books_of, malformed_in
 from castleguard.release.report import Report
 from tests.unit.hosts.spark.test_committed import entry, log
@@ -76,7 +77,23 @@ def test_the_latest_books_of_every_shard_count(tmp_path: Path, format: Format) -
     )
     found = books_of(tmp_path, format, 2)
     assert found is not None
-    assert (found.rows_in, found.published, found.pending) == (8, 5, 3)
+    assert (found.report.rows_in, found.report.published, found.report.pending) == (8, 5, 3)
+    assert found.whole
+
+
+def test_a_shard_that_was_silent_for_long_is_not_forgotten_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, shard in enumerate((1, 0, 0)):
+        rows = [{"shard": shard, "detail": json.dumps(books(rows_in=number, pending=number, now=float(number)))}]
+        write(tmp_path, number, "parquet", "counts", rows)
+    everything = books_of(tmp_path, "parquet", 3)  # the third has never had a row
+    assert everything is not None
+    assert everything.whole
+    monkeypatch.setattr(module, "MOST_FILES", 2)
+    some = books_of(tmp_path, "parquet", 3)
+    assert some is not None
+    assert (some.report.rows_in, some.whole) == (2, False)
 
 
 @pytest.mark.parametrize("format", ["parquet", "csv", "jsonl"])

@@ -184,6 +184,13 @@ def test_an_output_of_another_stream_is_refused(job: Change, tmp_path: Path, ses
     assert sessions == []
 
 
+def test_a_checkpoint_of_castleguard_run_is_refused(job: Change, tmp_path: Path) -> None:
+    (tmp_path / "state").touch()
+    for changes in ((), (BATCH,)):
+        with pytest.raises(OutputError, match=r"is a file, and checkpoint\.path is a folder in Spark"):
+            check_kept(prepare(job(*changes)))
+
+
 def test_a_batch_has_a_key_where_it_has_a_folder(job: Change, tmp_path: Path) -> None:
     with opened(prepare(job(BATCH))) as (_, first):
         assert first is not None
@@ -252,7 +259,7 @@ def test_a_query_is_told_of_until_it_is_asked_to_stop(prepared: Prepared) -> Non
 
 
 def test_a_stream_that_is_idle_ends_if_that_is_asked_for(prepared: Prepared) -> None:
-    query = Query(batch(0, rows=3, pending_0=3), batch(1, published=3, pending_0=0), *map(batch, range(2, 6)))
+    query = Query(batch(0, rows=3, pending_0=3), batch(1, published=3, pending_0=0), batch(2, at=9.0))
     told: list[Batch] = []
     assert follow_query(query, prepared, told.append, stop=Stop(), until_idle=True) == "idle"
     assert sum(one.published for one in told) == 3
