@@ -16,7 +16,7 @@ from tests.integration.spark.visits import check_all, last_books, make_visits, r
 
 pytestmark = [pytest.mark.integration, pytest.mark.compiled]
 
-ROWS, FILES = 40_000, 40
+ROWS, FILES = 24_000, 24
 JOB = """
 name: visits
 source: {type: parquet, path: in, follow: true}

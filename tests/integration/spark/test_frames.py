@@ -1,5 +1,7 @@
 """A frame in Spark: verified, the same as one engine where there is one shard, and the same bytes when run again."""
 
+import datetime as dt
+import decimal
 import json
 import shutil
 from collections.abc import Callable
@@ -160,3 +162,22 @@ def _rows_of_batch(folder: Path, number: int) -> pa.Table:
     kept = [path for path in paths if "outcome=published" in path]
     tables = [published_columns(pq.read_table(path, partitioning=None)) for path in kept]
     return pa.concat_tables(sorted(tables, key=lambda table: table["row"][0].as_py()))
+
+
+def test_names_with_dots_and_times_with_zones_come_through(spark: "SparkSession") -> None:
+    schema = cg.Schema(
+        person="p.id",
+        quasi_identifiers=[cg.Numeric("a.ge", lower=0, upper=100, step=5)],
+        public=["when", "amount", "tags"],
+    )
+    rows = [
+        (2**60 + at, float(at % 90), dt.datetime(2026, 1, 1, tzinfo=dt.UTC), decimal.Decimal("1.50"), ["a", "b"], at)
+        for at in range(40)
+    ]
+    kind = "`p.id` long, `a.ge` double, when timestamp, amount decimal(10,2), tags array<string>, at long"
+    out = anonymise(spark.createDataFrame(rows, kind), schema, cg.Castle(k=2, delay=10), position=["at"])
+    published = out.where("outcome = 'published'").toArrow().to_pylist()
+    assert len(published) == 40
+    assert {row["when"].timestamp() for row in published} == {1767225600.0}
+    assert {(str(row["amount"]), *row["tags"]) for row in published} == {("1.50", "a", "b")}
+    assert {row["shard"] for row in published} == {None}

@@ -10,6 +10,7 @@ again, whose rows `unpack` gives back to Spark.
 import os
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -83,7 +84,7 @@ def run_plan(frame: "DataFrame", plan: Plan, *, key: bytes | None = None) -> "Da
     """The same, for a plan. `key`, 32 secret bytes, lets a batch frame that is run anew after a failure come to the
     same result; a stream keeps its keys in its state.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+    from pyspark.sql.pandas.types import from_arrow_schema
 
     check(plan, streaming=frame.isStreaming)
     if frame.isStreaming and key is not None:
@@ -92,26 +93,41 @@ def run_plan(frame: "DataFrame", plan: Plan, *, key: bytes | None = None) -> "Da
     if missing:
         raise SchemaError(f"the frame has no column {', '.join(missing)}: it has {', '.join(frame.columns)}")
     _warn_of_partitions(frame, plan)
-    chosen = frame.select(*plan.columns)
-    output = output_schema(plan, to_arrow_schema(chosen.schema))
+    # By other names on the way: Spark takes a dot in a name for a field of a structure.
+    quoted = [f"`{name.replace('`', '``')}`" for name in plan.columns]
+    chosen = frame.selectExpr(*(f"{name} as c{number}" for number, name in enumerate(quoted)))
+    output = output_schema(plan, _arrow_schema(chosen, plan.columns))
     # Once, here: a task that is run again must come to the same result.
     key = key or os.urandom(KEY_BYTES)
     labels = labels_of(plan.shards)
 
     def parted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with hiding_values():
-            yield from part(batches, plan.route, labels)
+            named = (batch.rename_columns(list(plan.columns)) for batch in batches)
+            yield from part(named, plan.route, labels)
 
     processor = _processor(plan, labels, output, streaming=frame.isStreaming, key=key)
-    with warnings.catch_warnings():
-        # Of pandas it is handed bytes and whole numbers only, whatever the version.
-        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+    with _any_pandas():
         published = (
             chosen.mapInArrow(parted, _BLOBS)
             .groupBy(LABEL)
             .transformWithStateInPandas(processor, _PUBLISHED, "append", "processingTime")
         )
         return published.mapInArrow(unpack, from_arrow_schema(output, prefer_timestamp_ntz=True))
+
+
+@contextmanager
+def _any_pandas() -> Iterator[None]:
+    """Of pandas the operator hands on bytes and whole numbers only: whatever version it is, will do."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+        yield
+
+
+def _arrow_schema(frame: "DataFrame", names: tuple[str, ...]) -> pa.Schema:
+    """The types that the frame's columns have in Arrow, as Spark itself says of a frame without rows."""
+    with _any_pandas():
+        return frame.sparkSession.createDataFrame([], frame.schema).toArrow().rename_columns(list(names)).schema
 
 
 def _warn_of_partitions(frame: "DataFrame", plan: Plan) -> None:

@@ -29,6 +29,8 @@ EXTRA = "pip install 'castleguard[spark]'"
 _USUAL = {
     # Only what a micro-batch changed is stored, and not every time the whole.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # The state holds raw rows and keys: no more of it is kept than is needed to go on.
+    "spark.sql.streaming.minBatchesToRetain": "3",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -36,6 +38,7 @@ _NEEDED = {"pyspark": "pyspark", "pandas": "pandas", "google.protobuf": "protobu
 _GATEWAY = "PYSPARK_GATEWAY_PORT"  # set by spark-submit: there is a Java process already
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _SECONDS = 30.0
+_HERE = "127.0.0.1"
 
 
 class Found(NamedTuple):
@@ -99,6 +102,9 @@ def session(
         chosen["spark.master"] = master
     elif "spark.master" not in chosen and not os.environ.get(_GATEWAY):
         chosen["spark.master"] = "local[*]"
+    if chosen.get("spark.master", "").startswith("local"):
+        # Nobody else has to reach it.
+        chosen = {"spark.driver.host": _HERE, "spark.driver.bindAddress": _HERE, **chosen}
     with quiet_java(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from pyspark.sql import SparkSession
