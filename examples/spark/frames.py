@@ -36,6 +36,7 @@ def make_session() -> "SparkSession":
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.streaming.minBatchesToRetain": "3",  # old state has raw rows and keys
         "spark.sql.session.timeZone": "UTC",
     }
     builder = SparkSession.builder.appName("visits")
