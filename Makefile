@@ -14,9 +14,15 @@ PYTEST := $(BIN)/python -m pytest --timeout=600 --timeout-method=thread
 PYTHON ?=
 # Locks are resolved by the oldest supported Python: what it can install, the newer ones can too.
 LOCK_PYTHON ?= python3.11
-WITH_BROKERS := tests/integration
-# What reads tables, and runs engines only to have some: the kernels have tests of their own.
-COMPILED_ONLY := tests/contract tests/unit/audit tests/unit/sweep tests/unit/experiments
+WITH_BROKERS := tests/contract tests/integration
+# What says nothing new without the compiler. First what never enters a kernel: connectors, files, formulas, the slow
+# twins by themselves. Then what reads tables or runs jobs and commands, and runs engines only to have some: the kernels
+# have tests of their own, and every line that these would run is run by those.
+COMPILED_ONLY := tests/contract tests/reference tests/unit/checkpoint tests/unit/config tests/unit/connectors
+COMPILED_ONLY += tests/unit/telemetry tests/unit/privacy/test_sdgs.py
+COMPILED_ONLY += $(addprefix tests/unit/test_,deploy.py drawing.py import_contract.py)
+COMPILED_ONLY += $(addprefix tests/unit/,audit cli evaluate experiments sweep testing test_examples.py test_first_job.py)
+COMPILED_ONLY += $(filter-out tests/recovery/test_restore.py,$(wildcard tests/recovery/test_*.py))
 # Handed on to the command: make test ARGS="-k split -x", make bench ARGS=--help, make lock ARGS=--upgrade
 ARGS ?=
 
