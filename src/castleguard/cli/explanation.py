@@ -212,13 +212,17 @@ def _delay(job: JobFile) -> Iterator[str]:
             yield "There is no max_wait: while the source is silent, rows wait as long as it is silent."
     if policy.max_wait is not None and not isinstance(policy, Sdgs):
         yield f"It also leaves after {spell_duration(policy.max_wait)}, even if nothing else arrives."
-    if job.checkpoint is not None:
+    if job.spark is not None and job.source.never_ends:
+        yield "Both are looked at once in a micro-batch: up to two of them may pass until the row can be read."
+    elif job.checkpoint is not None and job.spark is None:
         yield f"What is released is delivered at the next commit, up to {spell_duration(job.checkpoint.every)} later."
     size = _row_bytes(job)
     if rows is None:
         yield f"All rows of a window are held in memory: about {size:,} bytes for each."
     else:
         yield f"Up to {rows:,} rows are held in memory, {_size(rows * size)}, besides some 250 MB for the program."
+        if job.spark is not None:
+            yield "A shard also holds all rows of a micro-batch (or of the whole batch) that are its own."
     if isinstance(policy, Castleguard) and policy.rows_per_person is not None and policy.window is None:
         yield "Every person is remembered (rows_per_person without a window): memory grows with their number."
 
@@ -292,8 +296,10 @@ def _end(job: JobFile) -> Iterator[str]:
         yield "The source never ends; with --until-idle the job does, once nothing comes and nothing is pending."
     else:
         yield "When the source ends, what can be published is; the rest is suppressed and counted."
-    if job.checkpoint is not None and (job.spark is None or job.source.never_ends):
+    if job.checkpoint is not None and job.spark is None:
         yield "When the job is told to stop (SIGTERM), it commits and keeps what is pending for the next run."
+    if job.spark is not None and job.source.never_ends:
+        yield "Told to stop (SIGTERM), it gives up the micro-batch at work; the next run does that one again."
 
 
 def _spell(endpoint: Endpoint) -> str:
