@@ -464,4 +464,3 @@ def without_null_types(schema: pa.Schema) -> pa.Schema:
         if pa.types.is_null(field.type):
             schema = schema.set(number, field.with_type(pa.string()))
     return schema
-

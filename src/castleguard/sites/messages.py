@@ -183,4 +183,3 @@ def decode(data: bytes, seal: Seal | None = None) -> Message:
 
 
 _LABEL = "a message between sites"
-
