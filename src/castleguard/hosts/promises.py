@@ -241,7 +241,8 @@ def _shard_limits(plan: Plan, own: Guarantee) -> Iterator[str]:
     if read:
         yield (
             f"The shard of a row must be taken as known, and with it what its shard says of {', '.join(read)}, also "
-            f"for a row at the root; the borders between shards must be public."
+            f"for a row at the root; the borders between shards must be public. A row of which these cannot be read is "
+            f"where its person is, or in the first shard."
         )
     else:
         by = "person" if _persons_stay_together(plan) else "position"

@@ -111,7 +111,9 @@ class HashRoute:
 
 @dataclass(frozen=True)
 class LocalityRoute:
-    """By cut points of quasi-identifiers. A row of which a column to be asked about cannot be read goes by its hash."""
+    """By cut points of quasi-identifiers. A row of which a column to be asked about cannot be read goes by its person,
+    and without one to the first shard: a hash of its other values would say more of them than what is published.
+    """
 
     schema: Schema
     cuts: Cuts
@@ -127,8 +129,9 @@ class LocalityRoute:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Those that are asked about, and those that are hashed."""
-        return tuple(dict.fromkeys([*self.cuts.columns, *self._otherwise.columns]))
+        """Those that are asked about, and the person's."""
+        hashed = () if self._otherwise is None else self._otherwise.columns
+        return tuple(dict.fromkeys([*self.cuts.columns, *hashed]))
 
     def shard_of(self, table: pa.Table) -> Shards:
         """The shard of each row. Only the columns that the cut points name are read."""
@@ -136,7 +139,9 @@ class LocalityRoute:
         found = self.cuts.shard_of({name: column.values for name, column in columns.items()}, rows=table.num_rows)
         problems = [column.problem != FINE for column in columns.values()]
         unread = np.flatnonzero(np.any(problems, axis=0)) if problems else np.zeros(0, dtype=np.int64)
-        if unread.size:
+        if unread.size and self._otherwise is None:
+            found[unread] = 0
+        elif unread.size and self._otherwise is not None:
             found[unread] = self._otherwise.shard_of(table.select(self._otherwise.columns).take(pa.array(unread)))
         return found
 
@@ -147,7 +152,7 @@ class LocalityRoute:
         readings = [
             [role.name, role.hierarchy.digest() if isinstance(role, Categorical) else role.kind] for role in self._roles
         ]
-        otherwise = self._otherwise.fingerprint()
+        otherwise = None if self._otherwise is None else self._otherwise.fingerprint()
         return {"route": "locality", "cuts": self.cuts.describe(), "readings": readings, "otherwise": otherwise}
 
     def _read(self, found: Distinct, role: QuasiIdentifier) -> Column:
@@ -169,8 +174,8 @@ class LocalityRoute:
         return {name: pa.array(tree.leaves, pa.large_string()) for name, tree in trees.items()}
 
     @cached_property
-    def _otherwise(self) -> HashRoute:
-        return HashRoute(self.schema, self.cuts.shards)
+    def _otherwise(self) -> HashRoute | None:
+        return None if self.schema.person is None else HashRoute(self.schema, self.cuts.shards)
 
 
 def check_cuts(cuts: Cuts, schema: Schema) -> None:

@@ -138,7 +138,7 @@ class Shard:
 
     def take(self, rows: pa.Table, now: float) -> Outcome:
         """Take in the rows of a batch, in whatever order they are."""
-        self._arrivals.append(now)
+        self._arrivals.append(self._forward(now))
         if not self._settle(now):
             self._waiting.append((now, rows))
             return self._outcome([], [], now)

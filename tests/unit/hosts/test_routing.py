@@ -161,6 +161,13 @@ def test_a_row_that_cannot_be_read_goes_by_its_person() -> None:
     assert set(shards[~unread].tolist()) == {0}
 
 
+def test_a_row_that_cannot_be_read_goes_to_the_first_shard_if_it_has_no_person() -> None:
+    table = rows(age=[None] * 30 + [50], education=["Junior", "Master", "Senior"] * 10 + ["Master"])
+    route = LocalityRoute(NOBODY, CUTS)
+    assert route.shard_of(table).tolist() == [0] * 30 + [2]
+    assert set(route.columns) == {"age", "education"}
+
+
 def test_a_label_that_is_no_leaf_goes_by_its_person() -> None:
     table = rows(id=list(range(30)), age=[50] * 30, education=["University"] * 30)
     shards = LocalityRoute(PERSONS, CUTS).shard_of(table)

@@ -143,6 +143,16 @@ def test_a_clock_that_is_set_back_stands_still() -> None:
     assert rows_of(shard.tick(60.0)) == []
 
 
+def test_rows_that_come_by_a_clock_set_back_are_due_after_the_streams_own_time() -> None:
+    shard = Shard(plan_of(), 0, key=b"s" * 32, kept=True)
+    shard.take(near(1.0, 0), 100.0)
+    shard.tick(110.0)
+    assert shard.move_alarm(110.0) == (None, None)
+    shard.take(near(99.0, 4), 109.0)
+    assert shard.move_alarm(109.0) == (None, 120_000)
+    assert len(rows_of(shard.tick(120.0))) == 4
+
+
 def test_a_reject_is_told_by_place_and_reason() -> None:
     shard = Shard(plan_of(position=("at",)), 0, key=b"s" * 32, kept=True)
     rows = visits(0, 4).set_column(1, "x", pa.array([1.0, None, 2.0, 3.0]))

@@ -36,3 +36,11 @@ def test_what_is_published_is_cut_into_pieces_and_put_together_again(monkeypatch
     assert len(found) == 3
     batch = pa.record_batch({"rows": pa.array(found, pa.binary())})
     assert pa.Table.from_batches(blobs.unpack([batch])).equals(table)
+
+
+def test_bytes_that_are_no_text_are_one_value_before_they_are_counted() -> None:
+    texts = pa.array([b"caf\xe9", b"caf\xe8", b"cafe", None], pa.binary()).view(pa.string())
+    batch = pa.record_batch({"s": texts, "x": pa.array([1, 2, 3, 4])})
+    assert blobs.readable(batch)["s"].to_pylist() == ["caf\ufffd", "caf\ufffd", "cafe", None]
+    fine = pa.record_batch({"s": ["ä"]})
+    assert blobs.readable(fine) is fine
