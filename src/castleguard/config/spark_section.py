@@ -20,6 +20,7 @@ SINGLE = (".csv", ".gz", ".jsonl", ".ndjson", ".parquet")
 
 _ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PREFIX = "spark.sql.streaming"
+_LEGACY = "spark.sql.legacy"
 _FIXED = {
     f"{_PREFIX}.stateStore.providerClass": (_ROCKS, "only that store keeps the state that shards need"),
     "spark.sql.session.timeZone": ("UTC", "a time means the same on every machine"),
@@ -27,6 +28,9 @@ _FIXED = {
     f"{_PREFIX}.noDataMicroBatches.enabled": ("true", "rows leave after max_wait while no others come"),
     "spark.sql.files.ignoreCorruptFiles": ("false", "no row is left out in silence"),
     "spark.sql.files.ignoreMissingFiles": ("false", "no row is left out in silence"),
+    "spark.sql.parquet.outputTimestampType": ("TIMESTAMP_MICROS", "a time is written as it is read"),
+    f"{_LEGACY}.timeParserPolicy": ("CORRECTED", "times keep all their digits"),
+    f"{_LEGACY}.nullValueWrittenAsQuotedEmptyStringCsv": ("false", "a null is no empty text"),
 }
 _OURS = {
     "spark.sql.shuffle.partitions": "it is the number of shards, spark.shards",
@@ -110,6 +114,8 @@ def _check_setting(name: str, value: object, shards: int) -> None:
         needed, reason = _FIXED[name]
         if _plain(value) != needed:
             raise ConfigError(f"settings cannot have another {name} than {needed}: {reason}")
+    elif name.startswith(f"{_LEGACY}."):
+        raise ConfigError(f"settings cannot have {name}: as Spark did it before, two values may be written as one")
     if name in _OURS and not (name == "spark.sql.shuffle.partitions" and _plain(value) == str(shards)):
         raise ConfigError(f"settings cannot have {name}: {_OURS[name]}")
 

@@ -91,6 +91,9 @@ def test_what_is_wrong_with_the_section_is_told(tmp_path: Path, section: str, sa
         ("spark.sql.streaming.stateStore.providerClass", "Mine", "only that store keeps the state that shards need"),
         ("spark.sql.files.ignoreCorruptFiles", "true", "no row is left out in silence"),
         ("spark.sql.streaming.commitProtocolClass", "Mine", "what was committed could not be told any more"),
+        ("spark.sql.parquet.outputTimestampType", "INT96", "a time is written as it is read"),
+        ("spark.sql.legacy.timeParserPolicy", "LEGACY", "times keep all their digits"),
+        ("spark.sql.legacy.charVarcharAsString", "true", "two values may be written as one"),
         ("executor.memory", "4g", "must have names that begin with spark., and 'executor.memory' does not"),
     ],
 )

@@ -27,6 +27,21 @@ _FOR_EVER = "36500d"  # Spark leaves out files that are older than the newest by
 _TIMES = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][XXX]",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
+    "dateFormat": "yyyy-MM-dd",
+}
+# All that decides on how a value is written is said here: two values that count as two must not be written as one.
+_TEXT = {**_TIMES, "encoding": "UTF-8", "lineSep": "\n"}
+_CSV = {
+    "header": "true",
+    "sep": ",",
+    "quote": '"',
+    "escape": '"',
+    "escapeQuotes": "true",
+    "quoteAll": "false",
+    "nullValue": "",
+    "emptyValue": '""',
+    "ignoreLeadingWhiteSpace": "false",  # Spark's writer takes away all that is not above a space
+    "ignoreTrailingWhiteSpace": "false",
 }
 _SPECIAL = re.compile(r"([*?\[\]{}\\])")
 _SMALL = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.float16(): pa.float32()}
@@ -225,11 +240,13 @@ def written(frame: "DataFrame", job: JobFile) -> Any:
 
 
 def text_options(sink: Endpoint) -> dict[str, str]:
-    """How text is written: as castleguard's own sinks do it."""
+    """How text is written: as castleguard's own sinks do it, and with quotes around a text that is empty, which is no
+    null.
+    """
     if sink.type == "parquet":
         return {}
-    found = {**_TIMES, "compression": "gzip" if sink.options.gzip else "none"}
-    return found if sink.type == "jsonl" else {**found, "header": "true", "escape": '"', "emptyValue": ""}
+    found = {**_TEXT, "compression": "gzip" if sink.options.gzip else "none"}
+    return {**found, "ignoreNullFields": "true"} if sink.type == "jsonl" else {**found, **_CSV}
 
 
 def _published_messages(frame: "DataFrame", key_column: str | None) -> "DataFrame":

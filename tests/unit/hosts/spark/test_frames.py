@@ -155,12 +155,16 @@ def test_a_spark_without_kafka_names_the_package() -> None:
         check_kafka(session)
 
 
-def test_text_is_written_as_by_our_own_sinks(tmp_path: Path) -> None:
+def test_text_is_written_so_that_values_stay_apart(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     source = "{type: csv, path: in/, follow: true}"
     csv = text_options(job(tmp_path, source, "csv, path: out, gzip: true").sink)
-    assert (csv["header"], csv["escape"], csv["emptyValue"], csv["compression"]) == ("true", '"', "", "gzip")
+    assert (csv["header"], csv["quote"], csv["escape"], csv["compression"]) == ("true", '"', '"', "gzip")
+    assert (csv["nullValue"], csv["emptyValue"]) == ("", '""')
+    assert {csv["ignoreLeadingWhiteSpace"], csv["ignoreTrailingWhiteSpace"]} == {"false"}
+    assert "SSSSSS" in csv["timestampFormat"]
     jsonl = text_options(job(tmp_path, source, "jsonl, path: out").sink)
     assert jsonl["compression"] == "none"
     assert "header" not in jsonl
+    assert jsonl["encoding"] == csv["encoding"] == "UTF-8"
     assert text_options(job(tmp_path, source).sink) == {}

@@ -72,6 +72,20 @@ def test_files_of_another_type_are_refused_without_their_values(tmp_path: Path) 
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+def test_text_that_is_not_utf_8_is_read_as_it_would_be_written(tmp_path: Path, kind: pa.DataType) -> None:
+    raw = pa.array([b"caf\xe9", b"caf\xe8", None, "café".encode()], pa.binary())
+    text = pa.Array.from_buffers(pa.string(), 4, raw.buffers())  # as other writers leave it: nobody has looked
+    if pa.types.is_dictionary(kind):
+        text = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 2], pa.int32()), text.drop_null())
+    elif kind != pa.string():
+        text = pa.Array.from_buffers(kind, 4, raw.cast(pa.large_binary()).buffers())
+    pq.write_table(pa.table({"pid": text}), tmp_path / "a.parquet")
+    read = read_of(tmp_path, format="parquet", columns=pa.schema([("pid", pa.string())]), batch_rows=3)
+    found = [row["pid"] for row in rows(read, tmp_path / "a.parquet")]
+    assert found == ["caf\ufffd", "caf\ufffd", None, "café"]
+
+
 @pytest.mark.parametrize(
     ("pattern", "name", "meant"),
     [
