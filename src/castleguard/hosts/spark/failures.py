@@ -9,7 +9,7 @@ from castleguard.errors import CastleguardError, OutputError, UnavailableError
 
 _OURS = re.compile(r"castleguard\.errors\.(\w+): (.+)")
 _WORKER = re.compile(r"castleguard failed in a worker with (\w+)")
-_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]")
+_CONDITION = re.compile(r"[A-Z][A-Z0-9_.]+\Z")
 _MORE = "CASTLEGUARD_DEBUG=1 shows more, and may show values of rows"
 
 
@@ -44,9 +44,19 @@ def words_of(exc: Exception) -> CastleguardError:
         return OutputError(f"a worker failed with {worker.group(1)}; please report it ({_MORE})")
     if "java.lang.OutOfMemoryError" in text:
         return OutputError("Spark has not enough memory: raise spark.driver.memory or spark.executor.memory")
-    condition = _CONDITION.search(text)
-    named = condition.group(1) if condition is not None else type(exc).__name__
-    return OutputError(f"Spark stopped the query: {named} ({_MORE})")
+    return OutputError(f"Spark stopped the query: {_condition(exc) or type(exc).__name__} ({_MORE})")
+
+
+def _condition(exc: Exception) -> str | None:
+    """Spark's own name for the error. Not out of its text: what stands in brackets there may be a value."""
+    for name in ("getCondition", "getErrorClass"):  # before 4.0 it had the second name
+        try:
+            found = getattr(exc, name)()
+        except Exception:  # it has no such thing, or Java does not answer any more
+            continue
+        if isinstance(found, str) and _CONDITION.match(found):
+            return found
+    return None
 
 
 def _is_gone(exc: Exception) -> bool:

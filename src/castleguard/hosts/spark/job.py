@@ -175,7 +175,8 @@ def opened(prepared: Prepared, *, master: str | None = None) -> "Iterator[tuple[
                 known = kept.check_plan(folder, facts)
         _check_output(prepared, known=known)
         if job.checkpoint is not None and prepared.streaming:
-            kept.keep_plan(job.checkpoint.path, facts)
+            if not known:
+                kept.keep_plan(job.checkpoint.path, facts)
         elif job.checkpoint is not None:
             key = kept.batch_key(job.checkpoint.path, facts, inputs_of(job))
         with translated():

@@ -21,12 +21,16 @@ from castleguard.hosts.spark.committed import DONE, LOG, last_batch
 
 PLAN = "castleguard.json"
 KEY = "castleguard.key"
+LOCK = "castleguard.lock"
 KEY_BYTES = 32
 
 _DRY = (
     "run the job as it was with --until-idle, so that nothing is pending; then take the files away that it has read, "
     "and name a new checkpoint.path and a new sink.path"
 )
+
+_BACK = "bring back the folder that belongs to it"
+_NEW = ".new"
 
 Facts = Mapping[str, Any]
 
@@ -36,7 +40,7 @@ def folder_of(path: Path) -> Iterator[Path]:
     """The folder, for its owner alone if it is made now, and locked: a job runs once."""
     check_folder(path)
     try:
-        descriptor = open_private(path / PLAN)
+        descriptor = open_private(path / LOCK)
     except OSError as exc:
         raise OutputError(f"{path} cannot be used as a checkpoint: {exc.strerror}") from exc
     try:
@@ -66,19 +70,23 @@ def _lock(descriptor: int, path: Path) -> None:
 def check_plan(folder: Path, facts: Facts) -> bool:
     """Whether the folder has been used by this job before. Raises SnapshotError if by another, or by something else."""
     try:
-        text = (folder / PLAN).read_text(encoding="utf-8")
-        before = json.loads(text) if text else None
+        before = json.loads((folder / PLAN).read_text(encoding="utf-8"))
     except FileNotFoundError:
         before = None
-    except (OSError, ValueError) as exc:
-        raise SnapshotError(f"{folder / PLAN} cannot be read: {type(exc).__name__}") from exc
+    except OSError as exc:
+        raise SnapshotError(f"{folder / PLAN} cannot be read: {exc.strerror}") from exc
+    except ValueError as exc:
+        raise _damaged(folder) from exc
     if before is None:
-        strangers = (
-            [entry.name for entry in folder.iterdir() if entry.name not in (PLAN, KEY)] if folder.exists() else []
-        )
+        own = (KEY, LOCK, PLAN + _NEW)
+        strangers = [entry.name for entry in folder.iterdir() if entry.name not in own] if folder.exists() else []
+        if PLAN in strangers:
+            raise _damaged(folder)
         if strangers:
             raise SnapshotError(f"{folder} holds something else ({min(strangers)}): name a folder for this job alone")
         return False
+    if not isinstance(before, Mapping):
+        raise _damaged(folder)
     differing = differences(facts, before)
     if differing:
         raise SnapshotError(
@@ -87,14 +95,29 @@ def check_plan(folder: Path, facts: Facts) -> bool:
     return True
 
 
+def _damaged(folder: Path) -> SnapshotError:
+    return SnapshotError(
+        f"{folder / PLAN} is empty or damaged, so nobody can tell which job {folder} belongs to: take the files away "
+        f"that were read, and name a new checkpoint.path and a new sink.path; what was pending is lost"
+    )
+
+
 def keep_plan(folder: Path, facts: Facts) -> None:
-    """Write it down, before anything starts."""
-    write_private(folder / PLAN, json.dumps(facts, indent=1).encode())
+    """Write it down, before anything starts, and once: it is there as a whole, or not at all."""
+    new = folder / (PLAN + _NEW)
+    write_private(new, json.dumps(facts, indent=1).encode())
+    try:
+        os.replace(new, folder / PLAN)
+        _sync(folder)
+    except OSError as exc:
+        raise OutputError(f"{folder / PLAN} cannot be written: {exc.strerror}") from exc
 
 
 def check_stream_output(folder: Path, checkpoint: Path, *, known: bool) -> None:
     """Raise OutputError unless what was published there is what the checkpoint knows of."""
-    last, logged = last_batch(folder), _last_offset(checkpoint)
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder} is a file, and Spark writes a folder: name another sink.path")
+    last, logged, through = last_batch(folder), _last(checkpoint / "offsets"), _last(checkpoint / "commits")
     if last is not None and (not known or logged is None):
         raise OutputError(
             f"{folder} was written by a stream whose checkpoint is not in {checkpoint}: Spark would leave out rows "
@@ -104,10 +127,20 @@ def check_stream_output(folder: Path, checkpoint: Path, *, known: bool) -> None:
         raise OutputError(
             f"{folder} is further than the checkpoint {checkpoint}, which must be an old copy: rows would be left out"
         )
+    if through is not None and last is None:
+        missing = folder / LOG if folder.exists() else folder
+        raise OutputError(
+            f"{missing} is missing, though the checkpoint {checkpoint} has published there: {_BACK}, or begin a new "
+            f"job with a new checkpoint.path and a new sink.path and what was not read yet"
+        )
+    # A micro-batch is in the log of the output first, also one without rows, and in that of the checkpoint then.
+    if through is not None and last is not None and last < through:
+        raise OutputError(
+            f"{folder} ends with micro-batch {last}, and the checkpoint {checkpoint} has gone on to {through}: what "
+            f"came in between is missing, so it must be an old copy; {_BACK}"
+        )
     if not known and folder.is_dir() and any(entry.name != LOG for entry in folder.iterdir()):
         raise OutputError(f"{folder} is not empty: name a folder that this job has for itself")
-    if folder.exists() and not folder.is_dir():
-        raise OutputError(f"{folder} is a file, and Spark writes a folder: name another sink.path")
 
 
 def check_batch_output(folder: Path) -> None:
@@ -166,8 +199,20 @@ def write_private(path: Path, content: bytes) -> None:
         raise OutputError(f"{path} cannot be written: {exc.strerror}") from exc
 
 
-def _last_offset(checkpoint: Path) -> int | None:
-    """The number of the last micro-batch that Spark has begun."""
-    folder = checkpoint / "offsets"
+def _sync(folder: Path) -> None:
+    """Make the names in it survive a power cut."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _last(folder: Path) -> int | None:
+    """The number of the last micro-batch in one of Spark's logs: `offsets` has those that were begun, and `commits`
+    those that are through.
+    """
     found = [int(entry.name) for entry in folder.iterdir() if entry.name.isdigit()] if folder.is_dir() else []
     return max(found, default=None)

@@ -26,11 +26,28 @@ def test_the_name_of_something_else_is_no_error_of_ours() -> None:
     assert "secret" not in str(found)
 
 
+class SparkError(Exception):
+    """As pyspark has them."""
+
+    condition: str | None = "STREAM_FAILED"
+
+    def getCondition(self) -> str | None:  # noqa: N802
+        return self.condition
+
+
 def test_an_unknown_error_is_told_by_its_condition_and_never_quoted() -> None:
-    found = words_of(RuntimeError(PAGE.format(error="pyarrow.lib.ArrowInvalid: Could not convert 'Ann Miller'")))
+    found = words_of(SparkError(PAGE.format(error="pyarrow.lib.ArrowInvalid: Could not convert 'Ann Miller'")))
     assert str(found) == (
         "Spark stopped the query: STREAM_FAILED (CASTLEGUARD_DEBUG=1 shows more, and may show values of rows)"
     )
+
+
+def test_a_condition_is_not_taken_from_the_text_of_an_error() -> None:
+    for exc in (RuntimeError("Could not convert [ANN_MILLER]"), SparkError("Could not convert [ANN_MILLER]")):
+        assert "ANN" not in str(words_of(exc))
+    odd = SparkError("no")
+    odd.condition = "STREAM_FAILED of Ann"
+    assert str(words_of(odd)).startswith("Spark stopped the query: SparkError (")
 
 
 def test_an_error_without_a_condition_is_told_by_its_name() -> None:

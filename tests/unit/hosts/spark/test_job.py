@@ -270,10 +270,10 @@ def test_a_query_that_fails_is_told_in_one_line_without_values(prepared: Prepare
     ours = Query(fails=RuntimeError("... castleguard.errors.SchemaError: a.csv has no column 'age'\n\tat java"))
     with pytest.raises(SchemaError, match=r"^a\.csv has no column 'age'$"):
         follow_query(ours, prepared, lambda _: None, stop=Stop())
-    theirs = Query(fails=RuntimeError("[STREAM_FAILED] could not convert 'Ann Miller'"))
+    theirs = Query(fails=RuntimeError("[PERSON_FAILED] could not convert 'Ann Miller'"))
     with pytest.raises(CastleguardError) as caught:
         follow_query(theirs, prepared, lambda _: None, stop=Stop())
-    assert "STREAM_FAILED" in str(caught.value)
+    assert "Spark stopped the query: RuntimeError" in str(caught.value)
     assert "Ann" not in str(caught.value)
 
 

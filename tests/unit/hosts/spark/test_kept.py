@@ -9,6 +9,7 @@ import pytest
 from castleguard.errors import OutputError, SnapshotError, UnavailableError
 from castleguard.hosts.spark.kept import (
     KEY,
+    LOCK,
     PLAN,
     batch_key,
     check_batch_output,
@@ -66,9 +67,29 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "offsets").mkdir()
     with pytest.raises(SnapshotError, match=r"holds something else \(offsets\)"):
         check_plan(tmp_path, FACTS)
-    (tmp_path / PLAN).write_text("{")
-    with pytest.raises(SnapshotError, match="cannot be read"):
+
+
+@pytest.mark.parametrize("text", ["", "{", "null", "[]", "\xff"])
+def test_a_plan_that_is_empty_or_damaged_is_told_with_what_to_do(tmp_path: Path, text: str) -> None:
+    (tmp_path / PLAN).write_text(text, encoding="latin-1")
+    with pytest.raises(SnapshotError, match=r"castleguard\.json is empty or damaged.*name a new checkpoint\.path"):
         check_plan(tmp_path, FACTS)
+
+
+def test_a_plan_is_there_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with folder_of(tmp_path / "state") as folder:
+        monkeypatch.setattr("castleguard.hosts.spark.kept.os.replace", fails)
+        with pytest.raises(OutputError, match=r"castleguard\.json cannot be written: Input/output error"):
+            keep_plan(folder, FACTS)
+        assert not (folder / PLAN).exists()
+        assert not check_plan(folder, FACTS)
+        monkeypatch.undo()
+        keep_plan(folder, FACTS)
+        assert sorted(path.name for path in folder.iterdir()) == [PLAN, LOCK]
+        assert check_plan(folder, FACTS)
 
 
 def test_looking_at_a_folder_that_is_not_there_makes_none(tmp_path: Path) -> None:
@@ -94,10 +115,10 @@ def test_a_key_that_is_damaged_is_refused(tmp_path: Path) -> None:
         batch_key(tmp_path, FACTS, FILES)
 
 
-def begun(checkpoint: Path, *numbers: int) -> None:
-    (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
+def begun(checkpoint: Path, *numbers: int, log: str = "offsets") -> None:
+    (checkpoint / log).mkdir(parents=True, exist_ok=True)
     for number in numbers:
-        (checkpoint / "offsets" / str(number)).touch()
+        (checkpoint / log / str(number)).touch()
 
 
 def logged(folder: Path, *names: str) -> None:
@@ -128,6 +149,32 @@ def test_a_checkpoint_that_is_older_than_the_output_is_refused(tmp_path: Path) -
         check_stream_output(tmp_path / "out", tmp_path / "state", known=True)
     begun(tmp_path / "state", 10)
     check_stream_output(tmp_path / "out", tmp_path / "state", known=True)
+
+
+def test_an_output_that_is_gone_is_refused(tmp_path: Path) -> None:
+    state, out = tmp_path / "state", tmp_path / "out"
+    begun(state, 0)
+    check_stream_output(out, state, known=True)  # nothing is through
+    begun(state, 0, log="commits")
+    with pytest.raises(OutputError, match=r"out is missing, though the checkpoint .* has published there: bring back"):
+        check_stream_output(out, state, known=True)
+    (out / "outcome=published").mkdir(parents=True)
+    with pytest.raises(OutputError, match="_spark_metadata is missing, though the checkpoint"):
+        check_stream_output(out, state, known=True)
+    logged(out, "0")
+    check_stream_output(out, state, known=True)
+
+
+def test_an_output_that_is_older_than_the_checkpoint_is_refused(tmp_path: Path) -> None:
+    state, out = tmp_path / "state", tmp_path / "out"
+    begun(state, 5, 6, 7, 8)
+    begun(state, 5, 6, 7, log="commits")
+    logged(out, "3", "4", "5", "6")
+    with pytest.raises(OutputError, match=r"out ends with micro-batch 6, and the checkpoint .* has gone on to 7"):
+        check_stream_output(out, state, known=True)
+    for name in ("7", "8"):  # the output is told of a micro-batch first
+        logged(out, name)
+        check_stream_output(out, state, known=True)
 
 
 def test_a_batch_is_written_once(tmp_path: Path) -> None:
