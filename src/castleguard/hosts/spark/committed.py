@@ -24,8 +24,8 @@ _NAME = re.compile(r"(\d+)(\.compact)?\Z")
 def committed(folder: str | Path, outcome: str | None = PUBLISHED) -> list[Path]:
     """The files with rows of this outcome, in the order in which they were committed; None: of every outcome.
 
-    A file that was taken away since is left out. Raises InputError if Spark has written no such folder, or has not
-    finished a batch.
+    A file that was taken away since is left out. Raises InputError if Spark has written no such folder, has not
+    finished a batch, or if none of all the files is there any more.
     """
     folder = Path(folder)
     if (folder / LOG).is_dir():
@@ -36,8 +36,13 @@ def committed(folder: str | Path, outcome: str | None = PUBLISHED) -> list[Path]
         raise InputError(f"{folder} has neither {LOG} nor {DONE}: Spark has committed nothing there")
     else:
         raise InputError(f"{folder} is no folder")
+    there = [path for path in found if path.exists()]
+    if found and not there:
+        raise InputError(
+            f"{folder} has none of the {len(found):,} files that Spark has committed: were they moved away?"
+        )
     wanted = None if outcome is None else f"{OUTCOME}={outcome}"
-    return [path for path in found if path.exists() and (wanted is None or wanted in path.parts)]
+    return [path for path in there if wanted is None or wanted in path.relative_to(folder).parts]
 
 
 def last_batch(folder: Path) -> int | None:
@@ -82,8 +87,11 @@ def _read(path: Path) -> list[dict[str, str]]:
 def _inside(folder: Path, address: str) -> Path:
     """Where a file of the log is now: the folder may have been moved since."""
     parts = Path(unquote(urlsplit(address).path)).parts
-    # Folders of partitions stand between the folder and the file, and every other part is before it.
-    below = len(parts) - 1
-    while below > 0 and "=" in parts[below - 1]:
-        below -= 1
-    return folder.joinpath(*parts[below:])
+    # Folders of partitions stand between the folder and the file, and every other part is before it. But the folder
+    # itself may have such a name: then the way to the file begins further down.
+    last = len(parts) - 1
+    first = last
+    while first > 0 and "=" in parts[first - 1]:
+        first -= 1
+    ways = [folder.joinpath(*parts[below:]) for below in range(first, last + 1)]
+    return next((way for way in ways if way.exists()), ways[0])

@@ -78,6 +78,25 @@ def test_a_folder_that_was_moved_has_its_files_where_it_is_now(tmp_path: Path) -
     assert committed(tmp_path / "after") == [tmp_path / "after" / "outcome=published" / "a b%.parquet"]
 
 
+@pytest.mark.parametrize("name", ["day=1", "outcome=rejected", "a=1/b=2"])
+def test_a_folder_may_have_the_name_of_a_partition(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    log(folder, "0", entry(put(folder, "a")), entry(put(folder, "r", "rejected")), entry(put(folder, "c", "counts")))
+    assert committed(folder) == [folder / "outcome=published" / "a"]
+    assert names(folder, "rejected") == ["r"]
+
+
+def test_files_that_are_all_gone_are_no_empty_output(tmp_path: Path) -> None:
+    log(tmp_path, "0")
+    assert names(tmp_path) == []
+    log(tmp_path, "1", entry(put(tmp_path, "a")), entry(put(tmp_path, "c", "counts")))
+    (tmp_path / "outcome=published" / "a").unlink()
+    assert names(tmp_path) == []  # a reader may take them away
+    (tmp_path / "outcome=counts" / "c").unlink()
+    with pytest.raises(InputError, match="has none of the 2 files that Spark has committed"):
+        committed(tmp_path)
+
+
 def test_hidden_files_of_the_log_are_not_read(tmp_path: Path) -> None:
     log(tmp_path, "0", entry(put(tmp_path, "a")))
     (tmp_path / "_spark_metadata" / ".0.crc").write_bytes(b"\x00crc")
