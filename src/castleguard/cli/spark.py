@@ -44,6 +44,7 @@ def spark(
         _list_committed(job_file)
         return
     from castleguard.assemble import load
+    from castleguard.cli.spark_checks import left_out_words
     from castleguard.hosts.spark.job import check_kept, opened, prepare
     from castleguard.hosts.spark.session import check_installed
     from castleguard.hosts.spark.warming import warm_up
@@ -54,6 +55,9 @@ def spark(
         raise click.UsageError("--until-idle is for streams: this source ends by itself")
     found = check_installed()
     check_kept(prepared)
+    left_out = left_out_words(prepared)
+    if left_out is not None:
+        click.echo(job.mask(f"castleguard: {left_out}; rename what is to be read"), err=True)
     if not quiet:
         click.echo(job.mask(opening_words(prepared)) + "\n")
         click.echo(f"Spark {found.spark} is starting{f' with Java {found.java}' if found.java else ''}.")
@@ -163,11 +167,16 @@ def batch_words(batch: "Batch") -> str:
 
 def closing_words(prepared: "Prepared", outcome: str) -> str:
     """The books of all shards, and what comes next."""
+    from castleguard.cli.spark_checks import left_out_words
+
     words = {
         "finished": "The source has ended, and everything that can be published is.",
         "stopped": "Stopped; `castleguard spark` goes on from here.",
         "idle": "Nothing came any more, and nothing is pending. `castleguard spark` goes on with what comes later.",
     }[outcome]
+    left_out = left_out_words(prepared) if outcome == "idle" else None
+    if left_out is not None:
+        words = f"{words}\nBut {left_out}."
     numbers = _numbers(prepared)
     where = getattr(prepared.job.sink.options, "path", None)
     listed = (

@@ -36,16 +36,22 @@ def check_spark(job: "JobFile") -> Iterator[Check]:
 
 
 def _check_names(prepared: "Prepared") -> Iterator[Check]:
-    """Spark's own rule, of which it says nothing."""
-    if not prepared.streaming or not isinstance(prepared.reading, FileRead) or not prepared.reading.folder.is_dir():
-        return
-    left_out = [path.name for path in prepared.reading.folder.glob("_*") if prepared.reading.accepts(path)]
-    if left_out:
-        yield Check(
-            f"source: {min(left_out)} begins with _, and a stream of Spark does not read such files",
-            "doubtful",
-            "rename it, if it is to be read",
-        )
+    words = left_out_words(prepared)
+    if words is not None:
+        yield Check(f"source: {words}", "doubtful", "rename what is to be read")
+
+
+def left_out_words(prepared: "Prepared") -> str | None:
+    """Of files that Spark's streams leave out: a rule of theirs, of which they say nothing."""
+    if not prepared.streaming or not isinstance(prepared.reading, FileRead):
+        return None
+    left_out = prepared.reading.left_out()
+    if not left_out:
+        return None
+    one = f"1 file is not read, {left_out[0]}"
+    several = f"{len(left_out):,} files are not read, {left_out[0]} for one"
+    rule = "a stream of Spark leaves out names that begin with _ or . or end with ._COPYING_"
+    return f"{one if len(left_out) == 1 else several}: {rule}"
 
 
 def _check_shards(prepared: "Prepared") -> Iterator[Check]:

@@ -227,7 +227,22 @@ def test_validate_finds_what_spark_would_stumble_over(run: Run, folder: Path, mo
 def test_validate_tells_of_files_that_spark_leaves_out(run: Run, folder: Path) -> None:
     (folder / "in" / "_b.csv").write_text("pid,age\n1,20\n")
     said = " ".join(run("validate", "job.yaml").out.split())
-    assert "! source: _b.csv begins with _, and a stream of Spark does not read such files" in said
+    assert "! source: 1 file is not read, _b.csv: a stream of Spark leaves out names that begin with _ or ." in said
+
+
+def test_files_that_spark_leaves_out_are_told_at_the_start_and_at_the_end(
+    run: Run, folder: Path, spark: SimpleNamespace
+) -> None:
+    (folder / "in" / "_b.csv").write_text("pid,age\n1,20\n")
+    (folder / "in" / "c.csv._COPYING_").write_text("pid,age\n1,20\n")
+    rule = "a stream of Spark leaves out names that begin with _ or . or end with ._COPYING_"
+    words = f"2 files are not read, _b.csv for one: {rule}"
+    spark.ends = "idle"
+    outcome = run("spark", "job.yaml", "--until-idle")
+    assert outcome.err == f"castleguard: {words}; rename what is to be read\n"
+    assert f"\nBut {words}.\n" in outcome.out
+    assert words in run("spark", "job.yaml", "-q").err
+    assert run("spark", "batch.yaml").err == ""  # which reads them
 
 
 def test_validate_says_of_a_finished_batch_that_it_is(run: Run, folder: Path) -> None:

@@ -49,13 +49,16 @@ def words_of(exc: Exception) -> CastleguardError:
 
 def _condition(exc: Exception) -> str | None:
     """Spark's own name for the error. Not out of its text: what stands in brackets there may be a value."""
-    for name in ("getCondition", "getErrorClass"):  # before 4.0 it had the second name
-        try:
-            found = getattr(exc, name)()
-        except Exception:  # it has no such thing, or Java does not answer any more
-            continue
-        if isinstance(found, str) and _CONDITION.match(found):
-            return found
+    at: object = exc
+    while at is not None:
+        for name in ("getCondition", "getErrorClass"):  # before 4.0 it had the second name
+            try:
+                found = getattr(at, name)()
+            except Exception:  # it has no such thing, or Java does not answer any more
+                continue
+            if isinstance(found, str) and _CONDITION.match(found):
+                return found
+        at = getattr(at, "_cause", None)  # what ended a query is wrapped into an error without a name
     return None
 
 

@@ -47,6 +47,8 @@ _SPECIAL = re.compile(r"([*?\[\]{}\\])")
 _SMALL = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.float16(): pa.float32()}
 
 Reading = FileRead | MessageRead
+Inputs = tuple[tuple[str, int, int], ...]
+"""Files by name, size and time."""
 
 
 def reading_of(job: JobFile, columns: tuple[str, ...]) -> Reading:
@@ -76,11 +78,28 @@ def _listing(source: Endpoint) -> Listing:
     return listing
 
 
-def inputs_of(job: JobFile) -> list[tuple[str, int, int]]:
+def inputs_of(job: JobFile) -> Inputs:
     """The files of a source that ends, by name, size and time."""
     listing = _listing(job.source)
-    found = [(name, listing.path(name).stat()) for name in listing.names()]
-    return [(name, status.st_size, status.st_mtime_ns) for name, status in found]
+    return tuple(_told(listing.folder, name) for name in listing.names())
+
+
+def changed_inputs(folder: Path, inputs: Inputs) -> list[str]:
+    """Those of the files that are not any more what they were."""
+    found = []
+    for told in inputs:
+        try:
+            same = _told(folder, told[0]) == told
+        except OSError:
+            same = False
+        if not same:
+            found.append(told[0])
+    return found
+
+
+def _told(folder: Path, name: str) -> tuple[str, int, int]:
+    status = (folder / name).stat()
+    return name, status.st_size, status.st_mtime_ns
 
 
 def _types(format: str, listing: Listing, columns: tuple[str, ...]) -> pa.Schema:
@@ -125,8 +144,10 @@ def place_names(kind: str) -> tuple[str, ...]:
     return tuple(PLACES["kafka" if kind == "kafka" else "files"].names)
 
 
-def source_frame(spark: "SparkSession", job: JobFile, reading: Reading) -> "DataFrame":
-    """All that the source has or will have: rows with their places, and what is no row, with a reason."""
+def source_frame(spark: "SparkSession", job: JobFile, reading: Reading, inputs: Inputs) -> "DataFrame":
+    """All that the source has or will have: rows with their places, and what is no row, with a reason. One that ends
+    has these `inputs`, and no others that come later.
+    """
     from pyspark.sql.pandas.types import from_arrow_schema
 
     from castleguard.hosts.spark.operator import hiding_values
@@ -135,14 +156,13 @@ def source_frame(spark: "SparkSession", job: JobFile, reading: Reading) -> "Data
         with hiding_values():
             yield from reading.rows(batches)
 
-    listed = _files(spark, job, reading) if isinstance(reading, FileRead) else _messages(spark, job, reading)
+    listed = _files(spark, job, reading, inputs) if isinstance(reading, FileRead) else _messages(spark, job, reading)
     return listed.mapInArrow(rows, from_arrow_schema(reading.output, prefer_timestamp_ntz=True))
 
 
-def _files(spark: "SparkSession", job: JobFile, reading: FileRead) -> "DataFrame":
+def _files(spark: "SparkSession", job: JobFile, reading: FileRead, inputs: Inputs) -> "DataFrame":
     if not job.source.options.follow:
-        listing = _listing(job.source)
-        paths = [(str(reading.folder / name),) for name in listing.names()]
+        paths = [(str(reading.folder / name),) for name, _, _ in inputs]
         return spark.createDataFrame(paths, "path string").repartition(len(paths))
     assert job.spark is not None
     reader = spark.readStream.format("binaryFile").schema(_FILES)

@@ -19,16 +19,19 @@ from typing import TYPE_CHECKING, Any
 from castleguard.config.job_model import JobFile
 from castleguard.config.places import check_places
 from castleguard.engine.policies import is_noisy
-from castleguard.errors import ConfigError, PolicyError, SchemaError
+from castleguard.errors import ConfigError, InputError, PolicyError, SchemaError
 from castleguard.hosts.cuts import cut_domain
 from castleguard.hosts.cuts_file import read_cuts
 from castleguard.hosts.plan import Plan, Route
-from castleguard.hosts.promises import guarantee
+from castleguard.hosts.promises import _hides_presence, guarantee
 from castleguard.hosts.routing import HashRoute, LocalityRoute
 from castleguard.hosts.spark import kept
+from castleguard.hosts.spark.committed import DONE
 from castleguard.hosts.spark.failures import translated, words_of
 from castleguard.hosts.spark.frames import (
+    Inputs,
     Reading,
+    changed_inputs,
     good,
     inputs_of,
     place_names,
@@ -38,7 +41,7 @@ from castleguard.hosts.spark.frames import (
     written,
 )
 from castleguard.hosts.spark.progress import Batch, Progress, counting_in, counting_out
-from castleguard.hosts.spark.reading import FileRead
+from castleguard.hosts.spark.reading import RESERVED, FileRead, MessageRead
 from castleguard.hosts.spark.session import session
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.stopping import Stop
@@ -62,6 +65,8 @@ class Prepared:
     reading: Reading
     guarantee: Guarantee
     """Of all shards together."""
+    inputs: Inputs = ()
+    """The files of a source that ends."""
 
     @property
     def streaming(self) -> bool:
@@ -82,9 +87,22 @@ class Prepared:
             "numbers": job.numbers,
             "streaming": self.streaming,
             **self.plan.fingerprint(),
-            "source": {"type": job.source.type, "where": _hashed(job.source.options)},
-            "sink": {"type": job.sink.type, "where": _hashed(job.sink.options)},
+            "source": {"type": job.source.type, "where": _where(job.source.options), **self._how_it_is_read()},
+            "sink": {"type": job.sink.type, "where": _where(job.sink.options)},
         }
+
+    def _how_it_is_read(self) -> dict[str, Any]:
+        """What makes other rows of the same bytes: rows that are read again must be the same."""
+        reading = self.reading
+        found: dict[str, Any] = {
+            "format": reading.format,
+            "read": [{"name": field.name, "type": str(field.type)} for field in reading.columns],
+        }
+        if isinstance(reading, MessageRead):
+            brokers = sorted(name.strip() for name in str(self.job.source.options.brokers).split(","))
+            found |= {"columns": list(reading.order), "key_column": reading.key_column}
+            found["brokers"] = _hashed(",".join(brokers))
+        return found
 
 
 def prepare(job: JobFile, *, allow_duplicates: bool = False) -> Prepared:
@@ -96,6 +114,7 @@ def prepare(job: JobFile, *, allow_duplicates: bool = False) -> Prepared:
             f"{job.path}  has no spark section: add spark: {{shards: 2}}, or run the job with `castleguard run`"
         )
     check_places(job)
+    _check_names(job)
     if job.sink.type == "kafka" and not allow_duplicates:
         twice = (
             ", and a row that is published twice with noise says more than is promised" if is_noisy(job.policy) else ""
@@ -106,10 +125,38 @@ def prepare(job: JobFile, *, allow_duplicates: bool = False) -> Prepared:
         )
     plan = plan_of(job)
     stated = promised(job, plan)
+    _check_limits(job)
     own = place_names(job.source.type)
     reading = reading_of(job, tuple(name for name in plan.columns if name not in own))
     _check_folders(job, reading)
-    return Prepared(job=job, plan=plan, reading=reading, guarantee=stated)
+    inputs = () if job.source.never_ends else inputs_of(job)
+    return Prepared(job=job, plan=plan, reading=reading, guarantee=stated, inputs=inputs)
+
+
+def _check_names(job: JobFile) -> None:
+    """The names of places are taken. Spark compares names without regard to capitals."""
+    assert job.spark is not None
+    for name in job.schema.columns:
+        if name.casefold() in RESERVED:
+            raise ConfigError(
+                f"{job.where('schema')}  schema cannot have a column {name!r} in Spark: where a row stood has that "
+                f"name there; rename it"
+            )
+    own = place_names(job.source.type)
+    for name in job.spark.position or ():
+        if name.casefold() in RESERVED and name not in own:
+            raise ConfigError(f"{job.where('spark', 'position')}  spark.position cannot have {name!r}: it is taken")
+
+
+def _check_limits(job: JobFile) -> None:
+    """With a limit, one row more moves others into the next micro-batch."""
+    assert job.spark is not None
+    for key in ("max_files", "max_offsets"):
+        if getattr(job.spark, key) is not None and _hides_presence(job.schema, job.policy):
+            raise ConfigError(
+                f"{job.where('spark', key)}  spark.{key} cannot be used with this policy, which hides that a row is "
+                f"there: one row more would move others into the next micro-batch; delete the line"
+            )
 
 
 def promised(job: JobFile, plan: Plan) -> Guarantee:
@@ -148,13 +195,19 @@ def _route(job: JobFile, position: tuple[str, ...]) -> Route:
 
 
 def _check_folders(job: JobFile, reading: Reading) -> None:
-    """Spark looks at all that lies below the folder of a stream: what the job writes itself must lie elsewhere."""
-    if not isinstance(reading, FileRead):
-        return
+    """Spark looks at all that lies below the folder of a stream: what the job writes itself must lie elsewhere. And
+    what is for others must not lie where raw rows and keys are.
+    """
     paths = {"sink": getattr(job.sink.options, "path", None)}
     paths["checkpoint"] = None if job.checkpoint is None else job.checkpoint.path
-    for key, path in paths.items():
-        if path is not None and job.source.never_ends and Path(os.path.abspath(path)).is_relative_to(reading.folder):
+    real = {key: Path(os.path.realpath(path)) for key, path in paths.items() if path is not None}
+    for key, other in (("sink", "checkpoint"), ("checkpoint", "sink")):
+        if key in real and other in real and real[key].is_relative_to(real[other]):
+            raise ConfigError(f"{job.where(key)}  {key}.path is inside of {other}.path: name a folder beside it")
+    if not (isinstance(reading, FileRead) and job.source.never_ends):
+        return
+    for key, path in real.items():
+        if path.is_relative_to(os.path.realpath(reading.folder)):
             raise ConfigError(f"{job.where(key)}  {key}.path is inside of the folder that is read: name another folder")
 
 
@@ -178,7 +231,7 @@ def opened(prepared: Prepared, *, master: str | None = None) -> "Iterator[tuple[
             if not known:
                 kept.keep_plan(job.checkpoint.path, facts)
         elif job.checkpoint is not None:
-            key = kept.batch_key(job.checkpoint.path, facts, inputs_of(job))
+            key = kept.batch_key(job.checkpoint.path, facts, prepared.inputs)
         with translated():
             spark = session(job.spark.plain_settings(), job.spark.shards, master, name=f"castleguard {job.name}")
         opened.callback(_stop_session, spark)
@@ -216,7 +269,7 @@ def frame_of(spark: "SparkSession", prepared: Prepared, key: bytes | None) -> "D
     """All that comes out, with what is counted on the way."""
     from castleguard.hosts.spark.operator import run_plan
 
-    read = source_frame(spark, prepared.job, prepared.reading)
+    read = source_frame(spark, prepared.job, prepared.reading, prepared.inputs)
     output = run_plan(counting_in(good(read)), prepared.plan, key=key)
     if prepared.job.source.type != "parquet":  # in which nothing can be malformed
         output = with_malformed(output, read)
@@ -227,6 +280,25 @@ def run_batch(spark: "SparkSession", prepared: Prepared, key: bytes | None) -> N
     """Read everything, publish it, and return when it is there."""
     with translated():
         written(frame_of(spark, prepared, key), prepared.job).mode("errorifexists").save()
+    check_inputs(prepared)
+
+
+def check_inputs(prepared: Prepared) -> None:
+    """Raise InputError if files have changed while they were read: Spark may have read them more than once, and the
+    key was for what they were. The output then loses the sign that it is complete.
+    """
+    assert isinstance(prepared.reading, FileRead)
+    changed = changed_inputs(prepared.reading.folder, prepared.inputs)
+    if not changed:
+        return
+    path = getattr(prepared.job.sink.options, "path", None)
+    if path is not None:
+        (path / DONE).unlink(missing_ok=True)
+    what = "what was published" if path is None else str(path)
+    raise InputError(
+        f"{min(changed)} has changed while it was read: {what} must not be used; delete it, and run again when the "
+        f"files stay as they are"
+    )
 
 
 def start(spark: "SparkSession", prepared: Prepared) -> Any:
@@ -279,7 +351,11 @@ def _stop_session(spark: "SparkSession") -> None:
             raise words_of(exc) from exc
 
 
-def _hashed(options: Any) -> str:
-    """What is read or written, as a hash: a name that came from the environment must not be read anywhere."""
-    where = os.path.abspath(options.path) if hasattr(options, "path") else str(options.topic)
-    return hashlib.blake2b(where.encode(errors="surrogateescape"), digest_size=16).hexdigest()
+def _where(options: Any) -> str:
+    """What is read or written."""
+    return _hashed(os.path.abspath(options.path) if hasattr(options, "path") else str(options.topic))
+
+
+def _hashed(text: str) -> str:
+    """A hash of it: a name that came from the environment must not be read anywhere."""
+    return hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=16).hexdigest()

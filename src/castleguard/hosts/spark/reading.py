@@ -35,6 +35,10 @@ PLACES = {
     "kafka": pa.schema([(PARTITION, pa.int32()), (OFFSET, pa.int64()), (ROW, pa.int64())]),
 }
 """The columns that say where a row stood. Of what is no row, `_row` is the number of the line."""
+RESERVED = frozenset({BAD, *PLACES["files"].names, *PLACES["kafka"].names})
+"""Names that no column of a job may have. Spark does not tell capitals from small letters in names."""
+
+_COPYING = "._COPYING_"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +64,23 @@ class FileRead:
         if not path.is_relative_to(self.folder):
             return False
         return _matches(path.relative_to(self.folder).parts, Path(self.pattern).parts)
+
+    def left_out(self) -> list[str]:
+        """The files with something in them that would be read, but for a name that Spark's streams leave out."""
+        found = (path for path in self.folder.rglob("*") if _is_skipped(path.relative_to(self.folder).parts))
+        return sorted(path.relative_to(self.folder).as_posix() for path in found if self._would_be_read(path))
+
+    def _would_be_read(self, path: Path) -> bool:
+        if path.name.lower().endswith(UNFINISHED) or (path.name.startswith(".") and path.name.endswith(".crc")):
+            return False
+        plain = [part.lstrip(".") or part for part in path.relative_to(self.folder).parts]
+        plain[-1] = plain[-1].removesuffix(_COPYING)
+        if not _matches(tuple(plain), Path(self.pattern).parts):
+            return False
+        try:
+            return path.is_file() and path.stat().st_size > 0
+        except OSError:  # it has just gone
+            return False
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of the files whose addresses are in the first column."""
@@ -185,6 +206,13 @@ def path_of(address: str) -> Path:
     if "://" in address:
         raise InputError("a worker was given a file that is not on a disk that it sees: source.path must be one")
     return Path(os.path.abspath(address))
+
+
+def _is_skipped(parts: tuple[str, ...]) -> bool:
+    """Whether Spark leaves a file out without a word, for its name or that of a folder."""
+    return any(
+        (part.startswith("_") and "=" not in part) or part.startswith(".") or part.endswith(_COPYING) for part in parts
+    )
 
 
 def _matches(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:

@@ -1,5 +1,7 @@
 """Errors of Spark: one line of ours, and never a value."""
 
+from typing import Any
+
 import pytest
 
 from castleguard.errors import InputError, OutputError, SchemaError, UnavailableError
@@ -45,6 +47,9 @@ def test_an_unknown_error_is_told_by_its_condition_and_never_quoted() -> None:
 def test_a_condition_is_not_taken_from_the_text_of_an_error() -> None:
     for exc in (RuntimeError("Could not convert [ANN_MILLER]"), SparkError("Could not convert [ANN_MILLER]")):
         assert "ANN" not in str(words_of(exc))
+    wrapped: Any = SparkError("no")
+    wrapped.condition, wrapped._cause = None, SparkError("inside")
+    assert str(words_of(wrapped)).startswith("Spark stopped the query: STREAM_FAILED (")
     odd = SparkError("no")
     odd.condition = "STREAM_FAILED of Ann"
     assert str(words_of(odd)).startswith("Spark stopped the query: SparkError (")

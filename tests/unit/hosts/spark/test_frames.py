@@ -1,5 +1,6 @@
 """Types, options and files that Spark is asked for. No Spark is started here."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from castleguard.config.job_model import JobFile
 from castleguard.connectors.kafka.options import KafkaSourceOptions, Sasl, Tls
 from castleguard.errors import InputError, SchemaError, UsageError
 from castleguard.hosts.spark.frames import (
+    changed_inputs,
     check_kafka,
     inputs_of,
     kafka_options,
@@ -117,7 +119,15 @@ def test_the_files_of_a_batch_are_told_by_name_size_and_time(tmp_path: Path) -> 
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.csv").write_text("pid,age\n")
     status = (tmp_path / "in" / "a.csv").stat()
-    assert inputs_of(job(tmp_path, "{type: csv, path: in/}")) == [("a.csv", 8, status.st_mtime_ns)]
+    found = inputs_of(job(tmp_path, "{type: csv, path: in/}"))
+    assert found == (("a.csv", 8, status.st_mtime_ns),)
+    assert changed_inputs(tmp_path / "in", found) == []
+    (tmp_path / "in" / "b.csv").write_text("pid,age\n")  # it has come later, and is not of this batch
+    assert changed_inputs(tmp_path / "in", found) == []
+    os.utime(tmp_path / "in" / "a.csv", ns=(0, status.st_mtime_ns + 1))
+    assert changed_inputs(tmp_path / "in", found) == ["a.csv"]
+    (tmp_path / "in" / "a.csv").unlink()
+    assert changed_inputs(tmp_path / "in", found) == ["a.csv"]
 
 
 def test_messages_are_read_as_the_connector_says(tmp_path: Path) -> None:

@@ -9,9 +9,17 @@ import pytest
 
 from castleguard.assemble import load
 from castleguard.config.job_model import JobFile
-from castleguard.errors import CastleguardError, ConfigError, OutputError, SchemaError, SnapshotError, UnavailableError
+from castleguard.errors import (
+    CastleguardError,
+    ConfigError,
+    InputError,
+    OutputError,
+    SchemaError,
+    SnapshotError,
+    UnavailableError,
+)
 from castleguard.hosts.spark import job as module
-from castleguard.hosts.spark.job import Prepared, check_kept, follow_query, opened, prepare
+from castleguard.hosts.spark.job import Prepared, check_inputs, check_kept, follow_query, opened, prepare
 from castleguard.hosts.spark.kept import KEY, PLAN
 from castleguard.hosts.spark.progress import Batch
 from castleguard.stopping import Stop
@@ -96,6 +104,14 @@ def test_a_job_without_the_section_is_told_what_to_add(job: Change) -> None:
             ("shards: 2", "shards: 2, position: [age]"),
             "job.yaml:2  schema cannot work in Spark: column 'age' is declared",
         ),
+        (
+            ("name: age", "name: _ROW"),
+            "job.yaml:2  schema cannot have a column '_ROW' in Spark: where a row stood has that name there; rename it",
+        ),
+        (("person: pid", "person: _offset"), "job.yaml:2  schema cannot have a column '_offset' in Spark"),
+        (("shards: 2", "shards: 2, position: [_Bad]"), "job.yaml:9  spark.position cannot have '_Bad': it is taken"),
+        (("path: out/", "path: state/out"), "job.yaml:7  sink.path is inside of checkpoint.path: name a folder beside"),
+        (("path: state", "path: out/a/state"), "job.yaml:8  checkpoint.path is inside of sink.path: name a folder"),
         (("path: out/", "path: in/out"), "job.yaml:7  sink.path is inside of the folder that is read"),
         (("path: state", "path: in/a/state"), "job.yaml:8  checkpoint.path is inside of the folder that is read"),
         (
@@ -108,6 +124,19 @@ def test_what_cannot_be_promised_is_refused_with_its_line(job: Change, changes: 
     with pytest.raises(ConfigError) as caught:
         prepare(job(changes))
     assert said in str(caught.value)
+
+
+def test_no_limit_moves_rows_where_presence_is_hidden(job: Change) -> None:
+    sdgs = (
+        "algorithm: castle, k: 5, delay: 100, max_wait: 10s",
+        "algorithm: sdgs, k: 5, sample_rate: 0.5, epsilon: 1, window: 60s, window_unit: seconds",
+    )
+    assert prepare(job(sdgs)).plan.shards == 2
+    for limit in ("max_files: 3", "max_offsets: 3"):
+        with pytest.raises(
+            ConfigError, match=r"job\.yaml:9  spark\.max_\w+ cannot be used with this policy, which hides"
+        ):
+            prepare(job(sdgs, ("shards: 2", f"shards: 2, {limit}")))
 
 
 def test_duplicates_can_be_allowed_for_kafka(job: Change) -> None:
@@ -165,6 +194,67 @@ def test_another_plan_is_refused_before_a_session_is_started(
         with pytest.raises(SnapshotError, match=f"with another .*{differs}"):
             attempt()
     assert len(sessions) == started
+
+
+KAFKA = (
+    "type: csv, path: in/, follow: true",
+    'type: kafka, brokers: "a:1,b:1", topic: t, format: csv, columns: [pid, age, illness]',
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "differs"),
+    [
+        (("[pid, age, illness]", "[pid, illness, age]"), "source.columns"),
+        (("[pid, age, illness]", "[age, illness], key_column: pid"), "source.columns and another source.key_column"),
+        (("format: csv, columns: [pid, age, illness]", "format: json"), "source.columns and another source.format"),
+        (("a:1,b:1", "c:1"), "source.brokers"),
+    ],
+)
+def test_messages_that_are_read_in_another_way_are_refused(job: Change, change: tuple[str, str], differs: str) -> None:
+    with opened(prepare(job(KAFKA))):
+        pass
+    assert check_kept(prepare(job(KAFKA, ("a:1,b:1", "b:1, a:1"))))
+    with pytest.raises(SnapshotError, match=f"with another {differs}. To change that: run the job as it was"):
+        check_kept(prepare(job(KAFKA, change)))
+
+
+def test_files_of_another_type_are_refused(job: Change, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    parquet = ("type: csv, path: in/", 'type: parquet, path: "in/*.parquet"')
+    columns = {"pid": [1], "age": [20], "illness": ["flu"]}
+    pq.write_table(pa.table(columns), tmp_path / "in" / "b.parquet")
+    with opened(prepare(job(parquet))):
+        pass
+    assert check_kept(prepare(job(parquet)))
+    pq.write_table(pa.table({**columns, "age": ["20"]}), tmp_path / "in" / "a.parquet")
+    with pytest.raises(SnapshotError, match=r"with another source\.read\.age\.type\. To change that"):
+        check_kept(prepare(job(parquet)))
+
+
+def test_a_plan_that_is_kept_is_not_written_again(job: Change, tmp_path: Path) -> None:
+    with opened(prepare(job())):
+        pass
+    before = (tmp_path / "state" / PLAN).stat()
+    with opened(prepare(job())):
+        pass
+    after = (tmp_path / "state" / PLAN).stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_a_batch_whose_files_changed_is_not_complete(job: Change, tmp_path: Path) -> None:
+    found = prepare(job(BATCH))
+    assert [name for name, _, _ in found.inputs] == ["a.csv"]
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "_SUCCESS").touch()
+    check_inputs(found)
+    assert (tmp_path / "out" / "_SUCCESS").exists()
+    (tmp_path / "in" / "a.csv").write_text("pid,age,illness\n1,20,flu\n2,20,flu\n")
+    with pytest.raises(InputError, match=r"^a\.csv has changed while it was read: .*out must not be used; delete it"):
+        check_inputs(found)
+    assert not (tmp_path / "out" / "_SUCCESS").exists()
 
 
 def test_the_time_between_micro_batches_and_settings_may_change(job: Change) -> None:

@@ -105,6 +105,16 @@ def test_only_files_that_are_meant_and_complete_are_read(tmp_path: Path, pattern
     assert read_of(tmp_path, pattern=pattern).accepts(tmp_path / name) is meant
 
 
+def test_files_that_spark_leaves_out_are_known(tmp_path: Path) -> None:
+    for name in ("a.csv", "_b.csv", ".c.csv", "d.csv._COPYING_", "_e.csv.part", ".a.csv.crc", "_below/f.csv", "_g=1"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("pid,age\n")
+    (tmp_path / "_SUCCESS").touch()
+    assert read_of(tmp_path).left_out() == [".c.csv", "_b.csv", "d.csv._COPYING_"]
+    assert read_of(tmp_path, pattern="**/*.csv").left_out() == [".c.csv", "_b.csv", "_below/f.csv", "d.csv._COPYING_"]
+    assert read_of(tmp_path / "nowhere").left_out() == []
+
+
 def test_a_file_of_another_folder_is_not_read(tmp_path: Path) -> None:
     assert not read_of(tmp_path / "in").accepts(tmp_path / "a.csv")
 
