@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import castleguard as cg
-from castleguard.errors import PolicyError
+from castleguard.errors import PolicyError, UsageError
 from castleguard.hosts.plan import Plan
 from castleguard.hosts.routing import HashRoute
-from castleguard.hosts.spark import anonymise, run_plan
+from castleguard.hosts.spark import anonymise, operator, run_plan
 from tests.integration.spark.conftest import SHARDS
 from tests.integration.spark.visits import (
     BAD,
@@ -116,6 +116,15 @@ def test_a_stream_without_max_wait_is_refused_before_it_starts(spark: "SparkSess
     frame = _stream(spark, tmp_path)
     with pytest.raises(PolicyError, match="a stream needs max_wait"):
         anonymise(frame, SCHEMA, cg.Castle(k=K, delay=DELAY), shards=SHARDS)
+
+
+def test_a_plan_that_spark_would_not_hand_over_is_refused_before_it_starts(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_parts(make_visits(10), tmp_path / "in", 1)
+    monkeypatch.setattr(operator, "_BESIDE_THE_PLAN", 1 << 30)
+    with pytest.raises(UsageError, match=r"set spark\.broadcast\.UDFCompressionThreshold"):
+        anonymise(_stream(spark, tmp_path), SCHEMA, POLICY, shards=SHARDS)
 
 
 def _stream(spark: "SparkSession", folder: Path) -> "DataFrame":

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _BLOBS = f"{LABEL} int, {ROWS} binary"
 _PUBLISHED = f"{ROWS} binary"
 _STATE = "state binary"
+_BESIDE_THE_PLAN = 1 << 16  # bytes of code that travel with it, generously
 _QUERY_AND_BATCH = ("sql.streaming.queryId", "streaming.sql.batchId")
 
 
@@ -93,6 +94,8 @@ def run_plan(frame: "DataFrame", plan: Plan, *, key: bytes | None = None) -> "Da
     if missing:
         raise SchemaError(f"the frame has no column {', '.join(missing)}: it has {', '.join(frame.columns)}")
     _warn_of_partitions(frame, plan)
+    if frame.isStreaming:
+        _check_size(frame, plan)
     # By other names on the way: Spark takes a dot in a name for a field of a structure.
     quoted = [f"`{name.replace('`', '``')}`" for name in plan.columns]
     chosen = frame.selectExpr(*(f"{name} as c{number}" for number, name in enumerate(quoted)))
@@ -138,6 +141,20 @@ def _warn_of_partitions(frame: "DataFrame", plan: Plan) -> None:
             "query starts, or some partitions get several shards and others none",
             partitions,
             plan.shards,
+        )
+
+
+def _check_size(frame: "DataFrame", plan: Plan) -> None:
+    """Refuse a plan that Spark would hand to its workers as a broadcast: for a stream that fails with a page of Java."""
+    from pyspark import cloudpickle
+
+    context: Any = frame.sparkSession.sparkContext
+    limit = int(context._jvm.PythonUtils.getBroadcastThreshold(context._jsc))
+    size = len(cloudpickle.dumps(plan)) + _BESIDE_THE_PLAN
+    if size > limit:
+        raise UsageError(
+            f"the plan takes {size:,} bytes, hierarchies and cut points included, and Spark hands no more than {limit:,} "
+            f"to the workers of a stream: set spark.broadcast.UDFCompressionThreshold to 512m before the session starts"
         )
 
 

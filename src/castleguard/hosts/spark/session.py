@@ -31,6 +31,8 @@ _USUAL = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # The state holds raw rows and keys: no more of it is kept than is needed to go on.
     "spark.sql.streaming.minBatchesToRetain": "3",
+    # Above it, Spark hands a plan to workers in a way that fails for streams: a large hierarchy is a large plan.
+    "spark.broadcast.UDFCompressionThreshold": "512m",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
