@@ -8,6 +8,7 @@ again, whose rows `unpack` gives back to Spark.
 """
 
 import os
+import pickle
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -145,16 +146,15 @@ def _warn_of_partitions(frame: "DataFrame", plan: Plan) -> None:
 
 
 def _check_size(frame: "DataFrame", plan: Plan) -> None:
-    """Refuse a plan that Spark would hand to its workers as a broadcast: for a stream that fails with a page of Java."""
-    from pyspark import cloudpickle
-
+    """Refuse a plan that Spark would hand to its workers as a broadcast: for a stream that fails with pages of Java."""
     context: Any = frame.sparkSession.sparkContext
     limit = int(context._jvm.PythonUtils.getBroadcastThreshold(context._jsc))
-    size = len(cloudpickle.dumps(plan)) + _BESIDE_THE_PLAN
+    size = len(pickle.dumps(plan)) + _BESIDE_THE_PLAN
     if size > limit:
         raise UsageError(
-            f"the plan takes {size:,} bytes, hierarchies and cut points included, and Spark hands no more than {limit:,} "
-            f"to the workers of a stream: set spark.broadcast.UDFCompressionThreshold to 512m before the session starts"
+            f"the plan takes {size:,} bytes, hierarchies and cut points included, and Spark hands no more than "
+            f"{limit:,} to the workers of a stream: set spark.broadcast.UDFCompressionThreshold to 512m before the "
+            f"session starts"
         )
 
 
