@@ -125,7 +125,7 @@ def _check_route(plan: Plan) -> None:
             "the bound on a person's rows is kept within a shard: all rows of a person must be in one, so send them "
             "by person"
         )
-    if _hides_presence(schema, policy):
+    if hides_presence(schema, policy):
         raise PolicyError(
             "that a row is there cannot be hidden if rows are sent to shards by position, since one row more moves "
             "the rows after it: declare a person column and send rows by person, or use shards=1"
@@ -164,7 +164,7 @@ def _instead(schema: Schema, policy: Policy) -> str:
     """What to do where rows with noise cannot be sent by their values."""
     if schema.person is not None:
         return "send them by person (route='hash')"
-    if _hides_presence(schema, policy):
+    if hides_presence(schema, policy):
         return "declare a person column, or use shards=1"
     return "declare a person column or a position that does not depend on values, or use shards=1"
 
@@ -191,7 +191,7 @@ def _counts_persons(schema: Schema, policy: Policy) -> bool:
     return isinstance(policy, Castleguard | Doca) and policy.rows_per_person is not None
 
 
-def _hides_presence(schema: Schema, policy: Policy) -> bool:
+def hides_presence(schema: Schema, policy: Policy) -> bool:
     """Whether neighbours have one row more, or one person, and not other values."""
     if isinstance(policy, Sdgs):
         return policy.window_unit == "seconds"
@@ -219,7 +219,7 @@ def _of_all(plan: Plan) -> str:
 
 def _claim(plan: Plan, own: DifferentialPrivacy, streaming: bool) -> DifferentialPrivacy:
     """The same loss. But a shard begins with its first row, and publishes from the next micro-batch on."""
-    if not (streaming and _hides_presence(plan.schema, plan.policy)):
+    if not (streaming and hides_presence(plan.schema, plan.policy)):
         return own
     return replace(own, uncovered=(*own.uncovered, "in which micro-batch a row is published"))
 
@@ -255,7 +255,7 @@ def _stream_limits(plan: Plan, own: Guarantee) -> Iterator[str]:
         f"{own.max_wait:g} s after that or later, and none leaves with the first micro-batch of its shard."
     )
     yield "What a micro-batch publishes counts as a whole: a part of it may hold fewer persons of a group."
-    if _hides_presence(plan.schema, plan.policy):
+    if hides_presence(plan.schema, plan.policy):
         yield (
             "Which micro-batch a row comes in, and when that begins, must not depend on other rows: no limit on the "
             "rows of a micro-batch, and an interval that it keeps to."

@@ -27,7 +27,7 @@ def part(batches: Iterable[pa.RecordBatch], route: Route, labels: list[int]) -> 
     gathered: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
-        gathered.append(readable(batch))
+        gathered.append(pa.RecordBatch.from_arrays([*map(readable, batch.columns)], schema=batch.schema))
         rows += batch.num_rows
         if rows >= GATHERED:
             yield from _part(pa.Table.from_batches(gathered), route, labels)
@@ -48,24 +48,19 @@ def _part(table: pa.Table, route: Route, labels: list[int]) -> Iterator[pa.Recor
     yield blobs(found)
 
 
-def readable(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with text that anybody can read: Spark lets bytes through that are no UTF-8, and writes each of them as
+def readable(column: pa.Array) -> pa.Array:
+    """The column with text that anybody can read: Spark lets bytes through that are no UTF-8, and writes each of them as
     the same sign. Values that come out as one must count as one.
     """
-    for number, field in enumerate(batch.schema):
-        if (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)) and not _is_valid(batch[number]):
-            raw = batch[number].cast(pa.large_binary() if pa.types.is_large_string(field.type) else pa.binary())
-            texts = [None if value is None else value.decode(errors="replace") for value in raw.to_pylist()]
-            batch = batch.set_column(number, field, pa.array(texts, field.type))
-    return batch
-
-
-def _is_valid(array: pa.Array) -> bool:
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
     try:
-        array.validate(full=True)
+        column.validate(full=True)
     except pa.ArrowInvalid:
-        return False
-    return True
+        raw = column.cast(pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary()).to_pylist()
+        texts = [None if value is None else value.decode(errors="replace") for value in raw]
+        return pa.array(texts, column.type)
+    return column
 
 
 def blobs(found: list[tuple[int, pa.Buffer]]) -> pa.RecordBatch:

@@ -23,7 +23,7 @@ from castleguard.errors import ConfigError, InputError, PolicyError, SchemaError
 from castleguard.hosts.cuts import cut_domain
 from castleguard.hosts.cuts_file import read_cuts
 from castleguard.hosts.plan import Plan, Route
-from castleguard.hosts.promises import _hides_presence, guarantee
+from castleguard.hosts.promises import guarantee, hides_presence
 from castleguard.hosts.routing import HashRoute, LocalityRoute
 from castleguard.hosts.spark import kept
 from castleguard.hosts.spark.committed import DONE
@@ -152,7 +152,7 @@ def _check_limits(job: JobFile) -> None:
     """With a limit, one row more moves others into the next micro-batch."""
     assert job.spark is not None
     for key in ("max_files", "max_offsets"):
-        if getattr(job.spark, key) is not None and _hides_presence(job.schema, job.policy):
+        if getattr(job.spark, key) is not None and hides_presence(job.schema, job.policy):
             raise ConfigError(
                 f"{job.where('spark', key)}  spark.{key} cannot be used with this policy, which hides that a row is "
                 f"there: one row more would move others into the next micro-batch; delete the line"

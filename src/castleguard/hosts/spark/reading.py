@@ -23,6 +23,7 @@ from castleguard.connectors.listing import UNFINISHED
 from castleguard.connectors.payloads import Format as MessageFormat
 from castleguard.connectors.payloads import read_payloads
 from castleguard.errors import InputError
+from castleguard.hosts.spark.blobs import readable
 
 BAD = "_bad"
 """Why it is no row; null in rows."""
@@ -182,21 +183,6 @@ class MessageRead:
     def _place(self, batch: pa.RecordBatch, message: Any, row: Any) -> list[pa.Array]:
         taken = pa.array(message)
         return [batch.column("partition").take(taken), batch.column("offset").take(taken), pa.array(row)]
-
-
-def readable(column: pa.Array) -> pa.Array:
-    """The column, and text in it that is not UTF-8 as it would be written: with U+FFFD for what is none.
-
-    A Parquet file may hold such text. Two of them that are written as one must count as one.
-    """
-    if not pa.types.is_string(column.type):
-        return column
-    try:
-        column.validate(full=True)
-    except pa.ArrowInvalid:
-        values = column.cast(pa.binary()).to_pylist()
-        return pa.array([None if value is None else value.decode(errors="replace") for value in values], pa.string())
-    return column
 
 
 def path_of(address: str) -> Path:

@@ -40,7 +40,9 @@ def test_what_is_published_is_cut_into_pieces_and_put_together_again(monkeypatch
 
 def test_bytes_that_are_no_text_are_one_value_before_they_are_counted() -> None:
     texts = pa.array([b"caf\xe9", b"caf\xe8", b"cafe", None], pa.binary()).view(pa.string())
-    batch = pa.record_batch({"s": texts, "x": pa.array([1, 2, 3, 4])})
-    assert blobs.readable(batch)["s"].to_pylist() == ["caf\ufffd", "caf\ufffd", "cafe", None]
-    fine = pa.record_batch({"s": ["ä"]})
+    assert blobs.readable(texts).to_pylist() == ["caf\ufffd", "caf\ufffd", "cafe", None]
+    fine = pa.array(["ä"])
     assert blobs.readable(fine) is fine
+    batch = pa.record_batch({"pid": pa.array([1, 2, 3, 4]), "x": pa.array([0.5] * 4), "s": texts})
+    (found,) = blobs.part([batch], HashRoute(SCHEMA, 1), [0])
+    assert table_from_bytes(found["rows"][0].as_py())["s"].to_pylist() == ["caf\ufffd", "caf\ufffd", "cafe", None]
