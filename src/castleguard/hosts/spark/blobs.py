@@ -49,8 +49,8 @@ def _part(table: pa.Table, route: Route, labels: list[int]) -> Iterator[pa.Recor
 
 
 def readable(column: pa.Array) -> pa.Array:
-    """The column with text that anybody can read: Spark lets bytes through that are no UTF-8, and writes each of them as
-    the same sign. Values that come out as one must count as one.
+    """The column with text that anybody can read: Spark lets bytes through that are no UTF-8, and writes each of them
+    as the same sign. Values that come out as one must count as one.
     """
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return column
