@@ -208,7 +208,7 @@ def _delay(job: JobFile) -> Iterator[str]:
     else:
         rows = policy.delay + (1 if isinstance(policy, Castle) or not policy.strict else 0)
         yield f"A row leaves at the latest when {policy.delay:,} more rows have arrived."
-        if policy.max_wait is None:
+        if policy.max_wait is None and (job.spark is None or job.source.never_ends):
             yield "There is no max_wait: while the source is silent, rows wait as long as it is silent."
     if policy.max_wait is not None and not isinstance(policy, Sdgs):
         yield f"It also leaves after {spell_duration(policy.max_wait)}, even if nothing else arrives."

@@ -31,6 +31,8 @@ def letters(job_file: Path, name: str | None, file: Path | None) -> None:
 
     job = load(job_file, site=name)
     if file is None:
+        if job.spark is not None:
+            raise ConfigError(f"{job.path}  is a job for Spark: rejected rows are in outcome=rejected of its output")
         if job.dead_letter is None:
             raise ConfigError(f"{job.path}  has no dead_letter section, so rejected rows are counted and not kept")
         file = job.dead_letter.path

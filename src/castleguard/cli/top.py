@@ -50,7 +50,10 @@ def address_of(job: str, site: str | None = None) -> str:
         return job
     from castleguard.assemble import load
 
-    found = load(job, site=site).metrics
+    loaded = load(job, site=site)
+    if loaded.spark is not None:
+        raise ConfigError(f"{job}  is a job for Spark, which has metrics of its own: set spark.ui.enabled")
+    found = loaded.metrics
     if found is None or found.port == 0:
         raise ConfigError(f"{job}  has no metrics with a port of its own: add metrics: {{port: 9464}}")
     return f"{found.host}:{found.port}"

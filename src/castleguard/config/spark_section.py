@@ -24,7 +24,7 @@ _LEGACY = "spark.sql.legacy"
 _FIXED = {
     f"{_PREFIX}.stateStore.providerClass": (_ROCKS, "only that store keeps the state that shards need"),
     "spark.sql.session.timeZone": ("UTC", "a time means the same on every machine"),
-    "spark.speculation": ("false", "of every shard there is one"),
+    "spark.speculation": ("false", "two tasks at once would write the state of one shard"),
     f"{_PREFIX}.noDataMicroBatches.enabled": ("true", "rows leave after max_wait while no others come"),
     "spark.sql.files.ignoreCorruptFiles": ("false", "no row is left out in silence"),
     "spark.sql.files.ignoreMissingFiles": ("false", "no row is left out in silence"),
@@ -139,9 +139,15 @@ def refused(data: Mapping[str, Any], *, streaming: bool) -> Iterator[Problem]:
         yield Problem(("checkpoint", "key"), _NO_KEY)
     if streaming and "checkpoint" not in data:
         yield Problem(("checkpoint",), "is missing: a stream in Spark keeps its state in a folder, checkpoint.path")
-    for key in ("max_files", "max_offsets"):
-        if not streaming and isinstance(spark, dict) and key in spark:
+    source = data.get("source")
+    kind = source.get("type") if isinstance(source, dict) else None
+    for key, other, kinds in (("max_files", "max_offsets", FILES), ("max_offsets", "max_files", STREAMS)):
+        if not isinstance(spark, dict) or key not in spark:
+            continue
+        if not streaming:
             yield Problem(("spark", key), "is for streams: a source that ends is one batch")
+        elif kind in (*FILES, *STREAMS) and kind not in kinds:
+            yield Problem(("spark", key), f"bounds nothing here: for a source of type {kind} it is {other}")
     for key in ("source", "sink"):
         given = data.get(key)
         if isinstance(given, dict) and isinstance(given.get("type"), str):

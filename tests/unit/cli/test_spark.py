@@ -186,6 +186,13 @@ def test_other_commands_say_which_one_is_meant(run: Run, folder: Path, command: 
     assert "job.yaml:9  spark says that this is a job for Apache Spark: run it with `castleguard spark`" in outcome.err
 
 
+@pytest.mark.parametrize(("command", "said"), [("letters", "outcome=rejected"), ("top", "spark.ui.enabled")])
+def test_what_other_commands_show_is_told_to_be_elsewhere(run: Run, folder: Path, command: str, said: str) -> None:
+    outcome = run(command, "job.yaml")
+    assert outcome.code == 2
+    assert said in outcome.err
+
+
 def test_published_files_are_listed_for_a_job_or_a_folder(run: Run, folder: Path) -> None:
     (folder / "out" / "outcome=published").mkdir(parents=True)
     (folder / "out" / "outcome=published" / "part-0.parquet").touch()

@@ -46,12 +46,12 @@ def test_a_section_is_read_with_its_defaults(tmp_path: Path) -> None:
 
 
 def test_every_key_is_read(tmp_path: Path) -> None:
-    keys = "shards: 2, route: locality, cuts: cuts.json, position: [at], max_files: 3, max_offsets: 9"
+    keys = "shards: 2, route: locality, cuts: cuts.json, position: [at], max_files: 3"
     settings = "settings: {spark.executor.memory: 4g, spark.ui.enabled: true, spark.executor.cores: 2}"
     found = load(tmp_path, job(spark=f"spark: {{{keys}, {settings}}}\n")).spark
     assert found is not None
     assert (found.shards, found.route, found.cuts) == (2, "locality", tmp_path / "cuts.json")
-    assert (found.position, found.max_files, found.max_offsets) == (("at",), 3, 9)
+    assert (found.position, found.max_files, found.max_offsets) == (("at",), 3, None)
     assert found.plain_settings() == {
         "spark.executor.memory": "4g",
         "spark.ui.enabled": "true",
@@ -137,6 +137,13 @@ def test_a_stream_needs_a_checkpoint_and_a_batch_does_not(tmp_path: Path) -> Non
 def test_a_limit_of_a_micro_batch_is_refused_where_there_is_none(tmp_path: Path) -> None:
     text = job(source="source: {type: csv, path: in/}\n", spark="spark: {shards: 2, max_files: 3}\n")
     assert problems(tmp_path, text) == ["spark.max_files is for streams: a source that ends is one batch"]
+
+
+def test_a_limit_that_another_kind_of_source_has_is_refused(tmp_path: Path) -> None:
+    text = job(spark="spark: {shards: 2, max_offsets: 9}\n")
+    (said,) = problems(tmp_path, text)
+    assert said.startswith("spark.max_offsets bounds nothing here")
+    assert said.endswith("it is max_files")
 
 
 @pytest.mark.parametrize(
