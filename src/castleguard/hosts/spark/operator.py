@@ -160,12 +160,12 @@ def _warn_of_partitions(frame: "DataFrame", plan: Plan) -> None:
 
 def _check_size(frame: "DataFrame", plan: Plan) -> None:
     """Refuse a plan that Spark would hand to its workers as a broadcast: for a stream that fails with pages of Java."""
-    from pyspark.serializers import CloudPickleSerializer
+    from pyspark import serializers
 
+    spark: Any = serializers
     context: Any = frame.sparkSession.sparkContext
-    travelling: Any = CloudPickleSerializer()
     limit = int(context._jvm.PythonUtils.getBroadcastThreshold(context._jsc))
-    size = len(travelling.dumps(plan)) + _BESIDE_THE_PLAN
+    size = len(spark.CloudPickleSerializer().dumps(plan)) + _BESIDE_THE_PLAN
     if size > limit:
         raise UsageError(
             f"the plan takes {size:,} bytes, hierarchies and cut points included, and Spark hands no more than "
