@@ -132,11 +132,12 @@ def test_no_limit_moves_rows_where_presence_is_hidden(job: Change) -> None:
         "algorithm: sdgs, k: 5, sample_rate: 0.5, epsilon: 1, window: 60s, window_unit: seconds",
     )
     assert prepare(job(sdgs)).plan.shards == 2
-    for limit in ("max_files: 3", "max_offsets: 3"):
+    topic = ("type: csv, path: in/, follow: true", 'type: kafka, brokers: "b:1", topic: t')
+    for limit, source in (("max_files: 3", ("", "")), ("max_offsets: 3", topic)):
         with pytest.raises(
             ConfigError, match=r"job\.yaml:9  spark\.max_\w+ cannot be used with this policy, which hides"
         ):
-            prepare(job(sdgs, ("shards: 2", f"shards: 2, {limit}")))
+            prepare(job(sdgs, source, ("shards: 2", f"shards: 2, {limit}")))
 
 
 def test_duplicates_can_be_allowed_for_kafka(job: Change) -> None:
