@@ -12,12 +12,12 @@ def open_private(path: Path) -> int:
     missing = [folder for folder in path.parents if not folder.exists()]
     for folder in reversed(missing):
         folder.mkdir(mode=0o700, exist_ok=True)
-        _sync(folder.parent)
+        sync_folder(folder.parent)
     is_new = not path.exists()
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         if is_new:
-            _sync(path.parent)
+            sync_folder(path.parent)
     except BaseException:
         os.close(descriptor)
         raise
@@ -30,7 +30,7 @@ def make_private(path: Path) -> None:
         path.chmod(0o600)
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make names in a folder survive a power cut."""
     if os.name != "posix":
         return

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from castleguard.checkpoint.codec import differences
-from castleguard.checkpoint.private_file import open_private
+from castleguard.checkpoint.private_file import open_private, sync_folder
 from castleguard.errors import OutputError, SnapshotError, UnavailableError
 from castleguard.hosts.spark.committed import DONE, LOG, last_batch
 
@@ -108,7 +108,7 @@ def keep_plan(folder: Path, facts: Facts) -> None:
     write_private(new, json.dumps(facts, indent=1).encode())
     try:
         os.replace(new, folder / PLAN)
-        _sync(folder)
+        sync_folder(folder)
     except OSError as exc:
         raise OutputError(f"{folder / PLAN} cannot be written: {exc.strerror}") from exc
 
@@ -197,17 +197,6 @@ def write_private(path: Path, content: bytes) -> None:
             os.close(descriptor)
     except OSError as exc:
         raise OutputError(f"{path} cannot be written: {exc.strerror}") from exc
-
-
-def _sync(folder: Path) -> None:
-    """Make the names in it survive a power cut."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _last(folder: Path) -> int | None:
