@@ -40,7 +40,7 @@ KAFKA_JARS := $(KAFKA_CACHE)/kafka/$(shell sed -n '/kafka_2.13/,/version/s|.*<ve
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-nojit test-integration test-both crash kafka kafka-if-possible bench reproduce lint format types imports ci clean lock
+.PHONY: help setup demo test test-nojit test-integration test-both crash soak kafka kafka-if-possible bench reproduce lint format types imports ci clean lock
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ test-both: setup
 
 crash: setup kafka ## kill jobs 200 times for each sink and mode, and check what they published (takes hours)
 	@CASTLEGUARD_KILLS=$${CASTLEGUARD_KILLS:-200} $(BIN)/python -m pytest -v tests/integration/test_crash_*.py $(ARGS)
+
+soak: setup kafka-if-possible ## run the checks that CI runs briefly in full (takes hours)
+	@CASTLEGUARD_SOAK=1 $(BIN)/python -m pytest -v -m soak $(ARGS)
 
 kafka: $(KAFKA_JARS)/.complete ## fetch the Kafka broker that the integration tests start (needs Java 17 and Maven)
 	@:
