@@ -1,17 +1,22 @@
 """What is NATS's own about the relay between sites: who is let in, what the log must keep, a server that hangs."""
 
+import asyncio
 import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import nats.errors
 import pytest
 
 from castleguard.connectors.nats import relay as nats_relay
 from castleguard.connectors.nats.options import Access
 from castleguard.connectors.nats.relay import NatsRelay, check_relay
+from castleguard.connectors.nats.connection import Connection
 from castleguard.errors import OutputError, UnavailableError
+from castleguard.telemetry.background import Task, tasks
 from tests.contract.transports import decided_again, wait_for
 from tests.integration.broker_nats import NatsBroker, running_broker
 
@@ -109,6 +114,98 @@ def test_of_messages_that_nobody_fetches_the_newest_are_kept(tmp_path: Path, mon
         assert kept == list(range(20, 30))
         berlin.close()
         paris.close()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [nats.errors.NoServersError(), KeyError("config"), RuntimeError(), asyncio.CancelledError(), TimeoutError()],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("call", ["lost", "subscribe"])
+def test_a_site_comes_back_whatever_its_connection_fails_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, call: str
+) -> None:
+    with running_broker(tmp_path) as broker:
+        berlin, paris = (NatsRelay(Access(servers=broker.url), "trips", name) for name in ("berlin", "paris"))
+        eventually(lambda: relay_task().up)
+        works = getattr(Connection, call)
+        failed = threading.Event()
+
+        async def fails_once(*arguments: object) -> object:
+            if not failed.is_set():
+                failed.set()
+                raise error
+            return await works(*arguments)
+
+        monkeypatch.setattr(Connection, call, fails_once)
+        broker.kill()
+        broker.start()
+        assert failed.wait(20.0)
+        for site in (berlin, paris):
+            assert decided_again(site, "a.1.1", b"commit") == b"commit"
+        paris.send("berlin", b"heard")
+        berlin.send("paris", b"heard")
+        assert wait_for(berlin, 1) == wait_for(paris, 1) == [b"heard"]
+        berlin.close()
+        paris.close()
+    assert_nothing_is_left()
+
+
+def test_a_relay_that_stays_away_is_down_until_it_is_back(tmp_path: Path) -> None:
+    with running_broker(tmp_path) as broker:
+        berlin = NatsRelay(Access(servers=broker.url), "trips", "berlin")
+        broker.kill()
+        eventually(lambda: not relay_task().up)
+        broker.start()
+        eventually(lambda: relay_task().up)
+        assert relay_task().failures >= 3
+        assert decided_again(berlin, "a.1.1", b"commit") == b"commit"
+        berlin.close()
+    assert "relay" not in {task.name for task in tasks()}
+
+
+def test_a_connection_that_is_given_up_is_lost_at_once_even_if_closing_it_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The keeper waits for `lost`; a site whose library never said that the connection ended would stay alone."""
+    with running_broker(tmp_path) as broker:
+        berlin, paris = (NatsRelay(Access(servers=broker.url), "trips", name) for name in ("berlin", "paris"))
+        client = berlin._connection._client
+        assert client is not None
+        really_close = client.close
+
+        async def hangs() -> None:
+            await asyncio.sleep(60)
+
+        monkeypatch.setattr(client, "close", hangs)
+        monkeypatch.setattr(client, "_closed_cb", None)
+        berlin._connection.run(berlin._connection.drop())
+        assert decided_again(berlin, "a.1.1", b"commit") == b"commit"
+        eventually(lambda: berlin._subscribed is berlin._connection._lost)
+        paris.send("berlin", b"heard")
+        assert b"heard" in wait_for(berlin, 1), "maybe twice: the connection that hangs is still open"
+        berlin._connection.run(really_close())
+        berlin.close()
+        paris.close()
+
+
+def test_leaving_is_no_failure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with running_broker(tmp_path) as broker:
+        for _ in range(5):
+            NatsRelay(Access(servers=broker.url), "trips", "berlin").close()
+    assert "failed" not in caplog.text
+
+
+def relay_task() -> Task:
+    """The one of the first site."""
+    return next(task for task in tasks() if task.name == "relay")
+
+
+def eventually(check: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 20.0
+    while not check():
+        assert time.monotonic() < limit
+        time.sleep(0.005)
 
 
 def assert_nothing_is_left() -> None:

@@ -11,8 +11,8 @@ import asyncio
 import contextlib
 import json
 import ssl
-import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from concurrent.futures import Future
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from castleguard.connectors.nats.options import Access
 from castleguard.errors import CastleguardError, ConfigError, UnavailableError
+from castleguard.telemetry.background import SupervisedThread, Task
+from castleguard.telemetry.logs import LOG
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -29,6 +31,7 @@ T = TypeVar("T")
 
 _CLOSE_SECONDS = 1.0
 _TURNED_AWAY = ("authorization", "authentication expired", "authentication revoked")
+_CONNECT_STEPS = 4  # of connecting to one server, each with the time-out of its own
 _PING_SECONDS = 20.0  # a server that is silent for two of them is gone
 
 
@@ -65,8 +68,8 @@ class Connection:
         self._denied: str | None = None
         self._connecting = asyncio.Lock()
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._serve, name="castleguard-nats", daemon=True)
-        self._thread.start()
+        self._closing = False
+        self._thread = SupervisedThread("nats", self._serve)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for `work`, on the loop. Raises UnavailableError if the server does not answer, and `error`."""
@@ -77,14 +80,17 @@ class Connection:
             future.cancel()
             raise
 
-    def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Have `work` done on the loop, and do not wait for it. It ends with the connection at the latest."""
-        asyncio.run_coroutine_threadsafe(work, self._loop)
+    def begin(self, work: Coroutine[Any, Any, None]) -> Future[None]:
+        """Have `work` done on the loop, and do not wait for it. It ends with the connection at the latest; if it fails
+        before, that is logged.
+        """
+        return asyncio.run_coroutine_threadsafe(_logged(work), self._loop)
 
     def close(self) -> None:
         """Close the connection and end the thread. May be called twice."""
-        if self._thread.is_alive():
-            asyncio.run_coroutine_threadsafe(self._drop(), self._loop).result()
+        if self._thread.alive:
+            asyncio.run_coroutine_threadsafe(self.drop(), self._loop).result()
+            self._closing = True
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
 
@@ -150,7 +156,7 @@ class Connection:
             return await self._connect_anew()
 
     async def _connect_anew(self) -> "Client":
-        await self._drop()
+        await self.drop()
         client = _client_class(secure=self._tls is not None)()
         lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._denied = None
@@ -160,7 +166,10 @@ class Connection:
                 lost.set_result(None)
 
         try:
-            await client.connect(**self._connect_options(), closed_cb=gone, error_cb=self._heard)
+            # The library limits most steps of connecting, but not all.
+            limit = self._access.timeout * _CONNECT_STEPS * len(self._access.addresses())
+            connecting = client.connect(**self._connect_options(), closed_cb=gone, error_cb=self._heard)
+            await asyncio.wait_for(connecting, limit)
         except BaseException:
             await _closed(client)  # the library leaves its socket open when it is turned away
             raise
@@ -193,8 +202,12 @@ class Connection:
         if "permissions violation" in str(error).lower():
             self._denied = str(error).removeprefix("nats: ")
 
-    async def _drop(self) -> None:
+    async def drop(self) -> None:
+        """Give up the present connection; the next call makes another one."""
         client, self._client = self._client, None
+        if self._lost is not None and not self._lost.done():
+            # Not left to the library: if closing fails, it never says that the connection is gone.
+            self._lost.set_result(None)
         if client is not None:
             await _closed(client)
 
@@ -207,7 +220,7 @@ class Connection:
             why = getattr(exc, "verify_message", None) or exc.reason or "the handshake failed"
             raise self.error(f"{self.where} cannot be reached securely: {why}") from exc
         except (errors.Error, OSError, TimeoutError) as exc:
-            await self._drop()
+            await self.drop()
             if any(words in str(exc).lower() for words in _TURNED_AWAY):
                 raise self.error(f"{self.where} refuses these credentials") from exc
             if isinstance(exc, errors.SecureConnWantedError):
@@ -224,17 +237,28 @@ class Connection:
         if access.credentials_file is not None:
             _check_credentials(access.credentials_file)
 
-    def _serve(self) -> None:
+    def _serve(self, task: Task) -> None:
         """The thread: run the loop until it is stopped, then leave nothing behind."""
         asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        if not self._closing:
+            raise RuntimeError("the event loop stopped by itself")
         try:
-            self._loop.run_forever()
-            left = asyncio.all_tasks(self._loop)
-            for task in left:
-                task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            # More than once: the library suppresses some cancellations.
+            while left := asyncio.all_tasks(self._loop):
+                for pending in left:
+                    pending.cancel()
+                self._loop.run_until_complete(asyncio.wait(left, timeout=_CLOSE_SECONDS))
         finally:
             self._loop.close()
+
+
+async def _logged(work: Coroutine[Any, Any, None]) -> None:
+    """Do `work`. Its error is logged by kind only: the message may quote what was sent."""
+    try:
+        await work
+    except Exception as exc:
+        LOG.warning("work on the NATS connection failed: %s", type(exc).__name__)
 
 
 def _library() -> ModuleType:

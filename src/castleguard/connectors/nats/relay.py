@@ -4,8 +4,8 @@ Messages are published on `castleguard.<job>.<site>` and `castleguard.<job>.all`
 log is the key-value bucket `castleguard-<job>` of JetStream: a record is written if there is none of its name, which
 the server itself decides, and is never changed.
 
-The connection is kept by a task of its own, so that no caller waits for a server that is away: until it is back,
-messages are lost and the log is unavailable at once.
+The connection is kept by a background task, so that no caller waits for a server that is away: until it is back,
+messages are lost and the log is unavailable at once. The task is supervised: whatever it fails with, it is restarted.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from castleguard.connectors.nats.connection import Connection, RefusedError
 from castleguard.connectors.nats.options import Access
 from castleguard.connectors.nats.stream import NO_MESSAGE, translated
 from castleguard.errors import CastleguardError, OutputError, UnavailableError
+from castleguard.telemetry.background import Task, supervise
 from castleguard.telemetry.logs import LOG
 
 T = TypeVar("T")
@@ -29,7 +30,6 @@ EVERYBODY = "all"
 """What no site may be named: the subject of messages to all."""
 
 _ANSWER_SECONDS = 1.0  # that a caller waits for the log
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # seconds between two attempts to connect
 _MOST_BYTES = 64 << 20  # of messages that nobody has fetched, and of those that the network has not taken
 _SENDER = "Castleguard-Site"
 _THERE_IS_ONE = 10071  # JetStream: another last sequence than the one that was expected
@@ -60,7 +60,7 @@ class NatsRelay:
         except BaseException:
             self._connection.close()
             raise
-        self._connection.begin(self._keep())
+        self._keeper = self._connection.begin(supervise("relay", self._keep))
 
     def send(self, to: str | None, data: bytes) -> None:
         """Publish, without waiting for anything."""
@@ -81,6 +81,7 @@ class NatsRelay:
 
     def close(self) -> None:
         """Leave. May be called twice."""
+        self._keeper.cancel()
         self._connection.close()
         self._ready = False
 
@@ -106,22 +107,28 @@ class NatsRelay:
         self._doubt.set()
         raise UnavailableError(f"{self._connection.where} cannot be asked: {why}")
 
-    async def _keep(self) -> None:
-        """Be connected, and connect anew whenever that has ended or the server has not answered."""
-        pause = _FIRST_PAUSE
-        while True:
-            try:
-                await self._connection.translating(self._open())
-                pause = _FIRST_PAUSE
-                doubting = asyncio.ensure_future(self._doubt.wait())
-                ends: set[asyncio.Future[Any]] = {await self._connection.lost(), doubting}
-                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-                doubting.cancel()
-            except CastleguardError as exc:
-                LOG.debug("the relay is away: %s", exc)
+    async def _keep(self, task: Task) -> None:
+        """Be connected for as long as the server answers. Always ends with an error: the supervisor tries again."""
+        try:
+            await self._connection.translating(self._open())
+            task.well()
+            assert self._subscribed is not None
+            await self._ended(self._subscribed)
+        except BaseException:
+            # A fresh connection, and subscriptions of its own: how far this one got is unknown.
+            await self._connection.drop()
+            raise
+        finally:
             self._ready = False
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+        raise UnavailableError(f"{self._connection.where} is away, or does not answer")
+
+    async def _ended(self, lost: "asyncio.Future[None]") -> None:
+        """Wait until the connection is lost, or a call was not answered."""
+        doubting = asyncio.ensure_future(self._doubt.wait())
+        try:
+            await asyncio.wait((lost, doubting), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            doubting.cancel()
 
     async def _open(self) -> None:
         """Connect, find the log or make it, and listen."""
