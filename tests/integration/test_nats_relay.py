@@ -12,9 +12,9 @@ import nats.errors
 import pytest
 
 from castleguard.connectors.nats import relay as nats_relay
+from castleguard.connectors.nats.connection import Connection
 from castleguard.connectors.nats.options import Access
 from castleguard.connectors.nats.relay import NatsRelay, check_relay
-from castleguard.connectors.nats.connection import Connection
 from castleguard.errors import OutputError, UnavailableError
 from castleguard.telemetry.background import Task, tasks
 from tests.contract.transports import decided_again, wait_for

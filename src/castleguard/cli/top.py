@@ -122,4 +122,8 @@ def view(numbers: Numbers, rate: float) -> "Table":
         table.add_row("and was", f"{max(time.time() - committed, 0):,.0f} s ago")
     if ("lag", "") in numbers:
         table.add_row("lag", f"{numbers['lag', '']:,.0f}")
+    for (name, task), up in sorted(numbers.items()):
+        failures = numbers.get(("background_task_failures_total", task), 0)
+        if name == "background_task_up" and failures:
+            table.add_row(f"background task {task}", f"{'up' if up else 'DOWN'}, {failures:,.0f} failures")
     return table

@@ -113,6 +113,9 @@ class StdinSource:
             end.__cause__ = exc
         except Exception as exc:  # whatever it is: it belongs to the thread that reads
             end = exc
+        except BaseException as exc:  # as None it would say that the input has ended
+            end = InputError(f"stdin cannot be read any further: {type(exc).__name__}")
+            end.__cause__ = exc
         self._hand_over(end)
 
     def _reads(self) -> Iterator[Read]:

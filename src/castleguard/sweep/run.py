@@ -16,6 +16,7 @@ from castleguard.sweep.figures import Figures
 from castleguard.sweep.folder import Folder
 from castleguard.sweep.grid import Setting
 from castleguard.sweep.measure import Ground, measure, warm_up
+from castleguard.telemetry.background import SupervisedThread, Task
 from castleguard.workers import workers
 
 _ground: list[Ground] = []  # of this process: handed over once, not with every setting
@@ -92,11 +93,11 @@ def _start(ground: Ground, policy: Policy) -> None:
 
 
 def _start_apart(ground: Ground, policy: Policy) -> None:
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    SupervisedThread("parent-watch", _end_with_parent)
     _start(ground, policy)
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(task: Task) -> None:
     """End this process when the one that started it is gone, however that ended: nobody waits for its work."""
     parent = multiprocessing.parent_process()
     if parent is not None:

@@ -109,9 +109,7 @@ async def supervise(
 class SupervisedThread:
     """A daemon thread that restarts its work when that fails, and ends when that returns."""
 
-    def __init__(
-        self, name: str, work: Callable[[Task], None], *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, name: str, work: Callable[[Task], None], *, clock: Callable[[], float] = time.monotonic) -> None:
         """Start the thread, `castleguard-<name>`."""
         self.task = Task(name, clock=clock)
         self._work = work

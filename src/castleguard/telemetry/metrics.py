@@ -1,14 +1,16 @@
-"""Metrics of a job for Prometheus: numbers, and names of columns and reasons. Never a row's value.
+"""Metrics of a job for Prometheus, and its health: numbers, and names of columns, reasons and tasks. Never a value.
 
 They depend on rows that are not published, so they are for the operator: the port listens on loopback unless the job
 file says otherwise.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from castleguard.errors import ConfigError, OutputError
+from castleguard.telemetry.background import Task, tasks
+from castleguard.telemetry.server import OperatorServer
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -47,18 +49,19 @@ class Status:
 
 
 class Metrics:
-    """Serves the latest status on a port, until it is closed."""
+    """Serves the latest status on a port, until it is closed: `/metrics` for Prometheus, `/health` for probes."""
 
     def __init__(self, *, port: int, host: str = "127.0.0.1") -> None:
         try:
-            from prometheus_client import CollectorRegistry, start_http_server
+            from prometheus_client import CollectorRegistry, make_wsgi_app
         except ModuleNotFoundError as exc:
             raise ConfigError("metrics need the package prometheus-client: pip install 'castleguard[metrics]'") from exc
         self.status = Status()
         registry = CollectorRegistry()
         registry.register(_Collector(self))
+        self._metrics = make_wsgi_app(registry)
         try:
-            self._server, self._thread = start_http_server(port, addr=host, registry=registry)
+            self._server = OperatorServer(self._answer, host=host, port=port)
         except OSError as exc:
             raise OutputError(
                 f"metrics cannot listen on {host}:{port}, {exc.strerror}: is the job running already?"
@@ -67,13 +70,27 @@ class Metrics:
     @property
     def port(self) -> int:
         """The port that is listened on: the one that was asked for, or a free one if that was 0."""
-        return int(self._server.server_port)
+        return self._server.port
 
     def close(self) -> None:
         """Stop serving."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.close()
+
+    def _answer(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        if environ["PATH_INFO"] != "/health":
+            answer: Iterable[bytes] = self._metrics(environ, start_response)
+            return answer
+        well, text = health(self.status, tasks())
+        status = "200 OK" if well else "503 Service Unavailable"
+        start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+        return [text.encode()]
+
+
+def health(status: Status, background: Sequence[Task]) -> tuple[bool, str]:
+    """Whether a job is healthy, and the lines that say so: its state, and the background tasks that are down."""
+    down = sorted({task.name for task in background if not task.up})
+    lines = [status.state, *(f"background task {name} is down" for name in down)]
+    return not down and status.state != "failed", "".join(f"{line}\n" for line in lines)
 
 
 class _Collector:
@@ -83,12 +100,11 @@ class _Collector:
         self._owner = owner
 
     def collect(self) -> "Iterator[Metric]":
-        status = self._owner.status
-        return metrics_of(status)
+        return metrics_of(self._owner.status, tasks())
 
 
-def metrics_of(status: Status) -> "Iterator[Metric]":
-    """The status as metrics."""
+def metrics_of(status: Status, background: Sequence[Task] = ()) -> "Iterator[Metric]":
+    """The status, and that of background tasks, as metrics."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     rows = CounterMetricFamily(f"{PREFIX}rows", "Rows by outcome.", labels=(JOB_LABEL, "outcome"))
@@ -118,6 +134,18 @@ def metrics_of(status: Status) -> "Iterator[Metric]":
     state = GaugeMetricFamily(f"{PREFIX}state", "1 for what the job is doing.", labels=(JOB_LABEL, "state"))
     state.add_metric((status.job, status.state), 1)
     yield state
+    up = GaugeMetricFamily(
+        f"{PREFIX}background_task_up", "0 for a background task that is down.", labels=(JOB_LABEL, "task")
+    )
+    failures = CounterMetricFamily(
+        f"{PREFIX}background_task_failures", "Failures of background tasks.", labels=(JOB_LABEL, "task")
+    )
+    for name in sorted({task.name for task in background}):  # several connections have a task of the same name
+        own = [task for task in background if task.name == name]
+        up.add_metric((status.job, name), min(task.up for task in own))
+        failures.add_metric((status.job, name), sum(task.failures for task in own))
+    yield up
+    yield failures
 
 
 def _gauges(status: Status) -> list[tuple[str, str, Any]]:

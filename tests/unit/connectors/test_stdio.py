@@ -118,6 +118,21 @@ def test_a_descriptor_that_cannot_be_read_is_an_error() -> None:
     source.close()
 
 
+def test_a_reader_that_dies_does_not_look_like_the_end_of_the_input(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(source: StdinSource) -> Iterator[Read]:
+        raise SystemExit
+        yield
+
+    monkeypatch.setattr(StdinSource, "_reads", dies)
+    source = pipe.source()
+    with pytest.raises(InputError, match="cannot be read any further: SystemExit"):
+        source.read(5.0)
+    assert not source.finished
+    source.close()
+
+
 def test_no_more_is_read_ahead_than_a_few_batches(pipe: Pipe) -> None:
     """The rest waits in the pipe, and then the other end does."""
     source = pipe.source(batch_rows=1)

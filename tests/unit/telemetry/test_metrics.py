@@ -2,13 +2,17 @@
 
 import json
 import logging
+import socket
+import time
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
 
 from castleguard.errors import OutputError
+from castleguard.telemetry.background import DOWN_AFTER, Task
 from castleguard.telemetry.logs import JsonLines
-from castleguard.telemetry.metrics import Metrics, Status, metrics_of
+from castleguard.telemetry.metrics import Metrics, Status, health, metrics_of
 
 STATUS = Status(
     job="trips",
@@ -53,8 +57,9 @@ def test_the_latest_status_is_served() -> None:
 
 def test_no_label_is_one_that_prometheus_sets_itself() -> None:
     """It would rename ours to exported_job and exported_instance."""
-    names = {name for metric in metrics_of(STATUS) for sample in metric.samples for name in sample.labels}
-    assert names == {"castleguard_job", "outcome", "reason", "state"}
+    metrics = metrics_of(STATUS, [Task("relay")])
+    names = {name for metric in metrics for sample in metric.samples for name in sample.labels}
+    assert names == {"castleguard_job", "outcome", "reason", "state", "task"}
 
 
 def test_before_anything_was_published_there_is_no_loss() -> None:
@@ -72,6 +77,71 @@ def test_a_port_that_is_taken_is_told() -> None:
     try:
         with pytest.raises(OutputError, match="metrics cannot listen on"):
             Metrics(port=metrics.port)
+    finally:
+        metrics.close()
+
+
+def failing(name: str) -> Task:
+    task = Task(name)
+    for _ in range(DOWN_AFTER):
+        task.failed(KeyError())
+    return task
+
+
+def test_a_task_that_is_down_shows_in_metrics_once_for_each_name() -> None:
+    background = [Task("nats"), failing("nats"), Task("relay")]
+    found = {
+        (sample.name, sample.labels["task"]): sample.value
+        for metric in metrics_of(STATUS, background)
+        for sample in metric.samples
+        if "task" in sample.labels
+    }
+    assert found == {
+        ("castleguard_background_task_up", "nats"): 0,
+        ("castleguard_background_task_up", "relay"): 1,
+        ("castleguard_background_task_failures_total", "nats"): DOWN_AFTER,
+        ("castleguard_background_task_failures_total", "relay"): 0,
+    }
+
+
+def test_health_names_what_is_down() -> None:
+    assert health(STATUS, [Task("relay")]) == (True, "running\n")
+    assert health(STATUS, [failing("relay"), failing("relay")]) == (False, "running\nbackground task relay is down\n")
+    assert health(Status(state="failed"), []) == (False, "failed\n")
+
+
+def test_health_is_served() -> None:
+    metrics = Metrics(port=0)
+    try:
+        metrics.status = STATUS
+        with urlopen(f"http://127.0.0.1:{metrics.port}/health", timeout=5) as answer:
+            assert (answer.status, answer.read()) == (200, b"running\n")
+        metrics.status = Status(state="failed")
+        with pytest.raises(HTTPError) as failure:
+            urlopen(f"http://127.0.0.1:{metrics.port}/health", timeout=5)
+        assert failure.value.code == 503
+        failure.value.close()
+    finally:
+        metrics.close()
+
+
+def test_a_server_that_dies_is_made_anew_on_the_same_port() -> None:
+    metrics = Metrics(port=0)
+    try:
+        server = metrics._server._server
+        assert server is not None
+        server.socket.shutdown(socket.SHUT_RDWR)
+        server.socket.close()
+
+        def dies() -> None:
+            raise OSError
+
+        server.service_actions = dies  # type: ignore[method-assign]
+        limit = time.monotonic() + 20
+        while metrics._server._thread.task.failures == 0 or metrics._server._server in (None, server):
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+        assert any(line.startswith("castleguard_state") for line in scraped(metrics))
     finally:
         metrics.close()
 
