@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,8 @@ from castleguard.connectors.bad_lines import (
     values_instead_of,
 )
 from castleguard.connectors.columns import require_columns
+from castleguard.connectors.csv_options import DEFAULT, CsvOutput
+from castleguard.connectors.formulas import escape, escape_names, formulas_in, is_text
 from castleguard.connectors.lines import LineBlocks, count_byte, is_utf8
 from castleguard.connectors.part_file import PartFile
 from castleguard.connectors.text import Chunks, as_text
@@ -253,7 +255,8 @@ def _spoilt(table: pa.Table) -> NDArray[np.bool_]:
 class CsvWriter:
     """Writes a CSV file with a header; numbers and text plain, quotes around the values that need them."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, csv: CsvOutput = DEFAULT) -> None:
+        self._csv = csv
         self._part = PartFile(path)
         self._chunks = Chunks()
         self._headed = False
@@ -275,24 +278,26 @@ class CsvWriter:
 
     def _write(self, chunk: pa.Table) -> None:
         if not self._headed:
-            self._part.write(header(chunk.column_names))
+            self._part.write(header(chunk.column_names, self._csv))
             self._headed = True
-        self._part.write(render(chunk, self._part.path))
+        self._part.write(render(chunk, self._part.path, self._csv))
 
 
-def header(names: Sequence[str]) -> bytes:
+def header(names: Sequence[str], options: CsvOutput = DEFAULT) -> bytes:
     """The line with the names of the columns."""
     line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(names)
+    written = escape_names(names) if options.formulas == "escape" else names
+    csv.writer(line, lineterminator="\n").writerow(written)
     return line.getvalue().encode()
 
 
-def render(table: pa.Table, path: Path) -> pa.Buffer:
+def render(table: pa.Table, path: Path, options: CsvOutput = DEFAULT) -> pa.Buffer:
     """The rows as lines, for a file of this name."""
     try:
-        plain = pa.table([as_text(column) for column in table.columns], names=table.column_names)
+        columns = [text_of(table.column(name), name, options) for name in table.column_names]
     except pa.ArrowNotImplementedError as exc:
         raise OutputError(f"{path}: a CSV file cannot hold a nested column") from exc
+    plain = pa.table(columns, names=table.column_names)
     out = pa.BufferOutputStream()
     options = pacsv.WriteOptions(include_header=False, batch_size=max(table.num_rows, 1), quoting_style="none")
     try:
@@ -302,14 +307,31 @@ def render(table: pa.Table, path: Path) -> pa.Buffer:
     return out.getvalue()
 
 
+def text_of(column: pa.ChunkedArray, name: str, options: CsvOutput) -> Any:
+    """A column as the text that stands in CSV, but for quotes.
+
+    Rows with formulas that are to be refused never come as far as this in a job: they are rejected when they are read.
+    """
+    if options.formulas == "refuse" and formulas_in(column) is not None:
+        raise OutputError(
+            f"column {name!r} has text that a spreadsheet would take for a formula, and formulas is refuse: "
+            f"set it to escape, or mend the input"
+        )
+    text = as_text(column)
+    return escape(text) if options.formulas == "escape" and is_text(column.type) else text
+
+
+_QUOTE, _COMMA, _NOTHING = (pa.scalar(text, pa.large_string()) for text in ('"', ",", ""))
+
+
 def _render_quoted(plain: pa.Table) -> pa.Buffer:
     """The same lines with quotes around the values that need them, and around no others: a value looks the same in
     every part, whatever stands beside it, because groups are told by what is written.
     """
     quoted = []
-    for column in plain.columns:
+    for column in (column.cast(pa.large_string()) for column in plain.columns):  # one type: Arrow joins no two
         needs = pc.match_substring_regex(column, '[",\\r\\n]')
         inside = pc.replace_substring(column, '"', '""')
-        quoted.append(pc.if_else(needs, pc.binary_join_element_wise('"', inside, '"', ""), column))
-    lines = pc.binary_join_element_wise(*quoted, ",", null_handling="replace", null_replacement="")
+        quoted.append(pc.if_else(needs, pc.binary_join_element_wise(_QUOTE, inside, _QUOTE, _NOTHING), column))
+    lines = pc.binary_join_element_wise(*quoted, _COMMA, null_handling="replace", null_replacement="")
     return pa.py_buffer("".join(f"{line}\n" for line in lines.to_pylist()).encode())

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from castleguard.connectors.base import Position, Reader, Sink, Source
+from castleguard.connectors.csv_options import DEFAULT, CsvOutput
 from castleguard.connectors.file_sink import FileSink
 from castleguard.connectors.file_source import FileSource
 from castleguard.connectors.formats import TEXT, Format, open_reader, open_writer
@@ -49,6 +50,14 @@ class TextSinkOptions(FileSinkOptions):
 
     gzip: bool = False
     """Compress every part; its name then ends in .gz."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CsvSinkOptions(TextSinkOptions):
+    """Where published rows go, as CSV."""
+
+    csv: CsvOutput = field(default=DEFAULT, metadata={"identity": True})
+    """How CSV is written."""
 
 
 class NoRows:
@@ -91,11 +100,13 @@ def _connector(format: Format) -> Connector:
     def open_sink(options: FileSinkOptions) -> Sink:
         compressed = isinstance(options, TextSinkOptions) and options.gzip
         ending = f"{format}.gz" if compressed else format
-        return FileSink(options.path, ending, lambda path: open_writer(path, format=format))
+        csv = options.csv if isinstance(options, CsvSinkOptions) else DEFAULT
+        return FileSink(options.path, ending, lambda path: open_writer(path, format=format, csv=csv))
 
+    sink_options = {"csv": CsvSinkOptions, "jsonl": TextSinkOptions}
     return Connector(
         source_options=FileSourceOptions,
-        sink_options=TextSinkOptions if format in TEXT else FileSinkOptions,
+        sink_options=sink_options.get(format, FileSinkOptions),
         open_source=open_source,
         open_sink=open_sink,
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 from castleguard.connectors.base import Reader, Writer
+from castleguard.connectors.csv_options import DEFAULT, CsvOutput
 from castleguard.errors import CastleguardError, InputError, OutputError
 
 Format = Literal["csv", "jsonl", "parquet", "arrow"]
@@ -49,22 +50,24 @@ def open_reader(
         raise InputError(f"{path} cannot be read: there is no such file")
     if path.is_dir():
         raise InputError(f"{path} cannot be read: it is a folder")
-    format = format or _format_of(path, InputError)
+    format = format or format_of(path, InputError)
     kept = {"keep_bad": keep_bad} if format in TEXT else {}
     return cast(Reader, _class_of(format, "Reader")(path, columns, batch_rows, **kept))
 
 
-def open_writer(path: str | Path, *, format: Format | None = None) -> Writer:
+def open_writer(path: str | Path, *, format: Format | None = None, csv: CsvOutput = DEFAULT) -> Writer:
     """Open a file for writing. It replaces an older one on `close`, and not before.
 
-    Raises OutputError if it cannot be written.
+    `csv` says how CSV is written. Raises OutputError if the file cannot be written.
     """
     path = Path(path)
-    return cast(Writer, _class_of(format or _format_of(path, OutputError), "Writer")(path))
+    format = format or format_of(path, OutputError)
+    options = {"csv": csv} if format == "csv" else {}
+    return cast(Writer, _class_of(format, "Writer")(path, **options))
 
 
-def _format_of(path: Path, error: type[CastleguardError]) -> Format:
-    """The format that a file name says."""
+def format_of(path: Path, error: type[CastleguardError]) -> Format:
+    """The format that a file name says; raises `error` if it says none."""
     name = path.name.lower()
     # The longest ending first: .csv.gz is not .gz.
     for ending in sorted(_ENDINGS, key=len, reverse=True):

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from castleguard.connectors import csv, jsonl
 from castleguard.connectors.base import Position, Read
+from castleguard.connectors.csv_options import DEFAULT, CsvOutput, check_csv_section
 from castleguard.connectors.registry import Connector
 from castleguard.connectors.resumable import bad_row
 from castleguard.connectors.text import CHUNK_ROWS
@@ -46,6 +47,12 @@ class StdoutOptions:
     """What goes to standard output."""
 
     format: Literal["csv", "jsonl"] = field(metadata={"identity": True})
+    csv: CsvOutput = field(default=DEFAULT, metadata={"identity": True})
+    """How CSV is written."""
+
+    def __post_init__(self) -> None:
+        """Refuse a section that would do nothing."""
+        check_csv_section(self.format, self.csv)
 
 
 class StdinSource:
@@ -159,6 +166,7 @@ class StdoutSink:
 
     def __init__(self, options: StdoutOptions, descriptor: int = STDOUT) -> None:
         self._format = options.format
+        self._csv = options.csv
         self._descriptor = descriptor
         self._headed = False
 
@@ -169,11 +177,12 @@ class StdoutSink:
     def deliver(self, number: int, table: pa.Table) -> None:
         """Write all rows."""
         if self._format == "csv" and not self._headed:
-            self._write(csv.header(table.column_names))
+            self._write(csv.header(table.column_names, self._csv))
             self._headed = True
-        render = csv.render if self._format == "csv" else jsonl.render
         for start in range(0, table.num_rows, CHUNK_ROWS):
-            self._write(render(table.slice(start, CHUNK_ROWS).combine_chunks(), Path("stdout")))
+            chunk = table.slice(start, CHUNK_ROWS).combine_chunks()
+            place = Path("stdout")
+            self._write(csv.render(chunk, place, self._csv) if self._format == "csv" else jsonl.render(chunk, place))
 
     def close(self) -> None:
         """Do nothing: everything has been written, and the descriptor is not ours."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from castleguard.connectors.csv_options import DEFAULT, CsvOutput, check_csv_section
 from castleguard.connectors.payloads import Format
 from castleguard.errors import ConfigError
 
@@ -153,10 +154,13 @@ class KafkaSinkOptions(Cluster):
     """Whose segments these are. No other job may have it: who comes last takes it over from the one before."""
     transaction_timeout: float = 60.0
     """Seconds after which the brokers give up a segment that is not complete."""
+    csv: CsvOutput = field(default=DEFAULT, metadata={"identity": True})
+    """How CSV is written."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
         super().__post_init__()
+        check_csv_section(self.format, self.csv)
         if self.key_column is not None and self.format == "arrow":
             raise ValueError("key_column cannot be used with Arrow messages: one of them holds many rows")
         if not 1 <= self.transaction_timeout <= 3600:

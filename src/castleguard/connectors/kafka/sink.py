@@ -59,7 +59,7 @@ class KafkaSink:
         (4) the number;
         (5) the commit.
         """
-        messages = write_payloads(self._options.format, table)
+        messages = write_payloads(self._options.format, table, csv=self._options.csv)
         keys = self._keys(table, len(messages))
         self._connect()  # (1)
         if self._last == number:  # (2)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from castleguard.connectors.csv_options import DEFAULT, CsvOutput, check_csv_section
 from castleguard.connectors.payloads import Format
 
 
@@ -60,3 +61,9 @@ class NatsSinkOptions(Access):
     """None: one in JSON and CSV, 4096 in Arrow. Several rows in JSON or CSV are one per line."""
     begins_empty: bool = False
     """Say that this job has never written to the subject, where the stream has deleted messages and nobody can tell."""
+    csv: CsvOutput = field(default=DEFAULT, metadata={"identity": True})
+    """How CSV is written."""
+
+    def __post_init__(self) -> None:
+        """Refuse a section that would do nothing."""
+        check_csv_section(self.format, self.csv)

@@ -268,7 +268,7 @@ class NatsSink:
             yield from self._cut_arrow(table, there, room)
             return
         limit = self._options.rows_per_message or 1
-        rows = write_payloads(self._options.format, table)
+        rows = write_payloads(self._options.format, table, csv=self._options.csv)
         self._refuse_large(max(map(len, rows)), room)  # before the first is sent
         lines: list[bytes] = []
         size = 0

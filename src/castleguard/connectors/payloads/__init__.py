@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from castleguard.connectors.columns import nested_column
+from castleguard.connectors.csv_options import DEFAULT, CsvOutput
 from castleguard.connectors.json_values import render_objects
 from castleguard.connectors.payloads.arrow_messages import ARROW_ROWS, read_arrow, write_arrow
 from castleguard.connectors.payloads.base import BadPayload, Format, Payloads
@@ -36,7 +37,9 @@ def read_payloads(
     return read_lines(payloads, JsonBlock(columns) if format == "json" else CsvBlock(columns, columns_order))
 
 
-def write_payloads(format: Format, table: pa.Table, *, arrow_rows: int = ARROW_ROWS) -> list[bytes]:
+def write_payloads(
+    format: Format, table: pa.Table, *, arrow_rows: int = ARROW_ROWS, csv: CsvOutput = DEFAULT
+) -> list[bytes]:
     """The messages of a table, the same ones every time: one per row, in Arrow one per `arrow_rows` rows at most.
 
     Raises OutputError if the format cannot hold a column.
@@ -48,5 +51,5 @@ def write_payloads(format: Format, table: pa.Table, *, arrow_rows: int = ARROW_R
         raise OutputError(f"a {format.upper()} message cannot hold the nested column {nested!r}")
     if not table.num_rows:
         return []
-    messages = render_objects(table) if format == "json" else render_rows(table)
+    messages = render_objects(table) if format == "json" else render_rows(table, csv)
     return list(messages.cast(pa.large_binary()).to_pylist())

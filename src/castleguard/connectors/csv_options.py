@@ -1,0 +1,40 @@
+"""How CSV is written: the `csv` section of a sink."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from castleguard.connectors.formulas import Formulas, formulas_in
+
+
+@dataclass(frozen=True, kw_only=True)
+class CsvOutput:
+    """How CSV is written."""
+
+    formulas: Formulas = "escape"
+    """What becomes of text that a spreadsheet would run, since it begins with = + - @, a tab or a line end: escape (an
+    apostrophe before it), refuse (its row is rejected) or keep. Numbers are never changed."""
+
+    def __str__(self) -> str:
+        """What differs from the defaults: the identity of a job, which a new key with a default must not change."""
+        return ", ".join(
+            f"{field.name}: {getattr(self, field.name)}"
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
+        )
+
+    def refused(self) -> Callable[[Any], NDArray[np.bool_] | None] | None:
+        """Which values of a column cannot be written, as a function; None: all can."""
+        return formulas_in if self.formulas == "refuse" else None
+
+
+DEFAULT = CsvOutput()
+
+
+def check_csv_section(format: str, csv: CsvOutput) -> None:
+    """Raise ValueError for a section that would do nothing."""
+    if format != "csv" and csv != DEFAULT:
+        raise ValueError(f"csv is for format csv, and this one is {format}: delete it")

@@ -1,0 +1,135 @@
+"""Text in published CSV that a spreadsheet would take for a formula, and how it is escaped.
+
+A spreadsheet runs a cell that begins with = + - @, whatever quotes the file has around it; some also skip leading
+space, tabs and line ends, or fold full-width signs into plain ones. Escaping puts an apostrophe before such a text. It
+also puts one before a text that has apostrophes and then such a text, so that `unescape` always gives back what was
+there. A plain number, such as -5.3, is not a formula.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from castleguard.connectors.text import chunks_of
+
+Formulas = Literal["escape", "refuse", "keep"]
+"""What becomes of such texts: an apostrophe before them; rows with them are rejected; nothing."""
+
+SIGNS = "=+-@" + "＝＋－＠" + "﹦﹢﹣﹫" + "⁼⁺⁻₌₊₋" + "﬩−"  # noqa: RUF001
+"""What a formula begins with, and what is folded into that by compatibility (NFKC), or by people."""
+
+_BEGINS = r"(?:[\t\r\n]|[\p{Z}\p{Cc}\p{Cf}]*[" + SIGNS.replace("-", r"\-") + "])"
+_NUMBER = r"[+\-](?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+\-]?[0-9]+)?\z"
+# For RE2 and for Java alike: both are used.
+ESCAPABLE, ESCAPABLE_NUMBER = rf"\A'*{_BEGINS}", rf"\A'*{_NUMBER}"
+"""A text is escaped if it matches the first and not the second."""
+
+# First bytes, in UTF-8, of what can match: a look at one byte spares most texts the regular expression.
+_SUSPECT = np.zeros(256, np.bool_)
+_SUSPECT[:33] = True
+_SUSPECT[[0x7F, *b"=+-@'", 0xC2, 0xD8, 0xDB, 0xDC, 0xE0, 0xE1, 0xE2, 0xE3, 0xEF, 0xF0, 0xF3]] = True
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values of this type are text in CSV. A number, a truth or a time is never taken for a formula."""
+    if pa.types.is_dictionary(kind):
+        return is_text(kind.value_type)
+    types = pa.types
+    known = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_temporal, types.is_null)
+    return not any(check(kind) for check in known)
+
+
+def escape(texts: Any) -> Any:
+    """A column of strings (Array or ChunkedArray) with an apostrophe before every text that needs one."""
+    return _changed(texts, _escapable, _with_apostrophe)
+
+
+def unescape(texts: Any) -> Any:
+    """What `escape` was given."""
+    return _changed(texts, _escaped, lambda found: pc.utf8_slice_codeunits(found, 1))
+
+
+def escape_names(names: Sequence[str]) -> list[str]:
+    """Names of columns for a header, by the same rule."""
+    escaped: list[str] = escape(pa.array(names, pa.string())).to_pylist()
+    return escaped
+
+
+def unescape_table(table: pa.Table) -> pa.Table:
+    """A table as it was before it was written, from what was read: all columns are text."""
+    names = unescape(pa.array(table.column_names, pa.string())).to_pylist()
+    return pa.table([unescape(column) for column in table.columns], names=names)
+
+
+def formulas_in(column: Any) -> NDArray[np.bool_] | None:
+    """Which values of a column of any type a spreadsheet would take for formulas; None if none."""
+    if not is_text(column.type):
+        return None
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        column = column.cast(pa.large_string(), safe=False)
+    masks = [_mask(chunk, _formulas) for chunk in chunks_of(column)]
+    if not any(mask is not None for mask in masks):
+        return None
+    sizes = [len(chunk) for chunk in chunks_of(column)]
+    return np.concatenate(
+        [np.zeros(size, np.bool_) if mask is None else mask for mask, size in zip(masks, sizes, strict=True)]
+    )
+
+
+def _escapable(texts: Any) -> Any:
+    return pc.and_not(_matches(texts, ESCAPABLE), _matches(texts, ESCAPABLE_NUMBER))
+
+
+def _escaped(texts: Any) -> Any:
+    return pc.and_(pc.starts_with(texts, "'"), _escapable(pc.utf8_slice_codeunits(texts, 1)))
+
+
+def _formulas(texts: Any) -> Any:
+    return pc.and_not(_escapable(texts), pc.starts_with(texts, "'"))
+
+
+def _with_apostrophe(texts: Any) -> Any:
+    return pc.binary_join_element_wise(pa.scalar("'", texts.type), texts, pa.scalar("", texts.type))
+
+
+def _matches(texts: Any, pattern: str) -> Any:
+    return pc.match_substring_regex(texts, pattern)
+
+
+def _changed(texts: Any, wanted: Any, change: Any) -> Any:
+    """The column, with `change` applied to what is `wanted`; the column itself if nothing is."""
+    if isinstance(texts, pa.ChunkedArray):
+        chunks = [_changed(chunk, wanted, change) for chunk in texts.chunks]
+        return pa.chunked_array(chunks, texts.type)
+    mask = _mask(texts, wanted)
+    return texts if mask is None else pc.if_else(pa.array(mask), change(texts), texts)
+
+
+def _mask(texts: Any, wanted: Any) -> NDArray[np.bool_] | None:
+    """Which texts of an array are `wanted`, a function of strings; None if none is."""
+    suspects = _suspects(texts)
+    if not suspects.size:
+        return None
+    found = pc.fill_null(wanted(texts.take(pa.array(suspects))), False).to_numpy(zero_copy_only=False)
+    if not found.any():
+        return None
+    mask = np.zeros(len(texts), np.bool_)
+    mask[suspects[found]] = True
+    return mask
+
+
+def _suspects(texts: Any) -> NDArray[np.int64]:
+    """The numbers of the texts whose first byte can be that of a formula."""
+    _, offsets, data = texts.buffers()
+    if data is None or not len(texts):
+        return np.empty(0, np.int64)
+    width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
+    ends: NDArray[Any] = np.frombuffer(offsets, width)[texts.offset : texts.offset + len(texts) + 1]
+    some: NDArray[np.int64] = np.flatnonzero(ends[:-1] < ends[1:])
+    return np.compress(_SUSPECT[np.frombuffer(data, np.uint8)[ends[some]]], some)
