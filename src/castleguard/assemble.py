@@ -20,12 +20,13 @@ from castleguard.config.job_file import Options, load_job
 from castleguard.config.job_model import Endpoint, JobFile
 from castleguard.config.places import check_places
 from castleguard.connectors import registry
-from castleguard.connectors.base import Position, Sink, Source
+from castleguard.connectors.base import Position, Sink, Source, Unfit
 from castleguard.connectors.registry import Connector
 from castleguard.engine.dcastle_policy import Dcastle
 from castleguard.engine.policies import is_noisy
 from castleguard.errors import ConfigError, OutputError, PolicyError, SchemaError
 from castleguard.pipeline import Job, Pace, Parts, check_identity, until_available
+from castleguard.schema.published_text import unfit_text
 from castleguard.sites.membership import Membership
 from castleguard.sites.memory import Relay
 from castleguard.sites.stream import SiteStream
@@ -73,12 +74,32 @@ def open_sink(job: JobFile) -> Sink:
 
 def make_stream(job: JobFile, snapshot: bytes | None = None) -> Anonymiser:
     """A new stream, or the one that a snapshot was taken of."""
+    _check_schema_texts(job)
     try:
         if snapshot is not None:
-            return Anonymiser.restore(job.schema, job.policy, snapshot, numbers=job.numbers)
-        return Anonymiser(job.schema, job.policy, numbers=job.numbers)
+            stream = Anonymiser.restore(job.schema, job.policy, snapshot, numbers=job.numbers)
+        else:
+            stream = Anonymiser(job.schema, job.policy, numbers=job.numbers)
     except (PolicyError, SchemaError) as exc:
         raise ConfigError(f"{job.where('privacy')}  privacy cannot work: {exc}") from exc
+    stream.reject_unfit(unfit_values(job))
+    return stream
+
+
+def unfit_values(job: JobFile) -> Unfit | None:
+    """Which values the sink cannot take; None: it takes all."""
+    connector = connector_of(job.sink)
+    return None if connector.unfit is None else connector.unfit(job.sink.options)
+
+
+def _check_schema_texts(job: JobFile) -> None:
+    """Refuse a schema that has a text of its own which the sink cannot take."""
+    found = unfit_text(job.schema, unfit_values(job))
+    if found is not None:
+        raise ConfigError(
+            f"{job.where('sink')}  sink cannot take {found}, which a spreadsheet would run as a formula: rename it, or "
+            f"set csv.formulas to escape"
+        )
 
 
 def open_relay(job: JobFile) -> Transport:
@@ -103,10 +124,12 @@ def make_site_stream(job: JobFile, relay: Transport, snapshot: bytes | None = No
     assert isinstance(job.policy, Dcastle)
     member = membership_of(job)
     seal = Cipher(member.message_key())
+    _check_schema_texts(job)
     try:
         stream = SiteStream(job.schema, job.policy, member, relay, seal=seal, numbers=job.numbers)
     except (PolicyError, SchemaError) as exc:
         raise ConfigError(f"{job.where('privacy')}  privacy cannot work: {exc}") from exc
+    stream.reject_unfit(unfit_values(job))
     if snapshot is not None:
         stream.resume(snapshot)
     return stream

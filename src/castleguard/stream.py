@@ -26,7 +26,8 @@ from castleguard.release.encode import Encoder, Numbers
 from castleguard.release.order import InputOrder, Leaving, nothing_leaving, select
 from castleguard.release.pending import Pending
 from castleguard.release.report import Report
-from castleguard.schema.coded import NEW, REASONS, REUSED, ROOT, CodedRows, Decisions, Decoded, Rejects
+from castleguard.schema.coded import NEW, REASONS, REUSED, ROOT, CodedRows, Decisions, Decoded, Rejects, Unfit
+from castleguard.schema.decode import reject_names
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.schema.table import to_table
 from castleguard.stages import make_decoder, make_encoder, make_engine, make_gate, make_intake, make_keys
@@ -76,6 +77,7 @@ class Anonymiser:
         self._grids_checked = False
         self._whole = True
         self._rejects: Rejects | None = None
+        self._unfit: Unfit | None = None
         self._sample = np.empty((0, columns))
 
     def push(self, batch: object, now: float | None = None) -> pa.Table:
@@ -89,7 +91,7 @@ class Anonymiser:
         if not is_warm(self._algorithm):
             LOG.warning("compiling the kernels for this machine, once: up to two minutes")
         table = self._read_as_published(to_table(batch, self._schema.columns))
-        decoded = self._decoder.decode(table)
+        decoded = self._decoder.decode(table, self._unfit)
         payload = self._typed(decoded.payload)
         self._rejects = decoded.rejected
         # What can fail because of the rows has not failed: from here on the state changes.
@@ -99,6 +101,10 @@ class Anonymiser:
             out = [self._pass_on(rows.take(at), None if present is None else present[at]) for at in slices]
         mark_warm(self._algorithm)
         return out[0] if len(out) == 1 else pa.concat_tables(out)
+
+    def reject_unfit(self, unfit: Unfit | None) -> None:
+        """From now on, reject rows with a sensitive or public value that the sink cannot take. Not in the snapshot."""
+        self._unfit = unfit
 
     def tick(self, now: float) -> pa.Table:
         """Let time pass: publish what has waited `max_wait` seconds. `now` never goes back."""
@@ -142,7 +148,7 @@ class Anonymiser:
         """Which rows of the latest push were refused: the row's number in the batch, and "column: reason"."""
         if self._rejects is None:
             return []
-        names = [role.name for role in self._schema.quasi_identifiers]
+        names = reject_names(self._schema)
         found = zip(self._rejects.index, self._rejects.column, self._rejects.reason, strict=True)
         return [(int(row), f"{names[column]}: {REASONS[reason]}") for row, column, reason in found]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from castleguard.cli.file_options import check_output, file_options
+from castleguard.cli.file_options import check_output, csv_output, file_options, formulas_option
 from castleguard.cli.policy_options import make_policy, policy_options
 
 
@@ -18,6 +18,7 @@ from castleguard.cli.policy_options import make_policy, policy_options
     type=click.Choice(["bounds", "interval", "midpoint"]),
     help="A range as two columns, as one text, or as its middle.  [default: bounds]",
 )
+@formulas_option
 @click.option("--seed", type=int, help="Make the run repeatable: for tests and experiments only.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
@@ -27,6 +28,7 @@ def anonymise(
     schema_file: Path,
     algorithm: str,
     numbers: str | None,
+    formulas: str | None,
     seed: int | None,
     overwrite: bool,
     quiet: bool,
@@ -39,21 +41,30 @@ def anonymise(
     windows and waits of seconds see all of it at one moment.
     """
     check_output(input, output, overwrite)
+    csv = csv_output(output, formulas)
 
     from castleguard.cli.progress import progress_bar
     from castleguard.cli.summary import summary
     from castleguard.config.schema_file import load_schema
     from castleguard.connectors.formats import open_reader, open_writer
     from castleguard.conversion import convert
+    from castleguard.errors import ConfigError
+    from castleguard.schema.published_text import unfit_text
     from castleguard.stream import Anonymiser
 
     schema = load_schema(schema_file)
     chosen = make_policy(algorithm, policy)
     stream = Anonymiser(schema, chosen, **_given({"seed": seed, "numbers": numbers}))
+    found = unfit_text(schema, csv.unfit())
+    if found is not None:
+        raise ConfigError(
+            f"{schema_file}  a spreadsheet would run {found} as a formula: rename it, or choose --formulas escape"
+        )
+    stream.reject_unfit(csv.unfit())
     with closing(open_reader(input, schema.columns)) as reader:
         with progress_bar(reader, quiet=quiet) as progress:
             # A file has no clock: all of its rows arrive at once.
-            convert(reader, stream, open_writer(output), now=0.0 if chosen.timed else None, progress=progress)
+            convert(reader, stream, open_writer(output, csv=csv), now=0.0 if chosen.timed else None, progress=progress)
         if not quiet:
             click.echo(summary(stream.report(), stream.guarantee(), malformed=reader.malformed))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from castleguard.cli.exit_codes import BROKEN
+from castleguard.cli.file_options import published_formulas_option
 from castleguard.cli.policy_options import make_policy, policy_options
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class _WithGame(click.Command):
 @click.option("--schema", "schema_file", type=_FILE, help="YAML file that gives every column its role.")
 @policy_options
 @click.option("--link", metavar="COLUMN", help="A column of both files that numbers the original rows.")
+@published_formulas_option
 @click.option("--population", type=_FILE, help="A file of whoever might be in the data, with its quasi-identifiers.")
 @click.option(
     "--threshold", type=float, default=0.2, show_default=True, help="Count persons whose risk of being found is above."
@@ -81,9 +83,9 @@ def audit(ctx: click.Context, /, original: Path, published: Path | None, **optio
     if html is not None and not html.parent.is_dir():
         raise OutputError(f"{html} cannot be written: there is no folder {html.parent}")
     sources = _job(original, options) if published is None else _files(original, published, options)
-    schema, policy, before, format, after = sources
+    schema, policy, before, format, after, formulas = sources
     columns = list(dict.fromkeys([*schema.columns, *([chosen["link"]] if chosen["link"] else [])]))
-    shown = read_published(after)
+    shown = read_published(after, formulas)
     found = look(
         Material(
             original=read_original(before, columns, format=format),
@@ -92,7 +94,7 @@ def audit(ctx: click.Context, /, original: Path, published: Path | None, **optio
             unread_files=shown.unread_files,
             schema=schema,
             policy=policy,
-            population=None if population is None else read_published(population).rows,
+            population=None if population is None else read_published(population, "keep").rows,
             **chosen,
         ),
         names={"original": str(before), "published": str(after)},
@@ -125,17 +127,19 @@ def _verdict(found: "Audit") -> str:
     return f"verdict: BROKEN: {', '.join(broken)} ({counts})"
 
 
-def _files(original: Path, published: Path, options: dict[str, Any]) -> "tuple[Schema, Policy, Path, None, Path]":
+def _files(
+    original: Path, published: Path, options: dict[str, Any]
+) -> "tuple[Schema, Policy, Path, None, Path, str | None]":
     """What the options say."""
     from castleguard.config.schema_file import load_schema
 
-    schema_file, algorithm = options.pop("schema_file"), options.pop("algorithm")
+    schema_file, algorithm, formulas = (options.pop(name) for name in ("schema_file", "algorithm", "formulas"))
     if schema_file is None:
         raise click.UsageError("--schema is needed: it says what the columns are")
-    return load_schema(schema_file), make_policy(algorithm, options), original, None, published
+    return load_schema(schema_file), make_policy(algorithm, options), original, None, published, formulas
 
 
-def _job(path: Path, options: dict[str, Any]) -> "tuple[Schema, Policy, Path, Any, Path]":
+def _job(path: Path, options: dict[str, Any]) -> "tuple[Schema, Policy, Path, Any, Path, str | None]":
     """What a job file says."""
     if path.suffix.lower() not in (".yaml", ".yml"):
         raise click.UsageError("PUBLISHED is needed, or one job file (.yaml)")
@@ -148,7 +152,8 @@ def _job(path: Path, options: dict[str, Any]) -> "tuple[Schema, Policy, Path, An
 
     job = load(path)
     before, format, after = files_of(job)
-    return job.schema, job.policy, before, format, after
+    csv = getattr(job.sink.options, "csv", None)
+    return job.schema, job.policy, before, format, after, None if csv is None else csv.formulas
 
 
 def _write(found: "Audit", json_file: str | None, html: Path | None) -> None:

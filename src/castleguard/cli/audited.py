@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from castleguard.connectors.formats import Format, open_reader
+from castleguard.connectors.formats import Format, format_of, open_reader
+from castleguard.connectors.formulas import unescape_table
 from castleguard.connectors.listing import list_files
-from castleguard.connectors.sample import read_sample
+from castleguard.connectors.sample import Sample, read_sample
 from castleguard.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -45,20 +46,24 @@ class Published(NamedTuple):
     """Files of the folder that are none of its parts."""
 
 
-def read_published(path: Path) -> Published:
-    """All columns of a file, or of the parts of a folder one after the other: also those that nobody declared."""
+def read_published(path: Path, formulas: str | None = None) -> Published:
+    """All columns of a file, or of the parts of a folder one after the other: also those that nobody declared.
+
+    `formulas` says how CSV was written, "escape" by default: that is undone.
+    """
+    escaped = formulas in (None, "escape")
     if not path.is_dir():
-        found = read_sample(path, _ALL)
+        found = _read(path, escaped=escaped)
         return Published(_joined([found.rows]), found.malformed + _repeating_lines(path), 0)
     spark = _spark_folder(path)
     if spark is not None:
-        return _read_spark(spark)
+        return _read_spark(spark, escaped=escaped)
     files = list_files(path)
     tables, lines = [], 0
     names = sorted(files.names(), key=_number)
     for name in names:
         try:
-            found = read_sample(files.path(name), _ALL)
+            found = _read(files.path(name), escaped=escaped)
         except InputError as exc:
             # A part may be empty: nothing was ready.
             if "has no rows" not in str(exc) or "cannot be read" in str(exc):
@@ -72,6 +77,14 @@ def read_published(path: Path) -> Published:
     return Published(_joined(tables), lines, max(others, 0))
 
 
+def _read(path: Path, *, escaped: bool, format: Format | None = None) -> Sample:
+    """All rows of a file, with formulas as they were before they were escaped."""
+    found = read_sample(path, _ALL, format=format)
+    if escaped and (format or format_of(path, InputError)) == "csv":
+        found = found._replace(rows=unescape_table(found.rows))
+    return found
+
+
 def _spark_folder(path: Path) -> Path | None:
     """The folder that Spark has written, if this is one, or the part of one that holds the published rows."""
     from castleguard.hosts.spark.committed import DONE, LOG, OUTCOME
@@ -80,7 +93,7 @@ def _spark_folder(path: Path) -> Path | None:
     return folder if (folder / LOG).is_dir() or (folder / DONE).is_file() else None
 
 
-def _read_spark(folder: Path) -> Published:
+def _read_spark(folder: Path, *, escaped: bool) -> Published:
     """What Spark has committed. Columns that are there for rejects and books are left out where they say nothing."""
     from castleguard.hosts.spark.committed import OUTCOME, PUBLISHED, committed
     from castleguard.hosts.spark.output import OWN
@@ -89,7 +102,7 @@ def _read_spark(folder: Path) -> Published:
     files = committed(folder)
     for path in files:
         ending = path.name.lower().removesuffix(".gz")
-        found = read_sample(path, _ALL, format="jsonl" if ending.endswith(".json") else None)
+        found = _read(path, escaped=escaped, format="jsonl" if ending.endswith(".json") else None)
         empty = [name for name in OWN if name in found.rows.column_names and _says_nothing(found.rows.column(name))]
         tables.append(found.rows.drop_columns(empty))
         lines += found.malformed

@@ -174,6 +174,7 @@ def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
     """What the decoder makes of the first rows. Counts, never values."""
     import numpy as np
 
+    from castleguard.assemble import unfit_values
     from castleguard.schema.roles import Numeric
     from castleguard.schema.table import to_table
     from castleguard.stages import make_decoder
@@ -185,7 +186,7 @@ def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
         return
     decoder = make_decoder(job.schema, job.policy, np.zeros(2, dtype=np.uint64))
     try:
-        decoded = decoder.decode(to_table(rows, job.schema.columns))
+        decoded = decoder.decode(to_table(rows, job.schema.columns), unfit_values(job))
     except CastleguardError as exc:
         yield Check(f"source: {_said(exc)}", "bad", "correct the schema")
         return

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from castleguard.cli.file_options import published_formulas_option
+
 if TYPE_CHECKING:
     from castleguard.hosts.tree import Cuts
     from castleguard.schema.roles import Schema
@@ -31,6 +33,7 @@ _FILE = click.Path(path_type=Path)
     show_default=True,
     help="How ranges were published: as two columns, as one text, or as their middle.",
 )
+@published_formulas_option
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 def cuts(
     published: tuple[Path, ...],
@@ -39,6 +42,7 @@ def cuts(
     output: Path,
     columns: tuple[str, ...],
     numbers: str,
+    formulas: str | None,
     overwrite: bool,
 ) -> None:
     """Choose where to cut the quasi-identifiers, so that similar rows meet in one of N shards.
@@ -64,7 +68,7 @@ def cuts(
         found = cut_domain(schema, shards, columns=chosen)
         click.echo(as_text(found, schema, None))
     else:
-        tables = [read_published(path).rows for path in published]
+        tables = [read_published(path, formulas).rows for path in published]
         table = pa.concat_tables(tables, promote_options="permissive")
         found = cut_published(table, schema, shards, numbers=numbers, columns=chosen)  # type: ignore[arg-type]
         click.echo(as_text(found, schema, shares(found, table, schema, numbers=numbers)))  # type: ignore[arg-type]

@@ -53,7 +53,7 @@ def explanation(job: JobFile) -> str:
     """The whole text."""
     parts = [
         ("", [f"{job.name}: from {_spell(job.source)} to {_spell(job.sink)}."]),
-        ("What each column becomes", list(_columns(job))),
+        ("What each column becomes", [*_columns(job), *_formulas(job)]),
         ("What is promised", [statement(_guarantee(job))]),
         *([("Other sites", list(_sites(job)))] if job.sites is not None else []),
         *([("Shards", list(_shards(job)))] if job.spark is not None else []),
@@ -270,6 +270,18 @@ def _restart_in_spark(job: JobFile) -> Iterator[str]:
         yield "No row is lost and none is published twice, for whoever reads with Spark, or what --committed lists."
     yield "The checkpoint holds raw rows and keys, NOT encrypted."
     yield "Another schema, policy or number of shards is refused there."
+
+
+def _formulas(job: JobFile) -> Iterator[str]:
+    csv = getattr(job.sink.options, "csv", None)
+    if csv is None or "csv" not in (job.sink.type, getattr(job.sink.options, "format", None)):
+        return
+    if csv.formulas == "escape":
+        yield "Text that a spreadsheet would run as a formula gets an apostrophe; audit, measure and cuts undo that."
+    elif csv.formulas == "refuse":
+        yield "Rows with text that a spreadsheet would run as a formula are rejected."
+    else:
+        yield "Texts that a spreadsheet would run as formulas are published as they are: open the output in none."
 
 
 def _bad_rows(job: JobFile) -> Iterator[str]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from castleguard.cli.file_options import published_formulas_option
+
 if TYPE_CHECKING:
     from castleguard.evaluate.utility import Figure, Utility
 
@@ -31,6 +33,7 @@ _MOST_DIGITS = 1e6
 @click.option("--label", metavar="COLUMN", help="Train classifiers to name it; needs --link and scikit-learn.")
 @click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Trainings of each classifier.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of queries and trainings.")
+@published_formulas_option
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def measure(original: Path, published: Path, schema_file: Path, as_json: bool, **options: Any) -> None:
     """Put a PUBLISHED file beside its ORIGINAL, and print how much of it is lost for whoever uses it: detail, counts,
@@ -56,7 +59,7 @@ def measure(original: Path, published: Path, schema_file: Path, as_json: bool, *
     )
     schema = load_schema(schema_file)
     before = read_original(original, list(dict.fromkeys([*schema.columns, *([link] if link else [])])))
-    found = measure_utility(read_published(published).rows, before, schema, asked)
+    found = measure_utility(read_published(published, options["formulas"]).rows, before, schema, asked)
     click.echo(json.dumps(as_data(found), indent=2) if as_json else as_text(found))
 
 

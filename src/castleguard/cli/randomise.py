@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from castleguard.cli.file_options import check_output, file_options
+from castleguard.cli.file_options import check_output, csv_output, file_options, formulas_option
 
 
 @click.command(short_help="Make the rows of a file noisy, one by one.")
@@ -13,6 +13,7 @@ from castleguard.cli.file_options import check_output, file_options
 @click.option("--epsilon", type=float, help="Differential privacy of a row, all columns together.")
 @click.option("--phi", type=float, help="The same for each column by itself.")
 @click.option("--weight", "weights", multiple=True, metavar="COLUMN=NUMBER", help="A column's share of epsilon.")
+@formulas_option
 @click.option("--seed", type=int, help="Make the run repeatable: for tests and experiments only.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 @click.option("-q", "--quiet", is_flag=True, help="No statement.")
@@ -23,6 +24,7 @@ def randomise(
     epsilon: float | None,
     phi: float | None,
     weights: tuple[str, ...],
+    formulas: str | None,
     seed: int | None,
     overwrite: bool,
     quiet: bool,
@@ -31,9 +33,11 @@ def randomise(
 
     Person and public columns pass as they are; columns that the schema does not declare are dropped. Whoever collects
     such rows anonymises them with `castleguard anonymise --algorithm castleguard --noise edge` and the same epsilon.
-    Running it twice on the same rows and handing out both results spends the budget twice.
+    That reads text as it stands, so CSV for it is best written with --formulas keep. Running it twice on the same rows
+    and handing out both results spends the budget twice.
     """
     check_output(input, output, overwrite)
+    csv = csv_output(output, formulas)
 
     from castleguard.cli.summary import statement
     from castleguard.config.schema_file import load_schema
@@ -44,7 +48,7 @@ def randomise(
     shares = dict(_weight(text) for text in weights) or None
     randomiser = Randomiser(schema, epsilon=epsilon, phi=phi, weights=shares, seed=seed)
     with closing(open_reader(input, schema.columns)) as reader:
-        writer = open_writer(output)
+        writer = open_writer(output, csv=csv)
         try:
             for batch in reader:
                 writer.write(randomiser.randomise(batch))

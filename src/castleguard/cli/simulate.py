@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from castleguard.cli.file_options import check_output
+from castleguard.cli.file_options import check_output, csv_output, formulas_option
 from castleguard.cli.many_runs import read_table, warn_once
 from castleguard.cli.policy_options import make_policy, site_policy_options
 
@@ -24,10 +24,18 @@ _WIDTHS = (17, 12, 12, 10, 14)
 @click.option("-o", "--output", type=_FILE, metavar="OUT", help="Write what the strict run publishes, of all sites.")
 @site_policy_options
 @click.option("--reserve", type=float, help="Share of the delay that is left for agreeing.  [default: 0.25]")
+@formulas_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Another one makes other random choices.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 def simulate(
-    data: Path, sites: int, schema_file: Path, output: Path | None, seed: int, overwrite: bool, **policy: Any
+    data: Path,
+    sites: int,
+    schema_file: Path,
+    output: Path | None,
+    formulas: str | None,
+    seed: int,
+    overwrite: bool,
+    **policy: Any,
 ) -> None:
     """Deal the rows of the file DATA out to several sites in this process, and print what becomes of them: sites that
     publish together, strict and as the paper prints it; one site with all rows; and sites that do not talk.
@@ -36,6 +44,8 @@ def simulate(
     time. A suppressed row counts as a loss of 1. The choices follow from the seed: OUT is for experiments, and is not
     to be published.
     """
+    if output is None and formulas is not None:
+        raise click.UsageError("--formulas is for an OUT that is CSV")
     if output is not None:
         check_output(data, output, overwrite)
     chosen = make_policy("dcastle", {**policy, "sites": sites})
@@ -54,7 +64,7 @@ def simulate(
     for found in compare(table, schema, chosen, seed=seed):
         click.echo(line(found))
         if output is not None and found.output is not None:
-            writer = open_writer(output)
+            writer = open_writer(output, csv=csv_output(output, formulas))
             try:
                 writer.write(found.output)
                 writer.close()

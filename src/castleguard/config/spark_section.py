@@ -159,6 +159,9 @@ def _refused_end(key: str, given: Mapping[str, Any]) -> Iterator[Problem]:
     if kind not in (*FILES, *STREAMS):
         yield Problem((key, "type"), f"cannot be {kind} in Spark: {', '.join(FILES)} and {' and '.join(STREAMS)} can")
         return
+    csv = given.get("csv")
+    if key == "sink" and isinstance(csv, dict) and csv.get("formulas") == "refuse":
+        yield Problem((key, "csv", "formulas"), "cannot be refuse in Spark: use escape or keep")
     path = given.get("path")
     if key == "sink" and isinstance(path, str) and path.lower().endswith(SINGLE):
         yield Problem((key, "path"), "must be a folder, which Spark fills with files: out/")

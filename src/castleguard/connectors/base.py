@@ -8,7 +8,9 @@ One object serves one stream, in one thread.
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 
 class Reader(Protocol):
@@ -49,6 +51,9 @@ class Writer(Protocol):
 
 LOG_KEPT_DAYS = 30
 """How long a relay between sites keeps what they have decided, at least."""
+
+Unfit = Callable[[pa.ChunkedArray], NDArray[np.bool_] | None]
+"""Which values of a column a sink cannot take; None: it takes all."""
 
 Position = dict[str, Any]
 """Where a source stands, as JSON can hold it. Only the source that gave it reads it."""

@@ -1,12 +1,9 @@
 """How CSV is written: the `csv` section of a sink."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from castleguard.connectors.base import Unfit
 from castleguard.connectors.formulas import Formulas, formulas_in
 
 
@@ -26,12 +23,18 @@ class CsvOutput:
             if getattr(self, field.name) != field.default
         )
 
-    def refused(self) -> Callable[[Any], NDArray[np.bool_] | None] | None:
-        """Which values of a column cannot be written, as a function; None: all can."""
+    def unfit(self) -> Unfit | None:
+        """Which values of a column are not to be written, as a function; None: all are."""
         return formulas_in if self.formulas == "refuse" else None
 
 
 DEFAULT = CsvOutput()
+
+
+def unfit_for_csv(options: Any) -> Unfit | None:
+    """The same from the options of a sink, if these have such a section."""
+    csv = getattr(options, "csv", DEFAULT)
+    return csv.unfit() if isinstance(csv, CsvOutput) else None
 
 
 def check_csv_section(format: str, csv: CsvOutput) -> None:

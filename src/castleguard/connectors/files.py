@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from castleguard.connectors.base import Position, Reader, Sink, Source
-from castleguard.connectors.csv_options import DEFAULT, CsvOutput
+from castleguard.connectors.csv_options import DEFAULT, CsvOutput, unfit_for_csv
 from castleguard.connectors.file_sink import FileSink
 from castleguard.connectors.file_source import FileSource
 from castleguard.connectors.formats import TEXT, Format, open_reader, open_writer
@@ -109,6 +109,7 @@ def _connector(format: Format) -> Connector:
         sink_options=sink_options.get(format, FileSinkOptions),
         open_source=open_source,
         open_sink=open_sink,
+        unfit=unfit_for_csv,
     )
 
 

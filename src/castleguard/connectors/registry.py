@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from importlib.metadata import entry_points
 from typing import Any
 
-from castleguard.connectors.base import Position, Sink, Source
+from castleguard.connectors.base import Position, Sink, Source, Unfit
 from castleguard.errors import ConfigError
 
 GROUP = "castleguard.connectors"
@@ -49,6 +49,8 @@ class Connector:
     may also be left to the first read."""
     open_sink: Callable[[Any], Sink] | None = None
     """From options. Raises OutputError; UnavailableError may also be left to the first delivery."""
+    unfit: Callable[[Any], Unfit | None] | None = None
+    """From the options of a sink: which values it cannot take. Rows with them are rejected when they are read."""
     exactly_once: bool = True
     """Whether its sinks know what they have: what an open sink says of itself, said before one is opened."""
     check: Callable[[Any], Sequence[Finding]] | None = None

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from castleguard.connectors import csv, jsonl
 from castleguard.connectors.base import Position, Read
-from castleguard.connectors.csv_options import DEFAULT, CsvOutput, check_csv_section
+from castleguard.connectors.csv_options import DEFAULT, CsvOutput, check_csv_section, unfit_for_csv
 from castleguard.connectors.registry import Connector
 from castleguard.connectors.resumable import bad_row
 from castleguard.connectors.text import CHUNK_ROWS
@@ -206,5 +206,6 @@ CONNECTOR = Connector(
     sink_options=StdoutOptions,
     open_source=_open_source,
     open_sink=StdoutSink,
+    unfit=unfit_for_csv,
     exactly_once=False,
 )

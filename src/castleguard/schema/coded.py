@@ -4,7 +4,7 @@ After decoding, no stage sees a raw quasi-identifier or a raw person again: a nu
 leaf number, a person is a 64-bit keyed hash. Plain tuples of arrays, so that kernels take them without conversion.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,8 +16,12 @@ Quasi = NDArray[np.float64]  # (rows, columns), C-contiguous; a category is its 
 Persons = NDArray[np.uint64]  # (rows,) keyed hash of the person
 SensitiveCodes = NDArray[np.int64]  # (rows, sensitive columns) bin number or keyed hash
 
-REASONS: tuple[str, ...] = ("null", "invalid", "outside", "unknown")
-"""Why a value was refused: missing, not readable as a number, outside the domain, not a leaf of the hierarchy."""
+REASONS: tuple[str, ...] = ("null", "invalid", "outside", "unknown", "unpublishable")
+"""Why a value was refused: missing, not readable as a number, outside the domain, not a leaf of the hierarchy, nothing
+that the sink can take."""
+
+Unfit = Callable[[pa.ChunkedArray], NDArray[np.bool_] | None]
+"""Which values of a column a sink cannot take; None: it takes all."""
 
 
 class CodedRows(NamedTuple):
@@ -47,7 +51,7 @@ class Rejects:
     reason: NDArray[np.int8]
     """Index into `REASONS`."""
     column: NDArray[np.int16]
-    """Index into the schema's quasi-identifiers."""
+    """Index into `reject_names`: the quasi-identifiers, then the sensitive and the public columns."""
     counts: dict[str, int]
     """Rejects per column and reason, keyed "age: outside"; only what occurred, in schema order."""
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from castleguard.errors import SchemaError
 from castleguard.schema.categories import read_leaves
-from castleguard.schema.coded import REASONS, CodedRows, Decoded, Rejects, SensitiveCodes
-from castleguard.schema.column import FINE, Column, Distinct, distinct, null_mask
+from castleguard.schema.coded import REASONS, CodedRows, Decoded, Rejects, SensitiveCodes, Unfit
+from castleguard.schema.column import FINE, UNPUBLISHABLE, Column, Distinct, distinct, null_mask
 from castleguard.schema.identities import hash_identities
 from castleguard.schema.numbers import check_domain, read_numbers
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
@@ -68,8 +68,12 @@ class Decoder:
                     'a domain that is observed would publish the extreme rows; only mode="paper" accepts that'
                 )
 
-    def decode(self, table: pa.Table) -> Decoded:
-        """Code the rows that can be used, name the ones that cannot. Columns that are not declared are ignored."""
+    def decode(self, table: pa.Table, unfit: Unfit | None = None) -> Decoded:
+        """Code the rows that can be used, name the ones that cannot. Columns that are not declared are ignored.
+
+        A row with a value that the sink cannot take (`unfit`) is refused here, before the engine sees it: a row that
+        has been released can be neither taken out of its group nor left in it.
+        """
         _check_columns(self._schema.columns, table.column_names)
         quasi, verdict = self._read_quasi(table)
         rows = CodedRows(quasi, self._read_person(table), self._read_sensitive(table), verdict.to_root)
@@ -77,6 +81,9 @@ class Decoder:
         if self.seals_sensitive:
             for at, role in enumerate(self._schema.sensitive):
                 payload = payload.set_column(at, role.name, pa.nulls(table.num_rows))
+        if unfit is not None:
+            for at, column in enumerate(payload.columns):
+                verdict.refuse(len(self._schema.quasi_identifiers) + at, unfit(column))
         accepted = np.flatnonzero(verdict.column < 0)
         if len(accepted) < table.num_rows:
             rows = rows.take(accepted)
@@ -159,12 +166,20 @@ class _Verdict:
         self.column[first] = at
         self.reason[first] = problem[first]
 
+    def refuse(self, at: int, found: NDArray[np.bool_] | None) -> None:
+        """Refuse rows with a value that cannot be published."""
+        if found is not None:
+            first = found & (self.column < 0)
+            self.column[first] = at
+            self.reason[first] = UNPUBLISHABLE
+
     def rejects(self, schema: Schema) -> Rejects:
         index = np.flatnonzero(self.column >= 0)
         column, reason = self.column[index], self.reason[index]
         cases = column.astype(np.int64) * len(REASONS) + reason
+        names = reject_names(schema)
         counts = {
-            f"{schema.quasi_identifiers[case // len(REASONS)].name}: {REASONS[case % len(REASONS)]}": int(count)
+            f"{names[case // len(REASONS)]}: {REASONS[case % len(REASONS)]}": int(count)
             for case, count in zip(*np.unique(cases, return_counts=True), strict=True)
         }
         return Rejects(index, reason, column, counts)
@@ -175,6 +190,12 @@ def _answers(role: QuasiIdentifier) -> dict[str, str]:
     if isinstance(role, Categorical):
         return {"null": role.null, "unknown": role.unknown}
     return {"null": role.null, "invalid": role.invalid, "outside": role.outside}
+
+
+def reject_names(schema: Schema) -> list[str]:
+    """The columns that a row can be rejected for."""
+    roles = (*schema.quasi_identifiers, *schema.sensitive)
+    return [*(role.name for role in roles), *schema.public]
 
 
 def _values(table: pa.Table, name: str) -> Distinct:

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -15,10 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import castleguard as cg
+from castleguard.connectors.formulas import SIGNS, escape
 from castleguard.errors import PolicyError, UsageError
 from castleguard.hosts.plan import Plan
 from castleguard.hosts.routing import HashRoute
 from castleguard.hosts.spark import anonymise, operator, run_plan
+from castleguard.hosts.spark.frames import without_formulas
 from tests.integration.spark.conftest import SHARDS
 from tests.integration.spark.visits import (
     BAD,
@@ -186,6 +189,18 @@ def _rows_of_batch(folder: Path, number: int) -> pa.Table:
     kept = [path for path in paths if "outcome=published" in path]
     tables = [published_columns(pq.read_table(path, partitioning=None)) for path in kept]
     return pa.concat_tables(sorted(tables, key=lambda table: table["row"][0].as_py()))
+
+
+def test_spark_escapes_formulas_as_the_sinks_do(spark: "SparkSession", tmp_path: Path) -> None:
+    texts = [
+        "".join(part)
+        for part in product(("", "'", "''", " ", "\u00a0", "\t", "\n"), ("x", "-5", *SIGNS), ("", "1", "x"))
+    ]
+    frame = spark.createDataFrame([(text, -5) for text in [*texts, None]], "`=name.x` string, number long")
+    found = without_formulas(frame).toArrow()
+    assert found.column_names == ["'=name.x", "number"]
+    assert found["number"].to_pylist() == [-5] * (len(texts) + 1)
+    assert found["'=name.x"].to_pylist() == [*escape(pa.array(texts)).to_pylist(), None]
 
 
 def test_names_with_dots_and_times_with_zones_come_through(spark: "SparkSession") -> None:

@@ -6,6 +6,7 @@
 from collections.abc import Sequence
 
 from castleguard.connectors.base import Position
+from castleguard.connectors.csv_options import unfit_for_csv
 from castleguard.connectors.kafka.client import Health, client_library, configured, error_of, partitions_of
 from castleguard.connectors.kafka.options import KafkaSinkOptions, KafkaSourceOptions
 from castleguard.connectors.kafka.sink import KafkaSink
@@ -66,5 +67,6 @@ CONNECTOR = Connector(
     sink_options=KafkaSinkOptions,
     open_source=open_source,
     open_sink=open_sink,
+    unfit=unfit_for_csv,
     check=check,
 )

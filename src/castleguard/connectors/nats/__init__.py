@@ -6,6 +6,7 @@
 from collections.abc import Sequence
 
 from castleguard.connectors.base import Position
+from castleguard.connectors.csv_options import unfit_for_csv
 from castleguard.connectors.nats.connection import Connection
 from castleguard.connectors.nats.options import NatsSinkOptions, NatsSourceOptions
 from castleguard.connectors.nats.sink import NatsSink
@@ -66,5 +67,6 @@ CONNECTOR = Connector(
     sink_options=NatsSinkOptions,
     open_source=open_source,
     open_sink=open_sink,
+    unfit=unfit_for_csv,
     check=check,
 )

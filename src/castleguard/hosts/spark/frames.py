@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from castleguard.config.job_model import Endpoint, JobFile
 from castleguard.connectors.columns import require_columns
+from castleguard.connectors.formulas import ESCAPABLE, ESCAPABLE_NUMBER, escape_names
 from castleguard.connectors.listing import Listing, list_files
 from castleguard.errors import InputError, UsageError
 from castleguard.hosts.spark.output import DETAIL, OUTCOME, OWN, PLACE, PUBLISHED, REJECTED
@@ -252,11 +253,28 @@ def written(frame: "DataFrame", job: JobFile) -> Any:
     if job.sink.type == "kafka":
         check_kafka(frame.sparkSession)
         frame = _published_messages(frame, options.key_column)
+    elif job.sink.type == "csv" and options.csv.formulas == "escape":
+        frame = without_formulas(frame)
     writer: Any = frame.writeStream if frame.isStreaming else frame.write
     if job.sink.type == "kafka":
         return writer.format("kafka").options(**kafka_options(options), topic=options.topic)
     writer = writer.format(FORMATS[job.sink.type]).partitionBy(OUTCOME).options(**text_options(job.sink))
     return writer.option("path", "file://" + os.path.abspath(options.path))
+
+
+def without_formulas(frame: "DataFrame") -> "DataFrame":
+    """The frame with formulas escaped in text and names, as castleguard's own sinks do it."""
+    from pyspark.sql.functions import col, concat, lit, when
+    from pyspark.sql.types import StringType
+
+    columns = []
+    for field, written in zip(frame.schema, escape_names(frame.columns), strict=True):
+        column = col("`" + field.name.replace("`", "``") + "`")
+        if isinstance(field.dataType, StringType) and field.name != OUTCOME:
+            formula = column.rlike(ESCAPABLE) & ~column.rlike(ESCAPABLE_NUMBER)
+            column = when(formula, concat(lit("'"), column)).otherwise(column)
+        columns.append(column.alias(written))
+    return frame.select(*columns)
 
 
 def text_options(sink: Endpoint) -> dict[str, str]:

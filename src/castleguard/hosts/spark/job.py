@@ -88,7 +88,7 @@ class Prepared:
             "streaming": self.streaming,
             **self.plan.fingerprint(),
             "source": {"type": job.source.type, "where": _where(job.source.options), **self._how_it_is_read()},
-            "sink": {"type": job.sink.type, "where": _where(job.sink.options)},
+            "sink": {"type": job.sink.type, "where": _where(job.sink.options), "csv": _how_csv_is_written(job)},
         }
 
     def _how_it_is_read(self) -> dict[str, Any]:
@@ -354,6 +354,11 @@ def _stop_session(spark: "SparkSession") -> None:
 def _where(options: Any) -> str:
     """What is read or written."""
     return _hashed(os.path.abspath(options.path) if hasattr(options, "path") else str(options.topic))
+
+
+def _how_csv_is_written(job: JobFile) -> str | None:
+    """Equal groups must look equal in all files of a folder."""
+    return job.sink.options.csv.formulas if job.sink.type == "csv" else None
 
 
 def _hashed(text: str) -> str:
