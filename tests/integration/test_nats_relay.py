@@ -189,6 +189,21 @@ def test_a_connection_that_is_given_up_is_lost_at_once_even_if_closing_it_hangs(
         paris.close()
 
 
+def test_a_message_that_the_server_would_not_take_costs_that_message_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running_broker(tmp_path) as broker:
+        berlin, paris = (NatsRelay(Access(servers=broker.url), "trips", name) for name in ("berlin", "paris"))
+        for _ in range(3):
+            berlin.send("paris", bytes(2 << 20))
+        berlin.send("paris", b"heard")
+        assert wait_for(paris, 1) == [b"heard"]
+        assert sum("raise max_payload" in line for line in caplog.messages) == 1
+        assert all(task.failures == 0 for task in tasks() if task.name == "relay")
+        berlin.close()
+        paris.close()
+
+
 def test_leaving_is_no_failure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with running_broker(tmp_path) as broker:
         for _ in range(5):

@@ -127,9 +127,11 @@ def _mask(texts: Any, wanted: Any) -> NDArray[np.bool_] | None:
 def _suspects(texts: Any) -> NDArray[np.int64]:
     """The numbers of the texts whose first byte can be that of a formula."""
     _, offsets, data = texts.buffers()
-    if data is None or not len(texts):
+    if data is None or not data.size or not len(texts):
         return np.empty(0, np.int64)
     width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
     ends: NDArray[Any] = np.frombuffer(offsets, width)[texts.offset : texts.offset + len(texts) + 1]
-    some: NDArray[np.int64] = np.flatnonzero(ends[:-1] < ends[1:])
-    return np.compress(_SUSPECT[np.frombuffer(data, np.uint8)[ends[some]]], some)
+    # The first byte of an empty text is another's: that is sorted out where there is anything to suspect.
+    first = np.take(np.frombuffer(data, np.uint8), ends[:-1], mode="clip")
+    suspect = np.take(_SUSPECT, first)
+    return np.flatnonzero(suspect & (ends[:-1] < ends[1:])) if suspect.any() else np.empty(0, np.int64)

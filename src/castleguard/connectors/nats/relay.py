@@ -31,6 +31,7 @@ EVERYBODY = "all"
 
 _ANSWER_SECONDS = 1.0  # that a caller waits for the log
 _MOST_BYTES = 64 << 20  # of messages that nobody has fetched, and of those that the network has not taken
+_HEADER_BYTES = 1024  # of a message, at most
 _SENDER = "Castleguard-Site"
 _THERE_IS_ONE = 10071  # JetStream: another last sequence than the one that was expected
 _NANOSECONDS = 1_000_000_000
@@ -50,6 +51,7 @@ class NatsRelay:
         self._on_the_way = 0  # bytes; touched on the loop only
         self._ready = False
         self._made = False
+        self._too_large = False  # whether a message was, so far
         self._doubt = asyncio.Event()
         self._subscribed: asyncio.Future[None] | None = None
         self._connection = Connection(access, OutputError)
@@ -211,9 +213,22 @@ class NatsRelay:
         self._on_the_way += len(data)
         try:
             with contextlib.suppress(CastleguardError):
-                await self._connection.translating(self._connection.publish(subject, data, {_SENDER: self._site}))
+                await self._connection.translating(self._send(subject, data))
         finally:
             self._on_the_way -= len(data)
+
+    async def _send(self, subject: str, data: bytes) -> None:
+        limit = await self._connection.max_payload() - _HEADER_BYTES
+        if len(data) <= limit:
+            await self._connection.publish(subject, data, {_SENDER: self._site})
+        elif not self._too_large:  # the server would end the connection for it
+            self._too_large = True
+            LOG.warning(
+                "a message to other sites has %d bytes, and %s takes %d: it is lost, raise max_payload of the server",
+                len(data),
+                self._connection.where,
+                limit,
+            )
 
     async def _arrived(self, message: Any) -> None:
         if (message.headers or {}).get(_SENDER) != self._site:
