@@ -6,7 +6,9 @@ under test.
 
 import asyncio
 import json
+import random
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -32,6 +34,21 @@ class Stored(NamedTuple):
     headers: Mapping[str, str]
 
 
+class PortTakenError(AssertionError):
+    """The server ended before it answered, most likely because somebody else has its port."""
+
+
+def free_port() -> int:
+    """A port that the system never gives to an outgoing connection. Another one could be taken while the server is away:
+    by any program, or by a client that tries to connect to it and is connected to itself.
+    """
+    while True:
+        port = random.SystemRandom().randrange(20_000, 30_000)
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+
+
 class NatsBroker:
     """One server process."""
 
@@ -46,7 +63,7 @@ class NatsBroker:
         self._folder = folder
         self._connect = connect
         self._process: subprocess.Popen[bytes] | None = None
-        self.port = -1
+        self.port = 0  # none yet
 
     @property
     def url(self) -> str:
@@ -55,16 +72,28 @@ class NatsBroker:
 
     def start(self) -> None:
         """Start it, on the port it had before, and wait until it answers."""
+        attempts = 5 if not self.port else 1
+        for left in reversed(range(attempts)):
+            if attempts > 1:
+                self.port = free_port()
+            try:
+                return self._start()
+            except PortTakenError:  # by another test, between looking and listening
+                if not left:
+                    raise
+
+    def _start(self) -> None:
         log = (self._folder / "log").open("ab")
         self._process = subprocess.Popen([*self._command, "--port", str(self.port)], stdout=log, stderr=log)
         log.close()
         ports = self._folder / f"nats-server_{self._process.pid}.ports"
         deadline = time.monotonic() + 20
         while not (ports.exists() and ports.read_text().strip()):
-            assert self._process.poll() is None, (self._folder / "log").read_text()
+            if self._process.poll() is not None:
+                raise PortTakenError((self._folder / "log").read_text())
             assert time.monotonic() < deadline, "the server does not start"
             time.sleep(0.02)
-        self.port = int(json.loads(ports.read_text())["nats"][0].rpartition(":")[2])
+        assert self.port == int(json.loads(ports.read_text())["nats"][0].rpartition(":")[2])
 
     def kill(self) -> None:
         """End exactly this process, at once."""

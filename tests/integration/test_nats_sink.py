@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from castleguard.connectors.csv_options import CsvOutput
+from castleguard.connectors.formulas import Formulas
 from castleguard.connectors.nats import NatsSink, NatsSinkOptions, connection, open_sink, sink
 from castleguard.connectors.payloads import Format, read_payloads
 from castleguard.errors import CastleguardError, OutputError, UnavailableError
@@ -178,6 +180,15 @@ def test_process_that_is_killed_leaves_each_row_once(
     for number in range(last + 1, 4):
         writer.deliver(number, segment(number, rows))
     assert published(broker, stream) == everything
+
+
+@pytest.mark.parametrize(("formulas", "written"), [("escape", b"1,'=x"), ("keep", b"1,=x")])
+def test_formulas_in_csv_are_written_as_the_section_says(
+    broker: NatsBroker, opened: Open, stream: str, formulas: Formulas, written: bytes
+) -> None:
+    writer = opened(format="csv", csv=CsvOutput(formulas=formulas))
+    writer.deliver(1, pa.table({"n": [1], "name": ["=x"]}))
+    assert [message.data for message in broker.messages(stream)] == [written]
 
 
 def test_half_a_segment_of_another_checkpoint_is_refused(broker: NatsBroker, opened: Open, stream: str) -> None:

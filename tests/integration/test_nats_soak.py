@@ -2,7 +2,6 @@
 
 import logging
 import random
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -28,7 +27,6 @@ SITES = ("berlin", "paris", "rome")
 def test_every_site_comes_back_every_time(tmp_path: Path) -> None:
     chance = random.Random(17)
     broker = NatsBroker(tmp_path)
-    broker.port = free_port(chance)
     broker.start()
     sites = {name: NatsRelay(Access(servers=broker.url), "trips", name) for name in SITES}
     longest = mended = 0.0
@@ -91,14 +89,3 @@ def talking(sites: dict[str, NatsRelay], chance: random.Random) -> Iterator[None
         ends.set()
         for talker in talkers:
             talker.join()
-
-
-def free_port(chance: random.Random) -> int:
-    """A port that the system never chooses for an outgoing connection: a client that tries to connect to a free one of
-    those may be connected to itself, and hold it.
-    """
-    while True:
-        port = chance.randrange(20_000, 30_000)
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
-                return port

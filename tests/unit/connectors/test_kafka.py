@@ -7,14 +7,20 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import yaml
 
 from castleguard.connectors import kafka
 from castleguard.connectors.base import Read, Source
+from castleguard.connectors.csv_options import CsvOutput
+from castleguard.connectors.formulas import Formulas
+from castleguard.connectors.kafka import sink as kafka_sink
 from castleguard.connectors.kafka.options import KafkaSinkOptions, KafkaSourceOptions, Sasl, Tls
+from castleguard.connectors.kafka.sink import KafkaSink
+from castleguard.connectors.payloads import write_payloads
 from castleguard.connectors.registry import find
-from castleguard.errors import ConfigError, InputError, SchemaError, UnavailableError
+from castleguard.errors import ConfigError, InputError, OutputError, SchemaError, UnavailableError
 from tests.integration.mock_kafka import MockCluster
 
 NOBODY = "127.0.0.1:1"  # where nothing listens
@@ -188,6 +194,27 @@ def test_brokers_that_cannot_be_reached_are_unavailable_and_may_be_asked_again()
         for _ in range(2):
             with pytest.raises(UnavailableError, match=r"topic trips cannot be reached: .*Connection refused"):
                 sink.last()
+
+
+@pytest.mark.parametrize(("formulas", "written"), [("escape", b"1,'=x"), ("keep", b"1,=x")])
+def test_formulas_in_csv_are_written_as_the_section_says(
+    monkeypatch: pytest.MonkeyPatch, formulas: Formulas, written: bytes
+) -> None:
+    found: list[bytes] = []
+
+    def stop(sink: KafkaSink, table: pa.Table, messages: int) -> None:
+        raise OutputError("that is enough")
+
+    def write(*given: Any, **options: Any) -> list[bytes]:
+        found.extend(write_payloads(*given, **options))
+        return found
+
+    monkeypatch.setattr(kafka_sink, "write_payloads", write)
+    monkeypatch.setattr(KafkaSink, "_keys", stop)
+    sink = kafka.open_sink(sink_options(format="csv", csv=CsvOutput(formulas=formulas)))
+    with closing(sink), pytest.raises(OutputError, match="that is enough"):
+        sink.deliver(1, pa.table({"n": [1], "name": ["=x"]}))
+    assert found == [written]
 
 
 def test_closing_twice_does_nothing() -> None:
