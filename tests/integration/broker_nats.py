@@ -39,7 +39,7 @@ class PortTakenError(AssertionError):
 
 
 def free_port() -> int:
-    """A port that the system never gives to an outgoing connection. Another one could be taken while the server is away:
+    """A port that the system gives to no outgoing connection. Another one could be taken while the server is away:
     by any program, or by a client that tries to connect to it and is connected to itself.
     """
     while True:
