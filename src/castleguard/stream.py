@@ -26,10 +26,11 @@ from castleguard.release.encode import Encoder, Numbers
 from castleguard.release.order import InputOrder, Leaving, nothing_leaving, select
 from castleguard.release.pending import Pending
 from castleguard.release.report import Report
-from castleguard.schema.coded import NEW, REASONS, REUSED, ROOT, CodedRows, Decisions, Decoded, Rejects, Unfit
+from castleguard.schema.coded import NEW, REASONS, REUSED, ROOT, CodedRows, Decisions, Decoded, Rejects
 from castleguard.schema.decode import reject_names
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.schema.table import to_table
+from castleguard.schema.unfit import Unfit
 from castleguard.stages import make_decoder, make_encoder, make_engine, make_gate, make_intake, make_keys
 from castleguard.telemetry.logs import LOG
 

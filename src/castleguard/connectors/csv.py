@@ -31,7 +31,7 @@ from castleguard.connectors.csv_options import DEFAULT, CsvOutput
 from castleguard.connectors.formulas import escape, escape_names, formulas_in, is_text
 from castleguard.connectors.lines import LineBlocks, count_byte, is_utf8
 from castleguard.connectors.part_file import PartFile
-from castleguard.connectors.text import Chunks, as_text
+from castleguard.connectors.text import Chunks, as_long_text, as_text, long
 from castleguard.errors import InputError, OutputError
 
 UNREADABLE = "\ufffd"  # what a byte that is not UTF-8 is replaced by
@@ -321,17 +321,14 @@ def text_of(column: pa.ChunkedArray, name: str, options: CsvOutput) -> Any:
     return escape(text) if options.formulas == "escape" and is_text(column.type) else text
 
 
-_QUOTE, _COMMA, _NOTHING = (pa.scalar(text, pa.large_string()) for text in ('"', ",", ""))
-
-
 def _render_quoted(plain: pa.Table) -> pa.Buffer:
     """The same lines with quotes around the values that need them, and around no others: a value looks the same in
     every part, whatever stands beside it, because groups are told by what is written.
     """
     quoted = []
-    for column in (column.cast(pa.large_string()) for column in plain.columns):  # one type: Arrow joins no two
+    for column in map(as_long_text, plain.columns):
         needs = pc.match_substring_regex(column, '[",\\r\\n]')
         inside = pc.replace_substring(column, '"', '""')
-        quoted.append(pc.if_else(needs, pc.binary_join_element_wise(_QUOTE, inside, _QUOTE, _NOTHING), column))
-    lines = pc.binary_join_element_wise(*quoted, _COMMA, null_handling="replace", null_replacement="")
+        quoted.append(pc.if_else(needs, pc.binary_join_element_wise(long('"'), inside, long('"'), long("")), column))
+    lines = pc.binary_join_element_wise(*quoted, long(","), null_handling="replace", null_replacement="")
     return pa.py_buffer("".join(f"{line}\n" for line in lines.to_pylist()).encode())

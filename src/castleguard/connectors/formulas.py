@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from castleguard.connectors.text import chunks_of
+from castleguard.connectors.text import as_text, chunks_of
 
 Formulas = Literal["escape", "refuse", "keep"]
 """What becomes of such texts: an apostrophe before them; rows with them are rejected; nothing."""
@@ -40,7 +40,7 @@ def is_text(kind: pa.DataType) -> bool:
         return is_text(kind.value_type)
     types = pa.types
     known = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_temporal, types.is_null)
-    return not any(check(kind) for check in known)
+    return not any(check(kind) for check in (*known, types.is_nested))
 
 
 def escape(texts: Any) -> Any:
@@ -69,10 +69,10 @@ def formulas_in(column: Any) -> NDArray[np.bool_] | None:
     """Which values of a column of any type a spreadsheet would take for formulas; None if none."""
     if not is_text(column.type):
         return None
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        column = column.cast(pa.large_string(), safe=False)
+    try:
+        column = as_text(column)
+    except pa.ArrowException:  # the sink says that it cannot hold such a column
+        return None
     masks = [_mask(chunk, _formulas) for chunk in chunks_of(column)]
     if not any(mask is not None for mask in masks):
         return None

@@ -48,6 +48,16 @@ def chunks_of(column: Any) -> list[Any]:
     return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
 
 
+def long(text: str) -> pa.Scalar:
+    """A text to be joined with large strings."""
+    return pa.scalar(text, pa.large_string())
+
+
+def as_long_text(column: Any) -> Any:
+    """A column as large strings, whatever it was: texts of two types cannot be joined."""
+    return as_text(column).cast(pa.large_string())
+
+
 def as_text(column: Any) -> Any:
     """A column (Array or ChunkedArray) as strings; null stays null."""
     kind = column.type

@@ -4,7 +4,7 @@ After decoding, no stage sees a raw quasi-identifier or a raw person again: a nu
 leaf number, a person is a 64-bit keyed hash. Plain tuples of arrays, so that kernels take them without conversion.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,10 +18,7 @@ SensitiveCodes = NDArray[np.int64]  # (rows, sensitive columns) bin number or ke
 
 REASONS: tuple[str, ...] = ("null", "invalid", "outside", "unknown", "unpublishable")
 """Why a value was refused: missing, not readable as a number, outside the domain, not a leaf of the hierarchy, nothing
-that the sink can take."""
-
-Unfit = Callable[[pa.ChunkedArray], NDArray[np.bool_] | None]
-"""Which values of a column a sink cannot take; None: it takes all."""
+that a sink can take (`schema/unfit.py`)."""
 
 
 class CodedRows(NamedTuple):

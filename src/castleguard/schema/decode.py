@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from castleguard.errors import SchemaError
 from castleguard.schema.categories import read_leaves
-from castleguard.schema.coded import REASONS, CodedRows, Decoded, Rejects, SensitiveCodes, Unfit
+from castleguard.schema.coded import REASONS, CodedRows, Decoded, Rejects, SensitiveCodes
 from castleguard.schema.column import FINE, UNPUBLISHABLE, Column, Distinct, distinct, null_mask
 from castleguard.schema.identities import hash_identities
 from castleguard.schema.numbers import check_domain, read_numbers
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
+from castleguard.schema.unfit import Unfit
 
 
 class Decoder:
@@ -76,14 +77,12 @@ class Decoder:
         """
         _check_columns(self._schema.columns, table.column_names)
         quasi, verdict = self._read_quasi(table)
+        self._refuse_unfit(table, verdict, unfit)
         rows = CodedRows(quasi, self._read_person(table), self._read_sensitive(table), verdict.to_root)
         payload = table.select([*(role.name for role in self._schema.sensitive), *self._schema.public])
         if self.seals_sensitive:
             for at, role in enumerate(self._schema.sensitive):
                 payload = payload.set_column(at, role.name, pa.nulls(table.num_rows))
-        if unfit is not None:
-            for at, column in enumerate(payload.columns):
-                verdict.refuse(len(self._schema.quasi_identifiers) + at, unfit(column))
         accepted = np.flatnonzero(verdict.column < 0)
         if len(accepted) < table.num_rows:
             rows = rows.take(accepted)
@@ -105,6 +104,15 @@ class Decoder:
             quasi[:, at] = column.values
             verdict.add(at, role, column.problem)
         return quasi, verdict
+
+    def _refuse_unfit(self, table: pa.Table, verdict: "_Verdict", unfit: Unfit | None) -> None:
+        """Refuse rows that would be published with a value which the sink cannot take."""
+        if unfit is None:
+            return
+        unpublished = len(self._schema.quasi_identifiers) + (len(self._schema.sensitive) if self.seals_sensitive else 0)
+        for at, name in enumerate(reject_names(self._schema)):
+            if at >= unpublished:
+                verdict.refuse(at, unfit(table.column(name)))
 
     def _read_role(self, found: Distinct, role: QuasiIdentifier) -> Column:
         if isinstance(role, Categorical):

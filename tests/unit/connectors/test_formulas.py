@@ -131,6 +131,8 @@ def test_only_text_is_looked_at() -> None:
     for values in ([-5], [-5.5], [True], [None]):
         assert not is_text(pa.array(values).type)
         assert formulas_in(pa.array(values)) is None
+    for kind in (pa.list_(pa.string()), pa.struct([("a", pa.string())]), pa.map_(pa.string(), pa.string())):
+        assert formulas_in(pa.array([], kind)) is None
     for kind in (pa.decimal128(5, 2), pa.date32(), pa.timestamp("us"), pa.time64("us"), pa.duration("s"), pa.uint8()):
         assert not is_text(kind)
     for kind in (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string()), pa.binary()):

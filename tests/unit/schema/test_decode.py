@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from castleguard.errors import SchemaError
 from castleguard.schema.coded import REASONS, Decoded
@@ -375,3 +376,32 @@ def test_one_batch_or_many_give_the_same_codes(rows: list[dict[str, object]]) ->
     assert whole.rejected.index.tolist() == refused
     assert sum(whole.rejected.counts.values()) == len(refused)
     assert np.all((whole.rows.quasi >= 0) & (whole.rows.quasi <= [100, 4]))
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_row_that_the_sink_cannot_take_is_refused_for_what_would_be_published(sealed: bool) -> None:
+    """A sealed sensitive value is not published: refusing its row would tell something about it."""
+    schema = Schema(
+        person="pid",
+        quasi_identifiers=[Numeric("age", lower=0, upper=100, step=10, outside="reject")],
+        sensitive=[Sensitive("illness", values=["flu", "bad"])],
+        public=["note"],
+    )
+    table = pa.table(
+        {
+            "pid": [1, 2, 3, 4],
+            "age": [10, 20, 300, 40],
+            "illness": ["bad", "flu", "bad", "flu"],
+            "note": [*"xy", *["bad"] * 2],
+        }
+    )
+
+    def unfit(column: pa.ChunkedArray) -> NDArray[np.bool_] | None:
+        found = np.array([value == "bad" for value in column.to_pylist()])
+        return found if found.any() else None
+
+    decoded = Decoder(schema, key=np.zeros(2, np.uint64), sealed=sealed).decode(table, unfit)
+    expected = {"age: outside": 1, "note: unpublishable": 1}
+    assert decoded.rejected.counts == (expected if sealed else {**expected, "illness: unpublishable": 1})
+    assert decoded.rows.person.size == 4 - sum(decoded.rejected.counts.values())
+    assert decoded.payload.num_rows == decoded.rows.person.size

@@ -11,6 +11,7 @@ from castleguard.connectors.csv import UNREADABLE, text_of
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput
 from castleguard.connectors.lines import is_utf8
 from castleguard.connectors.payloads.lines import BYTE_ORDER_MARK
+from castleguard.connectors.text import as_long_text, long
 
 
 class CsvBlock:
@@ -92,19 +93,16 @@ def render_rows(table: pa.Table, options: CsvOutput = DEFAULT) -> Any:
     """Every row as a line without its end. The columns must not be nested, and there must be a row."""
     alone = table.num_columns == 1
     columns = [_as_csv(text_of(table.column(name), name, options), alone) for name in table.column_names]
-    return pc.binary_join_element_wise(*columns, _COMMA)
-
-
-_QUOTE, _COMMA, _NOTHING = (pa.scalar(text, pa.large_string()) for text in ('"', ",", ""))
+    return pc.binary_join_element_wise(*columns, long(","))
 
 
 def _as_csv(texts: Any, alone: bool) -> Any:
     """Texts as CSV values, quoted where needed; a row of one empty value still is a row."""
-    texts = pc.fill_null(texts.cast(pa.large_string()), "")  # one type: Arrow joins no two
+    texts = pc.fill_null(as_long_text(texts), "")
     special = pc.match_substring_regex(texts, '[",\r\n]')
     if alone:
         special = pc.or_(special, pc.equal(texts, ""))
     if not pc.any(special).as_py():
         return texts
-    quoted = pc.binary_join_element_wise(_QUOTE, pc.replace_substring(texts, '"', '""'), _QUOTE, _NOTHING)
+    quoted = pc.binary_join_element_wise(long('"'), pc.replace_substring(texts, '"', '""'), long('"'), long(""))
     return pc.if_else(special, quoted, texts)
