@@ -21,11 +21,14 @@ from castleguard.config.job_model import Endpoint, JobFile
 from castleguard.config.places import check_places
 from castleguard.connectors import registry
 from castleguard.connectors.base import Position, Sink, Source
+from castleguard.connectors.manifest import Manifest
 from castleguard.connectors.registry import Connector
 from castleguard.engine.dcastle_policy import Dcastle
 from castleguard.engine.policies import is_noisy
+from castleguard.epochs import Epochs
 from castleguard.errors import ConfigError, OutputError, PolicyError, SchemaError
 from castleguard.pipeline import Job, Pace, Parts, check_identity, until_available
+from castleguard.privacy.guarantee import Guarantee
 from castleguard.sites.membership import Membership
 from castleguard.sites.memory import Relay
 from castleguard.sites.stream import SiteStream
@@ -36,6 +39,8 @@ from castleguard.telemetry.logs import LOG
 from castleguard.telemetry.metrics import Status
 
 _ENDLESS = ("kafka", "nats")
+FORMATS = ("csv", "jsonl", "parquet", "arrow")
+"""Types of a sink that is a folder of parts."""
 
 
 def load(path: str | Path, *, site: str | None = None) -> JobFile:
@@ -192,6 +197,7 @@ def make_job(
             store=store,
             letters=letters,
             identity=_identity_of(job),
+            manifest=manifest_of(job),
             max_reject_share=1.0 if job.dead_letter is None else job.dead_letter.max_share,
         )
         made = Job(parts, pace=pace, stop=stop, watch=watch)
@@ -238,6 +244,29 @@ def _check_checkpoint(job: JobFile, path: Path) -> None:
         make_site_stream(job, Relay().join(job.site), latest.snapshot)  # whom nobody hears
     else:
         make_stream(job, latest.snapshot)
+
+
+def manifest_of(job: JobFile) -> Manifest | None:
+    """What describes the parts of a job that publishes files; None for any other sink."""
+    return Manifest(job.sink.options.path) if job.sink.type in FORMATS else None
+
+
+def promised(job: JobFile) -> Guarantee:
+    """The statement of the epoch that the job is in, or of the one that its next run begins. Nothing is changed. Raises
+    UnavailableError if the job is running.
+    """
+    own = job.policy.guarantee(job.schema, seeded=False)
+    if job.checkpoint is None or not job.checkpoint.path.is_file() or job.sites is not None:
+        return own  # sites count no rows of a person
+    with Store(job.checkpoint.path, cipher=_cipher(job), read_only=True) as store:
+        latest = store.load()
+    if latest is None:
+        return own
+    epochs, stream = Epochs.load(latest.epochs), make_stream(job)
+    if latest.snapshot is not None:
+        return epochs.together(stream.describe())
+    carried = latest.carried is not None and not stream.take_over(latest.carried)
+    return epochs.together(stream.describe(), carried=carried)
 
 
 def has_committed(job: JobFile) -> bool:

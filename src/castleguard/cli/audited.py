@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from castleguard.connectors.formats import Format, open_reader
-from castleguard.connectors.listing import list_files
+from castleguard.connectors.listing import MANIFEST, list_files
 from castleguard.connectors.sample import read_sample
 from castleguard.errors import ConfigError, InputError
 
@@ -68,7 +68,7 @@ def read_published(path: Path) -> Published:
         lines += found.malformed + _repeating_lines(files.path(name))
     if not tables:
         raise InputError(f"{path} has no rows to look at")
-    others = sum(each.is_file() for each in path.rglob("*")) - len(names)
+    others = sum(each.is_file() and each != path / MANIFEST for each in path.rglob("*")) - len(names)
     return Published(_joined(tables), lines, max(others, 0))
 
 

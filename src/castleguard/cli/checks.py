@@ -254,6 +254,33 @@ def _check_output(job: "JobFile", name: str) -> Iterator[Check]:
         return
     yield writable(path.parent if single else path, "sink")
     yield from check_space(path, "sink")
+    yield from _check_parts(job)
+
+
+def _check_parts(job: "JobFile") -> Iterator[Check]:
+    """Whether all parts that are in the folder were published as the job would publish the next ones."""
+    from castleguard.assemble import make_stream, manifest_of
+    from castleguard.epochs import other_parts
+
+    manifest = manifest_of(job)
+    if manifest is None or not manifest.folder.is_dir():
+        return
+    if manifest.is_missing and any(manifest.folder.glob("part-*")):
+        yield Check(
+            f"sink: {manifest.folder} has parts, and nothing says what was promised for them",
+            "doubtful",
+            "the next run describes those that it publishes; name another folder to keep them apart",
+        )
+    try:
+        described = make_stream(job).describe()
+    except ConfigError:  # told already
+        return
+    for found in other_parts(manifest.read(), described):
+        yield Check(
+            f"sink: {manifest.folder} has {found}",
+            "doubtful",
+            "name another folder, or tell readers that _castleguard.json says which part is which",
+        )
 
 
 def _check_checkpoint(job: "JobFile") -> Iterator[Check]:
@@ -356,7 +383,7 @@ def _files(path: str) -> list[str]:
     if os.path.isdir(path):
         path = os.path.join(glob.escape(path), "*")
     found = [path] if os.path.isfile(path) else glob.glob(path, recursive=True)
-    ignored = (".part", ".tmp")
+    ignored = (".part", ".tmp", "_castleguard.json")
     return sorted(name for name in found if os.path.isfile(name) and not name.endswith(ignored))
 
 
