@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.letters import DeadLetters, check_letters
-from castleguard.checkpoint.store import Store
+from castleguard.checkpoint.store import Checkpoint, Store
 from castleguard.clock import WallClock
 from castleguard.config.job_file import Options, load_job
 from castleguard.config.job_model import Endpoint, JobFile
@@ -25,7 +25,7 @@ from castleguard.connectors.manifest import Manifest
 from castleguard.connectors.registry import Connector
 from castleguard.engine.dcastle_policy import Dcastle
 from castleguard.engine.policies import is_noisy
-from castleguard.epochs import Epochs
+from castleguard.epochs import Epochs, sink_name
 from castleguard.errors import ConfigError, OutputError, PolicyError, SchemaError
 from castleguard.pipeline import Job, Pace, Parts, check_identity, until_available
 from castleguard.privacy.guarantee import Guarantee
@@ -255,18 +255,33 @@ def promised(job: JobFile) -> Guarantee:
     """The statement of the epoch that the job is in, or of the one that its next run begins. Nothing is changed. Raises
     UnavailableError if the job is running.
     """
-    own = job.policy.guarantee(job.schema, seeded=False)
-    if job.checkpoint is None or not job.checkpoint.path.is_file() or job.sites is not None:
-        return own  # sites count no rows of a person
-    with Store(job.checkpoint.path, cipher=_cipher(job), read_only=True) as store:
-        latest = store.load()
+    latest = None if job.sites is not None else _look(job)  # sites count no rows of a person
     if latest is None:
-        return own
+        return job.policy.guarantee(job.schema, seeded=False)
     epochs, stream = Epochs.load(latest.epochs), make_stream(job)
     if latest.snapshot is not None:
         return epochs.together(stream.describe())
     carried = latest.carried is not None and not stream.take_over(latest.carried)
     return epochs.together(stream.describe(), carried=carried)
+
+
+def published_before(job: JobFile) -> dict[str, Any]:
+    """What is known of the parts in the sink, as a manifest: from the folder itself, or from the checkpoint. Nothing is
+    changed. Raises UnavailableError if the job is running.
+    """
+    manifest = manifest_of(job)
+    if manifest is not None:
+        return manifest.read()
+    latest = _look(job)
+    return Epochs.load({} if latest is None else latest.epochs).manifest(sink_name(_identity_of(job)))
+
+
+def _look(job: JobFile) -> Checkpoint | None:
+    """The latest commit of a job, without a lock; None if there is none."""
+    if job.checkpoint is None or not job.checkpoint.path.is_file():
+        return None
+    with Store(job.checkpoint.path, cipher=_cipher(job), read_only=True) as store:
+        return store.load()
 
 
 def has_committed(job: JobFile) -> bool:

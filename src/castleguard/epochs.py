@@ -168,6 +168,11 @@ class Epochs:
         self.statements = {name: each for name, each in self.statements.items() if name in used}
 
 
+def sink_name(identity: dict[str, Any]) -> str:
+    """What tells the sink of a job from another, from what identifies the job."""
+    return _digest(identity.get("sink"))
+
+
 def other_parts(manifest: dict[str, Any], described: Described) -> list[str]:
     """Parts in a folder that were published under something else than `described`, a sentence each."""
     found, mine = [], described.facts()

@@ -24,9 +24,8 @@ from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Checkpoint, Ended, Store
 from castleguard.clock import Clock, StreamTime, WallClock
 from castleguard.connectors.base import Position, Read, Sink, Source
-from castleguard.connectors.listing import MANIFEST
 from castleguard.connectors.manifest import Manifest
-from castleguard.epochs import Described, Epochs, other_parts
+from castleguard.epochs import Epochs, other_parts, sink_name
 from castleguard.errors import InputError, OutputError, SnapshotError, UnavailableError
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.stopping import Stop
@@ -232,6 +231,8 @@ class Job:
                     "statement says what all epochs of the job together promise",
                     " and another ".join(differing),
                 )
+            for found in other_parts(self._epochs.manifest(self._sink_name), described):
+                LOG.warning("the sink has %s: name another one to keep them apart", found)
             carried = latest.carried is not None and not differing
             self._epochs.begin(described, version=__version__, sink=self._sink_name, carried=carried)
         return self._epochs.together(described)
@@ -243,17 +244,14 @@ class Job:
     @property
     def _sink_name(self) -> str:
         """What tells the sink from others, in the list of epochs."""
-        return json.dumps(self._identity.get("sink"), sort_keys=True)
+        return sink_name(self._identity)
 
     def _write_manifest(self, epochs: Epochs) -> None:
         """Tell readers of the sink what was promised for which part: at the start of a process and at the end of an
         epoch, never at a commit. What a process that died could not write is made up for at the next start.
         """
-        if self._manifest is None:
-            return
-        if epochs.is_open:
-            warn_of_other_parts(self._manifest, self.stream.describe())
-        self._manifest.write(epochs.manifest(self._sink_name))
+        if self._manifest is not None:
+            self._manifest.write(epochs.manifest(self._sink_name))
 
     def stop(self) -> None:
         """Ask the job to commit and return soon."""
@@ -535,12 +533,6 @@ class Job:
     def books(self) -> dict[str, Any]:
         """The job in numbers, over all its streams: as a report has them, and `bad`, what arrived and was no row."""
         return {**_summed(asdict(self.stream.report()), self._before), "bad": self._bad, "before": self._before}
-
-
-def warn_of_other_parts(manifest: Manifest, described: Described) -> None:
-    """Warn where parts lie beside one another that were not published alike."""
-    for found in other_parts(manifest.read(), described):
-        LOG.warning("%s has %s: %s says which part is which, or name another folder", manifest.folder, found, MANIFEST)
 
 
 def check_identity(identity: dict[str, Any], latest: Checkpoint) -> None:

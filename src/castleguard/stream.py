@@ -281,7 +281,12 @@ class Anonymiser:
 
     def _identity(self) -> dict[str, Any]:
         """What a snapshot must have in common with the stream that continues it, as JSON has it."""
-        own = {"schema": self._schema.fingerprint(), "policy": self._policy.fingerprint(), "numbers": self._numbers}
+        own = {
+            "schema": self._schema.fingerprint(),
+            "policy": self._policy.fingerprint(),
+            "numbers": self._numbers,
+            "canonical_form": CANONICAL_FORM,  # a person who is pending must not come again under another hash
+        }
         described: dict[str, Any] = json.loads(json.dumps(own, default=str))
         return described
 

@@ -9,6 +9,7 @@ import castleguard as cg
 from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.store import Checkpoint, Store
 from castleguard.engine.policies import Policy
+from castleguard.errors import SnapshotError
 from castleguard.pipeline import Job, Pace, Parts
 from castleguard.testing.clock import ManualClock
 from tests.recovery.fakes import Shelf, Topic
@@ -232,6 +233,27 @@ def test_an_epoch_without_a_bound_for_persons_is_told(world: World, before: Poli
     run(world, before, ended="drained")
     world.grow()
     assert said in str(run(world, LEDGER).guarantee())
+
+
+def test_a_snapshot_of_another_canonical_form_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person who is pending would come again under another hash, and count as two."""
+    stream = cg.Anonymiser(SCHEMA, LEDGER)
+    snapshot = stream.snapshot()
+    cg.Anonymiser.restore(SCHEMA, LEDGER, snapshot)
+    monkeypatch.setattr("castleguard.stream.CANONICAL_FORM", 1_000)
+    with pytest.raises(SnapshotError, match=r"with another canonical_form.*Drain the job"):
+        cg.Anonymiser.restore(SCHEMA, LEDGER, snapshot)
+
+
+def test_another_policy_after_a_drain_is_told_whatever_the_sink(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.grow()
+    run(world, LEDGER, ended="drained")
+    world.grow()
+    run(world, LEDGER, ended="drained")
+    assert not caplog.records
+    world.grow()
+    run(world, replace(LEDGER, k=3))
+    assert "published with another policy.k: name another one to keep them apart" in caplog.text
 
 
 def test_a_policy_without_a_ledger_says_what_it_always_said(world: World) -> None:

@@ -233,6 +233,7 @@ def _check_sink(job: "JobFile") -> Iterator[Check]:
     path = _path_of(job.sink)
     if path is not None:
         yield from _check_output(job, path)
+    yield from _check_parts(job)
     if is_noisy(job.policy) and not connector_of(job.sink).exactly_once:
         yield Check(
             f"sink: {job.sink.type} cannot know what it has, so after a crash rows may be published twice",
@@ -254,33 +255,27 @@ def _check_output(job: "JobFile", name: str) -> Iterator[Check]:
         return
     yield writable(path.parent if single else path, "sink")
     yield from check_space(path, "sink")
-    yield from _check_parts(job)
 
 
 def _check_parts(job: "JobFile") -> Iterator[Check]:
     """Whether all parts that are in the folder were published as the job would publish the next ones."""
-    from castleguard.assemble import make_stream, manifest_of
+    from castleguard.assemble import make_stream, manifest_of, published_before
     from castleguard.epochs import other_parts
 
     manifest = manifest_of(job)
-    if manifest is None or not manifest.folder.is_dir():
-        return
-    if manifest.is_missing and any(manifest.folder.glob("part-*")):
+    if manifest is not None and manifest.is_missing and any(manifest.folder.glob("part-*")):
         yield Check(
             f"sink: {manifest.folder} has parts, and nothing says what was promised for them",
             "doubtful",
             "the next run describes those that it publishes; name another folder to keep them apart",
         )
     try:
-        described = make_stream(job).describe()
-    except ConfigError:  # told already
+        found = other_parts(published_before(job), make_stream(job).describe())
+    except CastleguardError:  # a policy, or a checkpoint, that is told elsewhere
         return
-    for found in other_parts(manifest.read(), described):
-        yield Check(
-            f"sink: {manifest.folder} has {found}",
-            "doubtful",
-            "name another folder, or tell readers that _castleguard.json says which part is which",
-        )
+    for parts in found:
+        which = "" if manifest is None else ", or tell readers that _castleguard.json says which part is which"
+        yield Check(f"sink: it has {parts}", "doubtful", f"name another sink for another promise{which}")
 
 
 def _check_checkpoint(job: "JobFile") -> Iterator[Check]:
