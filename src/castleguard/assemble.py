@@ -258,7 +258,7 @@ def promised(job: JobFile) -> Guarantee:
     latest = None if job.sites is not None else _look(job)  # sites count no rows of a person
     if latest is None:
         return job.policy.guarantee(job.schema, seeded=False)
-    epochs, stream = Epochs.load(latest.epochs), make_stream(job)
+    epochs, stream = Epochs.of(latest), make_stream(job)
     if latest.snapshot is not None:
         return epochs.together(stream.describe())
     carried = latest.carried is not None and not stream.take_over(latest.carried)
@@ -273,7 +273,8 @@ def published_before(job: JobFile) -> dict[str, Any]:
     if manifest is not None:
         return manifest.read()
     latest = _look(job)
-    return Epochs.load({} if latest is None else latest.epochs).manifest(sink_name(_identity_of(job)))
+    epochs = Epochs() if latest is None else Epochs.of(latest)
+    return epochs.manifest(sink_name(_identity_of(job)))
 
 
 def _look(job: JobFile) -> Checkpoint | None:

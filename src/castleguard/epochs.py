@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from castleguard.checkpoint.codec import differences
+from castleguard.checkpoint.store import Checkpoint
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.privacy.parameters import rounded_up
 
@@ -82,6 +83,17 @@ class Epochs:
             epochs=[Epoch(**epoch) for epoch in facts.get("epochs", ())],
             last_part=int(facts.get("last_part", 0)),
         )
+
+    @classmethod
+    def of(cls, latest: Checkpoint) -> "Epochs":
+        """As a checkpoint has them. Of one of an older format nothing is known but how far it got."""
+        if latest.epochs or not latest.number:
+            return cls.load(latest.epochs)
+        unknown = {"policy": {}, "schema": "", "numbers": None, "version": "", "statement": "unknown", "claim": None}
+        epoch = Epoch(
+            statement="unknown", first=1, last=latest.number, ended=latest.ended, sink=sink_name(latest.identity)
+        )
+        return cls(statements={"unknown": unknown}, epochs=[epoch], last_part=latest.number)
 
     def facts(self) -> dict[str, Any]:
         """All of it, as JSON can hold it."""
@@ -180,6 +192,8 @@ def other_parts(manifest: dict[str, Any], described: Described) -> list[str]:
         first, last = epoch["parts"]
         theirs = manifest["statements"][epoch["statement"]]
         differing = differences(mine, {name: theirs[name] for name in mine})
+        if not theirs["policy"]:
+            differing = ["version of castleguard, and an unknown policy"]
         if differing and last is not None:
             parts = f"part {first}" if first == last else f"parts {first} to {last}"
             found.append(f"{parts} published with another {' and another '.join(differing)}")

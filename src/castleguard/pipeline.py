@@ -140,7 +140,7 @@ class Job:
         self._before: dict[str, Any] = latest.books if latest.snapshot is None else latest.books["before"]
         self._before.pop("before", None)
         self.stream = parts.make_stream(latest.snapshot)  # before the source: a refused snapshot leaves nothing open
-        self._epochs, self._manifest = Epochs.load(latest.epochs), parts.manifest
+        self._epochs, self._manifest = Epochs.of(latest), parts.manifest
         self._guarantee = self._enter_epoch(latest)
         self._source = self._until_available(lambda: parts.open_source(latest.position), "the source")
         self._position = latest.position or None

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from castleguard.checkpoint import former
 from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.digest import Value, digest_of
 from castleguard.checkpoint.private_file import make_private, open_private
@@ -95,6 +96,7 @@ class Store:
         self._is_blank = False  # nothing was ever written, and nothing is now
         self._proof: bytes | None = None  # opens with the key of the file alone; None if it has none
         self._stored: _Stored | None = None
+        self._former: Checkpoint | None = None  # of a file of the format before, that is only looked at
         self._prepare_file()
         with self._translated():
             name = f"{self._path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
@@ -110,7 +112,7 @@ class Store:
     def load(self) -> Checkpoint | None:
         """The latest commit, or None before the first. Raises SnapshotError if anything of it is damaged."""
         if self._is_blank:
-            return None
+            return self._former
         with self._reading():
             latest = self._database.execute(f"SELECT {_LATEST} FROM latest").fetchall()
             state = self._database.execute("SELECT digest, snapshot, carried FROM state").fetchall()
@@ -155,7 +157,7 @@ class Store:
             raise UsageError(f"{self._path} holds rows that are pending or on their way: drain the job first")
         if latest is not None and cipher is None:
             latest = replace(latest, carried=None)
-        former = self._cipher, self._proof, self._stored
+        before = self._cipher, self._proof, self._stored
         try:
             with self._transaction():
                 self._cipher = cipher
@@ -166,7 +168,7 @@ class Store:
                 else:
                     self._replace(latest)
         except BaseException:
-            self._cipher, self._proof, self._stored = former
+            self._cipher, self._proof, self._stored = before
             raise
 
     def _replace(self, checkpoint: Checkpoint) -> None:
@@ -253,11 +255,11 @@ class Store:
             tables = dict(self._database.execute("SELECT name, sql FROM sqlite_master").fetchall())
         if found == 0 and tables:
             raise SnapshotError(f"{self._path} is no checkpoint, but a database of something else, or it is damaged")
+        if found == former.FORMAT and tables == former.TABLES:
+            self._upgrade()
+            return
         if found not in (0, FORMAT):
-            raise SnapshotError(
-                f"{self._path} has format {found}, and this version reads {FORMAT}: drain the job with the version "
-                f"that wrote it; if this version did, it is damaged"
-            )
+            raise self._other_format(found)
         self._is_blank = found == 0 and self._read_only
         if self._is_blank:
             return
@@ -275,6 +277,38 @@ class Store:
         self._make_private()
         self._proof = lock[0][0]
         self._check_key()
+
+    def _other_format(self, found: int) -> SnapshotError:
+        return SnapshotError(
+            f"{self._path} has format {found}, and this version reads {FORMAT}: drain the job with the version "
+            f"that wrote it, then run it with this one; if this one wrote it, it is damaged"
+        )
+
+    def _upgrade(self) -> None:
+        """Take over a checkpoint of the format before, if its job has ended."""
+        with self._reading():
+            before = former.read_former(self._database)
+        if not before.ended:
+            raise self._other_format(former.FORMAT)
+        self._proof = before.proof
+        self._check_key()
+        if before.latest is not None:
+            number, ended, letters_at, facts = before.latest
+            with self._reading():
+                known = former.facts_of(self._open(facts, "facts", number))
+                self._former = Checkpoint(
+                    number=number, **known, snapshot=None, letters_at=letters_at, delivered=True, ended=ended
+                )
+        if self._read_only:
+            self._is_blank = True
+            return
+        self._make_private()
+        with self._transaction():
+            for table in former.TABLES:
+                self._database.execute(f"DROP TABLE {table}")
+            self._create_tables()
+            if self._former is not None:
+                self._replace(self._former)
 
     def _make_private(self) -> None:
         if self._read_only:
@@ -320,10 +354,13 @@ class Store:
     def _create(self) -> None:
         self._proof = self._new_proof()
         with self._transaction():
-            for table in _TABLES.values():
-                self._database.execute(table)
-            self._database.execute("INSERT INTO lock VALUES (1, ?, ?)", (self._proof, self._digest(None)))
-            self._database.execute(f"PRAGMA user_version = {FORMAT}")
+            self._create_tables()
+
+    def _create_tables(self) -> None:
+        for table in _TABLES.values():
+            self._database.execute(table)
+        self._database.execute("INSERT INTO lock VALUES (1, ?, ?)", (self._proof, self._digest(None)))
+        self._database.execute(f"PRAGMA user_version = {FORMAT}")
 
     def _seal(self, piece: bytes | None, name: str, number: int) -> bytes | None:
         if piece is None or self._cipher is None:
