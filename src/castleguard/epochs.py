@@ -89,7 +89,14 @@ class Epochs:
         """As a checkpoint has them. Of one of an older format nothing is known but how far it got."""
         if latest.epochs or not latest.number:
             return cls.load(latest.epochs)
-        unknown = {"policy": {}, "schema": "", "numbers": None, "version": "", "statement": "unknown", "claim": None}
+        unknown: dict[str, Any] = {
+            "policy": {},
+            "schema": "",
+            "numbers": None,
+            "version": "",
+            "statement": "unknown",
+            "claim": None,
+        }
         epoch = Epoch(
             statement="unknown", first=1, last=latest.number, ended=latest.ended, sink=sink_name(latest.identity)
         )

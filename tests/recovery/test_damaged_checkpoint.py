@@ -2,6 +2,8 @@
 
 import random
 import sqlite3
+import subprocess
+import sys
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
@@ -135,3 +137,31 @@ def test_no_column_can_change_unnoticed(tmp_path: Path, cipher: Cipher | None, c
     database.close()
     with pytest.raises(SnapshotError, match=r"state\.db|of commit 4|opened"):
         Store(path, cipher=cipher).load()
+
+
+def test_a_damaged_journal_is_refused_or_changes_nothing(tmp_path: Path) -> None:
+    """SIGKILL in the middle of a commit whose pages have reached the file, and then a flipped bit in its journal."""
+    path, journal = tmp_path / "state.db", tmp_path / "state.db-journal"
+    code = f"""
+import os
+from castleguard.checkpoint.store import Checkpoint, Store
+store = Store({str(path)!r})
+store.save(Checkpoint(number=1, position={{"at": 1}}, snapshot=b"x" * 20_000))
+store._database.execute("PRAGMA cache_size = 1")
+store._database.execute("BEGIN IMMEDIATE")
+store._replace(Checkpoint(number=2, position={{"at": 2}}, snapshot=b"y" * 200_000))
+os.kill(os.getpid(), 9)
+"""
+    subprocess.run([sys.executable, "-c", code], check=False)
+    stored, undo = path.read_bytes(), journal.read_bytes()
+    assert undo
+    found: Counter[str] = Counter()
+    for bit in random.Random(20).sample(range(len(undo) * 8), 150) + list(range(0, 28 * 8, 3)):
+        damaged = bytearray(undo)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(stored)
+        journal.write_bytes(damaged)
+        expected = Checkpoint(number=1, position={"at": 1}, snapshot=b"x" * 20_000)
+        found[outcome(path, None, expected)] += 1
+        journal.unlink(missing_ok=True)
+    assert set(found) == {"refused", "without effect"}

@@ -1,5 +1,6 @@
 """Epochs of a job: rows of a person are counted on over finish and drain, or the statement says what that costs."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from castleguard.engine.policies import Policy
 from castleguard.errors import SnapshotError
 from castleguard.pipeline import Job, Pace, Parts
 from castleguard.testing.clock import ManualClock
+from castleguard.testing.crash import CrashError, ScriptedCrash
 from tests.recovery.fakes import Shelf, Topic
 
 SCHEMA = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=5)])
@@ -30,7 +32,7 @@ class World:
         """One row more of each of `count` persons."""
         self.topic.rows += [{"pid": first + at, "age": at * 7 % 100, "row": at} for at in range(count)]
 
-    def job(self, policy: Policy, schema: cg.Schema = SCHEMA) -> Job:
+    def job(self, policy: Policy, step: Callable[[int], None] = lambda _: None, schema: cg.Schema = SCHEMA) -> Job:
         """The next process."""
 
         def stream(snapshot: bytes | None) -> cg.Anonymiser:
@@ -45,7 +47,7 @@ class World:
             store=Store(self.folder / "state.db"),
             identity={"source": "topic", "sink": "shelf"},
         )
-        return Job(parts, clock=self.clock, pace=Pace(every=1.0, poll=0.5))
+        return Job(parts, clock=self.clock, pace=Pace(every=0.0, poll=0.5), step=step)
 
 
 def admitted(job: Job) -> int:
@@ -60,7 +62,7 @@ def world(tmp_path: Path) -> World:
 
 
 def run(world: World, policy: Policy, schema: cg.Schema = SCHEMA, *, ended: str = "finished") -> Job:
-    job = world.job(policy, schema)
+    job = world.job(policy, schema=schema)
     if ended == "drained":
         while not job._source.finished:
             job.turn()
@@ -97,6 +99,22 @@ def test_a_restart_in_the_middle_of_a_later_epoch_counts_on(world: World) -> Non
     job.commit()
     job.close()
     assert admitted(run(world, LEDGER)) == PEOPLE
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("commit", [1, 2, 3])
+def test_a_crash_at_any_step_of_any_epoch_admits_nobody_twice(world: World, commit: int, step: int) -> None:
+    for _ in range(3):
+        world.grow()
+        job = world.job(LEDGER, ScriptedCrash(commit=commit, step=step))
+        try:
+            job.run()
+        except CrashError:
+            assert job._store is not None
+            job._store.close()  # what the system does with the locks of a process that is gone
+        last = run(world, LEDGER)
+    assert admitted(last) == PEOPLE
+    assert sum(table.num_rows for table in world.shelf.segments.values()) <= PEOPLE
 
 
 def test_a_window_of_seconds_goes_on_over_a_drain(world: World) -> None:
