@@ -14,18 +14,21 @@ import pyarrow as pa
 
 from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.letters import DeadLetters, check_letters
-from castleguard.checkpoint.store import Store
+from castleguard.checkpoint.store import Checkpoint, Store
 from castleguard.clock import WallClock
 from castleguard.config.job_file import Options, load_job
 from castleguard.config.job_model import Endpoint, JobFile
 from castleguard.config.places import check_places
 from castleguard.connectors import registry
 from castleguard.connectors.base import Position, Sink, Source, Unfit
+from castleguard.connectors.manifest import Manifest
 from castleguard.connectors.registry import Connector
 from castleguard.engine.dcastle_policy import Dcastle
 from castleguard.engine.policies import is_noisy
+from castleguard.epochs import Epochs, sink_name
 from castleguard.errors import ConfigError, OutputError, PolicyError, SchemaError
 from castleguard.pipeline import Job, Pace, Parts, check_identity, until_available
+from castleguard.privacy.guarantee import Guarantee
 from castleguard.schema.published_text import unfit_text
 from castleguard.sites.membership import Membership
 from castleguard.sites.memory import Relay
@@ -37,6 +40,8 @@ from castleguard.telemetry.logs import LOG
 from castleguard.telemetry.metrics import Status
 
 _ENDLESS = ("kafka", "nats")
+FORMATS = ("csv", "jsonl", "parquet", "arrow")
+"""Types of a sink that is a folder of parts."""
 
 
 def load(path: str | Path, *, site: str | None = None) -> JobFile:
@@ -215,6 +220,7 @@ def make_job(
             store=store,
             letters=letters,
             identity=_identity_of(job),
+            manifest=manifest_of(job),
             max_reject_share=1.0 if job.dead_letter is None else job.dead_letter.max_share,
         )
         made = Job(parts, pace=pace, stop=stop, watch=watch)
@@ -261,6 +267,45 @@ def _check_checkpoint(job: JobFile, path: Path) -> None:
         make_site_stream(job, Relay().join(job.site), latest.snapshot)  # whom nobody hears
     else:
         make_stream(job, latest.snapshot)
+
+
+def manifest_of(job: JobFile) -> Manifest | None:
+    """What describes the parts of a job that publishes files; None for any other sink."""
+    return Manifest(job.sink.options.path) if job.sink.type in FORMATS else None
+
+
+def promised(job: JobFile) -> Guarantee:
+    """The statement of the epoch that the job is in, or of the one that its next run begins. Nothing is changed. Raises
+    UnavailableError if the job is running.
+    """
+    latest = None if job.sites is not None else _look(job)  # sites count no rows of a person
+    if latest is None:
+        return job.policy.guarantee(job.schema, seeded=False)
+    epochs, stream = Epochs.of(latest), make_stream(job)
+    if latest.snapshot is not None:
+        return epochs.together(stream.describe())
+    carried = latest.carried is not None and not stream.take_over(latest.carried)
+    return epochs.together(stream.describe(), carried=carried)
+
+
+def published_before(job: JobFile) -> dict[str, Any]:
+    """What is known of the parts in the sink, as a manifest: from the folder itself, or from the checkpoint. Nothing is
+    changed. Raises UnavailableError if the job is running.
+    """
+    manifest = manifest_of(job)
+    if manifest is not None:
+        return manifest.read()
+    latest = _look(job)
+    epochs = Epochs() if latest is None else Epochs.of(latest)
+    return epochs.manifest(sink_name(_identity_of(job)))
+
+
+def _look(job: JobFile) -> Checkpoint | None:
+    """The latest commit of a job, without a lock; None if there is none."""
+    if job.checkpoint is None or not job.checkpoint.path.is_file():
+        return None
+    with Store(job.checkpoint.path, cipher=_cipher(job), read_only=True) as store:
+        return store.load()
 
 
 def has_committed(job: JobFile) -> bool:

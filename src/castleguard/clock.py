@@ -67,7 +67,7 @@ class StreamTime:
             LOG.warning(
                 "the clock shows %s less than the stream has been told before: it was ahead then, or it is behind now. "
                 "The stream's time goes on by what passes while the job runs, and max_wait with it; draining the job "
-                "begins a stream with the time of the clock",
+                "begins a stream with the time of the clock, unless rows of a person are counted in windows of seconds",
                 _spelt(behind),
             )
         self._behind = behind > _WORTH_A_WORD

@@ -18,12 +18,16 @@ from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 
+from castleguard import __version__
 from castleguard.checkpoint.codec import differences
 from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Checkpoint, Ended, Store
 from castleguard.clock import Clock, StreamTime, WallClock
 from castleguard.connectors.base import Position, Read, Sink, Source
+from castleguard.connectors.manifest import Manifest
+from castleguard.epochs import Epochs, other_parts, sink_name
 from castleguard.errors import InputError, OutputError, SnapshotError, UnavailableError
+from castleguard.privacy.guarantee import Guarantee
 from castleguard.stopping import Stop
 from castleguard.stream import Anonymiser
 from castleguard.telemetry.logs import LOG
@@ -84,6 +88,8 @@ class Parts:
     """Of all rows since it was started; a job that rejects more stops."""
     identity: dict[str, Any] = field(default_factory=dict)
     """What it reads from and writes to, as JSON can hold it: no other job continues its checkpoint."""
+    manifest: Manifest | None = None
+    """Where readers of the sink find what was promised for which part."""
     close: Callable[[], None] = lambda: None
     """Lets go of what the stream uses besides; called last."""
 
@@ -134,6 +140,8 @@ class Job:
         self._before: dict[str, Any] = latest.books if latest.snapshot is None else latest.books["before"]
         self._before.pop("before", None)
         self.stream = parts.make_stream(latest.snapshot)  # before the source: a refused snapshot leaves nothing open
+        self._epochs, self._manifest = Epochs.of(latest), parts.manifest
+        self._guarantee = self._enter_epoch(latest)
         self._source = self._until_available(lambda: parts.open_source(latest.position), "the source")
         self._position = latest.position or None
         self._time = StreamTime(self._clock, self.stream.now)
@@ -143,7 +151,9 @@ class Job:
     def run(self) -> Outcome:
         """Carry rows until the source ends or `stop` is called. Raises what cannot be mended by trying again."""
         try:
+            self._write_manifest(self._epochs)
             if self.ended == "finished" and self._source.finished:
+                self._write_manifest(self._epochs.after(None, "finished"))
                 return "finished"
             while not self._stop.asked:
                 self.turn()
@@ -153,6 +163,8 @@ class Job:
             if self._store is None:
                 self._gather(self.stream.flush())
             self.commit()
+            if self._store is None:
+                self._write_manifest(self._epochs.after(None, "stopped"))
             self._tell("stopped", at_once=True)
             return "stopped"
         except Exception:
@@ -173,6 +185,7 @@ class Job:
         schema or version, from where its source stands.
         """
         try:
+            self._write_manifest(self._epochs)
             self._end("drained")
             return "drained"
         except Exception:
@@ -202,7 +215,43 @@ class Job:
                 "published. Run it again when the relay is back"
             )
         self.commit(ended=ended)
+        self._write_manifest(self._epochs)
         self._tell(ended, at_once=True)
+
+    def _enter_epoch(self, latest: Checkpoint) -> Guarantee:
+        """Begin an epoch with a new stream, which counts on the rows of each person if it can; or go on with the one
+        that a restored stream belongs to. What is promised in it.
+        """
+        described = self.stream.describe()
+        if latest.snapshot is None or not self._epochs.is_open:
+            differing = [] if latest.carried is None else self.stream.take_over(latest.carried)
+            if differing:
+                LOG.warning(
+                    "rows of a person that were published before do not count any more: another %s than then. The "
+                    "statement says what all epochs of the job together promise",
+                    " and another ".join(differing),
+                )
+            for found in other_parts(self._epochs.manifest(self._sink_name), described):
+                LOG.warning("the sink has %s: name another one to keep them apart", found)
+            carried = latest.carried is not None and not differing
+            self._epochs.begin(described, version=__version__, sink=self._sink_name, carried=carried)
+        return self._epochs.together(described)
+
+    def guarantee(self) -> Guarantee:
+        """The statement: what the stream promises, and what all epochs of the job together do where that differs."""
+        return self._guarantee
+
+    @property
+    def _sink_name(self) -> str:
+        """What tells the sink from others, in the list of epochs."""
+        return sink_name(self._identity)
+
+    def _write_manifest(self, epochs: Epochs) -> None:
+        """Tell readers of the sink what was promised for which part: at the start of a process and at the end of an
+        epoch, never at a commit. What a process that died could not write is made up for at the next start.
+        """
+        if self._manifest is not None:
+            self._manifest.write(epochs.manifest(self._sink_name))
 
     def stop(self) -> None:
         """Ask the job to commit and return soon."""
@@ -234,6 +283,7 @@ class Job:
         self._step(2)
         if self._store is not None:
             self._store.save(checkpoint)
+        self._epochs = Epochs.load(checkpoint.epochs)
         self.ended = ended
         self._segment = _Segment()
         self._undelivered = checkpoint
@@ -331,6 +381,8 @@ class Job:
             ended=ended,
             books=self.books(),
             identity=self._identity,
+            carried=None if ended is None or self._store is None else self.stream.carry(),
+            epochs=self._epochs.after(self._number + 1 if tables else None, ended).facts(),
         )
 
     def _acknowledge(self, position: Position) -> None:

@@ -151,6 +151,14 @@ def make_engine(schema: Schema, policy: Policy, keys: Keys) -> Engine:
     return kind(schema, policy, key=keys.choices)
 
 
+def begin_at(engine: Engine, arrivals: int) -> bool:
+    """Let windows that are counted in rows go on with this arrival; whether the engine has such windows."""
+    if not isinstance(engine, SdgsEngine | WindowEngine):
+        return False
+    engine.begin_at(arrivals)
+    return True
+
+
 def make_gate(schema: Schema, policy: Policy) -> Gate | CellGate | PointGate:
     """What re-checks every group."""
     if isinstance(policy, Sdgs):

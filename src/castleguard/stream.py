@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from castleguard.checkpoint.codec import Record, differences, pack, unpack
 from castleguard.checkpoint.tables import table_from_bytes, table_to_bytes
 from castleguard.engine.policies import Policy
+from castleguard.epochs import Described
 from castleguard.errors import SchemaError, SnapshotError, UsageError
 from castleguard.kernels.compile import is_warm, mark_warm
 from castleguard.privacy.guarantee import Guarantee
@@ -28,10 +29,11 @@ from castleguard.release.pending import Pending
 from castleguard.release.report import Report
 from castleguard.schema.coded import NEW, REASONS, REUSED, ROOT, CodedRows, Decisions, Decoded, Rejects
 from castleguard.schema.decode import reject_names
+from castleguard.schema.identities import CANONICAL_FORM
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.schema.table import to_table
 from castleguard.schema.unfit import Unfit
-from castleguard.stages import make_decoder, make_encoder, make_engine, make_gate, make_intake, make_keys
+from castleguard.stages import begin_at, make_decoder, make_encoder, make_engine, make_gate, make_intake, make_keys
 from castleguard.telemetry.logs import LOG
 
 _SLICE = 1 << 16  # rows handed to the engine at once: bounds the memory of one call
@@ -191,6 +193,51 @@ class Anonymiser:
         """The privacy statement."""
         return self._policy.guarantee(self._schema, seeded=self._seeded)
 
+    def carry(self) -> bytes | None:
+        """After a flush: what the next stream of the same job needs to go on counting the rows of each person. None if
+        the policy does not count. It holds keyed hashes of persons and their key: keep it as you keep the input.
+        """
+        self._check_whole()
+        counting = self._counting()
+        if counting is None:
+            return None
+        facts = {"counting": counting, "now": None if self._now == -math.inf else self._now}
+        return pack(Record(facts=facts, arrays={"hash_key": self._keys.hashes, **self._intake.carry()}))
+
+    def take_over(self, carried: bytes) -> list[str]:
+        """Before the first row: go on with the counts of an earlier stream. Where that cannot be, say what differs and
+        begin new counts.
+        """
+        record, counting = unpack(carried), self._counting()
+        if counting is None:
+            return ["ledger"]
+        differing = differences(counting, record.facts["counting"])
+        if differing:
+            return differing
+        self._keys = self._keys._replace(hashes=record.arrays["hash_key"])
+        self._decoder = make_decoder(self._schema, self._policy, self._keys.hashes)
+        arrivals = self._intake.take_over(record.arrays)
+        if counting["unit"] == "seconds" and counting["window"] is not None and record.facts["now"] is not None:
+            self._now = record.facts["now"]  # a window that has been counted must not come again
+        # Windows of the engine are those of the ledger: only so a window of the engine has what the ledger admits.
+        if counting["unit"] == "rows" and counting["aligned"] and begin_at(self._engine, arrivals):
+            self._pending.begin_at(arrivals)
+        return []
+
+    def _counting(self) -> dict[str, Any] | None:
+        """How rows of a person are counted, as JSON has it; None if they are not."""
+        if self._intake.counting is None:
+            return None
+        fingerprint = self._schema.fingerprint()
+        person = {name: value for name, value in fingerprint.items() if name.startswith("person")}
+        described = {**self._intake.counting, **person, "canonical_form": CANONICAL_FORM}
+        counting: dict[str, Any] = json.loads(json.dumps(described, default=str))
+        return counting
+
+    def describe(self) -> Described:
+        """What tells its output from that of another stream, and what it promises."""
+        return Described(identity=self._identity(), guarantee=self.guarantee(), counting=self._counting())
+
     def snapshot(self) -> bytes:
         """The whole state, to be continued by `restore`. It holds raw personal data: keep it as you keep the input."""
         self._check_whole()
@@ -241,7 +288,12 @@ class Anonymiser:
 
     def _identity(self) -> dict[str, Any]:
         """What a snapshot must have in common with the stream that continues it, as JSON has it."""
-        own = {"schema": self._schema.fingerprint(), "policy": self._policy.fingerprint(), "numbers": self._numbers}
+        own = {
+            "schema": self._schema.fingerprint(),
+            "policy": self._policy.fingerprint(),
+            "numbers": self._numbers,
+            "canonical_form": CANONICAL_FORM,  # a person who is pending must not come again under another hash
+        }
         described: dict[str, Any] = json.loads(json.dumps(own, default=str))
         return described
 

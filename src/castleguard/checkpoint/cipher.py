@@ -3,6 +3,7 @@
 A piece that was moved, swapped for an older one of another number, or changed in any bit does not open.
 """
 
+import hashlib
 import os
 
 from castleguard.errors import ConfigError, SnapshotError
@@ -24,6 +25,8 @@ class Cipher:
         except ModuleNotFoundError as exc:
             raise ConfigError("a key needs the package cryptography: pip install 'castleguard[encrypt]'") from exc
         self._cipher = AESGCM(key)
+        self.digest_key = hashlib.blake2b(b"castleguard digest", key=key, digest_size=_KEY).digest()
+        """Key of the digest over what is sealed: the key itself does not follow from it."""
 
     def seal(self, piece: bytes, label: str) -> bytes:
         """Encrypt; `label` says what the piece is, and must be the same to open it."""

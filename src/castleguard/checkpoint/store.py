@@ -2,7 +2,8 @@
 
 A commit is replaced as a whole or not at all, and is on the disk when `save` returns. The file holds raw personal data:
 it is for its owner alone (0600), what is overwritten is wiped (secure_delete), and with a key all of it is encrypted.
-One process at a time: whoever comes second is refused.
+A digest covers every column and is checked before anything is used (`digest.py`): a damaged file is refused.
+One process at a time: a second one is refused.
 """
 
 import json
@@ -12,16 +13,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from castleguard.checkpoint import former
 from castleguard.checkpoint.cipher import Cipher
+from castleguard.checkpoint.digest import Value, digest_of
 from castleguard.checkpoint.private_file import make_private, open_private
 from castleguard.errors import OutputError, SnapshotError, UnavailableError, UsageError
 
-FORMAT = 2
+FORMAT = 3
 _CHECK = b"castleguard"
 _SQLITE = b"SQLite format 3\0"  # how every SQLite file begins
-_PIECES = ("facts", "snapshot", "segment", "letters")
+_PIECES = ("facts", "segment", "letters", "snapshot", "carried")
+_FACTS = ("position", "books", "identity", "epochs")
+_LATEST = "number, delivered, ended, letters_at, facts, segment, letters"
+_LEAST_PROOF = 28  # bytes of a sealed piece: a nonce and a tag
+_TABLES = {
+    "latest": "CREATE TABLE latest (id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER, delivered INTEGER, "
+    "ended TEXT, letters_at INTEGER, facts BLOB, segment BLOB, letters BLOB)",
+    # Apart: what changes a row writes all of it, and the snapshot is the larger part by far.
+    "state": "CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), digest BLOB, snapshot BLOB, carried BLOB)",
+    # One row from the beginning on. `proof` opens with the key of the file alone; `digest` covers all tables.
+    "lock": "CREATE TABLE lock (id INTEGER PRIMARY KEY CHECK (id = 1), proof BLOB, digest BLOB)",
+}
 
 Ended = Literal["finished", "drained"]
 """Why a job has nothing left to do: its source ended, or it was drained."""
@@ -50,10 +64,22 @@ class Checkpoint:
     """The job in numbers: for whoever asks without opening the snapshot."""
     identity: dict[str, Any] = field(default_factory=dict)
     """What the job reads from and writes to: another job must not continue this one."""
+    carried: bytes | None = None
+    """After the end of an epoch: who has spent what, for the epoch that follows."""
+    epochs: dict[str, Any] = field(default_factory=dict)
+    """What each epoch has promised and published, as `epochs.Epochs` keeps it."""
 
     def __repr__(self) -> str:
         """Which one it is, never what is in it."""
         return f"Checkpoint(number={self.number}, delivered={self.delivered}, ended={self.ended})"
+
+
+class _Stored(NamedTuple):
+    """The latest commit as its columns have it, but for the two largest."""
+
+    latest: tuple[Any, ...]
+    state: bytes
+    """Digest of snapshot and carried."""
 
 
 class Store:
@@ -68,6 +94,9 @@ class Store:
         self._cipher = cipher
         self._read_only = read_only
         self._is_blank = False  # nothing was ever written, and nothing is now
+        self._proof: bytes | None = None  # opens with the key of the file alone; None if it has none
+        self._stored: _Stored | None = None
+        self._former: Checkpoint | None = None  # of a file of the format before, that is only looked at
         self._prepare_file()
         with self._translated():
             name = f"{self._path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
@@ -81,21 +110,23 @@ class Store:
             raise
 
     def load(self) -> Checkpoint | None:
-        """The latest commit, or None before the first."""
+        """The latest commit, or None before the first. Raises SnapshotError if anything of it is damaged."""
         if self._is_blank:
+            return self._former
+        with self._reading():
+            latest = self._database.execute(f"SELECT {_LATEST} FROM latest").fetchall()
+            state = self._database.execute("SELECT digest, snapshot, carried FROM state").fetchall()
+            kept = self._database.execute("SELECT digest FROM lock").fetchone()[0]
+        if not len(latest) == len(state) <= 1:
+            raise self._damaged()
+        self._stored = _Stored(latest[0], state[0][0]) if latest else None
+        if kept != self._digest(self._stored) or (state and state[0][0] != digest_of(state[0][1:])):
+            raise self._damaged()
+        if not latest:
             return None
-        with self._translated():
-            row = self._database.execute(
-                "SELECT state.id, number, delivered, ended, letters_at, facts, snapshot, segment, letters FROM latest "
-                "LEFT JOIN state ON latest.id = state.id"
-            ).fetchone()
-        if row is None:
-            return None
-        state, number, delivered, ended, letters_at, *pieces = row
-        if state is None:
-            raise SnapshotError(f"{self._path} is no checkpoint, or it is damaged")
-        facts, snapshot, segment, letters = (
-            self._open(piece, name, number) for piece, name in zip(pieces, _PIECES, strict=True)
+        number, delivered, ended, letters_at, *pieces = latest[0]
+        facts, segment, letters, snapshot, carried = (
+            self._open(piece, name, number) for piece, name in zip((*pieces, *state[0][1:]), _PIECES, strict=True)
         )
         return Checkpoint(
             number=number,
@@ -106,6 +137,7 @@ class Store:
             letters_at=letters_at,
             delivered=bool(delivered),
             ended=ended,
+            carried=carried,
         )
 
     def save(self, checkpoint: Checkpoint) -> None:
@@ -116,42 +148,65 @@ class Store:
     def change_key(self, cipher: Cipher | None) -> None:
         """Go over to another key, or from or to none, in one transaction.
 
-        Only after the stream was flushed for good and everything delivered: then the file holds no row and no secret of
-        a stream, so that none is ever under a key that was given up, or under none. Raises UsageError before that.
+        Only after the stream was flushed for good and everything delivered: then the file holds no row of it. What is
+        carried for the next epoch goes over to the new key, and is wiped where there is none: tokens of persons that
+        were collected under a key are never left readable. Raises UsageError before that.
         """
         latest = self.load()
         if latest is not None and (latest.snapshot is not None or not latest.delivered):
             raise UsageError(f"{self._path} holds rows that are pending or on their way: drain the job first")
-        former = self._cipher
+        if latest is not None and cipher is None:
+            latest = replace(latest, carried=None)
+        before = self._cipher, self._proof, self._stored
         try:
             with self._transaction():
                 self._cipher = cipher
-                self._database.execute("UPDATE lock SET sealed = ?", (self._proof(),))
-                if latest is not None:
+                self._proof = self._new_proof()
+                self._database.execute("UPDATE lock SET proof = ?", (self._proof,))
+                if latest is None:
+                    self._store_digest(None)
+                else:
                     self._replace(latest)
         except BaseException:
-            self._cipher = former
+            self._cipher, self._proof, self._stored = before
             raise
 
     def _replace(self, checkpoint: Checkpoint) -> None:
-        facts = {name: getattr(checkpoint, name) for name in ("position", "books", "identity")}
-        pieces = (json.dumps(facts).encode(), checkpoint.snapshot, checkpoint.segment, checkpoint.letters)
-        plain = (checkpoint.number, checkpoint.delivered, checkpoint.ended, checkpoint.letters_at)
-        sealed = [self._seal(piece, name, checkpoint.number) for name, piece in zip(_PIECES, pieces, strict=True)]
-        facts_sealed, snapshot, *outgoing = sealed
+        facts = json.dumps({name: getattr(checkpoint, name) for name in _FACTS}).encode()
+        outgoing = (facts, checkpoint.segment, checkpoint.letters)
+        *latest, snapshot, carried = (
+            self._seal(piece, name, checkpoint.number)
+            for name, piece in zip(_PIECES, (*outgoing, checkpoint.snapshot, checkpoint.carried), strict=True)
+        )
+        plain = (checkpoint.number, int(checkpoint.delivered), checkpoint.ended, checkpoint.letters_at)
+        stored = _Stored((*plain, *latest), digest_of((snapshot, carried)))
         self._database.execute("DELETE FROM latest")
         self._database.execute("DELETE FROM state")
-        self._database.execute("INSERT INTO latest VALUES (1, ?, ?, ?, ?, ?, ?, ?)", (*plain, facts_sealed, *outgoing))
-        self._database.execute("INSERT INTO state VALUES (1, ?)", (snapshot,))
+        self._database.execute("INSERT INTO latest VALUES (1, ?, ?, ?, ?, ?, ?, ?)", stored.latest)
+        self._database.execute("INSERT INTO state VALUES (1, ?, ?, ?)", (stored.state, snapshot, carried))
+        self._store_digest(stored)
 
     def mark_delivered(self, checkpoint: Checkpoint) -> Checkpoint:
-        """Segment and letters have arrived: they are wiped here."""
+        """Segment and letters have arrived: they are wiped here. For the checkpoint that was saved or loaded last."""
+        assert self._stored is not None
+        number, _, ended, letters_at, facts, _, _ = self._stored.latest
+        assert number == checkpoint.number
+        # From what is known to be intact: what is in the file now is not read again.
+        stored = _Stored((number, 1, ended, letters_at, facts, None, None), self._stored.state)
         with self._transaction():
-            self._database.execute(
-                "UPDATE latest SET delivered = 1, segment = NULL, letters = NULL WHERE number = ?",
-                (checkpoint.number,),
-            )
+            self._database.execute("UPDATE latest SET delivered = 1, segment = NULL, letters = NULL")
+            self._store_digest(stored)
         return replace(checkpoint, delivered=True, segment=b"", letters=b"")
+
+    def _store_digest(self, stored: "_Stored | None") -> None:
+        self._database.execute("UPDATE lock SET digest = ?", (self._digest(stored),))
+        self._stored = stored
+
+    def _digest(self, stored: "_Stored | None") -> bytes:
+        """Over all columns of all tables; before the first commit, over the proof alone."""
+        rows: tuple[Value, ...] = () if stored is None else (*stored.latest, stored.state)
+        key = None if self._cipher is None else self._cipher.digest_key
+        return digest_of((FORMAT, self._proof, *rows), key)
 
     def close(self) -> None:
         """Let another process have it. May be called twice."""
@@ -176,7 +231,7 @@ class Store:
         except OSError as exc:
             raise OutputError(f"{self._path} cannot be used as a checkpoint: {exc.strerror}") from exc
         if header.strip(b"\0") and header != _SQLITE:  # zeros: a power cut in the very first commit
-            raise SnapshotError(f"{self._path} is no checkpoint, or it is damaged")
+            raise self._damaged()
 
     def _lock(self) -> None:
         try:
@@ -191,75 +246,121 @@ class Store:
             if "locked" in str(exc):
                 raise UnavailableError(f"{self._path} is in use by another process: a job runs once") from exc
             raise OutputError(f"{self._path} cannot be used as a checkpoint: {exc}") from exc
-        except sqlite3.DatabaseError as exc:
-            raise SnapshotError(f"{self._path} is no checkpoint, or it is damaged") from exc
+        except (sqlite3.DatabaseError, UnicodeError) as exc:  # a message that quotes the damaged bytes
+            raise self._damaged() from exc
 
     def _check_format(self) -> None:
-        with self._translated():
+        with self._reading():
             found = self._database.execute("PRAGMA user_version").fetchone()[0]
-            tables = self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            tables = dict(self._database.execute("SELECT name, sql FROM sqlite_master").fetchall())
         if found == 0 and tables:
-            raise SnapshotError(f"{self._path} is no checkpoint, but a database of something else")
+            raise SnapshotError(f"{self._path} is no checkpoint, but a database of something else, or it is damaged")
+        if found == former.FORMAT and tables == former.TABLES:
+            self._upgrade()
+            return
         if found not in (0, FORMAT):
-            raise SnapshotError(
-                f"{self._path} has format {found}, and this version reads {FORMAT}: drain the job with the version "
-                f"that wrote it"
-            )
+            raise self._other_format(found)
         self._is_blank = found == 0 and self._read_only
         if self._is_blank:
             return
-        if not self._read_only:
-            try:
-                make_private(self._path)
-            except OSError as exc:
-                raise OutputError(f"{self._path} cannot be used as a checkpoint: {exc.strerror}") from exc
         if found == 0:
+            self._make_private()
             self._create()
+            return
+        if tables != _TABLES:
+            raise self._damaged()
+        with self._reading():
+            sound = self._database.execute("PRAGMA quick_check(1)").fetchall() == [("ok",)]
+            lock = self._database.execute("SELECT proof FROM lock").fetchall()
+        if not sound or len(lock) != 1:
+            raise self._damaged()
+        self._make_private()
+        self._proof = lock[0][0]
         self._check_key()
+
+    def _other_format(self, found: int) -> SnapshotError:
+        return SnapshotError(
+            f"{self._path} has format {found}, and this version reads {FORMAT}: drain the job with the version "
+            f"that wrote it, then run it with this one; if this one wrote it, it is damaged"
+        )
+
+    def _upgrade(self) -> None:
+        """Take over a checkpoint of the format before, if its job has ended."""
+        with self._reading():
+            before = former.read_former(self._database)
+        if not before.ended:
+            raise self._other_format(former.FORMAT)
+        self._proof = before.proof
+        self._check_key()
+        if before.latest is not None:
+            number, ended, letters_at, facts = before.latest
+            with self._reading():
+                known = former.facts_of(self._open(facts, "facts", number))
+                self._former = Checkpoint(
+                    number=number, **known, snapshot=None, letters_at=letters_at, delivered=True, ended=ended
+                )
+        if self._read_only:
+            self._is_blank = True
+            return
+        self._make_private()
+        with self._transaction():
+            for table in former.TABLES:
+                self._database.execute(f"DROP TABLE {table}")
+            self._create_tables()
+            if self._former is not None:
+                self._replace(self._former)
+
+    def _make_private(self) -> None:
+        if self._read_only:
+            return
+        try:
+            make_private(self._path)
+        except OSError as exc:
+            raise OutputError(f"{self._path} cannot be used as a checkpoint: {exc.strerror}") from exc
 
     def _check_key(self) -> None:
         """Whether the key is the one that the file was sealed with. Its name is part of that."""
-        with self._translated():
-            sealed = self._database.execute("SELECT sealed FROM lock").fetchone()[0]
+        with self._reading():
             latest = self._database.execute("SELECT facts, number FROM latest").fetchone()
-        if sealed is None and self._cipher is None:
+        if self._proof is None and self._cipher is None:
             return
-        if sealed is None:
+        if self._proof is None:
             raise SnapshotError(
                 f"{self._path} is not encrypted, but a key is given: `castleguard drain --new-key`, with the job file "
                 f"as it was, goes over to a key"
             )
+        if not isinstance(self._proof, bytes) or len(self._proof) < _LEAST_PROOF:
+            raise self._damaged()
         if self._cipher is None:
             raise SnapshotError(f"{self._path} is encrypted: give its key")
-        if self._cipher.opens(sealed, self._path.name):
+        if self._cipher.opens(self._proof, self._path.name):
             return
         if latest is None:
             raise SnapshotError(
                 f"{self._path} cannot be opened: another key, another name than it was made with, or it is damaged"
             )
         facts, number = latest
-        if self._cipher.opens(facts, _label("facts", number)):
+        if isinstance(facts, bytes) and self._cipher.opens(facts, _label("facts", number)):
             raise SnapshotError(
                 f"{self._path} has another name than it was made with, and an encrypted checkpoint is bound to its "
                 f"name: give it the former one back"
             )
         raise SnapshotError(f"{self._path} cannot be opened: another key, or it is damaged")
 
-    def _proof(self) -> bytes | None:
+    def _new_proof(self) -> bytes | None:
         """What opens with the key of the file alone; None if it has none."""
         return None if self._cipher is None else self._cipher.seal(_CHECK, self._path.name)
 
     def _create(self) -> None:
+        self._proof = self._new_proof()
         with self._transaction():
-            self._database.execute(
-                "CREATE TABLE latest (id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER, delivered INTEGER, "
-                "ended TEXT, letters_at INTEGER, facts BLOB, segment BLOB, letters BLOB)"
-            )
-            # Apart: what changes a row writes all of it, and the snapshot is the larger part by far.
-            self._database.execute("CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), snapshot BLOB)")
-            self._database.execute("CREATE TABLE lock (sealed BLOB)")
-            self._database.execute("INSERT INTO lock VALUES (?)", (self._proof(),))
-            self._database.execute(f"PRAGMA user_version = {FORMAT}")
+            self._create_tables()
+
+    def _create_tables(self) -> None:
+        for table in _TABLES.values():
+            self._database.execute(table)
+        self._database.execute("INSERT INTO lock VALUES (1, ?, ?)", (self._proof, self._digest(None)))
+        self._database.execute(f"PRAGMA user_version = {FORMAT}")
 
     def _seal(self, piece: bytes | None, name: str, number: int) -> bytes | None:
         if piece is None or self._cipher is None:
@@ -283,6 +384,27 @@ class Store:
                     self._database.execute("ROLLBACK")
                 raise
 
+    def _damaged(self) -> SnapshotError:
+        return SnapshotError(
+            f"{self._path} is no checkpoint, or it is damaged: bring back the one that belongs to the sink. Without it "
+            f"only a new job can begin: no checkpoint, an empty sink, and a source without the rows that were published"
+        )
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Translate what SQLite, and Python with it, say of a file that is there and cannot be read."""
+        try:
+            yield
+        except (sqlite3.Error, OverflowError, MemoryError, ValueError, TypeError) as exc:
+            if self._read_only and isinstance(exc, sqlite3.OperationalError) and self._is_busy(exc):
+                raise self._not_now(exc) from exc
+            raise self._damaged() from exc
+
+    def _is_busy(self, exc: sqlite3.OperationalError) -> bool:
+        """Whether another process has it, or one that died has left a journal."""
+        journal = self._path.with_name(self._path.name + "-journal")
+        return "locked" in str(exc) or (journal.exists() and journal.stat().st_size > 0)
+
     @contextmanager
     def _translated(self) -> Iterator[None]:
         try:
@@ -296,8 +418,8 @@ class Store:
                 f"{self._path} cannot be written: the state of the stream is larger than a checkpoint can hold, about "
                 f"1 GB; fewer rows wait with a smaller delay or max_wait"
             ) from exc
-        except sqlite3.DatabaseError as exc:
-            raise SnapshotError(f"{self._path} is no checkpoint, or it is damaged") from exc
+        except (sqlite3.DatabaseError, UnicodeError) as exc:
+            raise self._damaged() from exc
 
     def _not_now(self, exc: sqlite3.OperationalError) -> UnavailableError:
         """Why it cannot be looked at."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from castleguard.connectors.formats import Format, format_of, open_reader
 from castleguard.connectors.formulas import unescape_table
-from castleguard.connectors.listing import list_files
+from castleguard.connectors.listing import MANIFEST, list_files
 from castleguard.connectors.sample import Sample, read_sample
 from castleguard.errors import ConfigError, InputError
 
@@ -73,7 +73,7 @@ def read_published(path: Path, formulas: str | None = None) -> Published:
         lines += found.malformed + _repeating_lines(files.path(name))
     if not tables:
         raise InputError(f"{path} has no rows to look at")
-    others = sum(each.is_file() for each in path.rglob("*")) - len(names)
+    others = sum(each.is_file() and each != path / MANIFEST for each in path.rglob("*")) - len(names)
     return Published(_joined(tables), lines, max(others, 0))
 
 

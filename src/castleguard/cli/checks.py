@@ -234,6 +234,7 @@ def _check_sink(job: "JobFile") -> Iterator[Check]:
     path = _path_of(job.sink)
     if path is not None:
         yield from _check_output(job, path)
+    yield from _check_parts(job)
     if is_noisy(job.policy) and not connector_of(job.sink).exactly_once:
         yield Check(
             f"sink: {job.sink.type} cannot know what it has, so after a crash rows may be published twice",
@@ -255,6 +256,27 @@ def _check_output(job: "JobFile", name: str) -> Iterator[Check]:
         return
     yield writable(path.parent if single else path, "sink")
     yield from check_space(path, "sink")
+
+
+def _check_parts(job: "JobFile") -> Iterator[Check]:
+    """Whether all parts that are in the folder were published as the job would publish the next ones."""
+    from castleguard.assemble import make_stream, manifest_of, published_before
+    from castleguard.epochs import other_parts
+
+    manifest = manifest_of(job)
+    if manifest is not None and manifest.is_missing and any(manifest.folder.glob("part-*")):
+        yield Check(
+            f"sink: {manifest.folder} has parts, and nothing says what was promised for them",
+            "doubtful",
+            "the next run describes those that it publishes; name another folder to keep them apart",
+        )
+    try:
+        found = other_parts(published_before(job), make_stream(job).describe())
+    except CastleguardError:  # a policy, or a checkpoint, that is told elsewhere
+        return
+    for parts in found:
+        which = "" if manifest is None else ", or tell readers that _castleguard.json says which part is which"
+        yield Check(f"sink: it has {parts}", "doubtful", f"name another sink for another promise{which}")
 
 
 def _check_checkpoint(job: "JobFile") -> Iterator[Check]:
@@ -357,7 +379,7 @@ def _files(path: str) -> list[str]:
     if os.path.isdir(path):
         path = os.path.join(glob.escape(path), "*")
     found = [path] if os.path.isfile(path) else glob.glob(path, recursive=True)
-    ignored = (".part", ".tmp")
+    ignored = (".part", ".tmp", "_castleguard.json")
     return sorted(name for name in found if os.path.isfile(name) and not name.endswith(ignored))
 
 

@@ -31,7 +31,7 @@ def drain(
     """
     if new_key is not None and no_key:
         raise click.UsageError("--new-key and --no-key exclude one another")
-    from castleguard.assemble import change_key, check_letters_are_gone, has_committed, load, make_job
+    from castleguard.assemble import change_key, check_letters_are_gone, has_committed, load, make_job, manifest_of
     from castleguard.cli.run import closing_words, say_at_end
     from castleguard.errors import ConfigError, UsageError
 
@@ -52,9 +52,16 @@ def drain(
         change_key(job, key)
     if not quiet:
         words = closing_words(made, outcome)
+        if manifest_of(job) is not None:
+            words += f"\n{BESIDE}"
         if changing:
             words += f"\nThe checkpoint {'has no key' if no_key else 'has the new key'} now: change the job file, too."
         say_at_end(job, words)
+
+
+BESIDE = """\
+With another policy or schema, name another folder in sink.path: parts of both would lie side by side, and only
+_castleguard.json says which is which."""
 
 
 def _key_in(variable: str) -> bytes:

@@ -12,7 +12,8 @@ from castleguard.cli.site_option import site_option
 @site_option
 def explain(job_file: Path, name: str | None) -> None:
     """Say what each column becomes, what is promised, what delay and memory to expect, and what happens on a restart,
-    to bad rows and at the end. It reads the job file alone, and no data.
+    to bad rows and at the end. It reads the job file and, if the job has run, what its checkpoint says of earlier
+    epochs; no data.
     """
     from castleguard.assemble import load, make_stream
     from castleguard.cli.explanation import explanation

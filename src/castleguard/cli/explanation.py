@@ -7,16 +7,18 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from castleguard.assemble import connector_of
+from castleguard.assemble import connector_of, make_stream, manifest_of, promised
 from castleguard.cli.summary import statement
 from castleguard.config.durations import spell_duration
 from castleguard.config.job_model import Endpoint, JobFile
+from castleguard.connectors.listing import MANIFEST
 from castleguard.engine.castleguard import Castleguard
 from castleguard.engine.dcastle_policy import Dcastle
 from castleguard.engine.doca_policy import Doca
 from castleguard.engine.policies import is_noisy
 from castleguard.engine.policy import Castle
 from castleguard.engine.sdgs_policy import Sdgs
+from castleguard.errors import CastleguardError
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.release.encode import Encoder
 from castleguard.schema.arrow import numeric_type, numeric_values
@@ -60,17 +62,21 @@ def explanation(job: JobFile) -> str:
         ("Delay and memory", list(_delay(job))),
         ("After a stop or a crash", list(_restart(job))),
         ("Rows that cannot be used", list(_bad_rows(job))),
-        ("At the end", list(_end(job))),
+        ("At the end", [*_end(job), *_epochs(job)]),
     ]
     return "\n\n".join("\n".join([title, *map(_wrapped, lines)] if title else lines) for title, lines in parts)
 
 
 def _guarantee(job: JobFile) -> Guarantee:
     if job.spark is None:
-        return job.policy.guarantee(job.schema, seeded=False)
-    from castleguard.hosts.spark.job import plan_of, promised
+        try:
+            return promised(job)
+        except CastleguardError:  # it is running, or cannot be opened: `validate` tells
+            return job.policy.guarantee(job.schema, seeded=False)
+    from castleguard.hosts.spark.job import plan_of
+    from castleguard.hosts.spark.job import promised as promised_in_spark
 
-    return promised(job, plan_of(job))
+    return promised_in_spark(job, plan_of(job))
 
 
 def becomes(job: JobFile) -> Iterator[Becomes]:
@@ -301,6 +307,19 @@ def _bad_rows(job: JobFile) -> Iterator[str]:
     yield f"Rejected rows go to the dead letters, raw and {sealed}, with reason and place."
     if job.dead_letter.max_share < 1:
         yield f"If more than {job.dead_letter.max_share:.3g} of all rows are rejected, the job stops."
+
+
+def _epochs(job: JobFile) -> Iterator[str]:
+    """What a finish or a drain means for the runs that follow."""
+    if job.checkpoint is None or job.spark is not None:
+        return
+    if job.sites is None and make_stream(job).carry() is not None:
+        yield (
+            "Rows of a person are counted on when the job goes on after its end or a drain, as long as the person "
+            "column and the window stay the same; otherwise the statement says what all epochs together promise."
+        )
+    if manifest_of(job) is not None:
+        yield f"{MANIFEST} in the output folder says which parts were published under which policy."
 
 
 def _end(job: JobFile) -> Iterator[str]:

@@ -193,7 +193,7 @@ def closing_words(job: "Job", outcome: str, *, dry_run: bool = False, site: bool
     report = Report(**{field.name: books[field.name] for field in fields(Report)})
     if books["before"]:
         words[outcome] = f"{BEFORE}\n\n{words[outcome]}"
-    return f"{summary(report, job.stream.guarantee(), malformed=job.bad)}\n\n{words[outcome]}"
+    return f"{summary(report, job.guarantee(), malformed=job.bad)}\n\n{words[outcome]}"
 
 
 BEFORE = """\

@@ -8,7 +8,7 @@ import click
 
 from castleguard.cli.exit_codes import FAILED, TRY_AGAIN, USED_WRONGLY
 from castleguard.cli.site_option import site_option
-from castleguard.errors import ConfigError
+from castleguard.errors import ConfigError, UnavailableError
 
 if TYPE_CHECKING:
     from castleguard.cli.checks import Check
@@ -28,7 +28,7 @@ def validate(job_file: Path, name: str | None) -> None:
     The exit code is 0 if there is no ✗, 2 if the file has a mistake, 75 if only something is away that may come back,
     and 1 otherwise.
     """
-    from castleguard.assemble import load
+    from castleguard.assemble import load, promised
     from castleguard.cli.checks import Check, check_job
     from castleguard.cli.summary import statement
     from castleguard.config.places import check_places
@@ -52,7 +52,11 @@ def validate(job_file: Path, name: str | None) -> None:
 
         click.echo("\n" + statement(prepare(job, allow_duplicates=True).guarantee))
         return
-    click.echo("\n" + statement(job.policy.guarantee(job.schema, seeded=False)))
+    try:
+        guarantee = promised(job)
+    except UnavailableError:  # the job is running: what it said at its start holds
+        guarantee = job.policy.guarantee(job.schema, seeded=False)
+    click.echo("\n" + statement(guarantee))
 
 
 def _show(checks: "list[Check]") -> None:

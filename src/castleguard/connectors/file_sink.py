@@ -15,7 +15,9 @@ from castleguard.connectors.base import Writer
 from castleguard.errors import OutputError
 
 _PART = re.compile(r"part-(\d{12,})\.[a-z.]+")
-_STRAY = re.compile(r"\.part-\d{12,}\.[a-z.]+\.[0-9a-f]{8}\.part")  # the hidden names that PartFile gives
+_STRAY = re.compile(  # the hidden names that PartFile gives
+    r"\.(part-\d{12,}\.[a-z.]+|_castleguard\.json)\.[0-9a-f]{8}\.part"
+)
 
 
 class FileSink:

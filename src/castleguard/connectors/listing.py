@@ -11,11 +11,13 @@ from typing import NamedTuple
 from castleguard.errors import InputError, UnavailableError
 
 UNFINISHED = (".part", ".tmp")
+MANIFEST = "_castleguard.json"
+"""Describes the parts in a folder (`manifest.py`)."""
 
 
 class Listing(NamedTuple):
     """The files of a source. A file that is still being written has a name that starts with a dot or ends in .part or
-    .tmp; it is not listed until it is renamed."""
+    .tmp; it is not listed until it is renamed. What describes a folder of published parts is not one of them."""
 
     folder: Path
     """Where the files are; their names are relative to it."""
@@ -69,4 +71,4 @@ def list_files(path: Path, *, awaited: bool = False) -> Listing:
 
 
 def _is_finished(name: str) -> bool:
-    return not name.startswith(".") and not name.lower().endswith(UNFINISHED)
+    return name != MANIFEST and not name.startswith(".") and not name.lower().endswith(UNFINISHED)

@@ -71,6 +71,12 @@ class SdgsEngine:
         self._count = dict.fromkeys(_COUNTERS, 0)
         self._count["window"] = NO_WINDOW if self._by_time else 0
 
+    def begin_at(self, arrivals: int) -> None:
+        """Give the first row this number, in place of 0: windows of rows go on where an earlier stream left them."""
+        self._count["arrivals"] = arrivals
+        if not self._by_time:
+            self._count["window"] = self._policy.window_at(0.0, arrivals)
+
     def push(self, rows: CodedRows, now: float, present: Flags | None = None) -> Decisions:
         """Take in rows, and close every window that has ended."""
         if present is None:

@@ -70,6 +70,10 @@ class WindowEngine:
         self._since = np.inf  # when the first pending row arrived
         self._count = dict.fromkeys(_COUNTERS, 0)
 
+    def begin_at(self, arrivals: int) -> None:
+        """Give the first row this number, in place of 0: windows go on where an earlier stream left them."""
+        self._count["arrivals"] = arrivals
+
     def push(self, rows: CodedRows, now: float, present: Flags | None = None) -> Decisions:
         """Take in rows, and close every window that is full."""
         if present is None:

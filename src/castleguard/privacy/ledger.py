@@ -30,6 +30,13 @@ class Ledger:
         self._current = -math.inf  # the aligned window that is being counted
         self._books = _new_books(0, 0)
 
+    @property
+    def windows(self) -> dict[str, object]:
+        """How windows lie, as JSON can hold it: a ledger goes on only with what another of the same kind has counted.
+        The rows that are admitted in a window may differ.
+        """
+        return {"window": None if self._window == math.inf else self._window, "aligned": self._aligned}
+
     def admit(self, person: NDArray[np.uint64], when: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which rows may go on. `when` (seconds, or arrival numbers) never goes back, between calls neither."""
         admitted = np.zeros(person.size, dtype=np.bool_)

@@ -112,6 +112,25 @@ class Intake:
             own = {field.removeprefix(prefix): array for field, array in arrays.items() if field.startswith(prefix)}
             part.restore(own)
 
+    @property
+    def counting(self) -> dict[str, object] | None:
+        """What the ledger counts by, as JSON can hold it; None if there is no ledger."""
+        return (
+            None if self._ledger is None else {**self._ledger.windows, "unit": "rows" if self._in_rows else "seconds"}
+        )
+
+    def carry(self) -> Arrays:
+        """What the ledger has counted, and at which arrival."""
+        counted = {} if self._ledger is None else self._ledger.snapshot()
+        return {"arrivals": np.array([self._arrivals]), **counted}
+
+    def take_over(self, carried: Mapping[str, NDArray]) -> int:  # type: ignore[type-arg]
+        """Go on with what another intake has counted, before the first row; the number of the first arrival."""
+        assert self._ledger is not None
+        self._ledger.restore(carried)
+        self._arrivals = int(carried["arrivals"][0])
+        return self._arrivals
+
     def _label(self, rows: CodedRows, payload: pa.Table) -> pa.Table:
         for at, labels in enumerate(self._labels):
             values = labels.take(pa.array(rows.sensitive[:, at]))

@@ -32,6 +32,10 @@ class Pending:
         """The position that the next row will get."""
         return self._first + self._stop - self._start
 
+    def begin_at(self, position: int) -> None:
+        """Give the first row this position, in place of 0."""
+        self._first = position
+
     def append(self, rows: CodedRows, payload: pa.Table, present: NDArray[np.bool_] | None = None) -> None:
         """Take over rows that get the next positions; one that is not `present` counts as gone from the start."""
         count = rows.person.size

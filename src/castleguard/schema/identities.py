@@ -19,6 +19,10 @@ from castleguard.schema.text import EXACT_BY_WIDTH, Strings, as_text, view_strin
 Hashes = NDArray[np.uint64]
 Key = NDArray[np.uint64]  # (2,)
 
+CANONICAL_FORM = 2
+"""Version of what counts as one person. A change makes tokens of persons that were kept before it worthless: a job does
+not go on counting their rows with them."""
+
 ZERO, NINE, PLUS, MINUS, POINT = b"09+-."
 EXPONENTS = b"eE"
 UNUSUAL = NUMBER + r"|(?i:^[+-]?(nan|inf|infinity)$)"

@@ -34,6 +34,13 @@ def connector(request: pytest.FixtureRequest) -> Connector:
     return {"csv": CSV, "jsonl": JSONL, "parquet": PARQUET, "arrow": ARROW}[request.param]
 
 
+def test_a_description_that_was_left_half_written_is_removed(tmp_path: Path) -> None:
+    stray = tmp_path / "._castleguard.json.0a1b2c3d.part"
+    stray.touch()
+    open_sink(tmp_path).close()
+    assert not stray.exists()
+
+
 def test_a_part_has_its_number_as_its_name(tmp_path: Path) -> None:
     open_sink(tmp_path).deliver(42, TABLE)
     open_sink(tmp_path, CSV, gzip=True).deliver(43, TABLE)

@@ -27,6 +27,7 @@ from castleguard.hosts.promises import guarantee, hides_presence
 from castleguard.hosts.routing import HashRoute, LocalityRoute
 from castleguard.hosts.spark import kept
 from castleguard.hosts.spark.committed import DONE
+from castleguard.hosts.spark.description import describe
 from castleguard.hosts.spark.failures import translated, words_of
 from castleguard.hosts.spark.frames import (
     Inputs,
@@ -230,6 +231,7 @@ def opened(prepared: Prepared, *, master: str | None = None) -> "Iterator[tuple[
         if job.checkpoint is not None and prepared.streaming:
             if not known:
                 kept.keep_plan(job.checkpoint.path, facts)
+            describe(job, prepared.guarantee, ended=None)  # the plan is kept: the folder is known to be this job's
         elif job.checkpoint is not None:
             key = kept.batch_key(job.checkpoint.path, facts, prepared.inputs)
         with translated():
@@ -281,6 +283,7 @@ def run_batch(spark: "SparkSession", prepared: Prepared, key: bytes | None) -> N
     with translated():
         written(frame_of(spark, prepared, key), prepared.job).mode("errorifexists").save()
     check_inputs(prepared)
+    describe(prepared.job, prepared.guarantee, ended="finished")
 
 
 def check_inputs(prepared: Prepared) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from castleguard.checkpoint.codec import differences
+from castleguard.checkpoint.digest import digest_of
 from castleguard.checkpoint.private_file import open_private, sync_folder
 from castleguard.errors import OutputError, SnapshotError, UnavailableError
 from castleguard.hosts.spark.committed import DONE, LOG, last_batch
@@ -168,20 +169,28 @@ def batch_key(folder: Path, facts: Facts, inputs: Sequence[tuple[str, int, int]]
     meant = hashlib.blake2b(described.encode(), digest_size=16).hexdigest()
     path = folder / KEY
     try:
-        known, _, key = path.read_text(encoding="ascii").strip().partition(" ") if path.exists() else ("", "", "")
-        if known == meant:
-            return _checked(bytes.fromhex(key))
+        if path.exists():
+            known, key = _checked(path.read_text(encoding="ascii"))
+            if known == meant:
+                return key
     except (OSError, ValueError) as exc:
         raise SnapshotError(f"{path} cannot be read, or is damaged: delete it, and the output with it") from exc
     made = secrets.token_bytes(KEY_BYTES)
-    write_private(path, f"{meant} {made.hex()}\n".encode())
+    write_private(path, f"{meant} {made.hex()} {_digest(meant, made)}\n".encode())
     return made
 
 
-def _checked(key: bytes) -> bytes:
-    if len(key) != KEY_BYTES:
-        raise ValueError("another length")
-    return key
+def _checked(line: str) -> tuple[str, bytes]:
+    """What the key is for, and the key: with one flipped bit the same rows would be published with other noise."""
+    meant, key, digest = line.rstrip("\n").split(" ")
+    made = bytes.fromhex(key)
+    if digest != _digest(meant, made) or len(made) != KEY_BYTES:
+        raise ValueError("damaged")
+    return meant, made
+
+
+def _digest(meant: str, key: bytes) -> str:
+    return digest_of((meant, key)).hex()
 
 
 def write_private(path: Path, content: bytes) -> None:

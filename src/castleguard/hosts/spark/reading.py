@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from castleguard.connectors.bad_lines import KeepsBadLines
 from castleguard.connectors.formats import TEXT, Format, open_reader
-from castleguard.connectors.listing import UNFINISHED
+from castleguard.connectors.listing import MANIFEST, UNFINISHED
 from castleguard.connectors.payloads import Format as MessageFormat
 from castleguard.connectors.payloads import read_payloads
 from castleguard.errors import InputError
@@ -72,7 +72,11 @@ class FileRead:
         return sorted(path.relative_to(self.folder).as_posix() for path in found if self._would_be_read(path))
 
     def _would_be_read(self, path: Path) -> bool:
-        if path.name.lower().endswith(UNFINISHED) or (path.name.startswith(".") and path.name.endswith(".crc")):
+        if (
+            path.name == MANIFEST
+            or path.name.lower().endswith(UNFINISHED)
+            or (path.name.startswith(".") and path.name.endswith(".crc"))
+        ):
             return False
         plain = [part.lstrip(".") or part for part in path.relative_to(self.folder).parts]
         plain[-1] = plain[-1].removesuffix(_COPYING)

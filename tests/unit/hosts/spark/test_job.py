@@ -1,5 +1,6 @@
 """A job file in Spark: what is refused before anything starts, and how a query is looked after. No Spark is started."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from castleguard.hosts.spark import job as module
 from castleguard.hosts.spark.job import Prepared, check_inputs, check_kept, follow_query, opened, prepare
 from castleguard.hosts.spark.kept import KEY, PLAN
 from castleguard.hosts.spark.progress import Batch
+from castleguard.hosts.spark.reading import FileRead
 from castleguard.stopping import Stop
 from tests.unit.hosts.spark.test_progress import batch
 
@@ -243,6 +245,29 @@ def test_a_plan_that_is_kept_is_not_written_again(job: Change, tmp_path: Path) -
         pass
     after = (tmp_path / "state" / PLAN).stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_the_folder_of_a_stream_says_what_is_promised(job: Change, tmp_path: Path) -> None:
+    found = prepare(job())
+    with opened(found):
+        pass
+    told = json.loads((tmp_path / "out" / "_castleguard.json").read_text())
+    (statement,) = told["statements"].values()
+    assert statement["statement"] == found.guarantee.sentence
+    assert statement["policy"]["k"] == 5
+    before = (tmp_path / "out" / "_castleguard.json").stat()
+    with opened(prepare(job())):
+        pass
+    after = (tmp_path / "out" / "_castleguard.json").stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_what_describes_a_folder_is_not_a_file_that_was_left_out(job: Change, tmp_path: Path) -> None:
+    (tmp_path / "in" / "_castleguard.json").write_text("{}")
+    (tmp_path / "in" / "_b.csv").write_text("pid,age,illness\n1,20,flu\n")
+    reading = prepare(job()).reading
+    assert isinstance(reading, FileRead)
+    assert reading.left_out() == ["_b.csv"]
 
 
 def test_a_batch_whose_files_changed_is_not_complete(job: Change, tmp_path: Path) -> None:

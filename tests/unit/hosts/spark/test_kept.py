@@ -115,6 +115,21 @@ def test_a_key_that_is_damaged_is_refused(tmp_path: Path) -> None:
         batch_key(tmp_path, FACTS, FILES)
 
 
+def test_no_bit_of_a_key_changes_unnoticed(tmp_path: Path) -> None:
+    """Another key would publish the same rows with other noise."""
+    key = batch_key(tmp_path, FACTS, FILES)
+    whole = (tmp_path / KEY).read_bytes()
+    for bit in range(len(whole) * 8):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        (tmp_path / KEY).write_bytes(damaged)
+        try:
+            found = batch_key(tmp_path, FACTS, FILES)
+        except SnapshotError:
+            continue
+        assert found == key
+
+
 def begun(checkpoint: Path, *numbers: int, log: str = "offsets") -> None:
     (checkpoint / log).mkdir(parents=True, exist_ok=True)
     for number in numbers:
