@@ -82,7 +82,22 @@ def make_decoder(schema: Schema, policy: Policy, key: NDArray[np.uint64]) -> Dec
     total = isinstance(policy, Castleguard | Doca) and policy.strict
     sealed = total or isinstance(policy, Sdgs | Doca)
     needs_bins = not sealed and isinstance(policy, Castle) and policy.l > 1
-    return Decoder(schema, key=key, strict=policy.strict, needs_bins=needs_bins, total=total, sealed=sealed)
+    return Decoder(
+        schema,
+        key=key,
+        strict=policy.strict,
+        needs_bins=needs_bins,
+        total=total,
+        cells=_reads_cells(policy),
+        sealed=sealed,
+    )
+
+
+def _reads_cells(policy: Policy) -> bool:
+    """Whether rows enter as cells. Noise and DOCA's sums read values; noise hands on cells (`LocalNoise`)."""
+    if isinstance(policy, Doca) or not policy.strict:
+        return False
+    return not isinstance(policy, Castleguard) or policy.noise == "edge"
 
 
 def make_intake(schema: Schema, policy: Policy, keys: Keys) -> Intake:
@@ -204,4 +219,4 @@ def _perturbation(schema: Schema, policy: Castleguard, keys: Keys) -> Perturbati
         return PaperNoise(schema, phi=policy.phi, range_floor=policy.range_floor, key=keys.noise)
     if policy.noise == "edge":
         return None
-    return LocalNoise(schema, policy.shares(schema), key=keys.noise)
+    return LocalNoise(schema, policy.shares(schema), key=keys.noise, cells=True)

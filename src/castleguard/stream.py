@@ -27,8 +27,8 @@ from castleguard.release.encode import Encoder, Numbers
 from castleguard.release.order import InputOrder, Leaving, nothing_leaving, select
 from castleguard.release.pending import Pending
 from castleguard.release.report import Report
-from castleguard.schema.coded import NEW, REASONS, REUSED, ROOT, CodedRows, Decisions, Decoded, Rejects
-from castleguard.schema.decode import reject_names
+from castleguard.schema.coded import NEW, REASONS, REUSED, ROOT, CodedRows, Decisions, Decoded, Quasi, Rejects
+from castleguard.schema.decode import SAMPLE, reject_names
 from castleguard.schema.identities import CANONICAL_FORM
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.schema.table import to_table
@@ -37,7 +37,6 @@ from castleguard.stages import begin_at, make_decoder, make_encoder, make_engine
 from castleguard.telemetry.logs import LOG
 
 _SLICE = 1 << 16  # rows handed to the engine at once: bounds the memory of one call
-_SAMPLE = 1000  # rows after which a grid that hides nothing is noticed
 
 
 class Anonymiser:
@@ -360,7 +359,7 @@ class Anonymiser:
         self._counts["sampled_out"] += taken.sampled_out
         for reason, count in decoded.rejected.counts.items():
             self._rejected[reason] = self._rejected.get(reason, 0) + count
-        self._check_grids(taken.rows)
+        self._check_grids(decoded.sample)
         self._pending.append(taken.rows, taken.payload, taken.present)
         return taken.rows, taken.present
 
@@ -457,12 +456,12 @@ class Anonymiser:
                 f"column {', '.join(changed)}: the type differs from the batches before, and cannot be converted"
             ) from None
 
-    def _check_grids(self, rows: CodedRows) -> None:
-        """Warn once where the public grid is as fine as the data: a published bound is then somebody's value."""
+    def _check_grids(self, values: Quasi) -> None:
+        """Warn once where a cell of the public grid holds a single value of the data: its bounds then tell it."""
         if self._grids_checked or not self._policy.publishes_values:
             return
-        self._sample = np.concatenate([self._sample, rows.quasi[~rows.to_root][:_SAMPLE]])[:_SAMPLE]
-        if len(self._sample) < _SAMPLE:
+        self._sample = np.concatenate([self._sample, values])[:SAMPLE]
+        if len(self._sample) < SAMPLE:
             return
         self._grids_checked = True
         fine = [
@@ -473,8 +472,8 @@ class Anonymiser:
         self._sample = self._sample[:0]
         if fine:
             LOG.warning(
-                "%s: step is no coarser than the data, so a published bound may be somebody's value; "
-                "give a larger step to hide it",
+                "%s: a cell of the grid holds a single value of the data, so published bounds can tell it; "
+                "give a larger step",
                 ", ".join(fine),
             )
 

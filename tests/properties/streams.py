@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from castleguard.engine.policy import Castle, Mode, Reading
 from castleguard.kernels.compile import JIT
 from castleguard.privacy.closeness import Closeness
+from castleguard.schema.cells import cell_starts
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
@@ -67,7 +68,22 @@ class Stream:
     policy: Castle
     key: Key
     rows: CodedRows
+    """As the values are; the transcription makes cells of them itself."""
     steps: tuple[Step, ...]
+
+    @property
+    def engine_rows(self) -> CodedRows:
+        """As the decoder hands them on: in strict mode a number is the lower edge of its cell."""
+        return in_cells(self.schema, self.rows) if self.policy.strict else self.rows
+
+
+def in_cells(schema: Schema, rows: CodedRows) -> CodedRows:
+    """Numbers as the lower edges of their cells."""
+    quasi = rows.quasi.copy()
+    for at, role in enumerate(schema.quasi_identifiers):
+        if isinstance(role, Numeric):
+            quasi[:, at] = np.where(rows.to_root, 0.0, cell_starts(role.edges, quasi[:, at]))
+    return rows._replace(quasi=quasi)
 
 
 def one_by_one(steps: Sequence[Step]) -> list[Step]:

@@ -58,7 +58,7 @@ def feed(engine: CastleEngine, rows: CodedRows, steps: Iterable[Step], start: in
 def run_whole(stream: Stream, steps: Sequence[Step]) -> Outcome:
     """All decisions of a stream that is fed in these steps."""
     engine = new_engine(stream)
-    return sum(feed(engine, stream.rows, steps), NOTHING) + outcome_of(engine.flush())
+    return sum(feed(engine, stream.engine_rows, steps), NOTHING) + outcome_of(engine.flush())
 
 
 # -- agreement ---------------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def check_agreement(stream: Stream, first: int = 0) -> None:
     if first:
         skip_to(engine, first)
         twin.begin_at(first)
-    for step, outcome in zip(stream.steps, feed(engine, stream.rows, stream.steps), strict=True):
+    for step, outcome in zip(stream.steps, feed(engine, stream.engine_rows, stream.steps), strict=True):
         check_same(outcome, twin.step(step))
         check_state(engine, twin)
     check_same(outcome_of(engine.flush()), twin.end())
@@ -182,11 +182,11 @@ def test_a_snapshot_anywhere_changes_nothing(stream: Stream, data: st.DataObject
     cut = data.draw(st.integers(0, len(stream.steps)))
     before, after = stream.steps[:cut], stream.steps[cut:]
     engine = new_engine(stream)
-    outcome = sum(feed(engine, stream.rows, before), NOTHING)
+    outcome = sum(feed(engine, stream.engine_rows, before), NOTHING)
     copy = engine.snapshot()
     engine.flush()  # a snapshot is a copy: what the engine does afterwards does not show in it
     other = new_engine(stream)
     other.restore(copy)
     start = sum(step.rows for step in before)
-    outcome += sum(feed(other, stream.rows, after, start), NOTHING) + outcome_of(other.flush())
+    outcome += sum(feed(other, stream.engine_rows, after, start), NOTHING) + outcome_of(other.flush())
     assert outcome == run_whole(stream, stream.steps)

@@ -139,7 +139,11 @@ class Castle:
         return position
 
     def assign(self, row: Row) -> None:
-        """The row waits from now on, in the cluster that best_selection names or in a new one."""
+        """The row waits from now on, in the cluster that best_selection names or in a new one.
+
+        Where numbers have a public grid, nothing below sees more of them than their cells.
+        """
+        row = self.domain.in_cells(row)
         self.pending[row.position] = row
         self.history.append(row)
         if row.to_root:
@@ -237,9 +241,11 @@ class Castle:
         for part in self._parts(cluster, event):
             box = self.domain.published(part.box)
             loss = self.domain.loss(box)
-            self._losses.append(loss)
+            # tau is for open clusters, which are measured by range intervals: these end where the last cell begins.
+            own = self.domain.loss(part.box)
+            self._losses.append(own)
             self.threshold = _mean(self._losses)
-            kept = self.settings.reuse and self._is_good(loss)
+            kept = self.settings.reuse and self._is_good(own)
             if kept or self._memory_of(box) is not None:
                 self._make_room(len(part.rows))
             if kept:
@@ -305,7 +311,9 @@ class Castle:
         ttl = self.settings.reusable_ttl
         if ttl is not None and self._arrivals - entry.born > ttl:
             return False
-        return contains(entry.interval if self.settings.containment == "interval" else entry.published, row)
+        if self.settings.containment == "interval":
+            return contains(entry.interval, row)
+        return self.domain.holds(entry.published, row)
 
     def _is_good(self, loss: float) -> bool:
         if self.settings.admission == "lt":

@@ -7,7 +7,7 @@ compiled engine would then differ in the last bit.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 EPS = 1e-12  # two losses that differ by no more count as equal
@@ -95,7 +95,16 @@ class Numeric:
 
     lower: float | None = None
     upper: float | None = None
-    edges: Sequence[float] | None = None  # sorted public grid that published bounds move out to; None: exact bounds
+    edges: Sequence[float] | None = None  # sorted public grid, whose half-open cells are published; None: exact bounds
+
+    def cell(self, value: float) -> tuple[float, float]:
+        """The two edges around a value: the last of those at or below it, and the next. The last edge begins no cell.
+
+        A grid of one edge has one cell without width.
+        """
+        assert self.edges is not None
+        cells = list(zip(self.edges, self.edges[1:], strict=False)) or [(self.edges[0], self.edges[0])]
+        return [cell for cell in cells if cell[0] <= value][-1]
 
 
 @dataclass(frozen=True)
@@ -136,6 +145,27 @@ class Domain:
             (min(low, value), max(high, value)) for (low, high), value in zip(self._seen, row.quasi, strict=True)
         ]
 
+    def in_cells(self, row: Row) -> Row:
+        """The row as the strict modes see it: of a number only where its cell begins."""
+        if row.to_root:
+            return row
+        starts = [
+            a.cell(value)[0] if isinstance(a, Numeric) and a.edges is not None else value
+            for a, value in zip(self.attributes, row.quasi, strict=True)
+        ]
+        return replace(row, quasi=tuple(starts))
+
+    def holds(self, published: Box, row: Row) -> bool:
+        """Whether a row lies in a published box. On a grid its cell must be one of those that begin in the side."""
+        for a, (low, high), value in zip(self.attributes, published, row.quasi, strict=True):
+            if isinstance(a, Numeric) and a.edges is not None:
+                starts = [edge for edge in a.edges if low <= edge < high] or [low]
+                if a.cell(value)[0] not in starts:
+                    return False
+            elif not low <= value <= high:
+                return False
+        return True
+
     def loss(self, box: Box) -> float:
         """InfoLoss of the box's generalisation: the mean of VInfoLoss over the attributes."""
         total = 0.0
@@ -161,7 +191,7 @@ class Domain:
         return self.loss(union(one.box, other.box))
 
     def published(self, box: Box) -> Box:
-        """The generalisation of Definition 3.2, numeric bounds moved out to the public grid if there is one."""
+        """The generalisation of Definition 3.2; numbers are whole cells of the public grid if there is one."""
         return tuple(
             _publish(attribute, low, high) for attribute, (low, high) in zip(self.attributes, box, strict=True)
         )
@@ -177,7 +207,7 @@ def _publish(attribute: Attribute, low: float, high: float) -> tuple[float, floa
         return attribute.tree.first_leaf[node], attribute.tree.last_leaf[node]
     if attribute.edges is None:
         return low, high
-    return max(edge for edge in attribute.edges if edge <= low), min(edge for edge in attribute.edges if edge >= high)
+    return attribute.cell(low)[0], attribute.cell(high)[1]
 
 
 def _whole(attribute: Attribute) -> tuple[float, float]:

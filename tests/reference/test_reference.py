@@ -264,10 +264,22 @@ def test_an_observed_domain_grows_and_is_never_told() -> None:
     assert domain.root() == ((-inf, inf),)
 
 
-def test_published_bounds_move_out_to_the_grid() -> None:
+def test_published_numbers_are_whole_cells_of_the_grid() -> None:
     domain = Domain([Numeric(0, 10, (0, 2.5, 5, 10))])
     assert domain.published(((2.5, 2.6),)) == ((2.5, 5),)
     assert domain.published(((2.4, 7),)) == ((0, 10),)
+    assert domain.published(((2.5, 2.5),)) == ((2.5, 5),)
+    assert domain.published(((1, 2.5),)) == ((0, 5),)
+    assert domain.published(((10, 10),)) == ((5, 10),)
+    assert Domain([Numeric(3, 3, (3,))]).published(((3, 3),)) == ((3, 3),)
+
+
+def test_a_row_on_an_edge_lies_in_the_cell_above_it_and_in_no_other() -> None:
+    domain = Domain([Numeric(0, 10, (0, 5, 10))])
+    assert [domain.in_cells(Row(0, 0, (value,))).quasi for value in (0, 4.9, 5, 10)] == [(0,), (0,), (5,), (5,)]
+    assert not domain.holds(((0, 5),), Row(0, 0, (5.0,)))
+    assert domain.holds(((0, 5),), Row(0, 0, (4.9,)))
+    assert domain.holds(((5, 10),), Row(0, 0, (10.0,)))
 
 
 def test_one_person_cannot_supply_two_values_to_a_matching() -> None:

@@ -1,8 +1,13 @@
 """What each policy puts between decoding and the engine, seen from the public names."""
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import castleguard as cg
+from castleguard import stages
+from castleguard.engine.dcastle_policy import Dcastle
+from castleguard.engine.policies import Policy
 from castleguard.errors import UsageError
 
 SCHEMA = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100)])
@@ -68,3 +73,23 @@ def test_a_stream_whose_intake_failed_half_way_takes_nothing_more(monkeypatch: p
             stream.push([{"pid": 1, "age": 30}])
     with pytest.raises(UsageError, match="snapshot"):
         stream.push([{"pid": 1, "age": 30}])
+
+
+@pytest.mark.parametrize(
+    ("policy", "cells"),
+    [
+        (cg.Castle(k=2, delay=5), True),
+        (cg.Castle(k=2, delay=5, mode="paper"), False),
+        (cg.Castleguard(k=2, delay=5, epsilon=1.0), False),
+        (cg.Castleguard(k=2, delay=5, epsilon=1.0, noise="edge"), True),
+        (Dcastle(sites=2, k=2, delay=5), True),
+        (cg.Sdgs(k=2, sample_rate=0.5, epsilon=1.0, window=5, window_unit="rows"), True),
+        (cg.Doca(k=2, delay=5, epsilon=1.0), False),
+    ],
+)
+def test_rows_enter_as_cells_where_cells_are_published_and_nothing_else_reads_values(
+    policy: Policy, cells: bool
+) -> None:
+    schema = cg.Schema(person=None, quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=30)])
+    rows = stages.make_decoder(schema, policy, np.zeros(2, dtype=np.uint64)).decode(pa.table({"age": [41.0]})).rows
+    assert rows.quasi.tolist() == [[30.0 if cells else 41.0]]

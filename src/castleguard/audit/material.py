@@ -73,7 +73,7 @@ class Material:
     @cached_property
     def sides(self) -> tuple[Side, ...]:
         """What was published, one side per quasi-identifier. Not for points."""
-        return read_boxes(self.published, self.schema)
+        return read_boxes(self.published, self.schema, closed=not self.policy.strict)
 
     @cached_property
     def groups(self) -> Codes:

@@ -42,7 +42,7 @@ class Setting:
             return self.features
         if isinstance(self.policy, Doca):
             return PointObserver(self.schema, canary.known)
-        return Observer(self.schema, canary.known, place=canary.place)
+        return Observer(self.schema, canary.known, place=canary.place, closed=not self.policy.strict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from castleguard.evaluate.linked import Linked
 from castleguard.evaluate.moments import late_rows
 from castleguard.evaluate.spelling import odd_spellings
 from castleguard.evaluate.values import Codes
+from castleguard.schema.roles import Numeric
 
 _PERSONS = "Does every group have k persons?"
 _INSIDE = "Do rows lie inside what was published for them?"
@@ -64,6 +65,7 @@ def _findings(material: Material) -> Iterator[Finding]:
         bad="published ranges reach outside the domain that the schema declares, or end before they begin.",
     )
     yield _grid(material)
+    yield _cells(material)
     yield _delay(material)
 
 
@@ -238,12 +240,38 @@ def _grid(material: Material) -> Finding:
             "exact-bounds", title, "not checked", "Paper mode publishes the smallest and the largest value themselves."
         )
     wrong, columns = exact.bounds_off_grid(material.sides, material.schema)
+    if not wrong and exact.boxes_without_width(material.sides):
+        return none_of(
+            "exact-bounds",
+            title,
+            exact.boxes_without_width(material.sides),
+            good="",
+            bad="published ranges have two equal bounds, which are the value itself.",
+        )
     return none_of(
         "exact-bounds",
         title,
         wrong,
-        good="Every published bound is an edge of the public grid.",
+        good="Every published range is made of whole cells of the public grid.",
         bad=f"published bounds are exact: they lie on no edge of the public grid, in {', '.join(columns)}.",
+    )
+
+
+def _cells(material: Material) -> Finding:
+    title = "Does every cell of the grid hold several values?"
+    if not material.policy.strict or material.kind != "true boxes":
+        return finding("single-values", title, "not checked", "The ranges are not made of the cells of true values.")
+    pairs = zip(material.schema.quasi_identifiers, material.originals.values, strict=True)
+    columns = [role.name for role, values in pairs if isinstance(role, Numeric) and role.hides_nothing(values)]
+    if not columns:
+        return finding("single-values", title, "passed", "No range of one cell tells a value.", columns=0)
+    return finding(
+        "single-values",
+        title,
+        "warning",
+        f"A cell of {', '.join(columns)} holds a single value of the data, so that a range of one cell tells it: give "
+        f"a larger step.",
+        columns=len(columns),
     )
 
 

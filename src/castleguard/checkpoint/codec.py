@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from castleguard.errors import SnapshotError
 
 _MAGIC = b"CGSNAP"
-_VERSION = 1
+_VERSION = 2
 _PREFIX = struct.Struct(">6sHQ")
 _DIGEST = hashlib.sha256().digest_size
 
@@ -53,7 +53,10 @@ def unpack(data: bytes) -> Record:
         raise SnapshotError("this is not a castleguard snapshot")
     _, version, length = _PREFIX.unpack_from(data)
     if version != _VERSION:
-        raise SnapshotError(f"the snapshot has format {version}, this version of castleguard reads format {_VERSION}")
+        raise SnapshotError(
+            f"the snapshot has format {version}, this version of castleguard reads format {_VERSION}: "
+            f"flush or drain it with the version that wrote it"
+        )
     body, digest = data[:-_DIGEST], data[-_DIGEST:]
     if hashlib.sha256(body).digest() != digest:
         raise SnapshotError("the snapshot is damaged: its checksum does not match")

@@ -217,11 +217,11 @@ def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
     fine = [
         role.name
         for at, role in enumerate(job.schema.quasi_identifiers)
-        if isinstance(role, Numeric) and role.hides_nothing(decoded.rows.quasi[~decoded.rows.to_root, at])
+        if isinstance(role, Numeric) and role.hides_nothing(decoded.sample[:, at])
     ]
     if fine and job.policy.publishes_values:
         yield Check(
-            f"schema: the step of {', '.join(fine)} is no coarser than the data, so a bound may be somebody's value",
+            f"schema: {', '.join(fine)}: a cell of the grid holds a single value of the data, so its bounds tell it",
             "doubtful",
             "give a larger step",
         )

@@ -100,9 +100,34 @@ def becomes(job: JobFile) -> Iterator[Becomes]:
 def _columns(job: JobFile) -> Iterator[str]:
     for column, role, output, meaning in becomes(job):
         yield f"  {column} ({role}) -> {output or 'dropped'}: {meaning}."
+    yield from _reading_of_ranges(job)
     yield "  Any other column of the input is dropped."
     if job.schema.person is None:
         yield "  No column says whose row it is: every row counts as a person of its own."
+
+
+def _reading_of_ranges(job: JobFile) -> Iterator[str]:
+    """How a range of cells is read, and which columns it does not hide."""
+    if isinstance(job.policy, Doca) or not job.policy.strict:
+        return
+    numbers = [role for role in job.schema.quasi_identifiers if isinstance(role, Numeric)]
+    if not numbers:
+        return
+    if job.numbers != "midpoint":
+        yield (
+            "  A range of numbers holds what is at least its lower and below its upper bound; the upper bound itself "
+            "only where it ends the domain."
+        )
+    clamped = [role.name for role in numbers if role.outside == "clamp" or _randomises(job)]
+    if clamped:
+        names = ", ".join(clamped)
+        yield f'  Values outside the domain count as its nearest end, which then means "or beyond": {names}.'
+    single = [role.name for role in numbers if role.holds_single_units]
+    if single and not _randomises(job):
+        yield (
+            f"  A cell holds only one whole number, day or second, so that a range of one cell tells such a value: "
+            f"{', '.join(single)}. A larger step hides it."
+        )
 
 
 def _published_fields(job: JobFile) -> list[pa.Field]:
@@ -125,6 +150,8 @@ def _number_form(job: JobFile, role: Numeric, own: list[pa.Field]) -> str:
         return f"the noisy mean of a group of values, {domain}"
     if role.edges.size == 0:
         return "the range of its group's own values"
+    if not job.policy.strict:
+        return f"the range of its group's own values, both ends included, {domain}"
     low, high = _example_range(role, own[0].type if _writes_bounds(job) else None)
     if _writes_bounds(job):
         form = f"a range such as {low} and {high}"

@@ -9,13 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from castleguard.schema.cells import Cells, Values, cell_count, cell_ends, cells_of
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
-
-Cells = NDArray[np.int64]
-Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,16 +24,15 @@ class NumberAxis:
     @property
     def cells(self) -> int:
         """How many cells there are."""
-        return max(self.edges.size - 1, 1)
+        return cell_count(self.edges)
 
     def locate(self, values: Values) -> Cells:
         """The cell of every value: an edge belongs to the cell above it, the upper bound to the last cell."""
-        found = np.searchsorted(self.edges, values, side="right") - 1
-        return np.clip(found, 0, self.cells - 1).astype(np.int64)
+        return cells_of(self.edges, values)
 
     def bounds(self, first: Cells, last: Cells) -> tuple[Values, Values]:
         """What is published for the cells from `first` to `last`: the edges around them."""
-        return self.edges[first], self.edges[np.minimum(last + 1, self.edges.size - 1)]
+        return self.edges[first], cell_ends(self.edges, last)
 
     def losses(self, first: Cells, last: Cells) -> Values:
         """VInfoLoss (CASTLE 2.2): the share of the domain."""

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from castleguard.engine.castle import CastleEngine
 from castleguard.kernels import withdraw as kernels
+from castleguard.kernels.loss import EDGE_COUNT
+from castleguard.schema.cells import largest_inside
 
 Positions = NDArray[np.int64]
 Bounds = NDArray[np.float64]  # (columns,), or (clusters, columns)
@@ -25,7 +27,7 @@ class OpenClusters(NamedTuple):
     oldest: Positions
     """The position of the oldest row."""
     lower: Bounds
-    """(clusters, columns) of the rows that are in it: true values."""
+    """(clusters, columns) range intervals of the rows that are in it; numbers as the lower edges of their cells."""
     upper: Bounds
 
 
@@ -54,7 +56,7 @@ class MemberEngine(CastleEngine):
         return np.sort(positions)
 
     def inside(self, lower: Bounds, upper: Bounds, loss: float) -> Positions:
-        """Pending rows that lie in a box, and would not lose less than `loss` where they are; by arrival."""
+        """Pending rows that lie in a published box, and would not lose less than `loss` where they are; by arrival."""
         positions = np.empty(self.pending, dtype=np.int64)
         taken = np.empty(self._state.book.shape[1] - 1, dtype=np.bool_)
         box = np.array([lower, upper])
@@ -82,6 +84,12 @@ class MemberEngine(CastleEngine):
         """A box on the public grid around range intervals, and what it loses."""
         box = np.empty((2, lower.size))
         loss = kernels.published_box(self._state, lower, upper, box)
+        return box[0], box[1], float(loss)
+
+    def around_published(self, lower: Bounds, upper: Bounds) -> tuple[Bounds, Bounds, float]:
+        """The same around bounds that are published ones: they are edges and labels already."""
+        box = np.empty((2, lower.size))
+        loss = kernels.around_published(self._state, lower, upper, box)
         return box[0], box[1], float(loss)
 
     def boxes_around(self, position: int, *, fewest: int, most: int, number: int) -> tuple[Bounds, Bounds]:
@@ -114,8 +122,14 @@ class MemberEngine(CastleEngine):
     def levels(self, positions: Positions, lower: Bounds, upper: Bounds) -> NDArray[np.int64]:
         """The first of several boxes, one inside the other, that each row lies in; OUTSIDE, if it lies in none."""
         values = self._state.quasi[positions % len(self._state.quasi)][:, None, :]
-        inside = np.all((lower <= values) & (values <= upper), axis=2)
+        inside = np.all((lower <= values) & (values <= self._largest_inside(upper)), axis=2)
         return np.where(inside.any(axis=1), inside.argmax(axis=1), OUTSIDE)
+
+    def _largest_inside(self, upper: Bounds) -> Bounds:
+        """The largest values inside published boxes, for their upper bounds (boxes, columns)."""
+        layout, bounds = self._state.domain.layout, self._state.domain.bounds
+        on_grid = layout[:, EDGE_COUNT] > 0
+        return np.where(on_grid, largest_inside(upper, bounds[1]), upper)
 
     def persons(self, positions: Positions) -> NDArray[np.uint64]:
         """Who they are, hashed."""
@@ -126,12 +140,17 @@ class MemberEngine(CastleEngine):
         taken = np.zeros(self._state.book.shape[1] - 1, dtype=np.bool_)
         return float(kernels.home_loss(self._state, self._settings, self._work, slot, taken))
 
+    @property
+    def usual_loss(self) -> float:
+        """What groups lose on average as they are published, about: CASTLE's tau and a cell of every number."""
+        return float(kernels.usual_loss(self._state))
+
     def learn(self, loss: float) -> None:
         """Rows of this engine were published elsewhere and lost so much: the threshold follows."""
         kernels.learn(self._state, loss)
 
     def union_losses(self, lower: Bounds, upper: Bounds, others: tuple[Bounds, Bounds]) -> NDArray[np.float64]:
-        """What a box would lose together with each of several others."""
+        """What a published box would lose together with each of several others."""
         losses = np.empty(len(others[0]))
         kernels.union_losses(self._state, lower, upper, others[0], others[1], losses)
         return losses

@@ -25,7 +25,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.engine.axes import Axes, Cells, Values, mean_loss
+from castleguard.engine.axes import Axes, mean_loss
+from castleguard.schema.cells import Cells, Values
 
 Ints = NDArray[np.int64]
 _Path = tuple[int, ...]  # from the root of a tree: the number of the child at each step

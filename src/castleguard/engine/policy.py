@@ -256,8 +256,8 @@ class Castle:
             yield "or against someone who also knows the order of the rows."
         if not self.strict:
             yield (
-                "Paper mode: published bounds are persons' own values, and rows that the paper would publish "
-                "below k are suppressed by the gate."
+                "Paper mode: published ranges are closed intervals whose bounds are persons' own values, and rows that "
+                "the paper would publish below k are suppressed by the gate."
             )
         if schema.public:
             yield f"Published as they are, outside the promise: {', '.join(schema.public)}."

@@ -114,13 +114,15 @@ def observe_bounds(linked: Linked) -> Observed:
             continue
         mine = values[row]
         every = np.sort(values[~np.isnan(values)])
-        inside = _between(every, side.low[known][first], side.high[known][first])
+        inside = _between(every, side.low[known][first], side.largest[known][first])
         for bound in (side.low[known], side.high[known]):
             hit = np.zeros(int(present.max(initial=-1)) + 1, dtype=np.bool_)
             hit[groups[mine == bound]] = True
             bounds += present.size
             own += int(np.count_nonzero(hit))
-            equal = _between(every, bound[first], bound[first]) / np.maximum(inside, 1)
+            # The upper bound of half-open cells is no value of a member, whoever else has it.
+            possible = bound[first] <= side.largest[known][first]
+            equal = np.where(possible, _between(every, bound[first], bound[first]), 0) / np.maximum(inside, 1)
             by_chance += float(np.sum(1.0 - (1.0 - np.minimum(equal, 1.0)) ** members))
     return Observed(bounds, own, by_chance)
 

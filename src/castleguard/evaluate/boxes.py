@@ -1,11 +1,13 @@
 """What was published for each row, read back from the published columns alone: a box with one side per attribute.
 
-A number has the side [min, max]. A category has the leaf numbers under its node, so that the loss and the containment
-of both kinds are one formula.
+A number has the side [min, max]. On a public grid it holds what lies in its half-open cells: the maximum itself only
+where it ends the domain. Paper mode publishes closed intervals of values. A category has the leaf numbers under its
+node, so that the loss and the containment of both kinds are one formula.
 """
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 
 from castleguard.errors import InputError, UsageError
 from castleguard.evaluate.values import Codes, Numbers, numbers_of, texts_of
+from castleguard.schema.cells import largest_inside
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 
 _INTERVAL = re.compile(r"\*|\[[^\[\],]+, [^\[\],]+\]")
@@ -28,6 +31,8 @@ class Side:
     """The node number of a category; for a number 1 at a root without bounds, else 0."""
     domain: tuple[float, float]
     """The widest possible side."""
+    cells: bool = False
+    """Whether the sides are ranges of half-open cells; otherwise both bounds belong to them."""
 
     def losses(self) -> Numbers:
         """VInfoLoss (CASTLE 2.2): the width as a share of the domain."""
@@ -36,8 +41,13 @@ class Side:
 
     def contains(self, values: Numbers, rows: Codes) -> NDArray[np.bool_]:
         """Whether each value lies inside the side of its row."""
-        inside: NDArray[np.bool_] = (self.low[rows] <= values) & (values <= self.high[rows])
+        inside: NDArray[np.bool_] = (self.low[rows] <= values) & (values <= self.largest[rows])
         return inside
+
+    @cached_property
+    def largest(self) -> Numbers:
+        """The largest value inside the side of each row."""
+        return largest_inside(self.high, self.domain[1]) if self.cells else self.high
 
     def is_widest(self) -> NDArray[np.bool_]:
         """Whether the side of each row is the whole domain."""
@@ -45,9 +55,12 @@ class Side:
         return widest
 
 
-def read_boxes(published: pa.Table, schema: Schema) -> tuple[Side, ...]:
-    """One side per quasi-identifier. Raises InputError if a column is missing or cannot have been published."""
-    return tuple(_side(published, role) for role in schema.quasi_identifiers)
+def read_boxes(published: pa.Table, schema: Schema, *, closed: bool = False) -> tuple[Side, ...]:
+    """One side per quasi-identifier. Raises InputError if a column is missing or cannot have been published.
+
+    `closed`: numbers are closed intervals, as paper mode publishes them, and not ranges of half-open cells.
+    """
+    return tuple(_side(published, role, closed=closed) for role in schema.quasi_identifiers)
 
 
 def group_numbers(sides: tuple[Side, ...]) -> Codes:
@@ -60,7 +73,7 @@ def group_numbers(sides: tuple[Side, ...]) -> Codes:
     return groups
 
 
-def _side(published: pa.Table, role: QuasiIdentifier) -> Side:
+def _side(published: pa.Table, role: QuasiIdentifier, *, closed: bool) -> Side:
     if isinstance(role, Categorical):
         return _category_side(published, role)
     low, high, unknown = _bounds(published, role)
@@ -69,7 +82,7 @@ def _side(published: pa.Table, role: QuasiIdentifier) -> Side:
     if (np.isnan(low) | np.isnan(high))[~unknown].any() or (domain is not None and unknown.any()):
         raise InputError(f"published column {role.name!r} has bounds that are missing or unreadable")
     if domain is not None:
-        return Side(low, high, node, domain)
+        return Side(low, high, node, domain, cells=not closed)
     # Observed as the stream went: what was published is all that can be known about it. Its root has no bounds.
     known_low, known_high = low[~unknown], high[~unknown]
     domain = (float(known_low.min(initial=np.inf)), float(known_high.max(initial=-np.inf)))

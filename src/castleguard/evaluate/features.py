@@ -26,17 +26,20 @@ Features = Callable[[Published], Mapping[str, float]]
 
 
 class Observer:
-    """Looks at an output for rows with known values. `place` is the number of the first such row in the input."""
+    """Looks at an output for rows with known values. `place` is the number of the first such row in the input;
+    `closed`: numbers are published as closed intervals (paper mode).
+    """
 
-    def __init__(self, schema: Schema, known: Sequence[Row], *, place: int) -> None:
+    def __init__(self, schema: Schema, known: Sequence[Row], *, place: int, closed: bool = False) -> None:
         self._schema = schema
+        self._closed = closed
         self._known = read_originals(_as_table(known, schema), schema)
         self._values = [[_text(row[role.name]) for row in known] for role in schema.sensitive]
         self._place = place
 
     def __call__(self, published: Published) -> dict[str, float]:
         whole = pa.concat_tables(published)
-        sides = read_boxes(whole, self._schema)
+        sides = read_boxes(whole, self._schema, closed=self._closed)
         columns = [texts_of(whole.column(role.name)) for role in self._schema.sensitive]
         found = {"rows": float(whole.num_rows), "boxes": float(group_numbers(sides).max(initial=-1) + 1)}
         found |= {f"rows of release {at}": float(table.num_rows) for at, table in enumerate(published)}

@@ -18,7 +18,7 @@ class RowsInside:
         self._values = [column[usable] for column in originals.values]
         _, first = np.unique(groups, return_index=True)
         self.count = first.size
-        self._low, self._high = ([getattr(side, end)[first] for side in sides] for end in ("low", "high"))
+        self._low, self._high = ([getattr(side, end)[first] for side in sides] for end in ("low", "largest"))
         self._widest = np.logical_and.reduce([side.is_widest()[first] for side in sides])
         # What has no value is sorted to the end, beyond every bound.
         self._order = [np.argsort(column, kind="stable") for column in self._values]

@@ -51,9 +51,11 @@ class Linked:
         return distinct_per_group(self.groups[known], codes[self.row[known]], groups)
 
 
-def link(published: pa.Table, original: pa.Table, schema: Schema, *, by: str) -> Linked:
-    """Put both tables beside each other. `by` is a public column that numbers the original rows."""
-    sides = read_boxes(published, schema)
+def link(published: pa.Table, original: pa.Table, schema: Schema, *, by: str, closed: bool = False) -> Linked:
+    """Put both tables beside each other. `by` is a public column that numbers the original rows; `closed`: numbers were
+    published as closed intervals (paper mode).
+    """
+    sides = read_boxes(published, schema, closed=closed)
     row = original_rows(published, original, by)
     return Linked(published, original, schema, sides, group_numbers(sides), read_originals(original, schema), row)
 

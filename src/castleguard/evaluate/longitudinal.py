@@ -59,7 +59,7 @@ def by_values(linked: Linked, *, most: int = 200, seed: int = 0) -> LeftOver:
         for row in np.unique(linked.row[books.rows_of(person)]):
             inside = np.ones(first.size, dtype=np.bool_)
             for side, values in zip(linked.sides, linked.originals.values, strict=True):
-                inside &= (side.low[first] <= values[row]) & (values[row] <= side.high[first])
+                inside &= (side.low[first] <= values[row]) & (values[row] <= side.largest[first])
             if linked.originals.to_root[row]:
                 inside = np.logical_and.reduce([side.is_widest()[first] for side in linked.sides])
             members = set().union(*(books.members(group) for group in np.flatnonzero(inside).tolist()))

@@ -60,7 +60,7 @@ class Verification:
         return self.sentence
 
 
-def verify(
+def verify(  # noqa: PLR0913  # each says one thing about the publication
     published: pa.Table | Sequence[pa.Table],
     original: pa.Table,
     schema: Schema,
@@ -69,15 +69,17 @@ def verify(
     l: int = 1,
     link: str,
     every_moment: bool = False,
+    closed: bool = False,
 ) -> Verification:
     """Check a published table against its original. `link` is a public column that numbers the rows.
 
+    Numbers are read as ranges of half-open cells, or with `closed` (paper mode) as closed intervals.
     With `every_moment` the tables are taken as published one after the other, and every group must have its k persons
     and l values as soon as its first table is out.
     """
     tables = [published] if isinstance(published, pa.Table) else list(published)
     whole = pa.concat_tables(tables)
-    sides = read_boxes(whole, schema)
+    sides = read_boxes(whole, schema, closed=closed)
     originals = read_originals(original, schema)
     row = original_rows(whole, original, link)
     found = row >= 0
@@ -92,6 +94,7 @@ def verify(
         f"groups with fewer than {l} values of a sensitive attribute": int(np.count_nonzero(values < l)),
         "values outside what was published for them": values_outside(sides, row, originals),
         "bounds outside the domain": bounds_outside_domain(sides),
+        "ranges of width 0": boxes_without_width(sides),
         "sensitive or public values that changed": changed_values(
             whole, original, row, {*kept_columns(schema)} - {link}
         ),
@@ -175,6 +178,13 @@ def bounds_off_grid(sides: tuple[Side, ...], schema: Schema) -> tuple[int, tuple
         wrong += off
         columns += [role.name] if off else []
     return wrong, tuple(columns)
+
+
+def boxes_without_width(sides: tuple[Side, ...]) -> int:
+    """Ranges of cells with two equal bounds, though the domain is no single point: such a range is a value."""
+    return sum(
+        int(np.count_nonzero(side.low == side.high)) for side in sides if side.cells and side.domain[0] < side.domain[1]
+    )
 
 
 def _on(bounds: Numbers, edges: Numbers) -> NDArray[np.bool_]:

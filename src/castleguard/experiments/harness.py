@@ -87,6 +87,8 @@ class Outcome:
 
     published: pa.Table | None
     """As the package publishes; None if the method publishes numbers and no boxes."""
+    closed: bool = False
+    """Whether numbers are published as closed intervals of values; otherwise as half-open cells of the public grid."""
     released: Codes | None = None
     """Per published row how many rows of the table had arrived at least when it left; None: each left at once."""
     seconds: float
@@ -171,7 +173,7 @@ def measure(outcome: Outcome, task: Task) -> Measured:
             seconds=outcome.seconds,
             notes=outcome.notes,
         )
-    linked = link(outcome.published, task.table, task.schema, by=LINK)
+    linked = link(outcome.published, task.table, task.schema, by=LINK, closed=outcome.closed)
     rows = int(np.count_nonzero(~linked.originals.refused))
     suppressed = rows - int(np.unique(linked.row[linked.known]).size)
     lost = measure_loss(outcome.published, task.schema, unpublished=suppressed)
@@ -189,7 +191,7 @@ def measure(outcome: Outcome, task: Task) -> Measured:
         too_small_at_first=0 if outcome.released is None else _small_at_first(linked, outcome.released, task.k),
         outside=_rows_outside(linked),
         late=_late(linked, outcome.released, task.delay),
-        other=_other_faults(outcome.published, task),
+        other=_other_faults(outcome.published, task, closed=outcome.closed),
         seconds=outcome.seconds,
         notes=outcome.notes,
     )
@@ -233,8 +235,8 @@ def _late(linked: Linked, released: Codes | None, delay: int) -> int:
     return int(np.count_nonzero(waits > delay))
 
 
-def _other_faults(published: pa.Table, task: Task) -> dict[str, int]:
+def _other_faults(published: pa.Table, task: Task, *, closed: bool) -> dict[str, int]:
     """What `verify` finds beyond groups and boxes, such as a row that was published twice."""
-    found = verify(published, task.table, task.schema, k=task.k, l=task.l, link=LINK).violations
+    found = verify(published, task.table, task.schema, k=task.k, l=task.l, link=LINK, closed=closed).violations
     counted = ("groups with fewer", "values outside what")
     return {what: count for what, count in found.items() if not what.startswith(counted)}

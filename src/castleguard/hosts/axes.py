@@ -1,19 +1,17 @@
 """A quasi-identifier as a row of public cells, and the places between two cells where it may be cut.
 
-The cells of a number are those of its public grid, the cells of a category are the leaves of its hierarchy. So numbers
-and categories are cut alike: between cell c - 1 and cell c.
+The cells of a number are the half-open ones of its public grid, the cells of a category are the leaves of its
+hierarchy. So numbers and categories are cut alike: between cell c - 1 and cell c.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from castleguard.errors import SchemaError
+from castleguard.schema.cells import Cells, cell_count
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
-
-Cells = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class Axis:
         """How many there are; at least 1."""
         if isinstance(self.role, Categorical):
             return len(self.role.hierarchy.leaves)
-        return max(self.role.edges.size - 1, 1)
+        return cell_count(self.role.edges)
 
     def at(self, cell: int) -> float:
         """Where a cell begins, in coded units."""

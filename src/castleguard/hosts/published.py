@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from castleguard.errors import InputError, SchemaError
-from castleguard.hosts.axes import Axis, Cells
+from castleguard.hosts.axes import Axis
 from castleguard.release.encode import Numbers
 from castleguard.schema.categories import read_leaves
+from castleguard.schema.cells import Cells, cells_of, last_cells
 from castleguard.schema.column import FINE
 from castleguard.schema.numbers import read_numbers
 from castleguard.schema.roles import Categorical, Numeric, Schema
@@ -111,10 +112,9 @@ def _side(distinct: pa.Table, axis: Axis, numbers: Numbers) -> tuple[Cells, Cell
         parts = pc.extract_regex(pc.if_else(pa.array(unsaid), "[0, 0]", text), _INTERVAL)
         columns = [pc.struct_field(parts, "low"), pc.struct_field(parts, "high")]
     low, high = (_numbers(column, axis.role, unsaid) for column in (columns[0], columns[-1]))
-    edges, highest = axis.role.edges, axis.cells - 1
-    first = np.clip(np.searchsorted(edges, low, side="right") - 1, 0, highest)
-    # An upper bound is the end of its cell, and not the beginning of the next one.
-    last = np.clip(np.searchsorted(edges, high, side="left") - 1, first, highest)
+    first = cells_of(axis.role.edges, low)
+    # Paper mode publishes values: a range of one value on an edge lies in the cell above it.
+    last = np.maximum(last_cells(axis.role.edges, high), first)
     return first, np.where(unsaid, -1, last)
 
 

@@ -8,7 +8,7 @@ they can share a group. Both are public functions of the row, for whoever reads 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +19,8 @@ from castleguard.hosts.plan import Shards
 from castleguard.hosts.tree import Cuts
 from castleguard.kernels.siphash import hash_integers
 from castleguard.schema.categories import read_leaves
+from castleguard.schema.cells import cells_of
 from castleguard.schema.column import FINE, Column, Distinct, distinct
-from castleguard.schema.grid import Kind
 from castleguard.schema.identities import Hashes, hash_identities
 from castleguard.schema.numbers import read_numbers
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
@@ -30,10 +30,6 @@ from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Sche
 _PUBLIC_KEY = np.frombuffer(b"castleguard/rout", dtype="<u8").astype(np.uint64)
 # Of splitmix64 (Steele, Lea, Flood 2014), which mixes the hashes of several columns into one.
 _GAMMA, _FIRST, _SECOND = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
-_FAR = 2.0**62  # a time that is further from 1970 than this is there
-
-Reading = Literal["identity", "date", "timestamp"]
-"""How a column is read before it is hashed: as a person is, or as the time that it says."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +37,8 @@ class HashRoute:
     """By the person; without one by the position of the row; without that by all quasi-identifiers together.
 
     Persons and positions spread evenly. Rows with equal quasi-identifiers go to one shard, so that a stream of few
-    different rows does not spread. A sensitive or public column is never read.
+    different rows does not spread. Of a number with a declared domain only its cell is hashed: the shard of a row must
+    not tell two values of a cell apart. A sensitive or public column is never read.
 
     >>> from castleguard.schema.roles import Numeric
     >>> schema = Schema(person="id", quasi_identifiers=[Numeric("age", lower=0, upper=100)])
@@ -78,7 +75,8 @@ class HashRoute:
         """Equal if and only if two routes send every row to the same shard."""
         if self.shards == 1:
             return {"shards": 1}
-        return {"route": "hash", "shards": self.shards, "by": [[name, self._reading(name)] for name in self.columns]}
+        by = [[name, self._reading(name)] for name in self.columns]
+        return {"route": "hash", "shards": self.shards, "by": by}
 
     def _hashes(self, table: pa.Table) -> Hashes:
         names = self.columns
@@ -86,11 +84,11 @@ class HashRoute:
         return hashes[0] if len(names) == 1 else _mixed(hashes, table.num_rows)
 
     def _hash(self, found: Distinct, name: str) -> Hashes:
-        reading = self._reading(name)
-        if reading != "identity":
-            times = read_numbers(found.values, reading)
-            ticks = np.clip(times.values, -_FAR, _FAR).astype(np.int64)
-            return found.spread(hash_integers(ticks, times.problem == FINE, _PUBLIC_KEY))
+        role = self._hashed_numbers.get(name)
+        if role is not None and role.domain is not None:
+            numbers = read_numbers(found.values, role.kind)
+            cells = cells_of(role.edges, numbers.values)
+            return found.spread(hash_integers(cells, numbers.problem == FINE, _PUBLIC_KEY))
         if pa.types.is_nested(found.values.type) and name != self.schema.person:
             # The row will be refused, and goes somewhere until then.
             return found.spread(np.zeros(len(found.values), dtype=np.uint64))
@@ -99,14 +97,19 @@ class HashRoute:
         except SchemaError as exc:
             raise SchemaError(f"column {name!r}: {exc}") from exc
 
-    def _reading(self, name: str) -> Reading:
-        kinds: dict[str, Kind] = {} if self.schema.person is not None or self.position else self._kinds
-        kind = kinds.get(name, "number")
-        return "identity" if kind == "number" else kind
+    def _reading(self, name: str) -> str:
+        """How a column is read before it is hashed: as a person is, or as the number of its cell."""
+        role = self._hashed_numbers.get(name)
+        if role is None or role.grid is None:
+            return "identity"
+        return f"cells of {role.kind} from {role.grid.lower} to {role.grid.upper} by {role.grid.step}"
 
     @cached_property
-    def _kinds(self) -> dict[str, Kind]:
-        return {role.name: role.kind for role in self.schema.quasi_identifiers if isinstance(role, Numeric)}
+    def _hashed_numbers(self) -> dict[str, Numeric]:
+        """The numeric quasi-identifiers, if it is those that are hashed."""
+        if self.schema.person is not None or self.position:
+            return {}
+        return {role.name: role for role in self.schema.quasi_identifiers if isinstance(role, Numeric)}
 
 
 @dataclass(frozen=True)

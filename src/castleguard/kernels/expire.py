@@ -145,7 +145,7 @@ def split_cluster(state: State, settings: Settings, work: Work, slot: Int, event
 
 @kernel
 def learn_loss(state: State, loss: float) -> None:
-    """Append a published loss to the window; the threshold is the window's mean."""
+    """Append the loss of a published part to the window; the threshold is the window's mean."""
     losses = state.levels[1:]
     window = losses.size
     losses[state.counters[LOSSES] % window] = loss
@@ -175,8 +175,10 @@ def release_part(state: State, settings: Settings, work: Work, output: Output, n
     group = add_group(state.counters, output, NEW, box, loss, event)
     for at in range(members.size):
         add_row(state.counters, output, rows.position[cluster.slot[members[at]]], group)
-    learn_loss(state, loss)
-    admitted = loss <= state.levels[0] + EPS if settings.admit_equal else loss < state.levels[0] - EPS
+    # The threshold is for open clusters, whose numbers are measured from the first cell to the start of the last one.
+    own = box_loss(state.domain, box.low, box.high)
+    learn_loss(state, own)
+    admitted = own <= state.levels[0] + EPS if settings.admit_equal else own < state.levels[0] - EPS
     kept = settings.reuse and admitted
     if settings.shape.on and (kept or memory_of_box(state, box) >= 0):
         make_room(state, settings, members.size)

@@ -1,6 +1,8 @@
 """Information loss of intervals and categories (CASTLE, section 2.2), and the public form of a box.
 
 A box is a closed interval per quasi-identifier: of numbers, or of leaf numbers in the hierarchy's depth-first order.
+Where numbers have a public grid they arrive as the lower edges of their half-open cells (`schema/cells.py`), and the
+interval from one cell to another is published as all values of these cells: up to the edge above the last one.
 Losses are summed over the attributes in order and divided once, so that every caller gets the same bits.
 """
 
@@ -99,7 +101,7 @@ def stretch(lower: Point, upper: Point, point: Point) -> None:
 
 @kernel
 def publish_box(domain: Domain, lower: Point, upper: Point, low_out: Point, high_out: Point) -> None:
-    """The box as others see it: numbers rounded outward to the public grid, categories as all leaves of one node."""
+    """The box as others see it: numbers as whole cells of the public grid, categories as all leaves of one node."""
     for column in range(lower.size):
         layout = domain.layout[column]
         if layout[NUMERIC] == 0:
@@ -111,8 +113,31 @@ def publish_box(domain: Domain, lower: Point, upper: Point, low_out: Point, high
             high_out[column] = upper[column]
         else:
             edges = domain.pool[layout[EDGES] : layout[EDGES] + layout[EDGE_COUNT]]
-            low_out[column] = edges[np.searchsorted(edges, lower[column], side="right") - 1]
-            high_out[column] = edges[np.searchsorted(edges, upper[column], side="left")]
+            start = np.searchsorted(edges, lower[column], side="right") - 1
+            end = np.searchsorted(edges, upper[column], side="right")
+            # The last edge belongs to the last cell; a grid of one edge is a cell without width.
+            low_out[column] = edges[max(min(start, edges.size - 2), 0)]
+            high_out[column] = edges[min(end, edges.size - 1)]
+
+
+@kernel
+def largest_inside(domain: Domain, column: Int, high: float) -> float:
+    """The largest value inside a published side that ends at `high`: below it on a grid, unless it ends the domain."""
+    if domain.layout[column, EDGE_COUNT] > 0 and high < domain.bounds[1, column]:
+        return np.nextafter(high, -np.inf)
+    return high
+
+
+@kernel
+def cell_loss(domain: Domain) -> float:
+    """What a published box loses beyond its range intervals: a cell of every number, about."""
+    total = 0.0
+    for column in range(domain.layout.shape[0]):
+        layout = domain.layout[column]
+        if layout[EDGE_COUNT] > 1:
+            edges = domain.pool[layout[EDGES] : layout[EDGES] + layout[EDGE_COUNT]]
+            total += value_loss(domain, column, edges[0], edges[1])
+    return total / domain.layout.shape[0]
 
 
 @kernel

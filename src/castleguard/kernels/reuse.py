@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from castleguard.kernels.chacha import REUSE, pick
 from castleguard.kernels.compile import Bool, Int, kernel
-from castleguard.kernels.loss import Point, box_loss
+from castleguard.kernels.loss import Point, box_loss, largest_inside
 from castleguard.kernels.memory import begin_memory, can_join, make_room, note_row
 from castleguard.kernels.publish import add_group, add_row
 from castleguard.kernels.state import ARRIVALS, REUSABLE, REUSED, USES, Output, Settings, State, Work
@@ -49,8 +49,9 @@ def remember(state: State, settings: Settings, box: Box) -> None:
         else:
             entry = np.int64(np.argmin(reusables.used))
         for column in range(box.low.size):
+            inside = largest_inside(state.domain, column, box.published_high[column])
             reusables.lower[column, entry] = box.low[column] if settings.by_interval else box.published_low[column]
-            reusables.upper[column, entry] = box.high[column] if settings.by_interval else box.published_high[column]
+            reusables.upper[column, entry] = box.high[column] if settings.by_interval else inside
             reusables.box_lower[column, entry] = box.published_low[column]
             reusables.box_upper[column, entry] = box.published_high[column]
         if settings.shape.on:

@@ -11,7 +11,7 @@ from castleguard.kernels.assign import best_selection
 from castleguard.kernels.clusters import insert_row, new_cluster, remove_row
 from castleguard.kernels.compile import Bool, Int, entry_kernel, kernel
 from castleguard.kernels.expire import learn_loss
-from castleguard.kernels.loss import Domain, box_loss, publish_box, value_loss
+from castleguard.kernels.loss import Domain, box_loss, cell_loss, largest_inside, publish_box, value_loss
 from castleguard.kernels.reuse import remember
 from castleguard.kernels.state import OLDEST, OPEN, PENDING, Floats, Ints, Settings, State, Work
 from castleguard.kernels.suppress import is_pending
@@ -66,7 +66,8 @@ def levels_of(state: State, lower: Floats, upper: Floats, levels: Ints) -> None:
             continue
         for level in range(len(lower) - 1, -1, -1):
             for column in range(lower.shape[1]):
-                if not lower[level, column] <= rows.quasi[at, column] <= upper[level, column]:
+                inside = largest_inside(state.domain, column, upper[level, column])
+                if not lower[level, column] <= rows.quasi[at, column] <= inside:
                     break
             else:
                 levels[at] = level
@@ -129,7 +130,7 @@ def adopt(state: State, settings: Settings, work: Work, lower: Floats, upper: Fl
     box = box_of(work)
     for column in range(lower.size):
         box.low[column] = lower[column]
-        box.high[column] = upper[column]
+        box.high[column] = largest_inside(state.domain, column, upper[column])
         box.published_low[column] = lower[column]
         box.published_high[column] = upper[column]
     remember(state, settings, box)
@@ -177,7 +178,7 @@ def loss_from_here(state: State, settings: Settings, work: Work, slot: Int, take
     """
     loss = grow(state, work, slot, settings.k, taken)
     if clusters_of(state).persons[slot] >= 2 * settings.k:
-        loss = min(loss, state.levels[0])
+        loss = min(loss, state.levels[0] + cell_loss(state.domain))
     return loss
 
 
@@ -185,9 +186,11 @@ def loss_from_here(state: State, settings: Settings, work: Work, slot: Int, take
 def rows_inside(
     state: State, settings: Settings, work: Work, taken: NDArray[np.bool_], box: Bounds, most: float, positions: Ints
 ) -> Int:
-    """The positions of pending rows that lie in a box and would lose at least `most` if they had to leave from where
-    they are, about; how many there are.
+    """The positions of pending rows that lie in a published box and would lose at least `most`, about, if they had to
+    leave from where they are; how many there are. Overwrites the upper bounds by the largest values inside.
     """
+    for column in range(box.shape[1]):
+        box[1, column] = largest_inside(state.domain, column, box[1, column])
     rows = rows_of(state)
     clusters = clusters_of(state)
     count = 0
@@ -220,15 +223,30 @@ def home_loss(state: State, settings: Settings, work: Work, slot: Int, taken: ND
 
 @entry_kernel
 def learn(state: State, loss: float) -> None:
-    """A group with rows of this engine was published elsewhere, and lost so much."""
-    learn_loss(state, loss)
+    """A group with rows of this engine was published elsewhere, and lost so much; the threshold leaves out a cell."""
+    learn_loss(state, max(loss - cell_loss(state.domain), 0.0))
+
+
+@entry_kernel
+def usual_loss(state: State) -> float:
+    """What groups lose on average as they are published, about."""
+    return state.levels[0] + cell_loss(state.domain)
 
 
 @entry_kernel
 def union_losses(state: State, low: Floats, high: Floats, lower: Floats, upper: Floats, losses: Floats) -> None:
-    """What a box would lose together with each of several others, as they are."""
+    """What a published box would lose together with each of several others."""
     for other in range(losses.size):
         losses[other] = union_loss(state.domain, low, high, lower[other], upper[other])
+
+
+@entry_kernel
+def around_published(state: State, lower: Floats, upper: Floats, published: Floats) -> float:
+    """The published box around bounds that are published ones; the loss of it."""
+    for column in range(lower.size):
+        published[1, column] = largest_inside(state.domain, column, upper[column])
+    publish_box(state.domain, lower, published[1], published[0], published[1])
+    return box_loss(state.domain, published[0], published[1])
 
 
 @entry_kernel

@@ -13,19 +13,25 @@ from castleguard.kernels.state import Arrays
 from castleguard.privacy.budget import Shares
 from castleguard.privacy.mechanisms import DiscreteLaplace, Mechanism, RandomisedResponse
 from castleguard.privacy.noise import Noise
+from castleguard.schema.cells import cell_starts
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.levels import Levels, check_domain, check_labels, label_counts, role_levels
-from castleguard.schema.roles import Numeric, Schema
+from castleguard.schema.roles import Numeric, QuasiIdentifier, Schema
 
 
 class LocalNoise:
     """Randomises the rows of one stream. `shares` has the epsilon of every quasi-identifier and sensitive column.
 
     Without `numbers` only what is no number is randomised: for paper-mode DOCA, which has noise of its own for those.
+    With `cells` a noisy number is handed on as the lower edge of its cell, for an engine that publishes cells: the last
+    level then lies in the last cell. Without, it is the grid point itself.
     """
 
-    def __init__(self, schema: Schema, shares: Shares, *, key: NDArray[np.uint32], numbers: bool = True) -> None:
+    def __init__(
+        self, schema: Schema, shares: Shares, *, key: NDArray[np.uint32], numbers: bool = True, cells: bool = False
+    ) -> None:
         check_labels(schema)
+        self._cells = cells
         self._roles = [
             (at, role) for at, role in enumerate(schema.quasi_identifiers) if numbers or not isinstance(role, Numeric)
         ]
@@ -41,7 +47,7 @@ class LocalNoise:
         quasi = rows.quasi.copy()
         quasi[~present] = 0.0
         for at, (column, role) in enumerate(self._roles):
-            quasi[:, column] = role.edges[levels[:, at]] if isinstance(role, Numeric) else levels[:, at]
+            quasi[:, column] = self._coded(role, levels[:, at])
         return CodedRows(quasi, rows.person, levels[:, len(self._roles) :].copy(), rows.to_root)
 
     def snapshot(self) -> Arrays:
@@ -51,6 +57,12 @@ class LocalNoise:
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]  # of any element type
         """Continue from a snapshot."""
         self._noise.restore(arrays)
+
+    def _coded(self, role: QuasiIdentifier, levels: Levels) -> NDArray[np.float64]:
+        if not isinstance(role, Numeric):
+            return levels.astype(np.float64)
+        points = role.edges[levels]
+        return cell_starts(role.edges, points) if self._cells else points
 
     def _to_levels(self, rows: CodedRows) -> Levels:
         levels = np.empty((rows.person.size, len(self._roles) + rows.sensitive.shape[1]), dtype=np.int64)

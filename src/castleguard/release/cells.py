@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from castleguard.privacy.criteria import Criteria
 from castleguard.release.grouped import all_of
 from castleguard.release.shape import ShapeJudge
+from castleguard.schema.cells import contains
 from castleguard.schema.coded import NEW, ROOT, CodedRows, Decisions
 from castleguard.schema.roles import Categorical, Numeric, Schema
 
@@ -116,8 +117,7 @@ class _NumberSide:
 
     def contains(self, value: Values, lower: Values, upper: Values) -> Flags:
         """Whether each value lies in its side: at the upper end only where that ends the domain."""
-        inside: Flags = (lower <= value) & ((value < upper) | ((value == upper) & (upper == self.high)))
-        return inside
+        return contains(value, lower, upper, self.high)
 
     def meets(self, lower: float, upper: float, lowers: Values, uppers: Values) -> Flags:
         """Whether one side has values in common with each of the others."""

@@ -16,7 +16,8 @@ from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
 
 Numbers = Literal["bounds", "interval", "midpoint"]
-"""A number as two columns `age_min`, `age_max`; as one text `[20, 35]`, both ends included; or as the middle."""
+"""A number as two columns `age_min`, `age_max`; as one text `[20, 35]`; or as the middle. In strict modes the upper
+bound is included only where it ends the domain (`schema/cells.py`); in paper mode both bounds are."""
 
 Boxes = NDArray[np.float64]  # (groups, columns)
 Groups = NDArray[np.int64]  # (rows,)

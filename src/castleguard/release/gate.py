@@ -8,8 +8,8 @@ its claim that a box was published before. A group that is not proven is refused
 * The root is a group like any other: its first release must pass, later rows join it.
 * Where a promise is made about the distribution of sensitive values, a group must keep it by itself and together with
   what is remembered of its box, by a reference that the gate has counted itself up to the moment of the decision.
-* A box must lie in the public domain, its numbers on the public grid, its categories must be one node's leaves, and
-  every row must lie in its own box.
+* A box must lie in the public domain, its numbers on the public grid and at least one cell wide, its categories must be
+  one node's leaves, and every row must lie in its own box; the cells of a grid are half-open (`schema/cells.py`).
 """
 
 from collections import OrderedDict
@@ -22,6 +22,7 @@ from castleguard.kernels.census import count_distinct, mark_outside
 from castleguard.privacy.criteria import Criteria
 from castleguard.privacy.matching import persons_apart
 from castleguard.release.shape import Arrays, Pairs, ShapeJudge
+from castleguard.schema.cells import largest_inside
 from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions, Persons, SensitiveCodes
 from castleguard.schema.roles import Numeric, QuasiIdentifier, Schema
 
@@ -55,7 +56,8 @@ class Gate:
         """Which groups may be published. `rows` are the decoded rows at `decisions.position`."""
         sound = self._boxes_are_public(decisions)
         outside = np.zeros(sound.size, dtype=np.bool_)
-        mark_outside(decisions.group, rows.quasi, rows.to_root, decisions.lower, decisions.upper, outside)
+        largest = self._largest_inside(decisions.upper)
+        mark_outside(decisions.group, rows.quasi, rows.to_root, decisions.lower, largest, outside)
         rootless = np.zeros(sound.size, dtype=np.bool_)
         rootless[decisions.group[rows.to_root]] = True
         sound &= ~outside & (~rootless | (decisions.kind == ROOT))
@@ -83,7 +85,7 @@ class Gate:
         one = np.zeros(rows.person.size, dtype=np.int64)
         decisions = _groups(box[0][None, :], box[1][None, :], one)
         outside = np.zeros(1, dtype=np.bool_)
-        mark_outside(one, rows.quasi, rows.to_root, decisions.lower, decisions.upper, outside)
+        mark_outside(one, rows.quasi, rows.to_root, decisions.lower, self._largest_inside(decisions.upper), outside)
         if outside[0] or rows.to_root.any() or not self._boxes_are_public(decisions)[0]:
             return False
         if np.union1d(rows.person, tokens).size < self._criteria.k:
@@ -225,7 +227,17 @@ class Gate:
                 sound &= (lower >= role.domain[0]) & (upper <= role.domain[1])
                 if self._on_grid:
                     sound &= _are_in(lower, role.edges) & _are_in(upper, role.edges)
+                    # Two equal bounds would tell a value, unless the whole domain is this one value.
+                    sound &= (lower < upper) | (role.edges.size == 1)
         return sound
+
+    def _largest_inside(self, upper: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The largest value that each side of a box holds (groups, columns): cells of a grid are half-open."""
+        largest = upper.copy()
+        for column, role in enumerate(self._schema.quasi_identifiers):
+            if self._on_grid and isinstance(role, Numeric) and role.edges.size:
+                largest[:, column] = largest_inside(upper[:, column], float(role.edges[-1]))
+        return largest
 
 
 def _groups(lower: NDArray[np.float64], upper: NDArray[np.float64], group: NDArray[np.int64]) -> Decisions:

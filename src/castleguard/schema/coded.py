@@ -1,7 +1,8 @@
 """Coded rows: the values that travel between the stages of the stream.
 
-After decoding, no stage sees a raw quasi-identifier or a raw person again: a number is a float64, a category is its
-leaf number, a person is a 64-bit keyed hash. Plain tuples of arrays, so that kernels take them without conversion.
+After decoding, no stage sees a raw quasi-identifier or a raw person again: a number is a float64 (where cells of a grid
+are published, the lower edge of its cell), a category is its leaf number, a person is a 64-bit keyed hash. Plain tuples
+of arrays, so that kernels take them without conversion.
 """
 
 from collections.abc import Sequence
@@ -61,6 +62,8 @@ class Decoded(NamedTuple):
     payload: pa.Table
     """The accepted rows' sensitive, then public columns: raw values, original types."""
     rejected: Rejects
+    sample: Quasi
+    """Some of the accepted rows before numbers became cells: to check how fine the grid is, and for nothing else."""
 
     def __repr__(self) -> str:
         """How many rows, never what is in them."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from castleguard.errors import SchemaError
 from castleguard.schema.categories import read_leaves
+from castleguard.schema.cells import cell_starts
 from castleguard.schema.coded import REASONS, CodedRows, Decoded, Rejects, SensitiveCodes
 from castleguard.schema.column import FINE, UNPUBLISHABLE, Column, Distinct, distinct, null_mask
 from castleguard.schema.identities import hash_identities
@@ -20,6 +21,9 @@ from castleguard.schema.numbers import check_domain, read_numbers
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
 from castleguard.schema.unfit import Unfit
+
+SAMPLE = 1000
+"""Rows that are enough to tell how fine the values of a column are."""
 
 
 class Decoder:
@@ -30,6 +34,7 @@ class Decoder:
     `needs_bins` says that diversity is promised: a sensitive column of floats is then refused if it has no bins.
     `total` refuses no row and sends none to the root: what cannot be read becomes the role's public default, because a
     reject would tell something about a value that is to be randomised.
+    `cells` codes a number as the lower edge of its cell in the public grid, for the modes that publish such cells.
     `sealed` keeps raw sensitive values out of the payload: nulls stand in their place, and only their codes go on.
     """
 
@@ -44,10 +49,12 @@ class Decoder:
         strict: bool = True,
         needs_bins: bool = False,
         total: bool = False,
+        cells: bool = False,
         sealed: bool = False,
     ) -> None:
         self._schema = schema
         self._total = total
+        self._cells = cells
         self.seals_sensitive = sealed
         self._key = np.array(key, dtype=np.uint64)
         self._needs_bins = strict and needs_bins
@@ -76,7 +83,7 @@ class Decoder:
         has been released can be neither taken out of its group nor left in it.
         """
         _check_columns(self._schema.columns, table.column_names)
-        quasi, verdict = self._read_quasi(table)
+        quasi, sample, verdict = self._read_quasi(table)
         self._refuse_unfit(table, verdict, unfit)
         rows = CodedRows(quasi, self._read_person(table), self._read_sensitive(table), verdict.to_root)
         payload = table.select([*(role.name for role in self._schema.sensitive), *self._schema.public])
@@ -93,17 +100,24 @@ class Decoder:
             first, self.counter = self.counter, self.counter + len(accepted)
             rows = rows._replace(person=np.arange(first, self.counter, dtype=np.uint64))
         rows.quasi[rows.to_root] = 0.0
-        return Decoded(rows, payload, verdict.rejects(self._schema))
+        usable = (verdict.column < 0) & ~verdict.to_root
+        return Decoded(rows, payload, verdict.rejects(self._schema), sample[usable[: len(sample)]])
 
-    def _read_quasi(self, table: pa.Table) -> "tuple[NDArray[np.float64], _Verdict]":
+    def _read_quasi(self, table: pa.Table) -> "tuple[NDArray[np.float64], NDArray[np.float64], _Verdict]":
+        """Coded values, those of the first rows before they become cells, and what becomes of each row."""
         roles = self._schema.quasi_identifiers
         quasi = np.empty((table.num_rows, len(roles)), dtype=np.float64)
+        sample = np.empty((min(table.num_rows, SAMPLE), len(roles)), dtype=np.float64)
         verdict = _Verdict(table.num_rows)
         for at, role in enumerate(roles):
             column = self._read_role(_values(table, role.name), role)
-            quasi[:, at] = column.values
+            sample[:, at] = column.values[: len(sample)]
+            if self._cells and isinstance(role, Numeric) and role.domain is not None:
+                quasi[:, at] = cell_starts(role.edges, column.values)
+            else:
+                quasi[:, at] = column.values
             verdict.add(at, role, column.problem)
-        return quasi, verdict
+        return quasi, sample, verdict
 
     def _refuse_unfit(self, table: pa.Table, verdict: "_Verdict", unfit: Unfit | None) -> None:
         """Refuse rows that would be published with a value which the sink cannot take."""

@@ -95,13 +95,19 @@ def coded(bound: Bound) -> Fraction:
     """A bound in coded units, exactly: the number as it prints, days or microseconds since 1970 (naive = UTC)."""
     if isinstance(bound, dt.datetime):
         aware = bound if bound.tzinfo is not None else bound.replace(tzinfo=dt.UTC)
-        return Fraction((aware - EPOCH) // MICROSECOND)
+        microseconds = (aware - EPOCH) // MICROSECOND
+        if abs(microseconds) > EXACT:
+            raise SchemaError(f"{bound} is too far from 1970 for microseconds: give bounds from 1685 to 2255, or dates")
+        return Fraction(microseconds)
     if isinstance(bound, dt.date):
         return Fraction((bound - EPOCH.date()).days)
     if not isfinite(bound):
         raise SchemaError(f"a bound must be finite, got {bound}")
-    if isinstance(bound, int) and int(float(bound)) != bound:
-        raise SchemaError(f"{bound} cannot be held exactly as a float64: declare the column in a larger unit")
+    if abs(bound) > EXACT:
+        raise SchemaError(
+            f"{bound} is beyond 2^53, where a float64 no longer tells whole numbers apart: "
+            f"declare the column in a larger unit"
+        )
     return Fraction(repr(bound))
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.errors import SchemaError
-from castleguard.schema.grid import Bound, Edges, Grid, Kind, Step, coded, kind_of, make_grid, resolution
+from castleguard.schema.cells import has_single_values
+from castleguard.schema.grid import Bound, Edges, Grid, Kind, Step, coded, kind_of, make_grid
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.sensitive import Sensitive, check_hierarchy, check_name
 
@@ -111,15 +112,21 @@ class Numeric:
         """Whether every published bound is a whole number (it is then published as an integer)."""
         return self.kind == "number" and self.edges.size > 0 and bool(np.all(self.edges == np.rint(self.edges)))
 
+    @property
+    def holds_single_units(self) -> bool:
+        """Whether bounds are whole and some cell holds only one whole number, day or second."""
+        if self.domain is None or self.domain[0] == self.domain[1] or (self.kind == "number" and not self.integral):
+            return False
+        unit = 1_000_000.0 if self.kind == "timestamp" else 1.0
+        first = np.ceil(self.domain[0] / unit) * unit
+        return has_single_values(self.edges, np.array([first, first + unit]))
+
     def hides_nothing(self, values: NDArray[np.float64]) -> bool:
-        """Whether the grid is no coarser than these coded values, so that a published bound is somebody's value.
+        """Whether some cell of the grid can hold only one value like these, so that its published bounds tell it.
 
         Judged by the spacing that the values have in common: give it a few hundred rows, not two.
         """
-        if self.grid is None:
-            return True
-        finest = resolution(values)
-        return finest is not None and float(self.grid.step) <= finest
+        return self.grid is None or has_single_values(self.edges, values)
 
 
 @dataclass(frozen=True)

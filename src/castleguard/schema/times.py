@@ -38,9 +38,11 @@ def read_times(array: pa.Array, *, days: bool) -> Column:
     missing = null_mask(array)
     if days:
         return _column(ticks, missing, per_day)
-    column = _column(ticks, missing, 1)
-    # Scaled as floats: seconds that are far away would overflow as integer microseconds.
-    return Column(column.values * (DAY / per_day), column.problem)
+    # Finer ticks are rounded down as integers; as floats, a nanosecond before an edge could land on the edge.
+    finer = max(per_day // DAY, 1)
+    column = _column(ticks, missing, finer)
+    # Coarser ticks are scaled as floats: seconds that are far away would overflow as integer microseconds.
+    return Column(column.values * (DAY * finer / per_day), column.problem)
 
 
 def _column(ticks: pa.Array, missing: NDArray[np.bool_], unit: int) -> Column:

@@ -46,7 +46,7 @@ def _everything(lead: Lead, engine: MemberEngine) -> tuple[Verdict, Box] | None:
         return None
     lower = np.minimum.reduce([lead.lower[-1], *(answer.lower for answer in outside)])
     upper = np.maximum.reduce([lead.upper[-1], *(answer.upper for answer in outside)])
-    lower, upper, loss = engine.as_published(lower, upper)
+    lower, upper, loss = engine.around_published(lower, upper)
     return _all_of(lead, OUTSIDE, loss), (lower, upper)
 
 

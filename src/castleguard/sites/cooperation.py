@@ -272,7 +272,7 @@ class Cooperation:
         if self._is_paused:
             positions = positions[:0]
         clusters = self._engine.clusters()
-        otherwise = max(float(asked.losses[0]), self._engine.threshold)
+        otherwise = max(float(asked.losses[0]), self._engine.usual_loss)
         for slot in self._views.who_joins(asked.sender, asked.cluster, clusters):
             otherwise = self._engine.loss_from_here(slot)
             positions = np.union1d(positions, self._engine.members(slot))
@@ -379,7 +379,7 @@ class Cooperation:
         """
         slot, number = int(clusters.slot[at]), int(clusters.number[at])
         otherwise = self._engine.loss_from_here(slot)
-        losses = np.array([self._engine.as_published(*box)[2] for box in zip(lower, upper, strict=True)])
+        losses = np.array([self._engine.around_published(*box)[2] for box in zip(lower, upper, strict=True)])
         more = self._engine.inside(lower[-1], upper[-1], float(losses[0]))
         positions = np.union1d(own, more)
         positions = positions[self._in_time(positions)]

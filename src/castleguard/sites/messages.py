@@ -19,7 +19,7 @@ from castleguard.errors import SnapshotError
 
 Bounds = NDArray[np.float64]
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Seal(Protocol):

@@ -105,7 +105,8 @@ class Views:
         if not keys:
             return
         bounds = tuple(np.array([getattr(self._known[key], side) for key in keys]) for side in ("lower", "upper"))
-        losses = self._engine.union_losses(clusters.lower[at], clusters.upper[at], (bounds[0], bounds[1]))
+        lower, upper, _ = self._engine.as_published(clusters.lower[at], clusters.upper[at])
+        losses = self._engine.union_losses(lower, upper, (bounds[0], bounds[1]))
         best = int(np.argmin(losses))
         if losses[best] > _WORTH * self._engine.loss_from_here(int(clusters.slot[at])):
             return

@@ -23,13 +23,20 @@ def judge_groups(
     published = pa.concat_tables(parts)
     if not published.num_rows:
         return NOTHING
-    found = linked(published, original, schema, by=link)
+    found = linked(published, original, schema, by=link, closed=not policy.strict)
     noisy = isinstance(policy, Castleguard)
     if noisy:
         _check_noisy(found, policy)
     else:
         verdict = verify(
-            parts, original, schema, k=policy.k, l=policy.l, link=link, every_moment=policy.chosen_order != "input"
+            parts,
+            original,
+            schema,
+            k=policy.k,
+            l=policy.l,
+            link=link,
+            every_moment=policy.chosen_order != "input",
+            closed=not policy.strict,
         )
         refuse(verdict.violations)
     persons = found.persons_per_group

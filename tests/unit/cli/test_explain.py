@@ -90,6 +90,9 @@ def test_every_column_is_explained(explain: Callable[..., str]) -> None:
         "clinic (quasi-identifier) -> clinic (text): one of 4 labels such as Coast, or * where a group differs",
         "diagnosis (sensitive) -> diagnosis: published as it is",
         "patient (person) -> dropped: says whose row it is, and is never published",
+        "A range of numbers holds what is at least its lower and below its upper bound; the upper bound itself only "
+        "where it ends the domain.",
+        'Values outside the domain count as its nearest end, which then means "or beyond": age',
         "Any other column of the input is dropped.",
         "Every published group of equal quasi-identifiers has at least 5 distinct persons",
     ):
@@ -109,7 +112,7 @@ def test_every_column_is_explained(explain: Callable[..., str]) -> None:
                              "fresh randomness, which spends their budget again", "No row is refused for its values"]),
         ("sdgs", [], ["A row waits for the end of its window, 200 rows.", "one of its declared values, as it is"]),
         ("doca", [], ["the noisy mean of a group of values", "as often as noisy counts say", "Up to 100 rows"]),
-        ("paper", [], ["when 100 more rows have arrived"]),
+        ("paper", [], ["when 100 more rows have arrived", "the range of its group's own values, both ends included"]),
     ],
 )  # fmt: skip
 def test_delay_restart_and_bad_rows_are_explained(
@@ -140,3 +143,24 @@ def test_what_cannot_be_promised_is_not_explained(run: Run, write: Callable[...,
     shown = run("explain", path)
     assert (shown.code, shown.out) == (2, "")
     assert "job.yaml:11  privacy cannot work: l=3 needs at least one sensitive column" in shown.err
+
+
+def test_columns_whose_cells_hold_one_value_are_named(run: Run, folder: Path) -> None:
+    (folder / "fine.yaml").write_text(
+        "name: fine\n"
+        "source: {type: csv, path: visits.csv}\n"
+        "sink: {type: csv, path: out}\n"
+        "schema:\n"
+        "  person: patient\n"
+        "  quasi_identifiers:\n"
+        "    - {name: age, lower: 0, upper: 110, step: 1}\n"
+        "    - {name: distance_km, lower: 0, upper: 100, step: 5}\n"
+        "privacy: {algorithm: castle, k: 5, delay: 100}\n"
+    )
+    shown = run("explain", folder / "fine.yaml")
+    assert shown.code == 0
+    told = " ".join(shown.out.split())
+    assert (
+        "A cell holds only one whole number, day or second, so that a range of one cell tells such a value: age."
+        in told
+    )

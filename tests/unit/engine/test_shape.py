@@ -98,7 +98,7 @@ def test_generalisations_that_are_published_as_one_box_share_what_is_remembered_
     policy = replace(
         ENTROPY, diversity="recursive", c=2.0, suppression="drop", reading=replace(STRICT, containment="interval")
     )
-    *first, third = run(policy, rows((1, 0, 11), (2, 1, 13)), rows((3, 0, 15), (4, 1, 19)), rows((5, 0, 17)))
+    *first, third = run(policy, rows((1, 0, 11), (2, 1, 13)), rows((3, 0, 16), (4, 1, 18)), rows((5, 0, 17)))
     assert [decided.kind.tolist() for decided in first] == [[NEW], [NEW]]
     assert [decided.lower.tolist() + decided.upper.tolist() for decided in first] == [[[10.0], [20.0]]] * 2
     assert third.kind.tolist() == [REUSED]

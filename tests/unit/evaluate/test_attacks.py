@@ -38,11 +38,11 @@ def test_tight_bounds_are_values_of_members() -> None:
 
 
 def test_bounds_on_a_grid_are_values_by_chance_alone() -> None:
-    found = observe_bounds(linked([20] * 3 + [40] * 3, [30] * 3 + [50] * 3))
-    # Of 20, 30, 40 and 50 only 30 is somebody's. Of the three between 20 and 30 one has it: 1 - (2/3)^3 by chance.
-    assert (found.bounds, found.own) == (4, 1)
-    assert found.by_chance == pytest.approx(19 / 27)
-    assert found.chance == pytest.approx(19 / 108)
+    found = observe_bounds(linked([20] * 2 + [30] + [40] * 3, [30] * 2 + [50] + [50] * 3))
+    # Only 30 is somebody's, as a lower bound: of the four from 30 on one has it. Below 30 nobody can have it.
+    assert (found.bounds, found.own) == (6, 1)
+    assert found.by_chance == pytest.approx(1 / 4)
+    assert found.chance == pytest.approx(1 / 24)
 
 
 def test_a_group_that_shares_a_value_is_seen() -> None:

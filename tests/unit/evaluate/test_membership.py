@@ -109,7 +109,7 @@ def published(illnesses: Sequence[str | None]) -> pa.Table:
 
 
 def test_the_observer_looks_for_what_is_known() -> None:
-    known = {"pid": 8, "age": 50, "job": "nurse", "illness": "rare"}
+    known = {"pid": 8, "age": 40, "job": "nurse", "illness": "rare"}
     look = Observer(SCHEMA, [known, {**known, "age": 10, "illness": "flu"}], place=1)
     found = look([published(["flu", "rare", None]), published([])])
     assert found["rows"] == found["rows of release 0"] == 3

@@ -91,7 +91,7 @@ def test_what_was_published_truly_is_never_refuted(seed: int) -> None:
     bounds = {g: (ages[row[group == g]].min(), ages[row[group == g]].max()) for g in np.unique(group)}
     lower, upper = np.array([bounds[g] for g in group]).T
     published = pa.table({"age_min": lower, "age_max": upper, "illness": original["illness"].take(pa.array(row))})
-    sides, originals = read_boxes(published, SCHEMA), read_originals(original, SCHEMA)
+    sides, originals = read_boxes(published, SCHEMA, closed=True), read_originals(original, SCHEMA)
     numbers = group_numbers(sides)
     kept = kept_values(published, original, SCHEMA, columns=["illness"], usable=~originals.refused)
     found = bound_groups(sides, numbers, originals, kept)

@@ -122,7 +122,7 @@ def test_every_group_has_k_persons_and_l_values_in_time(seed: int, k: int, l: in
     )
     coded = read(table, PERSONS)
     boxed = fads(coded, k=k, l=l, delay=delay, reuse_age=delay)
-    found = verify(published(coded, boxed), table, PERSONS, k=k, l=l, link="row")
+    found = verify(published(coded, boxed), table, PERSONS, k=k, l=l, link="row", closed=True)
     assert found.ok, found.sentence
     waits = (boxed.released - 1 - np.arange(rows))[boxed.box != NOWHERE]
     assert waits.min(initial=0) >= 0

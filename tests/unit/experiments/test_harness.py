@@ -27,7 +27,8 @@ def _outcome(*boxes: tuple[int, int, int], released: list[int] | None = None, ch
     row, low, high = zip(*boxes, strict=True)
     illness = ["?" if changed else "ab"[number % 2] for number in row]
     table = pa.table({"x_min": low, "x_max": high, "illness": illness, LINK: row})
-    return Outcome(published=table, released=None if released is None else np.array(released), seconds=0.5)
+    left = None if released is None else np.array(released)
+    return Outcome(published=table, closed=True, released=left, seconds=0.5)
 
 
 WHOLE = _outcome((0, 0, 1), (1, 0, 1), (2, 8, 10), (3, 8, 10), released=[4, 4, 4, 4])

@@ -105,7 +105,7 @@ def test_every_group_has_k_persons_and_l_values(seed: int, k: int, l: int, rows:
     )
     coded = read(table, PERSONS)
     boxed = mondrian(coded, k=k, l=l, delay=delay)
-    found = verify(published(coded, boxed), table, PERSONS, k=k, l=l, link="row")
+    found = verify(published(coded, boxed), table, PERSONS, k=k, l=l, link="row", closed=True)
     assert found.ok, found.sentence
     waits = boxed.released - 1 - np.arange(rows)
     assert waits.max(initial=0) <= delay

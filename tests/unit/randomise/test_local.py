@@ -66,7 +66,7 @@ def test_a_last_cell_that_is_shorter_has_its_own_middle() -> None:
 
 
 def test_bounds_as_far_apart_as_floats_allow_warn_of_no_value() -> None:
-    role = cg.Numeric("x", lower=-1e308, upper=1e308)
+    role = cg.Numeric("x", lower=-(2.0**53), upper=2.0**53)
     levels = numeric_levels(role, np.array([-1e308, 1e308])).tolist()
     assert levels == [0, role.edges.size - 1]
 

@@ -196,9 +196,39 @@ def test_one_row_outside_its_box_condemns_its_group_alone() -> None:
     assert passes(gate(k=2), decide([[0, 1], [2, 3, 4]]), rows(points)) == [True, False]
 
 
-def test_bounds_belong_to_the_box() -> None:
-    corners = [(20.0, 2.0), (40.0, 4.0), (20.0, 4.0)]
+def test_a_number_on_the_upper_bound_lies_in_the_next_cell() -> None:
+    corners = [(20.0, 2.0), (39.9, 4.0), (20.0, 4.0)]
     assert passes(gate(), decide([[0, 1, 2]]), rows(corners, persons=(1, 2, 3))) == [True]
+    beyond = [(20.0, 2.0), (40.0, 4.0), (20.0, 4.0)]
+    assert passes(gate(), decide([[0, 1, 2]]), rows(beyond, persons=(1, 2, 3))) == [False]
+
+
+def test_the_last_edge_lies_in_the_last_cell() -> None:
+    last = decide([[0, 1, 2]], boxes=[((90.0, 2.0), (100.0, 4.0))])
+    assert passes(gate(), last, rows([(90.0, 2.0), (100.0, 3.0), (100.0, 4.0)], persons=(1, 2, 3))) == [True]
+
+
+def test_a_box_without_width_is_refused_unless_the_domain_has_none() -> None:
+    point = decide([[0, 1, 2]], boxes=[((30.0, 3.0), (30.0, 3.0))])
+    assert passes(gate(), point, rows()) == [False]
+    at_the_end = decide([[0, 1, 2]], boxes=[((100.0, 3.0), (100.0, 3.0))])
+    assert passes(gate(), at_the_end, rows([(100.0, 3.0)] * 5)) == [False]
+    schema = Schema(
+        person="pid",
+        quasi_identifiers=[Numeric("age", lower=30, upper=30), Categorical("education", hierarchy=TREE)],
+        sensitive=["job", "city"],
+    )
+    alone = Gate(schema, Criteria(k=3), known=10, on_grid=True)
+    assert passes(alone, point, rows()) == [True]
+
+
+def test_a_joint_group_is_checked_by_cells_as_well() -> None:
+    nobody = np.empty(0, dtype=np.uint64)
+    box = (np.array([20.0, 2.0]), np.array([40.0, 4.0]))
+    none = np.empty((0, 2), dtype=np.int64)
+    assert gate().check_joint(box, rows(), nobody, none)
+    assert not gate().check_joint(box, rows([(40.0, 3.0)] * 5), nobody, none)
+    assert not gate().check_joint((np.array([30.0, 3.0]), np.array([30.0, 3.0])), rows(), nobody, none)
 
 
 def test_paper_mode_needs_no_grid_but_keeps_the_domain() -> None:

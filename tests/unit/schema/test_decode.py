@@ -405,3 +405,13 @@ def test_a_row_that_the_sink_cannot_take_is_refused_for_what_would_be_published(
     assert decoded.rejected.counts == (expected if sealed else {**expected, "illness: unpublishable": 1})
     assert decoded.rows.person.size == 4 - sum(decoded.rejected.counts.values())
     assert decoded.payload.num_rows == decoded.rows.person.size
+
+
+def test_with_cells_a_number_is_the_lower_edge_of_its_cell_and_only_the_sample_has_its_value() -> None:
+    schema = Schema(person=None, quasi_identifiers=[Numeric("age", lower=0, upper=100, step=30, null="root")])
+    table = pa.table({"age": [0.0, 29.9, 30.0, 90.0, 100.0, 130.0, None]})
+    decoded = Decoder(schema, key=KEY, cells=True).decode(table)
+    assert decoded.rows.quasi[:, 0].tolist() == [0, 0, 30, 90, 90, 90, 0]
+    assert decoded.rows.to_root.tolist() == [False] * 6 + [True]
+    assert decoded.sample[:, 0].tolist() == [0, 29.9, 30, 90, 100, 100]
+    assert Decoder(schema, key=KEY).decode(table).rows.quasi[:6, 0].tolist() == [0, 29.9, 30, 90, 100, 100]

@@ -184,3 +184,10 @@ def test_values_outside_are_clamped_or_marked() -> None:
 def test_a_row_without_a_value_is_never_outside() -> None:
     column = read_numbers(pa.array(["x", None]), "number")
     assert shown(check_domain(column, (5.0, 10.0), clamp=False)) == ["invalid", "null"]
+
+
+@pytest.mark.parametrize("micros", [1_767_225_600_000_000, 0, -1_767_225_600_000_000, -1])
+def test_nanoseconds_are_rounded_down_to_microseconds(micros: int) -> None:
+    """As floats, 999 ns before an edge of the grid would be on it, and so in the next cell."""
+    ticks = pa.array([micros * 1000, micros * 1000 + 999, micros * 1000 - 1], pa.timestamp("ns"))
+    assert read_numbers(ticks, "timestamp").values.tolist() == [micros, micros, micros - 1]

@@ -122,7 +122,7 @@ def test_a_release_is_published_by_one_site_for_both() -> None:
     b.push(rows(4, 5, first=3), now=0.0)
     table = released(stage, a, b)
     assert sorted(table["row"].to_pylist()) == [1, 2, 3, 4]
-    assert set(zip(table["q_min"].to_pylist(), table["q_max"].to_pylist(), strict=True)) == {(4, 5)}
+    assert set(zip(table["q_min"].to_pylist(), table["q_max"].to_pylist(), strict=True)) == {(4, 6)}
     commit(a)
     assert b.tick(0.0).num_rows == 0
     assert (a.report().published, a.report().received, b.report().handed_over) == (2, 2, 2)
@@ -206,7 +206,7 @@ def test_a_question_that_comes_again_after_its_release_takes_no_more_rows() -> N
     stage = Stage()
     b = stage.site("b")
     b.push(rows(4, 5), now=0.0)
-    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 5)))
+    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6)))
     b.tick(0.0)
     commit(b)
     (answer,) = stage.heard("a", Prepared)
@@ -214,7 +214,7 @@ def test_a_question_that_comes_again_after_its_release_takes_no_more_rows() -> N
     stage.say(Decided, "b", "a", release="a.1.1")
     b.push(rows(4, first=3), now=0.0)
     assert b.report().handed_over == 2
-    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 5)))
+    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6)))
     b.tick(0.0)
     commit(b)
     stage.say(Decided, "b", "a", release="a.1.1")
@@ -245,7 +245,7 @@ def test_a_site_that_dies_before_its_answer_is_stored_has_not_answered() -> None
     b = stage.site("b")
     b.push(rows(4, 5), now=0.0)
     before = b.snapshot()
-    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 5)))
+    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6)))
     b.tick(0.0)
     after = b.snapshot()
     assert not stage.heard("a", Prepared)
@@ -263,7 +263,7 @@ def test_rows_that_nobody_decides_come_back_before_they_are_due() -> None:
     stage = Stage()
     b = stage.site("b")
     b.push(rows(4, 4), now=0.0)
-    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 5)))
+    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6)))
     b.tick(0.0)
     commit(b)
     out = [b.push(rows(4, first=3 + n), now=0.0) for n in range(13)]
@@ -275,7 +275,7 @@ def test_rows_that_nobody_decides_come_back_in_time_though_many_rows_arrive_at_o
     stage = Stage(policy(delay=40))
     b = stage.site("b")
     b.push(rows(4, 4), now=0.0)
-    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 5)))
+    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6)))
     b.tick(0.0)
     commit(b)
     assert b.report().pending == 2 < stage.policy.step
@@ -291,7 +291,7 @@ def given_up(stage: Stage) -> SiteStream:
     """A site that has given up two rows it had offered, one in each of the boxes that were asked for."""
     b = stage.site("b")
     b.push(rows(4, 8), now=0.0)
-    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 5), (4, 8)))
+    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6), (4, 9)))
     b.tick(0.0)
     commit(b)
     stage.relay.weather.away = {"b"}
@@ -331,7 +331,7 @@ def test_a_coordinator_gives_up_only_the_rows_that_it_would_have_published() -> 
     propose(a)
     asked = stage.heard("b", Prepare)[0]
     assert len(asked.losses) > 1
-    assert asked.upper[0, 0] == 5
+    assert asked.upper[0, 0] == 6
     stage.say(Prepared, "a", **offered(asked.release, persons=3))
     stage.relay.weather.unsure = 1.0
     a.tick(0.0)
@@ -382,7 +382,7 @@ def test_rows_of_an_offer_that_the_log_may_have_forgotten_are_given_up(days: int
     stage = Stage()
     b = stage.site("b")
     b.push(rows(4, 4), now=0.0)
-    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 5)))
+    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6)))
     b.tick(0.0)
     commit(b)
     again = stage.site("b", epoch="2")
@@ -398,7 +398,7 @@ def test_a_stream_that_continues_asks_nothing_of_the_log_before_it_knows_the_tim
     stage = Stage()
     b = stage.site("b")
     b.push(rows(4, 4), now=86_400.0)
-    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 5)))
+    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6)))
     b.tick(86_400.0)
     commit(b)
     again = stage.site("b", epoch="2")
@@ -444,7 +444,7 @@ def test_a_box_is_told_after_its_rows_have_arrived() -> None:
     assert not stage.heard("b", Published)
     commit(a)
     (told,) = stage.heard("b", Published)
-    assert (told.lower.tolist(), told.upper.tolist()) == ([[4.0]], [[5.0]])
+    assert (told.lower.tolist(), told.upper.tolist()) == ([[4.0]], [[6.0]])
 
 
 @pytest.mark.parametrize(("chosen", "used"), [(policy(), 1), (policy(reuse="off"), 0), (policy(k_scope="per_site"), 0)])
@@ -539,7 +539,7 @@ def test_records_on_the_log_are_sealed_and_bound_to_their_release() -> None:
     assert b"offers" not in record
     b = stage.site("b")
     b.push(rows(4, 5), now=0.0)
-    stage.say(Prepare, "b", "a", **prepare("a.1.7", (4, 5)))
+    stage.say(Prepare, "b", "a", **prepare("a.1.7", (4, 6)))
     stage.relay.log["a.1.7"] = record
     b.tick(0.0)
     commit(b)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.release.encode import Encoder
+from castleguard.schema.cells import cell_ends, cell_starts, cells_of
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.decode import Decoder
 from castleguard.schema.roles import Categorical, Numeric, Schema
@@ -131,10 +132,8 @@ def node_bounds(role: Categorical, lower: Values, upper: Values) -> tuple[Values
 
 
 def _grid_bounds(role: Numeric, lower: Values, upper: Values) -> tuple[Values, Values]:
-    """The nearest public bounds outside an interval; the interval itself if there is no grid."""
+    """The public cells around an interval; the interval itself if there is no grid."""
     edges = role.edges
     if not edges.size:
         return lower, upper
-    below = np.searchsorted(edges, lower, side="right") - 1
-    above = np.searchsorted(edges, upper, side="left")
-    return edges[below], edges[above]
+    return cell_starts(edges, lower), cell_ends(edges, cells_of(edges, upper))

@@ -29,7 +29,7 @@ def _castle(mode: Mode) -> Callable[[Task], Outcome]:
         seconds = _time(task.table, task, policy)
         table, released, refused = _stream(task.table, task, policy, task.seed)
         notes = (f"the gate refused {refused:,} rows that would have left in too small a group",) if refused else ()
-        return Outcome(published=table, released=released, seconds=seconds, notes=notes)
+        return Outcome(published=table, closed=mode == "paper", released=released, seconds=seconds, notes=notes)
 
     return publish
 
@@ -99,7 +99,7 @@ def _boxes(decide: Callable[[Coded, Task], Boxed]) -> Callable[[Task], Outcome]:
         table = published(coded, boxed, on_grid=task.on_grid)
         seconds = time.process_time() - start
         newest = coded.numbers[boxed.released[boxed.box != NOWHERE] - 1]
-        return Outcome(published=table, released=newest + 1, seconds=seconds)
+        return Outcome(published=table, closed=not task.on_grid, released=newest + 1, seconds=seconds)
 
     return publish
 

@@ -51,7 +51,7 @@ def queries_of(scale: Scale) -> int:
 def answer(asked: Asked) -> float:
     """The workload error."""
     table, coded = rows_of(asked.method.stream)
-    linked = link(published(coded, boxes_of(coded, asked.method)), table, coded.schema, by=ROW)
+    linked = link(published(coded, boxes_of(coded, asked.method)), table, coded.schema, by=ROW, closed=True)
     workload = Workload(
         selectivity=asked.selectivity, queries=asked.queries, window=asked.window, seed=asked.method.seed
     )

@@ -17,11 +17,11 @@ from castleguard.engine.dcastle_policy import Dcastle
 from castleguard.engine.policy import Castle, Mode
 from castleguard.experiments.dcastle.settings import Setting
 from castleguard.schema.coded import CodedRows
-from castleguard.schema.decode import Decoder
 from castleguard.schema.roles import Schema
 from castleguard.sites.paper import PaperNetwork
 from castleguard.sites.paper_policy import PaperPolicy
 from castleguard.sites.simulation import simulate
+from castleguard.stages import make_decoder
 
 CLUSTERS, CLUSTERS_ALONE, LOSS_WINDOW = 25, 50, 100
 
@@ -41,9 +41,9 @@ class Task:
         setting = self.setting
         return {"k": setting.k, "l": setting.l, "delay": setting.delay, "loss_window": LOSS_WINDOW}
 
-    def rows(self) -> CodedRows:
-        """The rows as engines take them."""
-        return Decoder(self.schema, key=np.arange(2, dtype=np.uint64)).decode(self.table).rows
+    def rows(self, policy: Castle) -> CodedRows:
+        """The rows as the engine of a policy takes them."""
+        return make_decoder(self.schema, policy, np.arange(2, dtype=np.uint64)).decode(self.table).rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ def alone(task: Task, *, mode: Mode, divided: bool) -> Outcome:
     """Without messages: one site has all rows, or every site anonymises its own, and that is all."""
     policy = Castle(**task.parameters, max_clusters=CLUSTERS_ALONE, mode=mode)
     sites = task.setting.sites if divided else 1
-    rows = task.rows()
+    rows = task.rows(policy)
     count, loss, dropped = rows.person.size, 0.0, 0
     for site in range(sites):
         key = np.random.default_rng([task.seed, site]).integers(0, 2**32, 8, dtype=np.uint32)
