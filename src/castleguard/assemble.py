@@ -21,6 +21,7 @@ from castleguard.config.job_model import Endpoint, JobFile
 from castleguard.config.places import check_places
 from castleguard.connectors import registry
 from castleguard.connectors.base import Position, Sink, Source, Unfit
+from castleguard.connectors.csv_options import csv_of
 from castleguard.connectors.manifest import Manifest
 from castleguard.connectors.registry import Connector
 from castleguard.engine.dcastle_policy import Dcastle
@@ -406,6 +407,8 @@ def _identity(job: JobFile, endpoint: Endpoint) -> dict[str, str]:
     """What a source or sink is: the options whose fields are marked so, or else all that are not secret."""
     every = fields(endpoint.options)
     marked = [option.name for option in every if option.metadata.get("identity") is True]
+    if csv_of(endpoint.options) is None and "csv" in marked:  # a section that means nothing here
+        marked.remove("csv")
     names = marked or [option.name for option in every if option.name not in endpoint.hidden]
     return {"type": endpoint.type, **_hashes(job, endpoint, names)}
 

@@ -149,10 +149,11 @@ def _job(path: Path, options: dict[str, Any]) -> "tuple[Schema, Policy, Path, An
         raise click.UsageError(f"--{given[0].replace('_file', '').replace('_', '-')} is said by the job file")
     from castleguard.assemble import load
     from castleguard.cli.audited import files_of
+    from castleguard.connectors.csv_options import csv_of
 
     job = load(path)
     before, format, after = files_of(job)
-    csv = getattr(job.sink.options, "csv", None)
+    csv = csv_of(job.sink.options)
     return job.schema, job.policy, before, format, after, None if csv is None else csv.formulas
 
 

@@ -11,6 +11,7 @@ from castleguard.assemble import connector_of, make_stream, manifest_of, promise
 from castleguard.cli.summary import statement
 from castleguard.config.durations import spell_duration
 from castleguard.config.job_model import Endpoint, JobFile
+from castleguard.connectors.csv_options import csv_of
 from castleguard.connectors.listing import MANIFEST
 from castleguard.engine.castleguard import Castleguard
 from castleguard.engine.dcastle_policy import Dcastle
@@ -306,8 +307,8 @@ def _restart_in_spark(job: JobFile) -> Iterator[str]:
 
 
 def _formulas(job: JobFile) -> Iterator[str]:
-    csv = getattr(job.sink.options, "csv", None)
-    if csv is None or "csv" not in (job.sink.type, getattr(job.sink.options, "format", None)):
+    csv = csv_of(job.sink.options)
+    if csv is None:
         return
     if csv.formulas == "escape":
         yield "Text that a spreadsheet would run as a formula gets an apostrophe; audit, measure and cuts undo that."

@@ -31,10 +31,16 @@ class CsvOutput:
 DEFAULT = CsvOutput()
 
 
+def csv_of(options: Any) -> CsvOutput | None:
+    """How a sink with these options writes CSV; None: it does not."""
+    csv = getattr(options, "csv", None)
+    return csv if isinstance(csv, CsvOutput) and getattr(options, "format", "csv") == "csv" else None
+
+
 def unfit_for_csv(options: Any) -> Unfit | None:
-    """The same from the options of a sink, if these have such a section."""
-    csv = getattr(options, "csv", DEFAULT)
-    return csv.unfit() if isinstance(csv, CsvOutput) else None
+    """Which values a sink with these options is not to write; None: it writes all."""
+    csv = csv_of(options)
+    return None if csv is None else csv.unfit()
 
 
 def check_csv_section(format: str, csv: CsvOutput) -> None:

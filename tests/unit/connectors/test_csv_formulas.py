@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from castleguard.connectors import files
-from castleguard.connectors.csv_options import CsvOutput
+from castleguard.connectors.csv_options import CsvOutput, csv_of
 from castleguard.connectors.formats import open_writer
 from castleguard.connectors.formulas import Formulas
 from castleguard.connectors.kafka.options import KafkaSinkOptions
@@ -119,3 +119,11 @@ def test_the_identity_of_a_job_names_what_is_not_a_default() -> None:
         "formulas: refuse",
         "formulas: keep",
     }
+
+
+def test_only_a_sink_that_writes_csv_has_a_way_of_writing_it(tmp_path: Path) -> None:
+    assert csv_of(files.CsvSinkOptions(path=tmp_path)) == CsvOutput()
+    assert csv_of(StdoutOptions(format="csv")) == CsvOutput()
+    assert csv_of(NatsSinkOptions(stream="s", subject="t", format="csv")) == CsvOutput()
+    assert csv_of(NatsSinkOptions(stream="s", subject="t")) is None
+    assert csv_of(files.FileSinkOptions(path=tmp_path)) is None
