@@ -253,9 +253,18 @@ class Sdgs:
             yield "k counts rows, not persons: rows of one person may stand together, and their losses add up."
         if self.window_unit == "seconds":
             yield "The moments of push, tick and flush must come from a clock outside, whatever rows there are."
+            yield (
+                f"A job delivers a window {self.lag:g} s after its end, and never before: names, numbers, headers, "
+                f"sizes and moments at the sink follow from the published rows and the clock. Outside the claim: how late a "
+                f"job is that was down or too slow then, and which window a row falls into that is read late, from a "
+                f"backlog."
+            )
         else:
             yield "That a row arrived, and when, is not hidden."
         yield "Bounds, hierarchies and values of the schema are taken as public."
-        yield "Reports, logs and counters depend on rows that were not published: they are for the operator alone."
+        yield (
+            "Reports, logs, metrics and dead letters depend on rows that were not published: they are for the operator "
+            "alone."
+        )
         if seeded:
             yield "SEEDED: who takes part can be predicted; for tests and experiments only."
