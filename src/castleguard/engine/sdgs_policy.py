@@ -255,9 +255,9 @@ class Sdgs:
             yield "The moments of push, tick and flush must come from a clock outside, whatever rows there are."
             yield (
                 f"A job delivers a window {self.lag:g} s after its end, and never before: names, numbers, headers, "
-                f"sizes and moments at the sink follow from the published rows and the clock. Outside the claim: how late a "
-                f"job is that was down or too slow then, and which window a row falls into that is read late, from a "
-                f"backlog."
+                f"sizes and moments at the sink follow from the published rows and the clock. Outside the claim: how "
+                f"late a job is that was down or too slow then, and which window a row falls into that is read late, "
+                f"from a backlog."
             )
         else:
             yield "That a row arrived, and when, is not hidden."
