@@ -17,6 +17,7 @@ import castleguard as cg
 from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Store
 from castleguard.connectors.base import BadRow, Position, Read, Sink
+from castleguard.errors import UnavailableError
 from castleguard.pipeline import Job, Pace, Parts
 from castleguard.testing.clock import ManualClock
 
@@ -91,6 +92,7 @@ class Watched:
     clock: ManualClock
     look: Callable[[], object]
     seen: list[Seen]
+    outages: list[int]
     exactly_once: bool = True
 
     def last(self) -> int:
@@ -98,7 +100,11 @@ class Watched:
 
     def deliver(self, number: int, table: pa.Table) -> None:
         begun = self.clock.now()
-        self.sink.deliver(number, table)
+        try:
+            self.sink.deliver(number, table)
+        except UnavailableError:
+            self.outages.append(number)
+            raise
         self.seen.append(Seen(begun, self.clock.now(), number, table.num_rows, self.look()))
 
     def close(self) -> None:
@@ -152,13 +158,15 @@ class Stage:
     with_store: bool = True
     clock: ManualClock = field(default_factory=lambda: ManualClock(START))
     seen: list[Seen] = field(default_factory=list)
+    outages: list[int] = field(default_factory=list)
+    """Deliveries that the sink could not take at once."""
 
     def job(self, **more: Any) -> Job:
         """The next process."""
         parts = Parts(
             open_source=lambda position: Arrivals(self.clock, self.arrivals, (position or {"at": 0})["at"]),
             make_stream=self.stream,
-            sink=Watched(self.sink(), self.clock, self.look, self.seen),
+            sink=Watched(self.sink(), self.clock, self.look, self.seen, self.outages),
             store=Store(self.folder / "state.db") if self.with_store else None,
             letters=DeadLetters(self.folder / "letters.jsonl"),
         )
