@@ -17,8 +17,10 @@ from castleguard.connectors.base import Sink
 from castleguard.connectors.kafka.options import KafkaSinkOptions
 from tests.integration.broker_kafka import Broker
 from tests.integration.broker_nats import running_broker
-from tests.recovery.presence import EXTRA, Arrival, Stage, make_arrivals, with_one_more
+from tests.recovery.presence import EXTRA, Arrival, Seen, Stage, make_arrivals, with_one_more
 from tests.soak import effort
+
+pytestmark = pytest.mark.integration
 
 _ATTEMPTS = 5
 
@@ -41,7 +43,7 @@ def compare(opener: Opener, folder: Path, formats: tuple[str, ...], cases: int) 
     return segments
 
 
-def observe(opener: Opener, form: str, arrivals: list[Arrival], folder: Path) -> tuple[list[object], object]:
+def observe(opener: Opener, form: str, arrivals: list[Arrival], folder: Path) -> tuple[list[Seen], object]:
     """What is seen. A broker that cannot take a segment at once makes it late, which shows the broker and no row: such
     a run is played again.
     """
@@ -50,7 +52,7 @@ def observe(opener: Opener, form: str, arrivals: list[Arrival], folder: Path) ->
         place.mkdir(parents=True)
         open_sink, look = opener(form)
         stage = Stage(arrivals, open_sink, lambda: None, place, with_store=False)
-        seen = list(stage.play())
+        seen = stage.play()
         if not stage.outages:
             return seen, look()
     raise AssertionError(f"the broker was away in {_ATTEMPTS} runs of {_ATTEMPTS}")

@@ -36,6 +36,7 @@ AGE = cg.Numeric("age", lower=0, upper=100)
 
 
 @pytest.mark.soak
+@pytest.mark.compiled
 def test_a_row_that_is_not_released_leaves_no_trace_in_files(tmp_path: Path) -> None:
     """At random moments, over all formats and all kinds of rows that are not released."""
     draw, parts = random.Random(17), 0

@@ -51,6 +51,7 @@ def test_how_much_of_the_rate_is_compared_at_first_changes_nothing(rate: Fractio
     assert flip(rows, rate=rate, words=words) == flip(rows, rate=rate)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("rate", RATES)
 def test_so_many_rows_are_kept_as_the_rate_says(rate: Fraction) -> None:
     kept = sum(flip(rows_of(40_000), rate=rate))
@@ -75,6 +76,7 @@ def test_a_row_that_is_left_out_before_stays_out() -> None:
     assert coin().flip(rows, 0.0, present).tolist() == (present & flip(rows)).tolist()
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("other", ["person", "quasi", "sensitive", "to_root", "window"])
 def test_another_row_has_another_coin(other: str) -> None:
     """A snapshot that is continued twice with other rows shares no coin: about half of them agree by chance."""
