@@ -17,6 +17,7 @@ import castleguard as cg
 from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Store
 from castleguard.connectors.base import BadRow, Position, Read, Sink
+from castleguard.connectors.manifest import Manifest
 from castleguard.errors import UnavailableError
 from castleguard.pipeline import Job, Pace, Parts
 from castleguard.testing.clock import ManualClock
@@ -156,6 +157,8 @@ class Stage:
     folder: Path
     policy: cg.Sdgs = POLICY
     with_store: bool = True
+    described: Path | None = None
+    """The folder of parts, if it is to have a description."""
     clock: ManualClock = field(default_factory=lambda: ManualClock(START))
     seen: list[Seen] = field(default_factory=list)
     outages: list[int] = field(default_factory=list)
@@ -169,6 +172,7 @@ class Stage:
             sink=Watched(self.sink(), self.clock, self.look, self.seen, self.outages),
             store=Store(self.folder / "state.db") if self.with_store else None,
             letters=DeadLetters(self.folder / "letters.jsonl"),
+            manifest=None if self.described is None else Manifest(self.described),
         )
         try:
             return Job(parts, clock=self.clock, pace=Pace(every=5.0, poll=6.1), **more)
