@@ -186,7 +186,12 @@ def make_job(
     if dry_run:
         if getattr(job.source.options, "follow", False) or job.source.type in _ENDLESS:
             LOG.warning("the source never ends, and so does this dry run: Ctrl-C ends it and shows the books")
-        parts = Parts(open_source=partial(_open_quietly, job), make_stream=partial(make_stream, job), sink=Nowhere())
+        parts = Parts(
+            open_source=partial(_open_quietly, job),
+            make_stream=partial(make_stream, job),
+            sink=Nowhere(),
+            observed=False,
+        )
         return Job(parts, stop=stop, watch=watch)
     pace = Pace() if job.checkpoint is None else Pace(every=job.checkpoint.every)
     if job.sites is not None:

@@ -98,9 +98,9 @@ class Epochs:
             "claim": None,
         }
         epoch = Epoch(
-            statement="unknown", first=1, last=latest.number, ended=latest.ended, sink=sink_name(latest.identity)
+            statement="unknown", first=1, last=latest.segments, ended=latest.ended, sink=sink_name(latest.identity)
         )
-        return cls(statements={"unknown": unknown}, epochs=[epoch], last_part=latest.number)
+        return cls(statements={"unknown": unknown}, epochs=[epoch], last_part=latest.segments)
 
     def facts(self) -> dict[str, Any]:
         """All of it, as JSON can hold it."""

@@ -25,9 +25,11 @@ from castleguard.checkpoint.store import Checkpoint, Ended, Store
 from castleguard.clock import Clock, StreamTime, WallClock
 from castleguard.connectors.base import Position, Read, Sink, Source
 from castleguard.connectors.manifest import Manifest
+from castleguard.engine.sdgs_policy import LONGEST_LAG
 from castleguard.epochs import Epochs, other_parts, sink_name
 from castleguard.errors import InputError, OutputError, SnapshotError, UnavailableError
 from castleguard.privacy.guarantee import Guarantee
+from castleguard.schedule import schedule_of
 from castleguard.stopping import Stop
 from castleguard.stream import Anonymiser
 from castleguard.telemetry.logs import LOG
@@ -67,6 +69,8 @@ class _Segment:
     tables: list[pa.Table] = field(default_factory=list)
     letters: list[bytes] = field(default_factory=list)
     rows: int = 0
+    due: float | None = None
+    """When the rows may be delivered, where presence is promised."""
     dirty: bool = False
     """Whether anything has happened that a restart would have to repeat."""
 
@@ -90,6 +94,8 @@ class Parts:
     """What it reads from and writes to, as JSON can hold it: no other job continues its checkpoint."""
     manifest: Manifest | None = None
     """Where readers of the sink find what was promised for which part."""
+    observed: bool = True
+    """Whether the sink can be looked at; a dry run has none, and does not wait for the end of a window."""
     close: Callable[[], None] = lambda: None
     """Lets go of what the stream uses besides; called last."""
 
@@ -133,8 +139,9 @@ class Job:
         self._identity = parts.identity
         self._opened = False
         self.recovered = False  # whether something was left to deliver when it was opened
+        self._time = StreamTime(self._clock, -math.inf)  # until the stream tells what it was told
         latest = self._recover()
-        self._number, self.ended = latest.number, latest.ended
+        self._number, self._segments, self.ended = latest.number, latest.segments, latest.ended
         self._bad = int(latest.books.get("bad", 0))
         # The books of streams that were flushed for good; those of the present one are in its snapshot.
         self._before: dict[str, Any] = latest.books if latest.snapshot is None else latest.books["before"]
@@ -145,6 +152,7 @@ class Job:
         self._source = self._until_available(lambda: parts.open_source(latest.position), "the source")
         self._position = latest.position or None
         self._time = StreamTime(self._clock, self.stream.now)
+        self._schedule = schedule_of(self.stream) if parts.observed else None
         self._rejects_before = self._rejects()
         self._opened = True
 
@@ -158,15 +166,8 @@ class Job:
             while not self._stop.asked:
                 self.turn()
                 if self._source.finished:
-                    self._end("finished")
-                    return "finished"
-            if self._store is None:
-                self._gather(self.stream.flush())
-            self.commit()
-            if self._store is None:
-                self._write_manifest(self._epochs.after(None, "stopped"))
-            self._tell("stopped", at_once=True)
-            return "stopped"
+                    return self._end("finished")
+            return self._halt()
         except Exception:
             self._tell_failure()
             raise
@@ -176,26 +177,44 @@ class Job:
     def turn(self) -> None:
         """Once around: rows, or time, and a commit if one is due."""
         self._tell("waiting" if self._pause else "running")
+        now = self._time.now()
+        if self._schedule is not None and self._schedule.has_passed(now):
+            # By the clock, before a row of the next window is there.
+            self._gather(self.stream.tick(now))
+            if self._is_due():
+                self.commit()
         self._take(self._read())
         if self._is_due():
             self.commit()
 
-    def drain(self) -> Outcome:
+    def drain(self, *, drop_window: bool = False) -> Outcome:
         """Publish what is pending as at the end of the stream, and end the job: it can then go on with another policy,
         schema or version, from where its source stands.
+
+        Where presence is promised, this waits for the end of the open window, or gives up its rows (`drop_window`).
         """
         try:
             self._write_manifest(self._epochs)
-            self._end("drained")
-            return "drained"
+            return self._end("drained", drop_window=drop_window)
         except Exception:
             self._tell_failure()
             raise
         finally:
             self.close()
 
-    def _end(self, ended: Ended) -> None:
+    def _halt(self) -> Outcome:
+        """Keep what is pending for the next run; without a checkpoint, publish what may be published now."""
+        if self._store is None:
+            self._gather(self.stream.flush() if self._schedule is None else self.stream.drop_window())
+        self.commit()
+        if self._store is None:
+            self._write_manifest(self._epochs.after(None, "stopped"))
+        self._tell("stopped", at_once=True)
+        return "stopped"
+
+    def _end(self, ended: Ended, *, drop_window: bool = False) -> Outcome:
         """Publish all that is pending; with other sites, as long as that gets on."""
+        edge = self.stream.edge  # of the window that the last row was read in
         self._gather(self.stream.tick(self._time.now()))  # what is kept may be from long ago
         started, pending = self._clock.now(), self.stream.report().pending
         while not (self.stream.wind_down() or self._stop.asked):
@@ -207,6 +226,10 @@ class Job:
             if self._is_due():
                 self.commit()
             self._clock.sleep(_NAP)
+        if self._schedule is not None and drop_window:
+            self._gather(self.stream.drop_window())
+        elif self._schedule is not None and edge is not None and not self._await(edge):
+            return self._halt()
         self._gather(self.stream.flush())
         if self.stream.unsettled:
             self.commit()
@@ -217,6 +240,29 @@ class Job:
         self.commit(ended=ended)
         self._write_manifest(self._epochs)
         self._tell(ended, at_once=True)
+        return ended
+
+    def _await(self, edge: float) -> bool:
+        """Let time pass until the open window has ended, whether it has rows or not; False if asked to stop before.
+
+        Publishing it earlier would show when the source ended, and with that whether a last row came.
+        """
+        left = edge - self._time.now()
+        if left > 0.0:
+            LOG.warning(
+                "no more rows come, and the open window ends in %.0f s: the job waits for that, because presence is "
+                "promised (stop it, and run it again later, or drain it with --drop-window)",
+                left,
+            )
+        while (left := edge - self._time.now()) > 0.0:
+            if self._stop.asked:
+                return False
+            self._tell("running")
+            if self._is_due():
+                self.commit()
+            self._clock.sleep(min(left, self._pace.poll))
+        self._gather(self.stream.tick(self._time.now()))
+        return True
 
     def _enter_epoch(self, latest: Checkpoint) -> Guarantee:
         """Begin an epoch with a new stream, which counts on the rows of each person if it can; or go on with the one
@@ -262,7 +308,9 @@ class Job:
 
         1. Gather released rows, rejects and the state of the stream into a segment.
         2. Store segment, state and the source's position under the next number, in one transaction.
-        3. Deliver the segment under that number, and the letters at their place.
+        3. Deliver the segment, if it has rows, and the letters at their place. Segments have numbers of their own:
+           those without rows do not count, so that a sink does not show how often a job commits. Where presence is
+           promised, wait before that until the segment is due (`schedule.py`).
         4. Mark it delivered, and wipe it.
         5. Acknowledge the source.
         6. Tell the stream: what it could not tell other sites before is safe now.
@@ -273,8 +321,7 @@ class Job:
         others again.
         """
         if self._undelivered is not None:  # the commit before this one failed after step 2: it must not be replaced
-            self._deliver(self._undelivered)
-            self._number, self._undelivered = self._undelivered.number, None
+            self._delivered(self._deliver(self._undelivered))
         if ended is None and not self._segment.dirty and not self._has_moved() and not self.stream.urgent:
             return
         started = time.monotonic()
@@ -287,8 +334,7 @@ class Job:
         self.ended = ended
         self._segment = _Segment()
         self._undelivered = checkpoint
-        self._deliver(checkpoint)
-        self._number, self._undelivered = checkpoint.number, None
+        self._delivered(self._deliver(checkpoint))
         self._position = checkpoint.position or None
         if checkpoint.position is not None:
             self._step(5)
@@ -317,16 +363,16 @@ class Job:
             latest = Checkpoint(number=0, position=None, snapshot=None, delivered=True)
         else:
             latest = self._same_job(latest, there)
-        if there > latest.number:
+        if there > latest.segments:
             raise OutputError(
-                f"the sink has segment {there}, and the checkpoint knows of {latest.number or 'none'}: going on would "
-                f"publish rows twice. Bring back the checkpoint that belongs to the sink; without it, only a new job "
-                f"can begin: no checkpoint, an empty sink, and a source without the rows that were published"
+                f"the sink has segment {there}, and the checkpoint knows of {latest.segments or 'none'}: going on "
+                f"would publish rows twice. Bring back the checkpoint that belongs to the sink; without it, only a new "
+                f"job can begin: no checkpoint, an empty sink, and a source without the rows that were published"
             )
         self.recovered = not latest.delivered
         if not latest.delivered:
             # Of a segment that is there already nobody knows whether its letters are.
-            latest = self._deliver(latest, segment=there < latest.number)
+            latest = self._deliver(latest, segment=there < latest.segments)
         return latest
 
     def _same_job(self, latest: Checkpoint, there: int) -> Checkpoint:
@@ -357,13 +403,23 @@ class Job:
         self._step(3)
         if segment and checkpoint.segment:
             table = from_bytes(checkpoint.segment)
-            self._until_available(lambda: self._sink.deliver(checkpoint.number, table), "the sink")
+            self._wait_until(checkpoint.due)
+            self._until_available(lambda: self._sink.deliver(checkpoint.segments, table), "the sink")
         if self._letters is not None and checkpoint.letters:
             self._letters.append(checkpoint.letters, checkpoint.letters_at)
         self._step(4)
         if checkpoint.delivered or self._store is None:  # nothing had to be delivered
             return checkpoint
         return self._store.mark_delivered(checkpoint)
+
+    def _delivered(self, checkpoint: Checkpoint) -> None:
+        self._number, self._segments, self._undelivered = checkpoint.number, checkpoint.segments, None
+
+    def _wait_until(self, due: float | None) -> None:
+        """Let time pass until a segment is due. What is late (the process was down, or slow) is due at once."""
+        left = 0.0 if due is None else due - self._time.now()
+        if left > 0.0:
+            self._clock.sleep(min(left, LONGEST_LAG))  # a clock that was put back must not hold it up for longer
 
     def _gathered(self, ended: Ended | None) -> Checkpoint:
         segment = self._segment
@@ -375,6 +431,8 @@ class Job:
             position=self._source.position(),
             snapshot=snapshot,
             segment=to_bytes(tables) if tables else b"",
+            segments=self._segments + bool(tables),
+            due=segment.due,
             letters=letters,
             letters_at=0 if self._letters is None else self._letters.length(),
             delivered=not tables and not letters,
@@ -382,7 +440,7 @@ class Job:
             books=self.books(),
             identity=self._identity,
             carried=None if ended is None or self._store is None else self.stream.carry(),
-            epochs=self._epochs.after(self._number + 1 if tables else None, ended).facts(),
+            epochs=self._epochs.after(self._segments + 1 if tables else None, ended).facts(),
         )
 
     def _acknowledge(self, position: Position) -> None:
@@ -397,7 +455,7 @@ class Job:
         clock goes on for the rows that wait, and for commits.
         """
         if self._pause_left > 0.0:
-            nap = min(self._pause_left, self._pace.poll)
+            nap = min(self._pause_left, self._patience())
             self._clock.sleep(nap)
             self._pause_left -= nap
             return None
@@ -405,7 +463,7 @@ class Job:
             self._clock.sleep(_NAP)
             return None
         try:
-            read = self._source.read(self._pace.poll)
+            read = self._source.read(self._patience())
         except UnavailableError as exc:
             self._pause = self._pause_left = min(2 * self._pause or self._pace.first_pause, self._pace.longest_pause)
             LOG.warning("the source is not available, trying again in %.1f s: %s", self._pause, exc)
@@ -414,6 +472,12 @@ class Job:
         if read is not None:
             self._read_at = self._clock.now()
         return read
+
+    def _patience(self) -> float:
+        """Seconds to wait for rows before the clock is looked at."""
+        if self._schedule is None:
+            return self._pace.poll
+        return self._schedule.patience(self._time.now(), self._pace.poll)
 
     def _take(self, read: Read | None) -> None:
         """Push rows, or let time pass, and gather what that releases and rejects."""
@@ -434,12 +498,18 @@ class Job:
                 self._segment.letters.append(_letter({"place": read.place(row), "reason": reason, "row": values}))
 
     def _gather(self, released: pa.Table) -> None:
+        due = None if self._schedule is None else self._schedule.due()
         if released.num_rows:
+            if due is not None:
+                # One piece, however the rows that closed the window were cut: pieces show in some formats.
+                self._segment.due, released = due, released.combine_chunks()
             self._segment.tables.append(released)
             self._segment.rows += released.num_rows
             self._segment.dirty = True
 
     def _is_due(self) -> bool:
+        if self._segment.due is not None:  # a window has ended: it is stored now, and delivered when it is due
+            return True
         if self._segment.rows + len(self._segment.letters) >= self._pace.most_rows:
             return True
         # A clock that was put back would otherwise hold up commits until it is where it was.

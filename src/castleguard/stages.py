@@ -28,6 +28,7 @@ from castleguard.privacy.noise import Noise
 from castleguard.randomise.intake import Intake, Perturbation
 from castleguard.randomise.local import LocalNoise
 from castleguard.randomise.paper import PaperNoise
+from castleguard.randomise.window_coin import WindowCoin
 from castleguard.release.cells import CellGate
 from castleguard.release.encode import Encoder, Numbers
 from castleguard.release.gate import Gate
@@ -125,15 +126,16 @@ def make_intake(schema: Schema, policy: Policy, keys: Keys) -> Intake:
 def _sdgs_intake(schema: Schema, policy: Sdgs, keys: Keys) -> Intake:
     """At most one row of a person in a window, then the coin: the other way round a person would have many chances."""
     policy.check(schema)
-    ledger = None
-    if policy.unit_for(schema) == "person":
-        ledger = Ledger(rows_per_person=1, window=float(policy.window), aligned=True)
-    return Intake(
-        ledger=ledger,
-        coin=_coin(policy.sample_rate, keys),
-        labels=[sensitive_labels(role) for role in schema.sensitive],
-        in_rows=policy.window_unit == "rows",
-    )
+    labels = [sensitive_labels(role) for role in schema.sensitive]
+    in_rows = policy.window_unit == "rows"
+    if policy.unit_for(schema) == "row":
+        return Intake(coin=_coin(policy.sample_rate, keys), labels=labels, in_rows=in_rows)
+    ledger = Ledger(rows_per_person=1, window=float(policy.window), aligned=True)
+    if in_rows:
+        return Intake(ledger=ledger, coin=_coin(policy.sample_rate, keys), labels=labels, in_rows=True)
+    rate = Bernoulli(rate=exact("sample_rate", policy.sample_rate))
+    coin = WindowCoin(rate, key=keys.coin, window_at=lambda now: policy.window_at(now, 0))
+    return Intake(ledger=ledger, coin=coin, labels=labels)
 
 
 def _doca_intake(schema: Schema, policy: Doca, keys: Keys) -> Intake:

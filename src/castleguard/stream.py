@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from castleguard.checkpoint.codec import Record, differences, pack, unpack
 from castleguard.checkpoint.tables import table_from_bytes, table_to_bytes
 from castleguard.engine.policies import Policy
+from castleguard.engine.sdgs import SdgsEngine
+from castleguard.engine.sdgs_policy import Sdgs
 from castleguard.epochs import Described
 from castleguard.errors import SchemaError, SnapshotError, UsageError
 from castleguard.kernels.compile import is_warm, mark_warm
@@ -119,6 +121,34 @@ class Anonymiser:
         self._check_whole()
         with self._releasing():
             return self._publish(self._engine.flush())
+
+    def drop_window(self) -> pa.Table:
+        """The end of a stream that promises presence, in the middle of a window: its rows are given up and counted as
+        suppressed. Publishing them now would show when the stream ended, and with that when its last row came.
+        """
+        self._check_whole()
+        if not isinstance(self._engine, SdgsEngine):
+            raise UsageError("only SDGS has windows that can be dropped; flush the stream")
+        with self._releasing():
+            return self._publish(self._engine.drop())
+
+    @property
+    def edge(self) -> float | None:
+        """The end of the open window, in seconds as `now` counts them. None where presence is not promised, and before
+        the stream was told the time.
+        """
+        policy = self._policy
+        if not isinstance(policy, Sdgs) or not policy.hides_presence or self._now == -math.inf:
+            return None
+        return policy.edge_after(self._now)
+
+    @property
+    def lag(self) -> float | None:
+        """Seconds after the edge at which a job delivers what a window released; None where presence is not
+        promised.
+        """
+        policy = self._policy
+        return policy.lag if isinstance(policy, Sdgs) and policy.hides_presence else None
 
     def report(self) -> Report:
         """The books of the stream: for its operator, never to be published."""

@@ -25,7 +25,7 @@ FORMAT = 3
 _CHECK = b"castleguard"
 _SQLITE = b"SQLite format 3\0"  # how every SQLite file begins
 _PIECES = ("facts", "segment", "letters", "snapshot", "carried")
-_FACTS = ("position", "books", "identity", "epochs")
+_FACTS = ("position", "books", "identity", "epochs", "segments", "due")
 _LATEST = "number, delivered, ended, letters_at, facts, segment, letters"
 _LEAST_PROOF = 28  # bytes of a sealed piece: a nonce and a tag
 _TABLES = {
@@ -46,13 +46,17 @@ class Checkpoint:
     """One commit. Everything before it is published; nothing after it is."""
 
     number: int
-    """Counts commits; the segment is delivered under it."""
+    """Counts commits."""
     position: dict[str, Any] | None
     """Where the source goes on."""
     snapshot: bytes | None
     """The stream; None once it has been flushed for good."""
     segment: bytes = b""
     """The rows that this commit publishes, as an Arrow stream; empty if there are none."""
+    segments: int = 0
+    """Counts segments that hold rows, with the one of this commit: the number that it is delivered under."""
+    due: float | None = None
+    """When the segment may be delivered, by the stream's time; None: at once."""
     letters: bytes = b""
     """The rows that this commit rejects, as lines of JSON."""
     letters_at: int = 0
@@ -296,9 +300,9 @@ class Store:
             number, ended, letters_at, facts = before.latest
             with self._reading():
                 known = former.facts_of(self._open(facts, "facts", number))
-                self._former = Checkpoint(
-                    number=number, **known, snapshot=None, letters_at=letters_at, delivered=True, ended=ended
-                )
+                # That format has segments under the numbers of their commits.
+                plain = {"number": number, "segments": number, "letters_at": letters_at, "ended": ended}
+                self._former = Checkpoint(**known, **plain, snapshot=None, delivered=True)
         if self._read_only:
             self._is_blank = True
             return

@@ -18,14 +18,27 @@ from castleguard.cli.site_option import site_option
     help="Then seal the checkpoint with the key in this variable of the environment; JOB still names the former one.",
 )
 @click.option("--no-key", is_flag=True, help="Then leave the checkpoint without a key.")
+@click.option(
+    "--drop-window",
+    is_flag=True,
+    help="Where presence is promised: give up the rows of the open window; without this, wait for its end.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="No summary.")
 def drain(
-    job_file: Path, name: str | None, allow_duplicates: bool, new_key: str | None, no_key: bool, quiet: bool
+    job_file: Path,
+    name: str | None,
+    allow_duplicates: bool,
+    new_key: str | None,
+    no_key: bool,
+    drop_window: bool,
+    quiet: bool,
 ) -> None:
     """Publish what the stopped job in the file JOB still holds, as at the end of its stream.
 
     The way to change k, the schema or the version: drain with the old file and the old version, then run with the new
     ones. The next run begins a new stream where this one ended. A job that is running has to be stopped first.
+
+    SDGS with windows of seconds publishes a window at its end, and not before: the drain waits for that, or drops it.
 
     Also the way to change the key, or to begin or end encrypting: only a drained checkpoint holds no row.
     """
@@ -47,7 +60,7 @@ def drain(
             f"there is nothing to drain: {job.checkpoint.path} holds no commit, so the job has not run yet"
         )
     made = make_job(job, allow_duplicates=allow_duplicates)
-    outcome = made.drain()
+    outcome = made.drain(drop_window=drop_window)
     if changing:
         change_key(job, key)
     if not quiet:

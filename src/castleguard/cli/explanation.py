@@ -238,7 +238,8 @@ def _delay(job: JobFile) -> Iterator[str]:
     if isinstance(policy, Sdgs):
         rows = int(policy.window) if policy.window_unit == "rows" else None
         span = f"{rows:,} rows" if rows is not None else spell_duration(float(policy.window))
-        yield f"A row waits for the end of its window, {span}."
+        later = "" if rows is not None else f", and is delivered {policy.lag:g} s later"
+        yield f"A row waits for the end of its window, {span}{later}."
     else:
         rows = policy.delay + (1 if isinstance(policy, Castle) or not policy.strict else 0)
         yield f"A row leaves at the latest when {policy.delay:,} more rows have arrived."

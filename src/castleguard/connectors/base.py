@@ -137,8 +137,8 @@ class Sink(Protocol):
         there for good; if it raises or the process dies, it is there as a whole or `last` does not count it, and the
         next delivery, of the same bytes under the same number, completes or replaces what is left of it.
 
-        Numbers may leave gaps: a segment without rows is not delivered. Raises UnavailableError (the same delivery is
-        tried again), OutputError (it never will work).
+        Numbers count segments that hold rows; where an earlier version wrote, they may leave gaps. Raises
+        UnavailableError (the same delivery is tried again), OutputError (it never will work).
         """
 
     def close(self) -> None:

@@ -209,6 +209,7 @@ class Castleguard(Castle):
             neighbours="with and without it",
             horizon="the whole stream",
             covered=(*schema.described, *schema.public),
+            uncovered=("when a row is published, and in which part of the output",),
             randomness=SEED if seeded else SYSTEM,
         )
 

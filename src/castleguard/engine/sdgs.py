@@ -104,6 +104,15 @@ class SdgsEngine:
             begun = self.arrivals % int(self._policy.window) > 0
         return self._joined([self._close()] if begun else [])
 
+    def drop(self) -> Decisions:
+        """Give up the rows of the open window: a stream that ends before its edge must not publish them.
+
+        The window itself stays open, so that the grid moves as if they had not come.
+        """
+        dropped = np.sort(self._whole_window().position)
+        self._held = []
+        return self._decide(_sort_into_cells(self._nothing)[1], self._nothing.position, dropped)
+
     @property
     def arrivals(self) -> int:
         """Rows taken in so far."""

@@ -19,6 +19,8 @@ from castleguard.privacy.parameters import check_count, check_positive, check_pr
 from castleguard.privacy.sdgs import sdgs_delta
 from castleguard.schema.roles import Numeric, Schema
 
+LONGEST_LAG = 10.0  # seconds
+
 WindowUnit = Literal["seconds", "rows"]
 Unit = Literal["person", "row"]
 
@@ -129,6 +131,26 @@ class Sdgs:
         """The number of the window that a row belongs to, by its arrival in seconds or in rows."""
         return math.floor(now / self.window) if self.window_unit == "seconds" else position // int(self.window)
 
+    @property
+    def hides_presence(self) -> bool:
+        """Whether neighbours have one row more, or one person: only windows of the clock stay where they are then."""
+        return self.window_unit == "seconds"
+
+    def edge_after(self, now: float) -> float:
+        """The end of the window that `now` lies in: the first moment of the next one."""
+        window = self.window_at(now, 0)
+        edge = (window + 1) * float(self.window)
+        while self.window_at(edge, 0) <= window:  # a product that was rounded down
+            edge = math.nextafter(edge, math.inf)
+        return edge
+
+    @property
+    def lag(self) -> float:
+        """Seconds from the end of a window to the moment at which a job delivers it: time for the work to be done,
+        so that the moment does not show how much work there was.
+        """
+        return min(self.window / 10, LONGEST_LAG)
+
     def unit_for(self, schema: Schema) -> Unit:
         """What can be protected: without a column of persons every row stands for itself."""
         return "row" if schema.person is None else self.unit
@@ -231,9 +253,18 @@ class Sdgs:
             yield "k counts rows, not persons: rows of one person may stand together, and their losses add up."
         if self.window_unit == "seconds":
             yield "The moments of push, tick and flush must come from a clock outside, whatever rows there are."
+            yield (
+                f"A job delivers a window {self.lag:g} s after its end, and never before: names, numbers, headers, "
+                f"sizes and moments at the sink follow from the published rows and the clock. Outside the claim: how "
+                f"late a job is that was down or too slow then, and which window a row falls into that is read late, "
+                f"from a backlog."
+            )
         else:
             yield "That a row arrived, and when, is not hidden."
         yield "Bounds, hierarchies and values of the schema are taken as public."
-        yield "Reports, logs and counters depend on rows that were not published: they are for the operator alone."
+        yield (
+            "Reports, logs, metrics and dead letters depend on rows that were not published: they are for the operator "
+            "alone."
+        )
         if seeded:
             yield "SEEDED: who takes part can be predicted; for tests and experiments only."

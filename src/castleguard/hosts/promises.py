@@ -221,7 +221,8 @@ def _claim(plan: Plan, own: DifferentialPrivacy, streaming: bool) -> Differentia
     """The same loss. But a shard begins with its first row, and publishes from the next micro-batch on."""
     if not (streaming and hides_presence(plan.schema, plan.policy)):
         return own
-    return replace(own, uncovered=(*own.uncovered, "in which micro-batch a row is published"))
+    outside = "in which micro-batch a row is published, and what names, numbers and times of files tell"
+    return replace(own, uncovered=(*own.uncovered, outside))
 
 
 def _limits(plan: Plan, own: Guarantee, streaming: bool) -> Iterator[str]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from castleguard.kernels.state import Arrays
 from castleguard.privacy.ledger import Ledger
 from castleguard.privacy.noise import Noise
+from castleguard.randomise.window_coin import WindowCoin
 from castleguard.schema.coded import CodedRows
 
 Flags = NDArray[np.bool_]
@@ -59,7 +60,7 @@ class Intake:
         self,
         *,
         ledger: Ledger | None = None,
-        coin: Noise | None = None,
+        coin: Noise | WindowCoin | None = None,
         perturbation: Perturbation | None = None,
         labels: Sequence[pa.Array] = (),
         in_rows: bool = False,
@@ -84,7 +85,9 @@ class Intake:
             when = np.arange(first, first + count, dtype=np.float64) if self._in_rows else np.full(count, now)
             present = self._ledger.admit(rows.person, when)
         admitted = int(np.count_nonzero(present))
-        if self._coin is not None:
+        if isinstance(self._coin, WindowCoin):
+            present = self._coin.flip(rows, now, present)
+        elif self._coin is not None:
             present &= self._coin.sample(first, count)
         kept = int(np.count_nonzero(present))
         if self._perturbation is not None:
@@ -137,6 +140,6 @@ class Intake:
             payload = payload.set_column(at, payload.column_names[at], values)
         return payload
 
-    def _parts(self) -> dict[str, Ledger | Noise | Perturbation]:
+    def _parts(self) -> dict[str, Ledger | Noise | WindowCoin | Perturbation]:
         parts = {"ledger": self._ledger, "coin": self._coin, "noise": self._perturbation}
         return {name: part for name, part in parts.items() if part is not None}

@@ -125,7 +125,7 @@ def test_delay_restart_and_bad_rows_are_explained(
 
 def test_windows_of_time_are_held_whole(explain: Callable[..., str]) -> None:
     text = explain("{algorithm: sdgs, k: 3, sample_rate: 0.5, epsilon: 1, window: 1h}")
-    assert "A row waits for the end of its window, 1 h." in text
+    assert "A row waits for the end of its window, 1 h, and is delivered 10 s later." in text
     assert "All rows of a window are held in memory: about" in text
 
 

@@ -250,6 +250,37 @@ def test_another_policy_is_refused_until_the_job_is_drained(run: Run, folder: Pa
     assert run("drain", "job.yaml").code == 0
 
 
+SDGS = ("algorithm: castle, k: 5, delay: 50", "algorithm: sdgs, k: 5, sample_rate: 0.6, epsilon: 1, window: {window}")
+
+
+def test_sdgs_publishes_at_the_end_of_a_window_though_its_source_has_ended(run: Run, folder: Path) -> None:
+    (folder / "job.yaml").write_text(JOB.replace(SDGS[0], SDGS[1].format(window="1s")))
+    outcome = run("run", "job.yaml")
+    assert outcome.code == 0
+    assert "The source has ended" in outcome.out
+    parts = sorted(folder.glob("out/part-*"))
+    assert [part.name for part in parts[:1]] == ["part-000000000001.parquet"]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="there are no such signals here")
+def test_a_window_that_has_not_ended_is_kept_or_dropped_and_never_published(run: Run, folder: Path) -> None:
+    (folder / "job.yaml").write_text(JOB.replace(SDGS[0], SDGS[1].format(window="3650d")))
+    command = [sys.executable, "-m", "castleguard", "run", "job.yaml"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_for((folder / "rejects.jsonl").exists)  # the first commit
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0
+    assert "Stopped; `castleguard run` goes on from here." in out
+    outcome = run("drain", "job.yaml", "--drop-window")
+    assert "Drained" in outcome.out
+    assert not list(folder.glob("out/part-*"))
+
+
 def test_a_job_without_a_checkpoint_cannot_be_drained(run: Run, folder: Path) -> None:
     (folder / "job.yaml").write_text(JOB.replace("checkpoint: {path: state.db, every: 100ms}", ""))
     outcome = run("drain", "job.yaml")

@@ -149,6 +149,7 @@ def test_paper_mode_claims_the_sampling_rate_where_a_dropped_row_leaves_no_trace
     assert "with probability 0.5 a row may be exposed fully" in str(guarantee)
     assert "NOT claimed" in str(guarantee)
     assert "sampled rows after its own" in str(guarantee)
+    assert "Outside this claim: when a row is published, and in which part of the output." in str(guarantee)
 
 
 def test_without_sampling_paper_mode_claims_nothing() -> None:

@@ -1,0 +1,52 @@
+"""A coin for each row, addressed by the row itself: neither other rows nor the order of arrival change it.
+
+The address is 128 bits, a person and a digest of the row, and fills counter and nonce of a ChaCha20 block; the window
+is in the key. The block is the beginning of a uniform binary fraction, which is compared with the rate word by word.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from castleguard.kernels.chacha import chacha_block
+from castleguard.kernels.compile import Bool, entry_kernel
+
+_WORD = np.uint64(32)
+
+
+@entry_kernel
+def draw_block(key: NDArray[np.uint32], person: np.uint64, digest: np.uint64, block: NDArray[np.uint32]) -> None:
+    """The first 512 binary digits of a row's fraction."""
+    low, high = np.int64(person & np.uint64(0xFFFFFFFF)), np.int64(person >> _WORD)
+    chacha_block(key, low, high, np.int64(digest & np.uint64(0xFFFFFFFF)), np.int64(digest >> _WORD), block)
+
+
+@entry_kernel
+def flip_coins(
+    key: NDArray[np.uint32],
+    person: NDArray[np.uint64],
+    digest: NDArray[np.uint64],
+    rate: NDArray[np.uint32],
+    keep: NDArray[np.bool_],
+    undecided: NDArray[np.bool_],
+    block: NDArray[np.uint32],
+) -> Bool:
+    """Flip the coin of every row that is kept so far: a fraction below `rate` (at most 16 words) keeps it.
+
+    A fraction that begins with all words of the rate is undecided. Returns whether any is.
+    """
+    any_undecided = False
+    for row in range(keep.size):
+        if not keep[row]:
+            continue
+        low, high = np.int64(person[row] & np.uint64(0xFFFFFFFF)), np.int64(person[row] >> _WORD)
+        digest_low, digest_high = np.int64(digest[row] & np.uint64(0xFFFFFFFF)), np.int64(digest[row] >> _WORD)
+        chacha_block(key, low, high, digest_low, digest_high, block)
+        word = 0
+        while word < rate.size and block[word] == rate[word]:
+            word += 1
+        if word == rate.size:
+            undecided[row] = True
+            any_undecided = True
+        else:
+            keep[row] = block[word] < rate[word]
+    return any_undecided

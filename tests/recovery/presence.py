@@ -1,0 +1,192 @@
+"""What an observer of a sink sees, and the same stream played with and without one row.
+
+The observer sees everything at the sink, at every moment: names, numbers, headers, offsets, sizes, contents, and when
+each of them appeared by the clock of the job. It does not see the operator's side: checkpoint, letters, books, logs.
+"""
+
+import hashlib
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+import castleguard as cg
+from castleguard.checkpoint.letters import DeadLetters
+from castleguard.checkpoint.store import Store
+from castleguard.connectors.base import BadRow, Position, Read, Sink
+from castleguard.connectors.manifest import Manifest
+from castleguard.errors import UnavailableError
+from castleguard.pipeline import Job, Pace, Parts
+from castleguard.testing.clock import ManualClock
+
+SCHEMA = cg.Schema(
+    person="pid",
+    quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=5)],
+    sensitive=[cg.Sensitive("ward", values=["surgery", "medicine", "rare"])],
+)
+POLICY = cg.Sdgs(k=2, sample_rate=0.6, epsilon=1, window=60)
+START = 6_000_000.0 - 7.0  # a little before the end of a window
+LASTS = 160.0  # seconds of arrivals: two windows and parts of two others
+_ROWS = pa.schema([("pid", pa.string()), ("age", pa.int64()), ("ward", pa.string())])
+
+
+class Arrival(NamedTuple):
+    """Something that comes to the source: a row, or a message that is not one."""
+
+    at: float
+    row: dict[str, Any] | None
+
+
+@dataclass
+class Arrivals:
+    """A source under a manual clock: a read lets time pass until something comes."""
+
+    clock: ManualClock
+    arrivals: Sequence[Arrival]
+    at: int = 0
+    finished: bool = False
+
+    def read(self, timeout: float) -> Read | None:
+        due = self.clock.now() + timeout
+        if self.at == len(self.arrivals) or self.arrivals[self.at].at > due:
+            self.clock.advance(timeout)
+            self.finished = self.at == len(self.arrivals) and self.clock.now() >= START + LASTS
+            return None
+        if self.arrivals[self.at].at > self.clock.now():
+            self.clock.advance(self.arrivals[self.at].at - self.clock.now())
+        here = [one for one in self.arrivals[self.at :] if one.at <= self.clock.now()]
+        self.at += len(here)
+        rows = pa.RecordBatch.from_pylist([one.row for one in here if one.row is not None], schema=_ROWS)
+        return Read(rows, str, tuple(BadRow("here", "no row", b"?") for one in here if one.row is None))
+
+    def position(self) -> Position:
+        return {"at": self.at}
+
+    def acknowledge(self, position: Position) -> None:
+        pass
+
+    def lag(self) -> int | None:
+        return None
+
+    def close(self) -> None:
+        pass
+
+
+class Seen(NamedTuple):
+    """A delivery, and the whole sink after it."""
+
+    begun: float
+    ended: float
+    number: int
+    rows: int
+    sink: object
+
+
+@dataclass
+class Watched:
+    """A sink, and somebody who looks at it after every delivery."""
+
+    sink: Sink
+    clock: ManualClock
+    look: Callable[[], object]
+    seen: list[Seen]
+    outages: list[int]
+    exactly_once: bool = True
+
+    def last(self) -> int:
+        return self.sink.last()
+
+    def deliver(self, number: int, table: pa.Table) -> None:
+        begun = self.clock.now()
+        try:
+            self.sink.deliver(number, table)
+        except UnavailableError:
+            self.outages.append(number)
+            raise
+        self.seen.append(Seen(begun, self.clock.now(), number, table.num_rows, self.look()))
+
+    def close(self) -> None:
+        self.sink.close()
+
+
+def look_at(folder: Path) -> list[tuple[str, int, str]]:
+    """Every file below a folder: name, size, content."""
+    return [
+        (path.name, path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest())
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    ]
+
+
+def make_arrivals(draw: random.Random, rows: int) -> list[Arrival]:
+    """Rows of many persons at random moments, some of them at the same one."""
+    moments = sorted(START + draw.random() * LASTS for _ in range(rows))
+    return [
+        Arrival(
+            moments[at - 1] if at and draw.random() < 0.4 else moments[at],
+            {"pid": f"p{draw.randrange(60)}", "age": draw.randrange(101), "ward": draw.choice(["surgery", "medicine"])},
+        )
+        for at in range(rows)
+    ]
+
+
+EXTRA: dict[str, dict[str, Any] | None] = {
+    "suppressed": {"pid": "extra", "age": 50, "ward": "rare"},  # alone in its cell, whatever the coin says
+    "rejected": {"pid": "extra", "age": None, "ward": "surgery"},
+    "no row": None,
+}
+"""What is there or not, and is never released."""
+
+
+def with_one_more(arrivals: Sequence[Arrival], draw: random.Random, kind: str) -> list[Arrival]:
+    """The same arrivals, and one more at a random moment."""
+    more = Arrival(START + draw.random() * LASTS, EXTRA[kind])
+    return sorted([*arrivals, more], key=lambda one: one.at)
+
+
+@dataclass
+class Stage:
+    """What outlives a process: the arrivals, the clock, the checkpoint, and what was seen at the sink."""
+
+    arrivals: Sequence[Arrival]
+    sink: Callable[[], Sink]
+    look: Callable[[], object]
+    folder: Path
+    policy: cg.Sdgs = POLICY
+    with_store: bool = True
+    described: Path | None = None
+    """The folder of parts, if it is to have a description."""
+    clock: ManualClock = field(default_factory=lambda: ManualClock(START))
+    seen: list[Seen] = field(default_factory=list)
+    outages: list[int] = field(default_factory=list)
+    """Deliveries that the sink could not take at once."""
+
+    def job(self, **more: Any) -> Job:
+        """The next process."""
+        parts = Parts(
+            open_source=lambda position: Arrivals(self.clock, self.arrivals, (position or {"at": 0})["at"]),
+            make_stream=self.stream,
+            sink=Watched(self.sink(), self.clock, self.look, self.seen, self.outages),
+            store=Store(self.folder / "state.db") if self.with_store else None,
+            letters=DeadLetters(self.folder / "letters.jsonl"),
+            manifest=None if self.described is None else Manifest(self.described),
+        )
+        try:
+            return Job(parts, clock=self.clock, pace=Pace(every=5.0, poll=6.1), **more)
+        except BaseException:
+            if parts.store is not None:
+                parts.store.close()
+            raise
+
+    def stream(self, snapshot: bytes | None) -> cg.Anonymiser:
+        if snapshot is not None:
+            return cg.Anonymiser.restore(SCHEMA, self.policy, snapshot)
+        return cg.Anonymiser(SCHEMA, self.policy, seed=1)
+
+    def play(self) -> list[Seen]:
+        """Run a job to its end, and say what was seen at the sink."""
+        assert self.job().run() == "finished"
+        return self.seen
