@@ -28,6 +28,7 @@ from castleguard.connectors.manifest import Manifest
 from castleguard.epochs import Epochs, other_parts, sink_name
 from castleguard.errors import InputError, OutputError, SnapshotError, UnavailableError
 from castleguard.privacy.guarantee import Guarantee
+from castleguard.release.emptiness import empty_output
 from castleguard.stopping import Stop
 from castleguard.stream import Anonymiser
 from castleguard.telemetry.logs import LOG
@@ -207,7 +208,7 @@ class Job:
             if self._is_due():
                 self.commit()
             self._clock.sleep(_NAP)
-        self._gather(self.stream.flush())
+        self._gather(self.stream.flush(warn=False))  # below, with the malformed lines
         if self.stream.unsettled:
             self.commit()
             raise UnavailableError(
@@ -216,6 +217,7 @@ class Job:
             )
         self.commit(ended=ended)
         self._write_manifest(self._epochs)
+        self._warn_if_empty()
         self._tell(ended, at_once=True)
 
     def _enter_epoch(self, latest: Checkpoint) -> Guarantee:
@@ -252,6 +254,14 @@ class Job:
         """
         if self._manifest is not None:
             self._manifest.write(epochs.manifest(self._sink_name))
+
+    def _warn_if_empty(self) -> None:
+        """Log that nothing was published; not for a stream without rows in a job that had some before."""
+        report = self.stream.report()
+        if report.rows_in or not self.books()["rows_in"]:
+            found = empty_output(report, malformed=0 if report.rows_in else self._bad)
+            if found is not None:
+                LOG.warning("%s", found)
 
     def stop(self) -> None:
         """Ask the job to commit and return soon."""
