@@ -57,7 +57,7 @@ SWAPPED: dict[str, tuple[Callable[[], object], str]] = {
     "Doca, weights as a list": (lambda: any_cg.Doca(epsilon=1.0, k=2, delay=9, weights=[1]), "weights must be a dict"),
     "Castle, a reading as text": (lambda: any_cg.Castle(k=2, delay=10, reading="strict"), "reading must be a Reading"),
     "Hierarchy, a number": (lambda: any_cg.Hierarchy.flat(3), "needs a list of values"),
-    "Plan, swapped": (lambda: cast(Any, Plan)(POLICY, SCHEMA, None), "schema must be a Schema"),
+    "Plan, swapped": (lambda: cast(Any, Plan)(schema=POLICY, policy=SCHEMA, route=None), "schema must be a Schema"),
     "Spark, swapped": (lambda: cast(Any, anonymise_frame)(None, POLICY, SCHEMA), "schema must be a Schema"),
     "Spark, a class": (lambda: cast(Any, anonymise_frame)(None, SCHEMA, cg.Castle), "got the class Castle"),
 }

@@ -9,7 +9,7 @@ from castleguard.errors import PolicyError
 
 Shares = dict[str, Fraction]
 
-_LARGEST = 1e150
+_LARGEST = Fraction(10) ** 150
 
 
 def share_epsilon(
@@ -53,7 +53,7 @@ def _loss(what: str, number: float) -> Fraction:
     """An epsilon that can be added up and squared without leaving the floats."""
     found = exact(what, number)
     if found > _LARGEST:
-        raise PolicyError(f"{what} must be at most {_LARGEST:g}, got {number}: so little noise hides nothing")
+        raise PolicyError(f"{what} must be at most {float(_LARGEST):g}, got {number}: so little noise hides nothing")
     return found
 
 
@@ -72,8 +72,8 @@ def exact(what: str, number: float) -> Fraction:
     if isinstance(number, bool) or not isinstance(number, int | float | Fraction):
         raise PolicyError(f"{what} must be a number above 0, got {number}")
     if not -sys.float_info.max <= number <= sys.float_info.max:
-        shown = f"{number:g}" if isinstance(number, float) else "one beyond all floats"
-        raise PolicyError(f"{what} must be a finite number above 0, got {shown}")
+        shown = f"{number:g}" if isinstance(number, float) else "one that no float can hold"
+        raise PolicyError(f"{what} must be a number above 0, got {shown}")
     if number <= 0:
         raise PolicyError(f"{what} must be above 0, got {number}")
     return number if isinstance(number, Fraction) else Fraction(repr(number))

@@ -15,7 +15,9 @@ JOB = """\
 name: job
 source: {type: csv, path: in.csv}
 sink: {type: parquet, path: out}
-schema: schema.yaml
+schema:
+  person: pid
+  quasi_identifiers: [{name: age, lower: 0, upper: 100, step: 5}]
 privacy: {algorithm: castle, k: 5, delay: 20}
 checkpoint: {path: job.ckpt, every: 100ms}
 """
