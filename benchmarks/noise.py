@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.kernels.chacha import LANES, NOISE, chacha_block, chacha_lanes
+from castleguard.kernels.chacha import LANES, NOISE, address_positions, chacha_block, chacha_lanes
 from castleguard.kernels.compile import entry_kernel
 from castleguard.privacy.mechanisms import Bernoulli, DiscreteLaplace, Mechanism, RandomisedResponse
 from castleguard.privacy.noise import Noise
@@ -41,10 +41,11 @@ COLUMNS: dict[str, Sequence[Mechanism]] = {
 
 
 @entry_kernel
-def make_lanes(key: Words, blocks: int, lanes: Words) -> None:
+def make_lanes(key: Words, blocks: int, nonces: Words, lanes: Words) -> None:
     """Blocks of consecutive positions, LANES at a time."""
     for position in range(0, blocks, LANES):
-        chacha_lanes(key, NOISE, position, lanes)
+        address_positions(NOISE, position, nonces)
+        chacha_lanes(key, nonces, lanes)
 
 
 @entry_kernel
@@ -80,10 +81,11 @@ def measure(rows: int = ROWS, repeats: int = REPEATS) -> dict[str, float]:
     coin = Noise([], key=np.arange(8, dtype=np.uint32), rate=Bernoulli(rate=Fraction(1, 3)))
     figures["sampling, rows"] = rate(rows, lambda: coin.sample(0, rows), repeats)
     key = np.arange(8, dtype=np.uint32)
-    lanes, block = np.zeros(16 * LANES, dtype=np.uint32), np.zeros(16, dtype=np.uint32)
+    nonces, lanes = np.zeros(3 * LANES, dtype=np.uint32), np.zeros(16 * LANES, dtype=np.uint32)
+    block = np.zeros(16, dtype=np.uint32)
     blocks = rows // LANES * LANES
     figures[f"ChaCha20, {LANES} blocks together, words"] = rate(
-        16 * blocks, lambda: make_lanes(key, blocks, lanes), repeats
+        16 * blocks, lambda: make_lanes(key, blocks, nonces, lanes), repeats
     )
     figures["ChaCha20, block by block, words"] = rate(16 * blocks, lambda: make_blocks(key, blocks, block), repeats)
     return figures

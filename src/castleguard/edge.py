@@ -5,8 +5,8 @@ declares that with `Castleguard(noise="edge", ...)` and the same parameters.
 """
 
 import json
-import math
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from castleguard.checkpoint.codec import Record, differences, pack, unpack
 from castleguard.errors import SnapshotError
-from castleguard.privacy.budget import share_epsilon
+from castleguard.privacy.budget import float_above, share_epsilon
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
 from castleguard.randomise.local import LocalNoise
+from castleguard.schema.arguments import check_schema
 from castleguard.schema.arrow import numeric_type, numeric_values, sensitive_labels
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.decode import Decoder
@@ -46,6 +47,7 @@ class Randomiser:
         weights: Mapping[str, float] | None = None,
         seed: int | None = None,
     ) -> None:
+        check_schema(schema)
         self._schema = schema
         self._shares = share_epsilon(schema.described, epsilon=epsilon, phi=phi, weights=weights)
         self._seeded = seed is not None
@@ -70,7 +72,7 @@ class Randomiser:
 
     def guarantee(self) -> Guarantee:
         """The privacy statement."""
-        epsilon = math.nextafter(float(sum(self._shares.values())), math.inf)
+        epsilon = float_above(sum(self._shares.values(), Fraction(0)))
         passed = self._schema.public if self._schema.person is None else (self._schema.person, *self._schema.public)
         return Guarantee(
             promise="Each value of a row is randomised by itself, before anybody else sees it.",

@@ -29,6 +29,7 @@ from castleguard.engine.sdgs_policy import LONGEST_LAG
 from castleguard.epochs import Epochs, other_parts, sink_name
 from castleguard.errors import InputError, OutputError, SnapshotError, UnavailableError
 from castleguard.privacy.guarantee import Guarantee
+from castleguard.release.emptiness import empty_output
 from castleguard.schedule import schedule_of
 from castleguard.stopping import Stop
 from castleguard.stream import Anonymiser
@@ -230,7 +231,7 @@ class Job:
             self._gather(self.stream.drop_window())
         elif self._schedule is not None and edge is not None and not self._await(edge):
             return self._halt()
-        self._gather(self.stream.flush())
+        self._gather(self.stream.flush(warn=False))  # below, with the malformed lines
         if self.stream.unsettled:
             self.commit()
             raise UnavailableError(
@@ -239,6 +240,7 @@ class Job:
             )
         self.commit(ended=ended)
         self._write_manifest(self._epochs)
+        self._warn_if_empty()
         self._tell(ended, at_once=True)
         return ended
 
@@ -298,6 +300,14 @@ class Job:
         """
         if self._manifest is not None:
             self._manifest.write(epochs.manifest(self._sink_name))
+
+    def _warn_if_empty(self) -> None:
+        """Log that nothing was published; not for a stream without rows in a job that had some before."""
+        report = self.stream.report()
+        if report.rows_in or not self.books()["rows_in"]:
+            found = empty_output(report, malformed=0 if report.rows_in else self._bad)
+            if found is not None:
+                LOG.warning("%s", found)
 
     def stop(self) -> None:
         """Ask the job to commit and return soon."""

@@ -3,6 +3,7 @@
 import hashlib
 import math
 import os
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ from castleguard.release.encode import Encoder, Numbers
 from castleguard.release.gate import Gate
 from castleguard.release.point_gate import PointGate
 from castleguard.release.points import PointEncoder
+from castleguard.schema.arguments import kind_of
 from castleguard.schema.arrow import sensitive_labels
 from castleguard.schema.decode import Decoder
 from castleguard.schema.levels import check_declared
@@ -65,7 +67,11 @@ def make_keys(seed: int | None, key: bytes | None = None) -> Keys:
     size = 32 + 16 + 32 + 32 + 32
     if seed is not None and key is not None:
         raise UsageError("a stream has a seed or a key, not both")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, Integral)):
+        raise UsageError(f"seed must be a whole number, got {kind_of(seed)}")
     if key is not None:
+        if not isinstance(key, bytes):
+            raise UsageError(f"a key has {KEY_BYTES} bytes, got {kind_of(key)}")
         if len(key) != KEY_BYTES:
             raise UsageError(f"a key has {KEY_BYTES} bytes, got {len(key)}")
         raw = hashlib.shake_256(b"castleguard key " + key).digest(size)
@@ -188,6 +194,7 @@ def make_gate(schema: Schema, policy: Policy) -> Gate | CellGate | PointGate:
         known=policy.max_reusable,
         on_grid=policy.strict,
         remembered=policy.remembered_pairs,
+        reuse=policy.reuse != "off",
     )
 
 

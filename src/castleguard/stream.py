@@ -18,17 +18,20 @@ from numpy.typing import NDArray
 
 from castleguard.checkpoint.codec import Record, differences, pack, unpack
 from castleguard.checkpoint.tables import table_from_bytes, table_to_bytes
-from castleguard.engine.policies import Policy
+from castleguard.engine.policies import Policy, check_policy
 from castleguard.engine.sdgs import SdgsEngine
 from castleguard.engine.sdgs_policy import Sdgs
 from castleguard.epochs import Described
 from castleguard.errors import SchemaError, SnapshotError, UsageError
 from castleguard.kernels.compile import is_warm, mark_warm
 from castleguard.privacy.guarantee import Guarantee
+from castleguard.privacy.parameters import is_number
+from castleguard.release.emptiness import empty_output
 from castleguard.release.encode import Encoder, Numbers
 from castleguard.release.order import InputOrder, Leaving, nothing_leaving, select
 from castleguard.release.pending import Pending
 from castleguard.release.report import Report
+from castleguard.schema.arguments import check_schema, kind_of
 from castleguard.schema.coded import NEW, REASONS, REUSED, ROOT, CodedRows, Decisions, Decoded, Quasi, Rejects
 from castleguard.schema.decode import SAMPLE, reject_names
 from castleguard.schema.identities import CANONICAL_FORM
@@ -59,6 +62,8 @@ class Anonymiser:
         numbers: Numbers | None = None,
         key: bytes | None = None,
     ) -> None:
+        check_schema(schema)
+        check_policy(policy)
         self._schema = schema
         self._policy = policy
         self._algorithm = str(policy.fingerprint()["algorithm"])
@@ -116,11 +121,17 @@ class Anonymiser:
         with self._releasing():
             return self._publish(self._engine.tick(self._now))
 
-    def flush(self) -> pa.Table:
-        """The end of the stream: publish whatever can be published; the rest is counted as suppressed."""
+    def flush(self, *, warn: bool = True) -> pa.Table:
+        """The end of the stream: publish whatever can be published; the rest is counted as suppressed.
+
+        If rows came in and none was ever published, a warning is logged: `warn=False` leaves it out.
+        """
         self._check_whole()
         with self._releasing():
-            return self._publish(self._engine.flush())
+            out = self._publish(self._engine.flush())
+        if warn:
+            self._warn_if_empty()
+        return out
 
     def drop_window(self) -> pa.Table:
         """The end of a stream that promises presence, in the middle of a window: its rows are given up and counted as
@@ -361,6 +372,11 @@ class Anonymiser:
         yield
         self._whole = True
 
+    def _warn_if_empty(self) -> None:
+        """Say that a stream has ended which published nothing: an empty table looks like success."""
+        if self._counts["rows_in"] and (found := empty_output(self.report())) is not None:
+            LOG.warning("%s", found)
+
     def _check_whole(self) -> None:
         if not self._whole:
             raise UsageError("an earlier call failed half-way: continue from a snapshot taken before it")
@@ -374,6 +390,8 @@ class Anonymiser:
                     "the policy counts seconds (max_wait, a window): say when the rows arrive, push(batch, now=seconds)"
                 )
             return
+        if not is_number(now):
+            raise UsageError(f"now must be a number of seconds, got {kind_of(now)}")
         if not math.isfinite(now):
             raise UsageError(f"now must be a finite number of seconds, got {now}")
         if now < self._now:

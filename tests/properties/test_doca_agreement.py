@@ -79,10 +79,11 @@ def played_by_paper(stream: Stream) -> list[Group]:
     shares, sensitivities = policy.shares(stream.schema), policy.sensitivities(stream.schema)
     drawn: dict[int, int] = {}
 
-    def draw(position: int, scale: float) -> float:
+    def draw(position: int, scale: float, content: bytes) -> float:
         index = drawn.get(position, 0)
         drawn[position] = index + 2
-        return laplace(scale, words.word("noise", position, index), words.word("noise", position, index + 1))
+        first, second = (words.word("noise", position, at, content) for at in (index, index + 1))
+        return laplace(scale, first, second)
 
     doca = paper.Doca(
         columns=stream.columns,

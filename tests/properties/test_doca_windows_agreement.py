@@ -151,9 +151,10 @@ class Definitions:
             return
         columns = {**self.numbers(positions, rows), **self.labelled(positions, rows)}
         published = [columns[at] for at in range(len(columns))]
+        contents = self.contents(positions, rows)
         for column in published:
             for last in range(len(column) - 1, 0, -1):
-                other = self.order.pick("shuffle", positions[0], last + 1)
+                other = self.order.pick("shuffle", positions[0], last + 1, contents)
                 column[last], column[other] = column[other], column[last]
         yield positions, [list(point) for point in zip(*published, strict=True)], []
 

@@ -3,6 +3,7 @@
 `Outcome` is what both are compared by: the groups in order of release, the order of their rows, and what was dropped.
 """
 
+import struct
 from dataclasses import dataclass, replace
 
 from castleguard.engine.policy import Castle as Policy
@@ -12,7 +13,7 @@ from castleguard.schema.roles import Numeric, Schema
 from tests.properties.streams import Step, Stream
 from tests.reference import measure
 from tests.reference.castle import Castle, Decision, Row, Settings
-from tests.reference.chacha import Draws, choose
+from tests.reference.chacha import Draws, shuffle
 from tests.reference.measure import Box, Cluster
 from tests.reference.shape import Shape
 
@@ -59,6 +60,7 @@ class Transcription(Castle):
         self.arrived: dict[int, float] = {}
         self.outcome = NOTHING
         self.longest_wait = 0
+        self.taken_in: dict[int, Row] = {}
 
     def begin_at(self, position: int) -> None:
         """Pretend that so many rows have come and gone."""
@@ -84,6 +86,10 @@ class Transcription(Castle):
         self.arrived[position] = self.now
         return position
 
+    def assign(self, row: Row) -> None:
+        self.taken_in[row.position] = row
+        super().assign(row)
+
     def output_cluster(self, cluster: Cluster, event: int) -> list[Decision]:
         return self._note(event, super().output_cluster(cluster, event))
 
@@ -108,13 +114,17 @@ class Transcription(Castle):
         return self.policy.max_wait is not None and self.arrived[position] + self.policy.max_wait <= now
 
     def _in_order(self, event: int, positions: list[int]) -> list[int]:
-        """By arrival, or shuffled (Fisher and Yates) from group after group."""
+        """By arrival, or shuffled from group after group."""
         if self.policy.chosen_order != "shuffled":
             return sorted(positions)
-        for last in range(len(positions) - 1, 0, -1):
-            other = choose(self.draws, "shuffle", event, last + 1)
-            positions[last], positions[other] = positions[other], positions[last]
+        shuffle(self.draws, event, positions, b"".join(content_of(self.taken_in[position]) for position in positions))
         return positions
+
+
+def content_of(row: Row) -> bytes:
+    """Where a row stands in the stream and what is in it, 64 bits each."""
+    quasi, sensitive = row.quasi, row.sensitive
+    return struct.pack(f"<qQ{len(quasi)}d{len(sensitive)}q", row.position, row.person, *quasi, *sensitive)
 
 
 def settings_of(schema: Schema, policy: Policy) -> Settings:

@@ -343,11 +343,12 @@ class Castle:
 
         The rows at the root are a group like any other. The paper publishes the first ones alone ("generalise"), below
         k; "root" opens the group once with enough pending rows, and drops the row as long as there are not enough.
+        With reuse off nothing joins what was published before, at the root neither: each release needs its own company.
         """
         root = self.domain.root()
         if self.settings.suppression == "generalise":
             return [self._leave("root", [row], root, 1.0)]
-        opening = not self.root_is_open
+        opening = not self.root_is_open or not self.settings.reuse
         company: list[Row] = []
         if self.settings.suppression == "root" and opening:
             company = self._root_company(row)
@@ -363,7 +364,8 @@ class Castle:
     def _root_company(self, row: Row) -> list[Row]:
         """The row and the oldest pending rows that make the root group ready; nobody if all of them cannot.
 
-        Only rows that help are taken. Where l counts persons, or distributions are judged, that may not be enough, and
+        Only rows that help are taken; with reuse off no value is looked at for that, a person who is missing helps.
+        Where l counts persons, or distributions are judged, or values are not looked at, that may not be enough, and
         then every row is, in order.
         """
         root = self.domain.root()
@@ -384,7 +386,7 @@ class Castle:
         """Does it bring a person while there are fewer than k, or a sensitive value while there are fewer than l?"""
         if persons(company) < self.settings.k and other.person not in {row.person for row in company}:
             return True
-        return any(
+        return self.settings.reuse and any(
             len(values(company, i)) < self.settings.l and other.sensitive[i] not in values(company, i)
             for i in self._sensitive(company)
         )

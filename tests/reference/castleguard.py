@@ -21,6 +21,7 @@ Readings taken where the paper is silent or wrong:
 * A row that is for the root only has no quasi-identifiers: it is sampled, but not perturbed, and enters no range.
 """
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -104,13 +105,16 @@ class CastleGuard:
         return self.castle.flush()
 
     def perturb(self, t: Row, arrival: int) -> Row:
-        """Algorithm 2."""
-        perturbed = []
+        """Algorithm 2. The draws also belong to all that the noise depends on: the row's values and the ranges."""
         for a, A in enumerate(self.ranges):  # 1
             A.min = min(A.min, t.quasi[a])  # 2
             A.max = max(A.max, t.quasi[a])  # 3
+        read = [*t.quasi, *(bound for A in self.ranges for bound in (A.min, A.max))]
+        content = struct.pack(f"<{len(read)}d", *read)
+        perturbed = []
+        for a, A in enumerate(self.ranges):  # 1
             b = max(A.max - A.min, self.guard.range_floor) / self.guard.phi
-            w0, w1 = (self.words.word("noise", arrival, index) for index in (2 * a, 2 * a + 1))
+            w0, w1 = (self.words.word("noise", arrival, index, content) for index in (2 * a, 2 * a + 1))
             perturbed.append(self._in_domain(a, t.quasi[a] + laplace(b, w0, w1)))  # 4
         return replace(t, quasi=tuple(perturbed))  # 6
 

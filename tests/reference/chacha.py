@@ -4,11 +4,17 @@ A draw belongs to (purpose, row position, index), never to a running generator, 
 event make the same choice whatever they did before. The transcription asks through `choose`; a test may hand in any
 object with a `pick`, for instance one that replays a script. CASTLEGUARD samples and perturbs with whole words, from a
 source and a key of their own: any object with a `word` will do.
+
+A word that hides something also belongs to what it hides, its `content`: all that the randomiser reads, as bytes. Other
+content at the same place gets other words, which have nothing to do with the first ones. The address then has a SipHash
+of the content, by a key that follows from the key of the words.
 """
 
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Protocol, runtime_checkable
+
+from .siphash import siphash
 
 PURPOSES = {
     "tie": 1,
@@ -22,6 +28,7 @@ PURPOSES = {
     "sample": 9,
     "noise": 10,
     "response": 11,
+    "content": 12,
 }
 
 CONSTANTS = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)  # "expand 32-byte k", little endian
@@ -38,7 +45,7 @@ class Choices(Protocol):
 class WordSource(Protocol):
     """Where CASTLEGUARD's random numbers come from."""
 
-    def word(self, purpose: str, position: int, index: int) -> int:
+    def word(self, purpose: str, position: int, index: int, content: bytes | None = None) -> int:
         """32 random bits; the same ones whenever the same address is asked for."""
 
 
@@ -52,6 +59,13 @@ class Ratcheting(Protocol):
 def choose(choices: Choices, purpose: str, position: int, n: int) -> int:
     """One of n: without a draw if there is nothing to choose."""
     return 0 if n == 1 else choices.pick(purpose, position, n)
+
+
+def shuffle(draws: "Draws", position: int, rows: list[int], content: bytes) -> None:
+    """Put the rows of one release into a random order (Fisher and Yates), which belongs to their content."""
+    for last in range(len(rows) - 1, 0, -1):
+        other = draws.pick("shuffle", position, last + 1, content)
+        rows[last], rows[other] = rows[other], rows[last]
 
 
 def _rotate(word: int, bits: int) -> int:
@@ -103,9 +117,20 @@ class _Key:
         self._key = block(self._key, 0, _nonce("ratchet", arrivals))[:8]
         self._ratcheted_at = arrivals
 
-    def word(self, purpose: str, position: int, index: int) -> int:
-        """Word `index` of this purpose at this position: 16 of them come from one block."""
-        return block(self._key, index // 16, _nonce(purpose, position))[index % 16]
+    def word(self, purpose: str, position: int, index: int, content: bytes | None = None) -> int:
+        """Word `index` of this purpose at this position, for this content: 16 of them come from one block."""
+        return block(self._key, index // 16, self._address(purpose, position, content))[index % 16]
+
+    def _address(self, purpose: str, position: int, content: bytes | None) -> tuple[int, int, int]:
+        if content is None:
+            return _nonce(purpose, position)
+        digest = self.digest(content)
+        return (position << 5) & WORD | 1 << 4 | PURPOSES[purpose], digest & WORD, digest >> 32
+
+    def digest(self, content: bytes) -> int:
+        """What stands for the content in an address."""
+        k = block(self._key, 0, _nonce("content", 0))
+        return siphash(content, (k[0] | k[1] << 32, k[2] | k[3] << 32))
 
 
 class Draws(_Key):
@@ -113,13 +138,13 @@ class Draws(_Key):
 
     def __init__(self, key: Sequence[int], ratchet_every: int = 2**20) -> None:
         super().__init__(key, ratchet_every)
-        self._made: dict[tuple[str, int], int] = {}
+        self._made: dict[tuple[str, int, bytes | None], int] = {}
 
-    def pick(self, purpose: str, position: int, n: int) -> int:
-        """The next draw of this purpose at this position, in [0, n)."""
-        index = self._made.get((purpose, position), 0)
-        self._made[purpose, position] = index + 1
-        out = block(self._key, index // 8, _nonce(purpose, position))
+    def pick(self, purpose: str, position: int, n: int, content: bytes | None = None) -> int:
+        """The next draw of this purpose at this position, for this content, in [0, n)."""
+        index = self._made.get((purpose, position, content), 0)
+        self._made[purpose, position, content] = index + 1
+        out = block(self._key, index // 8, self._address(purpose, position, content))
         i = index % 8
         word = out[2 * i] | out[2 * i + 1] << 32
         return (word * n) >> 64

@@ -18,6 +18,7 @@ Readings taken where the paper is silent:
 * `rows_per_person` multiplies the sensitivity: so many rows of a group may be of one person.
 """
 
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -48,6 +49,12 @@ class Cluster:
     def column(self, i: int) -> list[float]:
         return [row[i] for row in self.rows]
 
+    @property
+    def content(self) -> bytes:
+        """Each row's position and numbers: other rows must not get the same draw."""
+        rows = zip(self.positions, self.rows, strict=True)
+        return b"".join(struct.pack(f"<q{len(row)}d", position, *row) for position, row in rows)
+
 
 class Doca:
     """One stream. Rows have positions 0, 1, 2, ...; every row that is not absent ends in exactly one group."""
@@ -61,7 +68,7 @@ class Doca:
         loss_window: int,  # m
         epsilons: Sequence[float],
         sensitivities: Sequence[float],  # Delta f, per column
-        laplace: Callable[[int, float], float],  # one draw, of the expiring position and the scale
+        laplace: Callable[[int, float, bytes], float],  # one draw: the expiring position, the scale, what it is for
         rows_per_person: int = 1,
         admit_equal: bool = False,
         max_wait: float = inf,
@@ -117,7 +124,7 @@ class Doca:
         for i in range(self.columns):
             centroid = mean(c_e.column(i))  # chi
             delta_c = self.rows_per_person * self.sensitivities[i] / c_e.size
-            noise = self.laplace(r_e, delta_c / self.epsilons[i])  # eta: one draw for the whole group
+            noise = self.laplace(r_e, delta_c / self.epsilons[i], c_e.content)  # eta: one draw for the whole group
             values.append(centroid + noise)
         self.clusters.remove(c_e)
         return Group(r_e, c_e.positions, values, i_loss, self.tau)

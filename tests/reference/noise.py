@@ -134,15 +134,20 @@ def edges(mechanism: Mechanism) -> list[list[int]]:
         weight *= 256
 
 
+def content_of(levels: Sequence[int]) -> bytes:
+    """All that is read of a row: its levels, as whole numbers of 64 bits."""
+    return b"".join(level.to_bytes(8, "little", signed=True) for level in levels)
+
+
 class Fractional:
     """A uniform binary fraction made of the words of one purpose at one position, as many as are asked for."""
 
-    def __init__(self, draws: Draws, purpose: str, position: int) -> None:
-        self._draws, self._address, self.taken = draws, (purpose, position), 0
+    def __init__(self, draws: Draws, purpose: str, position: int, content: bytes | None = None) -> None:
+        self._draws, self._address, self._content, self.taken = draws, (purpose, position), content, 0
 
     def word(self) -> int:
         self.taken += 1
-        return self._draws.word(*self._address, self.taken - 1)
+        return self._draws.word(*self._address, self.taken - 1, self._content)
 
     def outcome(self, table: list[int]) -> int:
         """Between which edges the fraction falls: words are added until no edge begins with the same bits."""
@@ -171,8 +176,9 @@ class Sampler:
 
     def randomise(self, position: int, levels: Sequence[int]) -> list[int]:
         self.advance(position)
-        noise = Fractional(self._draws, "noise", position)
-        response = Fractional(self._draws, "response", position)
+        content = content_of(levels)
+        noise = Fractional(self._draws, "noise", position, content)
+        response = Fractional(self._draws, "response", position, content)
         return list(self._row(levels, noise, response))
 
     def _row(self, levels: Sequence[int], noise: Fractional, response: Fractional) -> Iterator[int]:

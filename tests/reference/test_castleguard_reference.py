@@ -32,7 +32,7 @@ class Scripted:
         self.noise = noise
         self.asked: list[tuple[str, int, int]] = []
 
-    def word(self, purpose: str, position: int, index: int) -> int:
+    def word(self, purpose: str, position: int, index: int, content: bytes | None = None) -> int:
         self.asked.append((purpose, position, index))
         if purpose == "sample":
             return 0 if self.kept(position) else WORD
@@ -75,7 +75,7 @@ class Binary:
         self.words = words
         self.drawn = 0
 
-    def word(self, purpose: str, position: int, index: int) -> int:
+    def word(self, purpose: str, position: int, index: int, content: bytes | None = None) -> int:
         assert purpose == "sample"
         assert index == self.drawn
         self.drawn += 1
@@ -433,8 +433,8 @@ class Renumbered:
         self.arrivals = arrivals
         self.words = Words(SAMPLER_KEY)
 
-    def word(self, purpose: str, position: int, index: int) -> int:
-        return self.words.word(purpose, self.arrivals[position], index)
+    def word(self, purpose: str, position: int, index: int, content: bytes | None = None) -> int:
+        return self.words.word(purpose, self.arrivals[position], index, content)
 
 
 def run_without_the_others(case: Case) -> tuple[str, str]:

@@ -24,7 +24,7 @@ from tests.reference.doca_windows import (
 from tests.reference.local import noise_probability
 
 
-def no_noise(position: int, scale: float) -> float:
+def no_noise(position: int, scale: float, content: bytes) -> float:
     return 0.0
 
 
@@ -304,7 +304,7 @@ def test_each_column_is_published_as_its_own_mean() -> None:
 def test_every_group_gets_one_draw_per_column_addressed_by_the_expiring_row() -> None:
     asked: list[tuple[int, float]] = []
 
-    def laplace(position: int, scale: float) -> float:
+    def laplace(position: int, scale: float, content: bytes) -> float:
         asked.append((position, scale))
         return 1000.0 * len(asked)
 
@@ -321,7 +321,7 @@ def test_every_group_gets_one_draw_per_column_addressed_by_the_expiring_row() ->
 def test_rows_of_one_person_multiply_the_scale() -> None:
     scales: list[float] = []
 
-    def laplace(position: int, scale: float) -> float:
+    def laplace(position: int, scale: float, content: bytes) -> float:
         scales.append(scale)
         return 0.0
 

@@ -216,7 +216,7 @@ def test_strict_choices_draw_only_for_reuse_and_seeds(case: Case) -> None:
     asked: set[str] = set()
 
     class Listening(Draws):
-        def pick(self, purpose: str, position: int, n: int) -> int:
+        def pick(self, purpose: str, position: int, n: int, content: bytes | None = None) -> int:
             assert n >= 2
             asked.add(purpose)
             return super().pick(purpose, position, n)

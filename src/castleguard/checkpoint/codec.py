@@ -49,6 +49,8 @@ def pack(record: Record) -> bytes:
 
 def unpack(data: bytes) -> Record:
     """The record in `data`; SnapshotError if it is not one, of another version, or damaged."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise SnapshotError(f"a snapshot is bytes, got {type(data).__name__}")
     if len(data) < _PREFIX.size + _DIGEST or data[: len(_MAGIC)] != _MAGIC:
         raise SnapshotError("this is not a castleguard snapshot")
     _, version, length = _PREFIX.unpack_from(data)

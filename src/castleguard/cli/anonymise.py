@@ -44,7 +44,7 @@ def anonymise(
     csv = csv_output(output, formulas)
 
     from castleguard.cli.progress import progress_bar
-    from castleguard.cli.summary import summary
+    from castleguard.cli.summary import summary, warn_if_empty
     from castleguard.config.schema_file import load_schema
     from castleguard.connectors.formats import open_reader, open_writer
     from castleguard.conversion import convert
@@ -67,6 +67,7 @@ def anonymise(
             convert(reader, stream, open_writer(output, csv=csv), now=0.0 if chosen.timed else None, progress=progress)
         if not quiet:
             click.echo(summary(stream.report(), stream.guarantee(), malformed=reader.malformed))
+        warn_if_empty(stream.report(), malformed=reader.malformed)
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def _anonymise(tables: "list[pa.Table]", schema: "Schema", castle: "Castle", see
     # A few rows first: loading the compiled kernels is not part of the speed that is shown.
     warm = Anonymiser(schema, castle)
     warm.push(tables[0].slice(0, 100))
-    warm.flush()
+    warm.flush(warn=False)
     stream = Anonymiser(schema, castle, seed=seed)
     history = History(stream, sum(table.num_rows for table in tables))
     with live_view(history) as add:

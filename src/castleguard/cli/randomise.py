@@ -39,10 +39,11 @@ def randomise(
     check_output(input, output, overwrite)
     csv = csv_output(output, formulas)
 
-    from castleguard.cli.summary import statement
+    from castleguard.cli.summary import statement, warn_if_empty
     from castleguard.config.schema_file import load_schema
     from castleguard.connectors.formats import open_reader, open_writer
     from castleguard.edge import Randomiser
+    from castleguard.release.report import Report
 
     schema = load_schema(schema_file)
     shares = dict(_weight(text) for text in weights) or None
@@ -50,8 +51,10 @@ def randomise(
     with closing(open_reader(input, schema.columns)) as reader:
         writer = open_writer(output, csv=csv)
         try:
+            rows = 0
             for batch in reader:
                 writer.write(randomiser.randomise(batch))
+                rows += batch.num_rows
             writer.close()
         except BaseException:
             writer.abort()
@@ -60,6 +63,7 @@ def randomise(
             if reader.malformed:
                 click.echo(f"{reader.malformed:,} malformed lines were left out")
             click.echo(statement(randomiser.guarantee()))
+        warn_if_empty(Report(rows_in=rows, published=rows, suppressed=0), malformed=reader.malformed)
 
 
 def _weight(text: str) -> tuple[str, float]:

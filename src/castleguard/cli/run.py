@@ -86,10 +86,13 @@ def run_job(
     if not quiet:
         idle = outcome == "finished" and after == before
         said = outcome if not idle else "delivered late" if made.recovered else "finished before"
-        words = closing_words(made, said, dry_run=dry_run, site=site is not None)
-        if dry_run and job.dead_letter is not None and rejected_share(made) > job.dead_letter.max_share:
-            words += f"\n`run` would fail: more rows are rejected than max_share {job.dead_letter.max_share:g} allows."
-        say_at_end(job, words, dry_run=dry_run)
+        say_at_end(job, closing_words(made, said, dry_run=dry_run, site=site is not None), dry_run=dry_run)
+    if dry_run and job.dead_letter is not None and rejected_share(made) > job.dead_letter.max_share:
+        with logging_as(log_format):
+            raise InputError(
+                f"`run` would fail: {rejected_share(made):.3g} of the rows are rejected, and dead_letter.max_share "
+                f"allows {job.dead_letter.max_share:g}. Mend the source or the schema"
+            )
 
 
 class CommitLog:

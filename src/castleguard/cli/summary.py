@@ -3,7 +3,9 @@
 import textwrap
 
 from castleguard.privacy.guarantee import Guarantee
+from castleguard.release.emptiness import empty_output
 from castleguard.release.report import Report
+from castleguard.telemetry.logs import LOG
 
 WIDTH = 100
 
@@ -37,6 +39,13 @@ def summary(report: Report, guarantee: Guarantee, *, malformed: int = 0) -> str:
     width = max(len(value) for _, value, _ in lines)
     table = [f"{name:<18}{value:>{width}}  {note}".rstrip() for name, value, note in lines]
     return "\n".join([*table, "", statement(guarantee)])
+
+
+def warn_if_empty(report: Report, *, malformed: int = 0) -> None:
+    """Log that nothing was published, and why, where that is so."""
+    found = empty_output(report, malformed=malformed)
+    if found is not None:
+        LOG.warning("%s", found)
 
 
 def statement(guarantee: Guarantee) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from castleguard.engine.policy import Castle, Suppression
 from castleguard.errors import PolicyError
-from castleguard.privacy.budget import Shares, exact, float_above, share_epsilon
+from castleguard.privacy.budget import Shares, check_weights, exact, float_above, share_epsilon
 from castleguard.privacy.composition import Loss, compose_advanced, compose_basic, compose_zcdp
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
 from castleguard.privacy.sdgs import sdgs_delta
@@ -62,6 +62,7 @@ class Castleguard(Castle):
             if isinstance(value, np.generic):
                 object.__setattr__(self, field, value.item())
         if self.weights is not None:
+            check_weights(self.weights)
             object.__setattr__(self, "weights", dict(self.weights))
         for name, allowed in (
             ("clock", (None, "arrivals", "sampled", "time")),

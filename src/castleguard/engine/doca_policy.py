@@ -13,7 +13,7 @@ import numpy as np
 
 from castleguard.engine.policy import MAX_DELAY, Mode, Order
 from castleguard.errors import PolicyError, SchemaError
-from castleguard.privacy.budget import Shares, exact, float_above, share_epsilon
+from castleguard.privacy.budget import Shares, check_weights, exact, float_above, share_epsilon
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
 from castleguard.privacy.parameters import check_count, check_positive, is_number
 from castleguard.schema.levels import check_declared, check_labels
@@ -76,6 +76,7 @@ class Doca:
             check_positive("max_wait", self.max_wait)
         if self.rows_per_person is not None:
             check_count("rows_per_person", self.rows_per_person)
+        check_weights(self.weights)
         for name, weight in (self.weights or {}).items():
             exact(f"the weight of {name!r}", weight)
         if self.strict:

@@ -7,6 +7,8 @@ from castleguard.engine.dcastle_policy import Dcastle
 from castleguard.engine.doca_policy import Doca
 from castleguard.engine.policy import Castle
 from castleguard.engine.sdgs_policy import Sdgs
+from castleguard.errors import PolicyError
+from castleguard.schema.arguments import kind_of
 
 Policy = Castle | Sdgs | Doca
 """A Castleguard is a Castle, and so is a Dcastle."""
@@ -19,6 +21,14 @@ POLICIES: dict[str, type[Policy]] = {
     "doca": Doca,
     "dcastle": Dcastle,
 }
+
+
+def check_policy(value: object) -> None:
+    """Refuse what is not a policy: something else, or the class of one."""
+    if not isinstance(value, Policy):
+        raise PolicyError(
+            f"policy must be a Castle, Castleguard, Sdgs or Doca, got {kind_of(value)}: it comes after the schema"
+        )
 
 
 def is_noisy(policy: Policy) -> bool:

@@ -12,6 +12,7 @@ from castleguard.privacy.criteria import CountedPer, Criteria
 from castleguard.privacy.diversity import Diversity
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.privacy.parameters import is_number, is_whole
+from castleguard.schema.arguments import kind_of
 from castleguard.schema.roles import Schema
 
 Mode = Literal["strict", "paper"]
@@ -91,7 +92,7 @@ class Castle:
     """Arrivals after which a generalisation is not used again; None: no limit."""
     mode: Mode = "strict"
     reuse: Reuse = "paper"
-    """"off" merges instead: for those who fear an observer that knows when a row arrived."""
+    """"off" merges instead, and every release has k persons in each of its groups, those at the root too."""
     suppression: Suppression | None = None
     """What happens to a row that no cluster can publish: "root" (strict), "generalise" (paper) or "drop"."""
     order: Order | None = None
@@ -138,6 +139,8 @@ class Castle:
             if getattr(self, name) not in allowed:
                 choices = " or ".join(repr(choice) for choice in allowed if choice is not None)
                 raise PolicyError(f"{name} must be {choices}, got {getattr(self, name)!r}")
+        if self.reading is not None and not isinstance(self.reading, Reading):
+            raise PolicyError(f"reading must be a Reading, got {kind_of(self.reading)}")
         if self.mode == "strict" and self.suppression == "generalise":
             raise PolicyError("suppression='generalise' publishes rows alone at the root: use 'root' or mode='paper'")
 
@@ -219,8 +222,9 @@ class Castle:
             when = "once the last row of each of its releases is out (rows leave in input order, so they trickle out)"
         wait = f"A row leaves no later than {self.delay} {self.counted} after its own"
         wait += "." if self.max_wait is None else f", and no later than {self.max_wait:g} s by the clock that is given."
+        each = "" if self.reuse != "off" else " Each release has them by itself, in each of its groups."
         return Guarantee(
-            promise=f"Every published group of equal quasi-identifiers has {persons}{values}, {when}. "
+            promise=f"Every published group of equal quasi-identifiers has {persons}{values}, {when}.{each} "
             f"{self._shape(schema)}{wait}",
             limits=tuple(self._limits(schema, seeded)),
             k=self.k,
@@ -253,7 +257,10 @@ class Castle:
         if self.reuse != "off":
             yield "or against someone who knows when a row arrived."
         else:
-            yield "or against someone who also knows the order of the rows."
+            yield (
+                "or, beyond k persons in each release, against someone who knows when a row arrived: a person may have "
+                "more than 1/k of a group's rows, and which rows leave together depends on their values."
+            )
         if not self.strict:
             yield (
                 "Paper mode: published ranges are closed intervals whose bounds are persons' own values, and rows that "

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.engine.policies import Policy
+from castleguard.engine.policies import Policy, check_policy
 from castleguard.release.encode import Numbers
+from castleguard.schema.arguments import check_schema
 from castleguard.schema.roles import Schema
 
 Shards = NDArray[np.int32]  # (rows,)
@@ -54,6 +55,10 @@ class Plan:
     """Columns that say in which order rows came, such as partition and offset; without them a secret shuffle does."""
     seed: int | None = None
     """For tests and experiments: it voids the guarantee, which says so."""
+
+    def __post_init__(self) -> None:
+        check_schema(self.schema)
+        check_policy(self.policy)
 
     @property
     def shards(self) -> int:

@@ -157,7 +157,7 @@ class Shard:
     def flush(self, now: float) -> Outcome:
         """The end of the stream."""
         published, rejected = self._take_waiting()
-        published.append(self._stream.flush())
+        published.append(self._stream.flush(warn=False))
         return self._outcome(published, rejected, now)
 
     def _settle(self, now: float) -> bool:

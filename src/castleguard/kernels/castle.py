@@ -104,7 +104,7 @@ def release_whole(state: State, settings: Settings, work: Work, output: Output, 
     start = output.used[0]
     begin_event(draws_of(state))
     output_cluster(state, settings, work, output, slot, event)
-    order_rows(draws_of(state), output, start, event, settings.order)
+    order_rows(state, output, start, event, settings.order)
 
 
 @kernel
@@ -153,7 +153,7 @@ def flush(state: State, settings: Settings, work: Work, output: Output) -> None:
         start = output.used[0]
         begin_event(draws_of(state))
         suppress(state, settings, work, output, position % capacity, position)
-        order_rows(draws_of(state), output, start, position, settings.order)
+        order_rows(state, output, start, position, settings.order)
         skip_gone(state)
 
 

@@ -2,6 +2,8 @@
 
 A draw is addressed by (purpose, position of the row whose event it belongs to, index), never by how many draws came
 before it. So the same rows give the same choices however they are batched, and a replay after a restart repeats them.
+A draw that hides something (noise, the order of a release) is also addressed by a digest of what it hides (see
+`content.py`): after a restore other rows at the same positions get independent draws.
 The key is replaced by its own output every `RATCHET` arrivals: a snapshot does not let anyone repeat earlier draws.
 """
 
@@ -24,12 +26,17 @@ RATCHET_KEY = 8  # the next key
 SAMPLE = 9  # whether the row is kept at all
 NOISE = 10  # discrete Laplace noise of the row's numbers
 RESPONSE = 11  # randomised response of the row's categories
-PURPOSES = 12
+CONTENT = 12  # the key of the digests in addresses
+PURPOSES = 13
 
 RATCHET = 1 << 20  # arrivals between two keys
 LANES = 16  # positions whose blocks are made together: the compiler spreads them over its widest registers
 _WORDS = 16
 _MASK = 0xFFFFFFFF
+# The first word of the nonce of a draw by content: the purpose, this mark, and the position in the upper bits.
+# Positions that the same key draws noise for are closer than RATCHET, so none is mistaken for another.
+_BY_CONTENT = 1 << 4
+_POSITION_SHIFT = 5
 
 
 class Draws(NamedTuple):
@@ -37,8 +44,8 @@ class Draws(NamedTuple):
 
     words: NDArray[np.uint32]  # (PURPOSES, 16) row 0: the key in the first eight words
     position: NDArray[np.int64]  # (PURPOSES,) of the cached block, -1 = none; 0: see `advance_key`
-    number: NDArray[np.int64]  # (PURPOSES,) of the cached block within its position
-    drawn: NDArray[np.int64]  # (PURPOSES,) draws already made in this event
+    number: NDArray[np.int64]  # (PURPOSES,) of the cached block within its position; 0: the digest in addresses
+    drawn: NDArray[np.int64]  # (PURPOSES,) draws already made in this event; 0: whether addresses have a digest
 
 
 def new_words(key: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -134,34 +141,55 @@ def _double_rounds(x: NDArray[np.uint32]) -> None:
 
 
 @kernel
-def _add_start(key: NDArray[np.uint32], purpose: Int, first: Int, x: NDArray[np.uint32]) -> None:
+def _add_start(key: NDArray[np.uint32], nonces: NDArray[np.uint32], x: NDArray[np.uint32]) -> None:
     """Add the state before the rounds: a block has it added to what the rounds make of it."""
-    for word in range(_WORDS - 2):
-        same = np.uint32(0)  # all lanes agree up to the position; word 12 counts blocks, and this is block 0
+    for word in range(_WORDS - 3):
+        same = np.uint32(0)  # all lanes agree up to the nonce; word 12 counts blocks, and this is block 0
         if word < 4:
             constants = (np.uint32(0x61707865), np.uint32(0x3320646E), np.uint32(0x79622D32), np.uint32(0x6B206574))
             same = constants[word]
         elif word < 12:
             same = key[word - 4]
-        elif word == 13:
-            same = np.uint32(purpose)
         for l in range(LANES):
             x[word * LANES + l] = np.uint32(x[word * LANES + l] + same)
-    for l in range(LANES):
-        x[14 * LANES + l] = np.uint32(x[14 * LANES + l] + np.uint32((first + l) & _MASK))
-    for l in range(LANES):
-        x[15 * LANES + l] = np.uint32(x[15 * LANES + l] + np.uint32(((first + l) >> 32) & _MASK))
+    for word in range(3):
+        for l in range(LANES):
+            at = (13 + word) * LANES + l
+            x[at] = np.uint32(x[at] + nonces[word * LANES + l])
 
 
 @kernel
-def chacha_lanes(key: NDArray[np.uint32], purpose: Int, first: Int, lanes: NDArray[np.uint32]) -> None:
-    """Block 0 of the positions first .. first + LANES - 1, at a fraction of the cost of making them one by one."""
+def chacha_lanes(key: NDArray[np.uint32], nonces: NDArray[np.uint32], lanes: NDArray[np.uint32]) -> None:
+    """Block 0 of LANES addresses, at a fraction of the cost of making them one by one; `nonces`: see below."""
     for at in range(_WORDS * LANES):
         lanes[at] = np.uint32(0)
-    _add_start(key, purpose, first, lanes)
+    _add_start(key, nonces, lanes)
     for _ in range(10):
         _double_rounds(lanes)
-    _add_start(key, purpose, first, lanes)
+    _add_start(key, nonces, lanes)
+
+
+@kernel
+def address_positions(purpose: Int, first: Int, nonces: NDArray[np.uint32]) -> None:
+    """Write the nonces (3 * LANES,) of the positions first .. first + LANES - 1."""
+    for l in range(LANES):
+        nonces[l] = np.uint32(purpose)
+        nonces[LANES + l] = np.uint32((first + l) & _MASK)
+        nonces[2 * LANES + l] = np.uint32(((first + l) >> 32) & _MASK)
+
+
+@kernel
+def address_contents(purpose: Int, first: Int, digests: NDArray[np.int64], nonces: NDArray[np.uint32]) -> None:
+    """The same for draws by content: position first + l has the digest digests[l]."""
+    for l in range(LANES):
+        nonces[l] = np.uint32(_content_nonce(purpose, first + l))
+        nonces[LANES + l] = np.uint32(digests[l] & _MASK)
+        nonces[2 * LANES + l] = np.uint32((digests[l] >> 32) & _MASK)
+
+
+@kernel
+def _content_nonce(purpose: Int, position: Int) -> Int:
+    return (purpose | _BY_CONTENT | (position << _POSITION_SHIFT)) & _MASK
 
 
 @kernel
@@ -175,9 +203,41 @@ def use_lane(draws: Draws, purpose: Int, position: Int, lanes: NDArray[np.uint32
 
 @kernel
 def begin_event(draws: Draws) -> None:
-    """Start counting draws anew: the next draw of each purpose has index 0."""
+    """Start counting draws anew: the next draw of each purpose has index 0. Addresses have no digest."""
+    if draws.drawn[0] == 1:
+        _forget_blocks(draws)
     for purpose in range(PURPOSES):
         draws.drawn[purpose] = 0
+
+
+@kernel
+def begin_content(draws: Draws, digest: Int) -> None:
+    """The same for draws that hide something: addresses have the digest of what that is."""
+    _forget_blocks(draws)
+    for purpose in range(PURPOSES):
+        draws.drawn[purpose] = 0
+    draws.number[0] = digest
+    draws.drawn[0] = 1
+
+
+@kernel
+def _forget_blocks(draws: Draws) -> None:
+    """Cached blocks do not say which digest they belong to."""
+    for purpose in range(1, CONTENT):
+        draws.position[purpose] = -1
+
+
+@kernel
+def _make_block(draws: Draws, purpose: Int, position: Int, number: Int) -> None:
+    """Make the block at an address the cached one of its purpose."""
+    if draws.drawn[0] == 1:
+        digest = draws.number[0]
+        nonce = _content_nonce(purpose, position)
+        chacha_block(draws.words[0], number, nonce, digest, digest >> 32, draws.words[purpose])
+    else:
+        chacha_block(draws.words[0], number, purpose, position, position >> 32, draws.words[purpose])
+    draws.position[purpose] = position
+    draws.number[purpose] = number
 
 
 @kernel
@@ -190,9 +250,7 @@ def pick(draws: Draws, purpose: Int, position: Int, choices: Int) -> Int:
     number = index // 8
     block = draws.words[purpose]
     if draws.position[purpose] != position or draws.number[purpose] != number:
-        chacha_block(draws.words[0], number, purpose, position, position >> 32, block)
-        draws.position[purpose] = position
-        draws.number[purpose] = number
+        _make_block(draws, purpose, position, number)
     low = np.uint64(block[2 * (index % 8)])
     high = np.uint64(block[2 * (index % 8) + 1])
     # The upper half of the 96-bit product word * choices: a fair choice without division.
@@ -205,9 +263,7 @@ def word_at(draws: Draws, purpose: Int, position: Int, index: Int) -> np.uint32:
     """The 32-bit word at an address; one address has one word, however often and in whatever order it is asked for."""
     number = index // _WORDS
     if draws.position[purpose] != position or draws.number[purpose] != number:
-        chacha_block(draws.words[0], number, purpose, position, position >> 32, draws.words[purpose])
-        draws.position[purpose] = position
-        draws.number[purpose] = number
+        _make_block(draws, purpose, position, number)
     return draws.words[purpose, index % _WORDS]
 
 

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.kernels.chacha import Draws, begin_event, ratchet
+from castleguard.kernels.chacha import Draws, begin_content, ratchet
 from castleguard.kernels.compile import Bool, Int, entry_kernel, kernel
+from castleguard.kernels.content import add_number, begin_digest, end_digest
 from castleguard.kernels.perturb import laplace
 
 Floats = NDArray[np.float64]
@@ -196,6 +197,28 @@ def _enter_loss(state: State, loss: float) -> None:
 
 
 @kernel
+def _position(state: State, at: Int) -> Int:
+    """The position of a pending row: the latest one that has place `at` in the ring."""
+    last = state.counters[ARRIVALS] - 1
+    return last - (last - at) % state.arrived.size
+
+
+@kernel
+def _digest_cluster(state: State, slot: Int) -> np.int64:
+    """The digest of the rows of a cluster: where they stand in the stream, and their numbers."""
+    values = state.values.view(np.int64)
+    columns = values.shape[1]
+    digest = begin_digest(_draws_of(state))
+    at = state.book[FIRST, slot]
+    while at >= 0:
+        digest = add_number(digest, _position(state, at))
+        for column in range(columns):
+            digest = add_number(digest, values[at, column])
+        at = state.link[NEXT, at]
+    return end_digest(digest, state.book[SIZE, slot] * (1 + columns))
+
+
+@kernel
 def _expire(state: State, settings: Settings, output: Output, position: Int) -> None:
     """Publish the cluster of the row that has to leave."""
     capacity = state.arrived.size
@@ -210,7 +233,7 @@ def _expire(state: State, settings: Settings, output: Output, position: Int) -> 
     loss = total / columns
     _enter_loss(state, loss)
     draws = _draws_of(state)
-    begin_event(draws)
+    begin_content(draws, _digest_cluster(state, slot))
     group = output.used[1]
     output.used[1] += 1
     for column in range(columns):
@@ -222,8 +245,7 @@ def _expire(state: State, settings: Settings, output: Output, position: Int) -> 
     at = state.book[FIRST, slot]
     last = state.counters[ARRIVALS] - 1
     while at >= 0:
-        # The position of a pending row: the latest one that has this place in the ring.
-        here = last - (last - at) % capacity
+        here = _position(state, at)
         output.rows[0, output.used[0]] = here
         output.rows[1, output.used[0]] = group
         output.used[0] += 1

@@ -239,4 +239,4 @@ def expire(state: State, settings: Settings, work: Work, output: Output, at: Int
     start = output.used[0]
     begin_event(draws_of(state))
     delay_constraint(state, settings, work, output, at, event)
-    order_rows(draws_of(state), output, start, event, settings.order)
+    order_rows(state, output, start, event, settings.order)

@@ -23,7 +23,10 @@ from castleguard.kernels.chacha import (
     RESPONSE,
     SAMPLE,
     Draws,
+    address_contents,
+    address_positions,
     advance_key,
+    begin_content,
     begin_event,
     chacha_lanes,
     next_word,
@@ -31,6 +34,8 @@ from castleguard.kernels.chacha import (
     word_at,
 )
 from castleguard.kernels.compile import Bool, Int, entry_kernel, inlined_kernel, kernel
+from castleguard.kernels.content import begin_digest, last_word
+from castleguard.kernels.siphash import add_word, end_hash
 
 DIGIT = 256  # the base in which the size of the noise is drawn
 GUIDE_BITS = 10
@@ -59,6 +64,9 @@ class Work(NamedTuple):
 
     row: NDArray[np.int64]  # (columns,)
     lanes: NDArray[np.uint32]  # (2, 16 * LANES) the blocks of the next rows, for NOISE and RESPONSE
+    nonces: NDArray[np.uint32]  # (3 * LANES,) their addresses
+    digests: NDArray[np.int64]  # (LANES,) the digests of the rows, which are part of these
+    hashes: NDArray[np.uint64]  # (5, LANES) the same in the making
 
 
 @kernel
@@ -143,6 +151,41 @@ def responded_level(draws: Draws, position: Int, tables: Tables, column: Int, le
     return level if outcome == 0 else UNDECIDED
 
 
+@kernel
+def nearest_level(tables: Tables, column: Int, level: Int) -> Int:
+    """The level itself, or the nearest one that there is."""
+    return min(max(level, 0), tables.columns[column, TOP])
+
+
+@kernel
+def _digest_word(hashes: NDArray[np.uint64]) -> None:
+    """Take one word into the hashes of LANES rows; row 4 of `hashes` has the words.
+
+    The loop runs along the lanes and knows their number: only so does the compiler make it a vector loop.
+    """
+    for l in range(LANES):
+        state = add_word((hashes[0, l], hashes[1, l], hashes[2, l], hashes[3, l]), hashes[4, l])
+        hashes[0, l], hashes[1, l], hashes[2, l], hashes[3, l] = state
+
+
+@kernel
+def digest_rows(draws: Draws, tables: Tables, levels: NDArray[np.int64], work: Work) -> None:
+    """The digests of rows, LANES at most: of all that is read of them."""
+    hashes = work.hashes
+    v0, v1, v2, v3 = begin_digest(draws)
+    for l in range(LANES):
+        hashes[0, l], hashes[1, l], hashes[2, l], hashes[3, l] = v0, v1, v2, v3
+    for column in range(levels.shape[1]):
+        for row in range(levels.shape[0]):
+            hashes[4, row] = np.uint64(nearest_level(tables, column, levels[row, column]))
+        _digest_word(hashes)
+    for l in range(LANES):
+        hashes[4, l] = last_word(levels.shape[1])
+    _digest_word(hashes)
+    for l in range(LANES):
+        work.digests[l] = np.int64(end_hash((hashes[0, l], hashes[1, l], hashes[2, l], hashes[3, l])))
+
+
 @inlined_kernel
 def randomise_row(
     draws: Draws, position: Int, tables: Tables, levels: NDArray[np.int64], row: NDArray[np.int64]
@@ -151,9 +194,8 @@ def randomise_row(
 
     What is no level counts as the nearest one, so that the promise holds whatever comes in.
     """
-    begin_event(draws)
     for column in range(levels.size):
-        level = min(max(levels[column], 0), tables.columns[column, TOP])
+        level = nearest_level(tables, column, levels[column])
         if tables.columns[column, DRAWS] > 0:
             if tables.columns[column, KIND] == LAPLACE:
                 level = noisy_level(draws, position, tables, column, level)
@@ -198,12 +240,16 @@ def randomise_rows(
         advance_key(draws, position)
         # Only rows under the same key are prepared together.
         together = min(LANES, rows - row, RATCHET - (position - draws.position[0]))
+        digest_rows(draws, tables, levels[row : row + together], work)
         if noise:
-            chacha_lanes(draws.words[0], NOISE, position, work.lanes[0])
+            address_contents(NOISE, position, work.digests, work.nonces)
+            chacha_lanes(draws.words[0], work.nonces, work.lanes[0])
         if response:
-            chacha_lanes(draws.words[0], RESPONSE, position, work.lanes[1])
+            address_contents(RESPONSE, position, work.digests, work.nonces)
+            chacha_lanes(draws.words[0], work.nonces, work.lanes[1])
         for lane in range(together):
             if present[row]:
+                begin_content(draws, work.digests[lane])
                 if noise:
                     use_lane(draws, NOISE, position + lane, work.lanes[0], lane)
                 if response:
@@ -234,16 +280,21 @@ def sample_rows(
     rate: NDArray[np.uint32],
     whole: Bool,
     keep: NDArray[np.bool_],
-    lanes: NDArray[np.uint32],
+    work: Work,
 ) -> Int:
-    """Flip the coin of every row; the number of rows done. If that is not all of them, the next one is undecided."""
+    """Flip the coin of every row; the number of rows done. If that is not all of them, the next one is undecided.
+
+    A coin reads nothing of its row, so its address is the position alone.
+    """
+    lanes = work.lanes[0]
     rows = keep.size
     row = 0
     while row < rows:
         position = first_position + row
         advance_key(draws, position)
         together = min(LANES, rows - row, RATCHET - (position - draws.position[0]))
-        chacha_lanes(draws.words[0], SAMPLE, position, lanes)
+        address_positions(SAMPLE, position, work.nonces)
+        chacha_lanes(draws.words[0], work.nonces, lanes)
         for lane in range(together):
             begin_event(draws)
             use_lane(draws, SAMPLE, position + lane, lanes, lane)

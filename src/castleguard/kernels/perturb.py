@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.kernels.chacha import NOISE, Draws, begin_event, next_word, ratchet
+from castleguard.kernels.chacha import NOISE, Draws, begin_content, next_word, ratchet
 from castleguard.kernels.compile import Int, entry_kernel, kernel
+from castleguard.kernels.content import add_number, begin_digest, end_digest
 
 Floats = NDArray[np.float64]
 
@@ -34,12 +35,34 @@ def laplace(draws: Draws, position: Int, scale: float) -> float:
 
 
 @kernel
+def see_row(ranges: Ranges, quasi: Floats) -> None:
+    """Widen the ranges by one row."""
+    seen = ranges.seen
+    for column in range(quasi.size):
+        seen[0, column] = min(seen[0, column], quasi[column])
+        seen[1, column] = max(seen[1, column], quasi[column])
+
+
+@kernel
+def digest_row(draws: Draws, ranges: Ranges, quasi: Floats) -> np.int64:
+    """The digest of all that the noise of a row depends on: its values, and the ranges, which scale the noise.
+
+    Without the ranges one row after two different pasts would have the same draw at two scales, which gives it away.
+    """
+    values, seen = quasi.view(np.int64), ranges.seen.view(np.int64)
+    digest = begin_digest(draws)
+    for column in range(values.size):
+        digest = add_number(digest, values[column])
+    for column in range(values.size):
+        digest = add_number(add_number(digest, seen[0, column]), seen[1, column])
+    return end_digest(digest, 3 * values.size)
+
+
+@kernel
 def perturb_value(draws: Draws, ranges: Ranges, column: Int, value: float, noise: tuple[float, float, Int]) -> float:
-    """One attribute of a row; noise = (phi, least range, position)."""
+    """One attribute of a row whose ranges are up to date; noise = (phi, least range, position)."""
     phi, floor, position = noise
     seen = ranges.seen
-    seen[0, column] = min(seen[0, column], value)
-    seen[1, column] = max(seen[1, column], value)
     width = max(seen[1, column] - seen[0, column], floor)
     noisy = value + laplace(draws, position, width / phi)
     low, high = ranges.limits[0, column], ranges.limits[1, column]
@@ -60,6 +83,7 @@ def perturb_rows(
         ratchet(draws, position)
         if skip[row]:
             continue
-        begin_event(draws)
+        see_row(ranges, quasi[row])
+        begin_content(draws, digest_row(draws, ranges, quasi[row]))
         for column in range(quasi.shape[1]):
             quasi[row, column] = perturb_value(draws, ranges, column, quasi[row, column], (phi, floor, position))

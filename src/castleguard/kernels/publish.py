@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from castleguard.kernels.chacha import SHUFFLE, Draws, pick
+from castleguard.kernels.chacha import SHUFFLE, begin_content, pick
 from castleguard.kernels.compile import Int, allocating_kernel, kernel
+from castleguard.kernels.content import add_number, begin_digest, end_digest
 from castleguard.kernels.loss import Domain, root_box
-from castleguard.kernels.state import ARRIVALS, LONGEST_WAIT, REUSED, ROOT, SHUFFLED, Ints, Output
-from castleguard.kernels.views import Box
+from castleguard.kernels.state import ARRIVALS, LONGEST_WAIT, REUSED, ROOT, SHUFFLED, Ints, Output, State
+from castleguard.kernels.views import Box, draws_of, rows_of
 
 
 @kernel
@@ -60,13 +61,35 @@ def _sort_rows(position: Ints, group: Ints) -> None:
 
 
 @kernel
-def order_rows(draws: Draws, output: Output, start: Int, event: Int, order: Int) -> None:
-    """Put the rows of one release, all from `start` on, into their order of output."""
+def digest_release(state: State, position: Ints) -> np.int64:
+    """The digest of the rows that leave together: where they stand in the stream, and what is in them."""
+    rows = rows_of(state)
+    quasi = rows.quasi.view(np.int64)
+    columns, sensitive = quasi.shape[1], rows.sensitive.shape[1]
+    digest = begin_digest(draws_of(state))
+    for row in range(position.size):
+        at = position[row] % rows.position.size
+        digest = add_number(add_number(digest, position[row]), rows.person[at])
+        for column in range(columns):
+            digest = add_number(digest, quasi[at, column])
+        for column in range(sensitive):
+            digest = add_number(digest, rows.sensitive[at, column])
+    return end_digest(digest, position.size * (2 + columns + sensitive))
+
+
+@kernel
+def order_rows(state: State, output: Output, start: Int, event: Int, order: Int) -> None:
+    """Put the rows of one release, all from `start` on, into their order of output.
+
+    Their places in the ring still hold them: nothing arrives before they are in order.
+    """
     position = output.rows[0, start : output.used[0]]
     group = output.rows[1, start : output.used[0]]
     if position.size < 2:
         return
     if order == SHUFFLED:
+        draws = draws_of(state)
+        begin_content(draws, digest_release(state, position))
         for last in range(position.size - 1, 0, -1):
             other = pick(draws, SHUFFLE, event, last + 1)
             position[last], position[other] = position[other], position[last]

@@ -3,15 +3,21 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.kernels.chacha import SHUFFLE, Draws, advance_key, begin_event, pick
+from castleguard.kernels.chacha import SHUFFLE, Draws, advance_key, begin_content, pick
 from castleguard.kernels.compile import Int, entry_kernel
+from castleguard.kernels.content import add_number, begin_digest, end_digest
 
 
 @entry_kernel
-def shuffle_columns(draws: Draws, position: Int, table: NDArray[np.float64]) -> None:
-    """Shuffle every column of `table` (rows, columns) in place. A position that is used again shuffles alike."""
+def shuffle_columns(draws: Draws, position: Int, contents: NDArray[np.int64], table: NDArray[np.float64]) -> None:
+    """Shuffle every column of `table` (rows, columns) in place; `contents` says what the table was made from. The same
+    contents at the same position are shuffled alike.
+    """
     advance_key(draws, position)
-    begin_event(draws)
+    digest = begin_digest(draws)
+    for at in range(contents.size):
+        digest = add_number(digest, contents[at])
+    begin_content(draws, end_digest(digest, contents.size))
     for column in range(table.shape[1]):
         for last in range(table.shape[0] - 1, 0, -1):
             other = pick(draws, SHUFFLE, position, last + 1)

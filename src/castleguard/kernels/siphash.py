@@ -15,13 +15,13 @@ Hashes = NDArray[np.uint64]  # (rows,)
 Bytes = NDArray[np.uint8]
 
 _Word = np.uint64
-_State = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
+SipState = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 
 MISSING = 0xFF  # what a missing value hashes: this byte never occurs in UTF-8 text, so no value is mistaken for it
 
 
 @kernel
-def _round(v0: _Word, v1: _Word, v2: _Word, v3: _Word) -> _State:
+def _round(v0: _Word, v1: _Word, v2: _Word, v3: _Word) -> SipState:
     """One SipRound."""
     v0 = v0 + v1
     v1 = (v1 << np.uint64(13)) | (v1 >> np.uint64(51))
@@ -41,33 +41,51 @@ def _round(v0: _Word, v1: _Word, v2: _Word, v3: _Word) -> _State:
 
 
 @kernel
+def begin_hash(k0: _Word, k1: _Word) -> SipState:
+    """The state before the first word."""
+    return (
+        k0 ^ np.uint64(0x736F6D6570736575),
+        k1 ^ np.uint64(0x646F72616E646F6D),
+        k0 ^ np.uint64(0x6C7967656E657261),
+        k1 ^ np.uint64(0x7465646279746573),
+    )
+
+
+@kernel
+def add_word(state: SipState, word: _Word) -> SipState:
+    """Take in eight bytes, the lowest first."""
+    v0, v1, v2, v3 = state
+    v3 = v3 ^ word
+    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    return v0 ^ word, v1, v2, v3
+
+
+@kernel
+def end_hash(state: SipState) -> np.uint64:
+    """The hash; the word that holds the length has been added last."""
+    v0, v1, v2, v3 = state
+    v2 = v2 ^ np.uint64(0xFF)
+    for _ in range(4):
+        v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    return v0 ^ v1 ^ v2 ^ v3
+
+
+@kernel
 def siphash(data: Bytes, start: Int, stop: Int, key: Key) -> np.uint64:
     """The hash of data[start:stop]."""
-    v0 = key[0] ^ np.uint64(0x736F6D6570736575)
-    v1 = key[1] ^ np.uint64(0x646F72616E646F6D)
-    v2 = key[0] ^ np.uint64(0x6C7967656E657261)
-    v3 = key[1] ^ np.uint64(0x7465646279746573)
+    state = begin_hash(key[0], key[1])
     length = stop - start
     whole = start + (length // 8) * 8
     for at in range(start, whole, 8):
         word = np.uint64(0)
         for byte in range(8):
             word = word | (np.uint64(data[at + byte]) << np.uint64(8 * byte))
-        v3 = v3 ^ word
-        v0, v1, v2, v3 = _round(v0, v1, v2, v3)
-        v0, v1, v2, v3 = _round(v0, v1, v2, v3)
-        v0 = v0 ^ word
+        state = add_word(state, word)
     word = np.uint64(length & 0xFF) << np.uint64(56)
     for byte in range(stop - whole):
         word = word | (np.uint64(data[whole + byte]) << np.uint64(8 * byte))
-    v3 = v3 ^ word
-    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
-    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
-    v0 = v0 ^ word
-    v2 = v2 ^ np.uint64(0xFF)
-    for _ in range(4):
-        v0, v1, v2, v3 = _round(v0, v1, v2, v3)
-    return v0 ^ v1 ^ v2 ^ v3
+    return end_hash(add_word(state, word))
 
 
 @entry_kernel

@@ -2,8 +2,9 @@
 
 The rows at the root are a group like any other, so the root needs its k persons and l values too. In strict mode the
 first row that needs it takes the oldest pending rows along, just those that add a person or a value still missing;
-from then on the root stands open. Where a promise is made about the distribution of sensitive values, a row that would
-spoil it at the root is dropped.
+from then on the root stands open. With reuse off it never does: every row at the root leaves in a release that has all
+of this by itself, and its company is chosen without a look at values. Where a promise is made about the distribution
+of sensitive values, a row that would spoil it at the root is dropped.
 """
 
 import numpy as np
@@ -33,6 +34,11 @@ from castleguard.kernels.state import (
     Work,
 )
 from castleguard.kernels.views import Rows, box_of, cluster_of, clusters_of, numbers_of, rows_of, size_of
+
+# Which pending rows may come along to the root.
+HELPFUL = 0  # those that add a person or a value still missing
+PERSONS = 1  # those that add a person still missing, whatever their values
+ALL = 2
 
 
 @kernel
@@ -81,11 +87,8 @@ def is_shapely(state: State, settings: Settings, work: Work, counts: Floats) -> 
 
 
 @allocating_kernel
-def fill_root(state: State, settings: Settings, work: Work, slots: Ints, everything: bool, taken: Ints) -> Int:
-    """Take rows in order until they keep the promise; how many, 0 if all of them do not suffice.
-
-    Only rows that add a person or a value still missing are taken, or `everything`.
-    """
+def fill_root(state: State, settings: Settings, work: Work, slots: Ints, choice: Int, taken: Ints) -> Int:
+    """Take rows in order, those that `choice` allows, until they keep the promise; how many, 0 if they cannot."""
     rows = rows_of(state)
     table = work.table
     columns = rows.sensitive.shape[1]
@@ -113,8 +116,8 @@ def fill_root(state: State, settings: Settings, work: Work, slots: Ints, everyth
     values = np.zeros(columns, dtype=np.int64)
     count = 0
     for at in range(total):
-        wanted = everything or (persons < settings.k and not seen_person[person[at]])
-        for column in range(columns):
+        wanted = choice == ALL or (persons < settings.k and not seen_person[person[at]])
+        for column in range(columns if choice == HELPFUL else 0):
             wanted = wanted or (values[column] < settings.l and not seen_value[column, value[column, at]])
         if not wanted:
             continue
@@ -154,15 +157,17 @@ def root_is_out_of_reach(state: State, settings: Settings) -> Bool:
 
 @kernel
 def open_root(state: State, settings: Settings, work: Work, output: Output, first: Int, event: Int) -> Bool:
-    """Publish the first rows at the root: `first` and the rows that it takes along; False if there are too few."""
+    """Publish rows at the root that keep the promise by themselves: `first` and the rows that it takes along; False
+    if there are too few.
+    """
     if root_is_out_of_reach(state, settings) or not is_burnt_in(state, settings):
         return False
     rows = rows_of(state)
     slots = cluster_of(work).slot[: list_pending(state, work, first)]
     taken = numbers_of(work).chosen
-    count = fill_root(state, settings, work, slots, False, taken)
-    if count == 0 and (settings.per_person or settings.shape.on):
-        count = fill_root(state, settings, work, slots, True, taken)
+    count = fill_root(state, settings, work, slots, HELPFUL if settings.reuse else PERSONS, taken)
+    if count == 0 and (settings.per_person or settings.shape.on or not settings.reuse):
+        count = fill_root(state, settings, work, slots, ALL, taken)
     if count == 0:
         return False
     if settings.shape.on:
@@ -203,7 +208,7 @@ def suppress(state: State, settings: Settings, work: Work, output: Output, at: I
         remove_row(state, at)
         gone = True
     elif settings.suppression != DROP:
-        if state.counters[ROOT_OPEN] == 1:
+        if settings.reuse and state.counters[ROOT_OPEN] == 1:
             gone = join_root(state, settings, work, output, at, event)
         else:
             gone = open_root(state, settings, work, output, at, event)

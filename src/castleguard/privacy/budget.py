@@ -1,12 +1,15 @@
 """One epsilon split over the columns of a row, exactly: the shares add up to the whole as fractions."""
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from castleguard.errors import PolicyError
 
 Shares = dict[str, Fraction]
+
+_LARGEST = Fraction(10) ** 150
 
 
 def share_epsilon(
@@ -28,15 +31,30 @@ def share_epsilon(
     if phi is not None:
         if weights is not None:
             raise PolicyError("weights split epsilon: with phi every column has the same share")
-        return dict.fromkeys(columns, exact("phi", phi))
+        return dict.fromkeys(columns, _loss("phi", phi))
     assert epsilon is not None
+    check_weights(weights)
     parts = {name: exact(f"the weight of {name!r}", weight) for name, weight in (weights or {}).items()}
     unknown = sorted(parts.keys() - set(columns))
     if unknown:
         raise PolicyError(f"weights names {unknown[0]!r}, which is none of the columns: {', '.join(columns)}")
     shares = {name: parts.get(name, Fraction(1)) for name in columns}
-    total, whole = sum(shares.values()), exact("epsilon", epsilon)
+    total, whole = sum(shares.values()), _loss("epsilon", epsilon)
     return {name: whole * share / total for name, share in shares.items()}
+
+
+def check_weights(weights: object) -> None:
+    """Refuse what does not name columns; the weights themselves are checked where they are used."""
+    if weights is not None and not isinstance(weights, Mapping):
+        raise PolicyError(f"weights must be a dict from columns to numbers, got {type(weights).__name__}")
+
+
+def _loss(what: str, number: float) -> Fraction:
+    """An epsilon that can be added up and squared without leaving the floats."""
+    found = exact(what, number)
+    if found > _LARGEST:
+        raise PolicyError(f"{what} must be at most {float(_LARGEST):g}, got {number}: so little noise hides nothing")
+    return found
 
 
 def float_above(number: Fraction) -> float:
@@ -51,8 +69,11 @@ def float_above(number: Fraction) -> float:
 
 def exact(what: str, number: float) -> Fraction:
     """A positive number, taken as it is written: 0.1 is a tenth."""
-    if isinstance(number, bool) or not isinstance(number, int | float | Fraction) or not math.isfinite(number):
+    if isinstance(number, bool) or not isinstance(number, int | float | Fraction):
         raise PolicyError(f"{what} must be a number above 0, got {number}")
+    if not -sys.float_info.max <= number <= sys.float_info.max:
+        shown = f"{number:g}" if isinstance(number, float) else "one that no float can hold"
+        raise PolicyError(f"{what} must be a number above 0, got {shown}")
     if number <= 0:
         raise PolicyError(f"{what} must be above 0, got {number}")
     return number if isinstance(number, Fraction) else Fraction(repr(number))

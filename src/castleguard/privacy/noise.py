@@ -1,8 +1,9 @@
 """The randomness of a local policy: one object that randomises the levels of rows, and decides which rows are sampled.
 
-What it draws for a row depends on the key, the row's position and the mechanisms, on nothing else: not on batches, not
-on other rows, not on restarts. The key is replaced at every multiple of 2^20 positions, so that a snapshot does not
-tell anyone the noise of rows before the last of them.
+What it draws for a row depends on the key, the row's position, its levels and the mechanisms, on nothing else: not on
+batches, not on other rows, not on restarts. The same row at the same position gets the same noise again, another row
+there gets independent noise (kernels/content.py). The coin does not look at levels. The key is replaced at every
+multiple of 2^20 positions, so that a snapshot does not tell anyone the noise of rows before the last of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,7 +52,11 @@ class Noise:
         self._draws = _new_draws(key) if self._mechanisms else _no_draws()
         self._coin_draws = _new_draws(key) if self._coin.rate < 1 else _no_draws()
         self._work = Work(
-            row=np.zeros(len(self._mechanisms), dtype=np.int64), lanes=np.zeros((2, 16 * LANES), dtype=np.uint32)
+            row=np.zeros(len(self._mechanisms), dtype=np.int64),
+            lanes=np.zeros((2, 16 * LANES), dtype=np.uint32),
+            nonces=np.zeros(3 * LANES, dtype=np.uint32),
+            digests=np.zeros(LANES, dtype=np.int64),
+            hashes=np.zeros((5, LANES), dtype=np.uint64),
         )
 
     def randomise(self, levels: Levels, first_position: int, present: Flags) -> None:
@@ -84,9 +89,7 @@ class Noise:
             digits, whole = self._coin.digits(self._coin_words)
             rate = _split([digits], self._coin_words)[0]
             done += int(
-                kernels.sample_rows(
-                    self._coin_draws, first_position + done, rate, whole, keep[done:], self._work.lanes[0]
-                )
+                kernels.sample_rows(self._coin_draws, first_position + done, rate, whole, keep[done:], self._work)
             )
             if done < rows:
                 self._coin_words *= 2

@@ -6,6 +6,7 @@ its claim that a box was published before. A group that is not proven is refused
 * A new group must have k persons and l values of every sensitive column by itself.
 * A reused box must be one that passed here before: it is known by its bounds, in a table as bounded as the engine's.
 * The root is a group like any other: its first release must pass, later rows join it.
+* Where reuse is off nothing joins what was published before: every group of every release must pass by itself.
 * Where a promise is made about the distribution of sensitive values, a group must keep it by itself and together with
   what is remembered of its box, by a reference that the gate has counted itself up to the moment of the decision.
 * A box must lie in the public domain, its numbers on the public grid and at least one cell wide, its categories must be
@@ -34,16 +35,25 @@ class Gate:
     """Checks the decisions of one stream, in order.
 
     `known` bounds the table of boxes that may be used again; `on_grid` says that published numbers must be grid edges;
-    `remembered` bounds the (person, value) pairs of a sensitive column that are remembered of these boxes.
+    `remembered` bounds the (person, value) pairs of a sensitive column that are remembered of these boxes; `reuse` says
+    whether rows may join what was published before.
     """
 
     def __init__(
-        self, schema: Schema, criteria: Criteria, *, known: int, on_grid: bool, remembered: int = 1 << 16
+        self,
+        schema: Schema,
+        criteria: Criteria,
+        *,
+        known: int,
+        on_grid: bool,
+        remembered: int = 1 << 16,
+        reuse: bool = True,
     ) -> None:
         self._schema = schema
         self._criteria = criteria
         self._most = known
         self._on_grid = on_grid
+        self._reuse = reuse
         self._known: OrderedDict[bytes, Pairs | None] = OrderedDict()
         self._root_is_open = False
         self._judge = ShapeJudge(schema, criteria, remembered=remembered) if criteria.judges_shape else None
@@ -61,6 +71,8 @@ class Gate:
         rootless = np.zeros(sound.size, dtype=np.bool_)
         rootless[decisions.group[rows.to_root]] = True
         sound &= ~outside & (~rootless | (decisions.kind == ROOT))
+        if not self._reuse:
+            sound &= decisions.kind != REUSED
         passed = sound & self._stands_alone(decisions, rows)
         if self._judge is not None:
             return self._judge_in_order(self._judge, decisions, rows, sound, passed)
@@ -69,7 +81,7 @@ class Gate:
             kind = decisions.kind[group]
             if kind == ROOT:
                 passed[group] = sound[group] and (self._root_is_open or bool(passed[group]))
-                self._root_is_open |= bool(passed[group])
+                self._root_is_open |= bool(passed[group]) and self._reuse
                 continue
             box = decisions.lower[group].tobytes() + decisions.upper[group].tobytes()
             if kind == REUSED:
@@ -126,7 +138,7 @@ class Gate:
         self._known = OrderedDict(
             (box.tobytes(), None if judge is None else judge.new_memory(numbered=True)) for box in arrays["known"]
         )
-        self._root_is_open = bool(arrays["root"][0])
+        self._root_is_open = bool(arrays["root"][0]) and self._reuse
         if judge is not None:
             self._root_memory = judge.new_memory(numbered=False)
             judge.restore(arrays, self._memories())
@@ -184,7 +196,7 @@ class Gate:
             stays = stays and kind != REUSED
         if stays:
             self._remember(box)
-        self._root_is_open |= opens
+        self._root_is_open |= opens and self._reuse
         memory = self._memory_of(box)
         if memory is not None:
             judge.remember(memory, pairs)

@@ -77,6 +77,8 @@ class Hierarchy:
         """Build a tree of two levels: a value is published as itself or as the root."""
         if isinstance(values, str):
             raise SchemaError("a flat hierarchy needs a list of values, not a single text")
+        if not isinstance(values, Iterable):
+            raise SchemaError(f"a flat hierarchy needs a list of values, got {type(values).__name__}")
         root_label = label_text(root)
         return _grow(((label_text(value), root_label) for value in values), source="hierarchy")
 

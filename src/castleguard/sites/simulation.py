@@ -80,7 +80,7 @@ def simulate(
             site.committed()
         relay.pass_time()
     for site in sites.values():
-        out.append(site.flush())
+        out.append(site.flush(warn=False))
         site.committed()
     for _ in range(_LAST_MOMENTS):  # what was given up is looked up
         left = [site for site in sites.values() if site.unsettled]

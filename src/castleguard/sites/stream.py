@@ -109,12 +109,15 @@ class SiteStream(Anonymiser):
             self._settle(self.cooperation.turn(0, self._now))
             return self._with_held([self._publish(self._engine.tick(self._now))])
 
-    def flush(self) -> pa.Table:
+    def flush(self, *, warn: bool = True) -> pa.Table:
         """See Anonymiser. Nothing stays locked."""
         self._check_whole()
         with self._releasing():
             self._settle(self.cooperation.settle_all())
-            return self._with_held([self._publish(self._engine.flush())])
+            out = self._with_held([self._publish(self._engine.flush())])
+        if warn:
+            self._warn_if_empty()
+        return out
 
     def _pass_on(self, rows: CodedRows, present: NDArray[np.bool_] | None) -> pa.Table:
         """In steps so small that the other sites are heard in time."""

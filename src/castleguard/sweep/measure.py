@@ -42,7 +42,7 @@ def warm_up(ground: Ground, policy: Policy) -> None:
     """Load the compiled kernels, so that no setting is charged for it."""
     stream = Anonymiser(ground.schema, policy, seed=0)
     stream.push(ground.sample.slice(0, _WARM), now=0.0)
-    stream.flush()
+    stream.flush(warn=False)
 
 
 def _once(ground: Ground, policy: Policy, seed: int) -> Figures:
@@ -62,7 +62,7 @@ def _once(ground: Ground, policy: Policy, seed: int) -> Figures:
     started = time.perf_counter()
     size = _batch(policy)
     parts = [stream.push(sample.slice(at, size), now=0.0) for at in range(0, sample.num_rows, size)]
-    parts.append(stream.flush())
+    parts.append(stream.flush(warn=False))
     seconds = time.perf_counter() - started
     parts = [part.cast(parts[-1].schema) for part in parts]
     if isinstance(policy, Sdgs):

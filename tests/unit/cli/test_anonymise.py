@@ -162,7 +162,7 @@ def test_the_input_is_never_overwritten(anonymise: Run, folder: Path) -> None:
 
 
 def test_a_failure_on_the_way_leaves_no_file(anonymise: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise ValueError("the value of a row")
 
     monkeypatch.setattr("castleguard.stream.Anonymiser.flush", fail)

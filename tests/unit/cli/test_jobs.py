@@ -86,7 +86,14 @@ def test_the_books_never_stand_among_published_rows(folder: Path) -> None:
 
 def test_a_dry_run_says_that_a_run_would_fail(run: Run, folder: Path) -> None:
     (folder / "job.yaml").write_text(JOB.replace("rejects.jsonl", "rejects.jsonl, max_share: 0.001"))
-    assert "`run` would fail" in run("run", "job.yaml", "--dry-run").out
+    for quiet in ((), ("--quiet",)):
+        predicted = run("run", "job.yaml", "--dry-run", *quiet)
+        assert predicted.code == 1
+        assert "`run` would fail: 0.00498 of the rows are rejected" in predicted.err
+        assert ("rows in" in predicted.out) == (not quiet)
+    logged = run("run", "job.yaml", "--dry-run", "--log-format", "json")
+    assert logged.code == 1
+    assert json.loads(logged.err.splitlines()[-1])["level"] == "error"
     outcome = run("run", "job.yaml")
     assert outcome.code == 1
     assert "2 of 402 rows were rejected" in outcome.err

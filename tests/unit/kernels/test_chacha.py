@@ -12,7 +12,10 @@ from castleguard.kernels.chacha import (
     PURPOSES,
     RATCHET,
     Draws,
+    address_contents,
+    address_positions,
     advance_key,
+    begin_content,
     begin_event,
     chacha_block,
     chacha_lanes,
@@ -24,6 +27,7 @@ from castleguard.kernels.chacha import (
     word_at,
 )
 from castleguard.kernels.compile import entry_kernel
+from castleguard.kernels.content import add_number, begin_digest, end_digest
 from tests.reference import chacha as reference
 
 Words = NDArray[np.uint32]
@@ -53,11 +57,12 @@ def make_draws(draws: Draws, asked: Ints, answers: Ints) -> None:
 
 
 @entry_kernel
-def take_words(draws: Draws, position: int, lanes: Words, taken: Words, again: Words) -> None:
+def take_words(draws: Draws, position: int, nonces: Words, lanes: Words, taken: Words, again: Words) -> None:
     """Words one after the other, the first block by way of a lane; then the same by address, backwards."""
     advance_key(draws, position)
     begin_event(draws)
-    chacha_lanes(draws.words[0], NOISE, position - LANES + 1, lanes)
+    address_positions(NOISE, position - LANES + 1, nonces)
+    chacha_lanes(draws.words[0], nonces, lanes)
     use_lane(draws, NOISE, position, lanes, LANES - 1)
     for at in range(taken.size):
         taken[at] = next_word(draws, NOISE, position)
@@ -66,9 +71,31 @@ def take_words(draws: Draws, position: int, lanes: Words, taken: Words, again: W
 
 
 @entry_kernel
-def write_lanes(key: Words, purpose: int, first: int, lanes: Words) -> None:
+def write_lanes(key: Words, purpose: int, first: int, nonces: Words, lanes: Words) -> None:
     """Let Python see the blocks of LANES positions."""
-    chacha_lanes(key, purpose, first, lanes)
+    address_positions(purpose, first, nonces)
+    chacha_lanes(key, nonces, lanes)
+
+
+@entry_kernel
+def take_hiding_words(
+    draws: Draws, position: int, content: Ints, digests: Ints, nonces: Words, lanes: Words, taken: Words, block: Words
+) -> None:
+    """Words that hide some content: one after the other, and the first block by way of a lane."""
+    advance_key(draws, position)
+    digest = begin_digest(draws)
+    for at in range(content.size):
+        digest = add_number(digest, content[at])
+    for lane in range(LANES):
+        digests[lane] = end_digest(digest, content.size)
+    begin_content(draws, digests[0])
+    for at in range(taken.size):
+        taken[at] = next_word(draws, NOISE, position)
+    address_contents(NOISE, position - LANES + 1, digests, nonces)
+    chacha_lanes(draws.words[0], nonces, lanes)
+    use_lane(draws, NOISE, position, lanes, LANES - 1)
+    for at in range(block.size):
+        block[at] = word_at(draws, NOISE, position, at)
 
 
 def fresh(key: tuple[int, ...]) -> Draws:
@@ -80,7 +107,8 @@ def fresh(key: tuple[int, ...]) -> Draws:
 
 def words_from(draws: Draws, position: int, count: int) -> list[int]:
     taken, again = np.zeros((2, count), dtype=np.uint32)
-    take_words(draws, position, np.zeros(16 * LANES, dtype=np.uint32), taken, again)
+    nonces, lanes = np.zeros(3 * LANES, dtype=np.uint32), np.zeros(16 * LANES, dtype=np.uint32)
+    take_words(draws, position, nonces, lanes, taken, again)
     assert taken.tolist() == again.tolist()
     return [int(word) for word in taken]
 
@@ -147,8 +175,8 @@ def test_the_key_changes_at_multiples_of_the_ratchet_and_nothing_of_the_old_one_
 
 @given(keys, st.integers(1, PURPOSES - 1), st.integers(0, 2**62) | st.integers(2**32 - LANES, 2**32))
 def test_blocks_made_together_are_those_made_one_by_one(key: tuple[int, ...], purpose: int, first: int) -> None:
-    lanes = np.zeros(16 * LANES, dtype=np.uint32)
-    write_lanes(np.array(key, dtype=np.uint32), purpose, first, lanes)
+    nonces, lanes = np.zeros(3 * LANES, dtype=np.uint32), np.zeros(16 * LANES, dtype=np.uint32)
+    write_lanes(np.array(key, dtype=np.uint32), purpose, first, nonces, lanes)
     for lane in range(LANES):
         position = first + lane
         expected = reference.block(key, 0, (purpose, position & reference.WORD, position >> 32))
@@ -159,6 +187,37 @@ def test_blocks_made_together_are_those_made_one_by_one(key: tuple[int, ...], pu
 def test_words_are_those_of_the_twin(key: tuple[int, ...], position: int, count: int) -> None:
     twin = reference.Draws(key)
     assert words_from(fresh(key), position, count) == [twin.word("noise", position, at) for at in range(count)]
+
+
+def hiding_words(draws: Draws, position: int, content: list[int], count: int) -> list[int]:
+    """Words that hide the content."""
+    taken, block = np.zeros(count, dtype=np.uint32), np.zeros(16, dtype=np.uint32)
+    numbers, digests = np.array(content, dtype=np.int64), np.zeros(LANES, dtype=np.int64)
+    nonces, lanes = np.zeros(3 * LANES, dtype=np.uint32), np.zeros(16 * LANES, dtype=np.uint32)
+    take_hiding_words(draws, position, numbers, digests, nonces, lanes, taken, block)
+    assert block.tolist()[:count] == taken.tolist()[:16]
+    return [int(word) for word in taken]
+
+
+numbers = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=40)
+
+
+@given(keys, positions, numbers, st.integers(1, 40))
+def test_words_that_hide_something_are_those_of_the_twin(
+    key: tuple[int, ...], position: int, content: list[int], count: int
+) -> None:
+    twin = reference.Draws(key)
+    for multiple in range(RATCHET, min(position, 3 * RATCHET) + 1, RATCHET):
+        twin.ratchet(multiple)
+    position = min(position, 3 * RATCHET)
+    data = b"".join(number.to_bytes(8, "little", signed=True) for number in content)
+    expected = [twin.word("noise", position, at, data) for at in range(count)]
+    draws = fresh(key)
+    assert hiding_words(draws, position, content, count) == expected
+    # Nothing is left over from another content, or from a draw that hides nothing.
+    assert hiding_words(draws, position, [*content, 0], 3) != expected[:3]
+    assert words_from(draws, position, 3) == [twin.word("noise", position, at) for at in range(3)]
+    assert hiding_words(draws, position, content, count) == expected
 
 
 def test_the_key_depends_on_the_position_and_not_on_the_way_there() -> None:

@@ -25,6 +25,7 @@ POSITION = 5
 @entry_kernel
 def one_row(draws: Draws, tables: Tables, levels: Levels, row: Levels, done: NDArray[np.bool_]) -> None:
     """Let Python see one row: kernels can be called by kernels only."""
+    begin_event(draws)
     done[0] = randomise_row(draws, POSITION, tables, levels, row)
 
 

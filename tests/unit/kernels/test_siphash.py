@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from castleguard.kernels.siphash import hash_integers, hash_strings
+from tests.reference.siphash import WORD
+from tests.reference.siphash import siphash as twin
 
-WORD = 2**64 - 1
 KEY = np.frombuffer(bytes(range(16)), dtype="<u8").copy()
 
 # The hashes of 00, 00 01, 00 01 02, ... under the key 00 .. 0f, as the authors' reference code lists them; the one of
@@ -27,39 +28,6 @@ def hash_texts(texts: list[bytes | None], key: np.ndarray = KEY) -> list[int]:
     data = np.frombuffer(b"".join(text or b"" for text in texts), dtype=np.uint8).copy()
     valid = np.array([text is not None for text in texts], dtype=np.bool_)
     return [int(code) for code in hash_strings(data, offsets, valid, key)]
-
-
-def twin(message: bytes, key: tuple[int, int]) -> int:
-    """SipHash-2-4 as the paper describes it."""
-
-    def rotate(word: int, bits: int) -> int:
-        return (word << bits | word >> (64 - bits)) & WORD
-
-    v = [
-        key[0] ^ 0x736F6D6570736575,
-        key[1] ^ 0x646F72616E646F6D,
-        key[0] ^ 0x6C7967656E657261,
-        key[1] ^ 0x7465646279746573,
-    ]
-
-    def sip_round() -> None:
-        for a, b, bits in ((0, 1, 13), (2, 3, 16), (0, 3, 21), (2, 1, 17)):
-            v[a] = (v[a] + v[b]) & WORD
-            v[b] = rotate(v[b], bits) ^ v[a]
-            if b == 1:
-                v[a] = rotate(v[a], 32)
-
-    padded = message + bytes(7 - len(message) % 8) + bytes([len(message) % 256])
-    for at in range(0, len(padded), 8):
-        word = int.from_bytes(padded[at : at + 8], "little")
-        v[3] ^= word
-        sip_round()
-        sip_round()
-        v[0] ^= word
-    v[2] ^= 0xFF
-    for _ in range(4):
-        sip_round()
-    return v[0] ^ v[1] ^ v[2] ^ v[3]
 
 
 @pytest.mark.parametrize(("length", "code"), PUBLISHED.items())

@@ -41,7 +41,13 @@ def test_what_is_outside_the_promise_is_named() -> None:
     assert "Not promised: differential privacy" in text
     assert "outside the promise: note" in text
     assert "knows when a row arrived" in text
-    assert "knows when a row arrived" not in sentence(cg.Castle(k=7, delay=40, reuse="off"))
+
+
+def test_with_reuse_off_k_persons_in_each_release_are_promised_and_no_more() -> None:
+    text = sentence(cg.Castle(k=7, delay=40, reuse="off"))
+    assert "Each release has them by itself" in text
+    assert "beyond k persons in each release, against someone who knows when a row arrived" in text
+    assert "Each release" not in sentence(cg.Castle(k=7, delay=40))
 
 
 def test_a_seed_and_paper_mode_are_told() -> None:

@@ -27,8 +27,11 @@ FIVE = [(30.0, 3.0)] * 5  # points in BOX
 OTHERS = (1, 2, 3, 4, 5)
 
 
-def gate(*, k: int = 3, l: int = 1, l_per: str = "row", known: int = 10, on_grid: bool = True) -> Gate:
-    return Gate(SCHEMA, Criteria(k=k, l=l, l_per=l_per), known=known, on_grid=on_grid)  # type: ignore[arg-type]
+def gate(
+    *, k: int = 3, l: int = 1, l_per: str = "row", known: int = 10, on_grid: bool = True, reuse: bool = True
+) -> Gate:
+    criteria = Criteria(k=k, l=l, l_per=l_per)  # type: ignore[arg-type]
+    return Gate(SCHEMA, criteria, known=known, on_grid=on_grid, reuse=reuse)
 
 
 def rows(
@@ -81,6 +84,24 @@ def passes(checked: Gate, decisions: Decisions, coded: CodedRows) -> list[bool]:
 
 def test_a_group_with_k_persons_passes() -> None:
     assert passes(gate(), decide([[0, 1, 2]]), rows()) == [True]
+
+
+def test_with_reuse_off_every_release_must_pass_by_itself() -> None:
+    """Neither the root nor a box that passed before takes in single rows, also after a restore."""
+    checked = gate(reuse=False)
+    assert passes(checked, decide([[0, 1, 2]], kinds=[ROOT], boxes=[ROOT_BOX]), rows()) == [True]
+    assert passes(checked, decide([[0, 1, 2]]), rows()) == [True]
+    open_root = gate()
+    passes(open_root, decide([[0, 1, 2], [0, 1, 2]], kinds=[ROOT, NEW], boxes=[ROOT_BOX, BOX]), rows())
+    restored = gate(reuse=False)
+    restored.restore(open_root.snapshot())
+    for one in (checked, restored):
+        assert passes(one, decide([[3]], kinds=[ROOT], boxes=[ROOT_BOX]), rows()) == [False]
+        assert passes(one, decide([[3, 4]], kinds=[ROOT], boxes=[ROOT_BOX]), rows()) == [False]
+        assert passes(one, decide([[2, 3, 4]], kinds=[ROOT], boxes=[ROOT_BOX]), rows()) == [True]
+        assert passes(one, decide([[3]], kinds=[REUSED]), rows()) == [False]
+        assert passes(one, decide([[2, 3, 4]], kinds=[REUSED]), rows()) == [False]
+        assert passes(one, decide([[3, 4]]), rows()) == [False]
 
 
 def test_a_group_below_k_is_refused() -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from castleguard.checkpoint.tables import table_from_bytes
-from castleguard.engine.policies import Policy
+from castleguard.engine.policies import Policy, check_policy
 from castleguard.errors import CastleguardError, SchemaError, UsageError
 from castleguard.hosts.cuts import cut_domain
 from castleguard.hosts.plan import Plan, Route
@@ -27,6 +27,7 @@ from castleguard.hosts.spark.blobs import LABEL, ROWS, part, pieces, unpack
 from castleguard.hosts.spark.labels import labels_of
 from castleguard.hosts.spark.output import output_schema, output_tables
 from castleguard.release.encode import Numbers
+from castleguard.schema.arguments import check_schema
 from castleguard.schema.roles import Schema
 from castleguard.stages import KEY_BYTES
 from castleguard.telemetry.logs import LOG
@@ -60,6 +61,8 @@ def anonymise(
 
     `position` names columns that say in which order rows came, such as partition and offset.
     """
+    check_schema(schema)
+    check_policy(policy)
     plan = Plan(
         schema=schema,
         policy=policy,
