@@ -81,12 +81,12 @@ def make_decoder(schema: Schema, policy: Policy, key: NDArray[np.uint64]) -> Dec
     """Where noise is claimed to hide what a row holds, no row is refused for its values."""
     total = isinstance(policy, Castleguard | Doca) and policy.strict
     sealed = total or isinstance(policy, Sdgs | Doca)
-    needs_bins = not sealed and isinstance(policy, Castle) and policy.l > 1
+    diverse = not sealed and isinstance(policy, Castle) and policy.l > 1
     return Decoder(
         schema,
         key=key,
         strict=policy.strict,
-        needs_bins=needs_bins,
+        diverse=diverse,
         total=total,
         cells=_reads_cells(policy),
         sealed=sealed,
@@ -127,7 +127,8 @@ def _sdgs_intake(schema: Schema, policy: Sdgs, keys: Keys) -> Intake:
     policy.check(schema)
     ledger = None
     if policy.unit_for(schema) == "person":
-        ledger = Ledger(rows_per_person=1, window=float(policy.window), aligned=True)
+        # k counts admitted rows as persons: a missing one must not be among them.
+        ledger = Ledger(rows_per_person=1, window=float(policy.window), aligned=True, admits_nobody=False)
     return Intake(
         ledger=ledger,
         coin=_coin(policy.sample_rate, keys),

@@ -7,16 +7,18 @@ spoil it at the root is dropped.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from castleguard.kernels.clusters import remove_row
 from castleguard.kernels.compile import Bool, Int, allocating_kernel, kernel
 from castleguard.kernels.counts import Table, count_in
 from castleguard.kernels.grouping import number_keys
 from castleguard.kernels.matching import persons_stand_apart
-from castleguard.kernels.memory import add_pairs, can_join, is_known, make_room, root_memory
+from castleguard.kernels.memory import add_pairs, can_join, find_nobody, is_known, make_room, root_memory
 from castleguard.kernels.publish import add_drop, add_root, add_row
 from castleguard.kernels.reference import value_at
 from castleguard.kernels.shape import is_burnt_in, lack_of_counts
+from castleguard.kernels.siphash import NOBODY
 from castleguard.kernels.state import (
     ARRIVALS,
     DROP,
@@ -33,6 +35,8 @@ from castleguard.kernels.state import (
     Work,
 )
 from castleguard.kernels.views import Rows, box_of, cluster_of, clusters_of, numbers_of, rows_of, size_of
+
+Marks = NDArray[np.float64]  # (2, columns, values)
 
 
 @kernel
@@ -59,23 +63,26 @@ def list_pending(state: State, work: Work, first: Int) -> Int:
 
 
 @kernel
-def tally_root(state: State, pairs: Table, at: Int, alone: Floats, joint: Floats) -> None:
+def tally_root(state: State, pairs: Table, at: Int, alone: Floats, joint: Floats, nobody: Marks) -> None:
     """Count one more row: by itself, and with what is remembered of the root. `pairs` has the pairs counted so far."""
     root = root_memory(state)
     for column in range(alone.shape[0]):
         value = value_at(state, at, column)
         if count_in(pairs, column * alone.shape[1] + value, state.person[at]) == 1:
             alone[column, value] += 1.0
+            if state.person[at] == NOBODY:
+                nobody[0, column, value] = 1.0
+                nobody[1, column, value] = 1.0
             if not is_known(state, root, column, at):
                 joint[column, value] += 1.0
 
 
 @kernel
-def is_shapely(state: State, settings: Settings, work: Work, counts: Floats) -> Bool:
+def is_shapely(state: State, settings: Settings, work: Work, counts: Floats, nobody: Floats) -> Bool:
     """Whether the counts of all columns keep the promise."""
     for column in range(counts.shape[0]):
         values = counts[column, : size_of(state, column)]
-        if lack_of_counts(state, settings, work, column, values) > 0.0:
+        if lack_of_counts(state, settings, work, column, values, nobody[column, : values.size]) > 0.0:
             return False
     return True
 
@@ -84,7 +91,8 @@ def is_shapely(state: State, settings: Settings, work: Work, counts: Floats) -> 
 def fill_root(state: State, settings: Settings, work: Work, slots: Ints, everything: bool, taken: Ints) -> Int:
     """Take rows in order until they keep the promise; how many, 0 if all of them do not suffice.
 
-    Only rows that add a person or a value still missing are taken, or `everything`.
+    Only rows that add a person or a value still missing are taken, or `everything`; the first row in any case. A row of
+    NOBODY adds neither.
     """
     rows = rows_of(state)
     table = work.table
@@ -97,6 +105,9 @@ def fill_root(state: State, settings: Settings, work: Work, slots: Ints, everyth
     pairs = np.zeros((room, 2), dtype=np.uint64)
     alone = np.zeros((columns, state.weights.shape[2]))
     joint = state.weights[root_memory(state)].copy()
+    nobody = np.zeros((2, columns, alone.shape[1]))
+    for column in range(columns if settings.shape.on else 0):
+        find_nobody(state, root_memory(state), column, nobody[1, column, : size_of(state, column)])
     keys = np.empty(total, dtype=np.uint64)
     person = np.empty(total, dtype=np.int64)
     value = np.empty((columns, total), dtype=np.int64)
@@ -113,28 +124,31 @@ def fill_root(state: State, settings: Settings, work: Work, slots: Ints, everyth
     values = np.zeros(columns, dtype=np.int64)
     count = 0
     for at in range(total):
-        wanted = everything or (persons < settings.k and not seen_person[person[at]])
+        known = rows.person[slots[at]] != NOBODY
+        wanted = everything or at == 0 or (known and persons < settings.k and not seen_person[person[at]])
         for column in range(columns):
-            wanted = wanted or (values[column] < settings.l and not seen_value[column, value[column, at]])
+            missed = known and values[column] < settings.l
+            wanted = wanted or (missed and not seen_value[column, value[column, at]])
         if not wanted:
             continue
         taken[count] = slots[at]
         count += 1
-        if not seen_person[person[at]]:
+        if known and not seen_person[person[at]]:
             seen_person[person[at]] = True
             persons += 1
         if settings.shape.on:
-            tally_root(state, pairs, slots[at], alone, joint)
+            tally_root(state, pairs, slots[at], alone, joint, nobody)
         enough: Bool = persons >= settings.k
         for column in range(columns):
-            if not seen_value[column, value[column, at]]:
+            if known and not seen_value[column, value[column, at]]:
                 seen_value[column, value[column, at]] = True
                 values[column] += 1
             enough = enough and values[column] >= settings.l
         if enough and settings.l > 1 and settings.per_person:
             enough = persons_stand_apart(table, rows, taken[:count], settings.l)
         if enough and settings.shape.on:
-            enough = is_shapely(state, settings, work, alone) and is_shapely(state, settings, work, joint)
+            enough = is_shapely(state, settings, work, alone, nobody[0])
+            enough = enough and is_shapely(state, settings, work, joint, nobody[1])
         if enough:
             return count
     return 0
