@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from castleguard.privacy.guarantee import Guarantee
     from castleguard.release.report import Report
     from castleguard.schema.hierarchy import Hierarchy
+    from castleguard.schema.person import Person
     from castleguard.schema.roles import Categorical, Numeric, Schema
     from castleguard.schema.sensitive import Sensitive
     from castleguard.stream import Anonymiser, anonymise
@@ -38,6 +39,7 @@ __all__ = [
     "Guarantee",
     "Hierarchy",
     "Numeric",
+    "Person",
     "Randomiser",
     "Report",
     "Schema",
@@ -58,6 +60,7 @@ _HOMES = {
     "Guarantee": "privacy.guarantee",
     "Hierarchy": "schema.hierarchy",
     "Numeric": "schema.roles",
+    "Person": "schema.person",
     "Randomiser": "edge",
     "Report": "release.report",
     "Schema": "schema.roles",

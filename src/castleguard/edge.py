@@ -22,7 +22,7 @@ from castleguard.schema.arrow import numeric_type, numeric_values, sensitive_lab
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.decode import Decoder
 from castleguard.schema.roles import Numeric, QuasiIdentifier, Schema
-from castleguard.schema.table import to_table
+from castleguard.schema.table import has_types, to_table
 from castleguard.stages import make_keys
 
 
@@ -63,8 +63,8 @@ class Randomiser:
         Rows may come as a pyarrow Table or RecordBatch, a pandas or polars DataFrame, or a list of dicts. Each call
         draws fresh noise: a row that is randomised twice is published twice.
         """
-        table = to_table(batch, self._schema.columns)
-        rows = self._decoder.decode(table).rows
+        table = to_table(batch, self._schema.columns, person=self._schema.person)
+        rows = self._decoder.decode(table, typed=has_types(batch, self._schema.person)).rows
         count = rows.person.size
         noisy = self._noise.apply(rows, self._arrivals, np.ones(count, dtype=np.bool_))
         self._arrivals += count

@@ -11,6 +11,7 @@ published at most once, with one draw of noise and in one group, and none is los
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -587,6 +588,7 @@ class Job:
             received=books["received"],
             sent=self.stream.sent,
             rejected=books["rejected"],
+            clamped=books["clamped"],
             groups=books["groups"],
             information_loss=books["information_loss"],
             open_clusters=books["open_clusters"],
@@ -661,10 +663,10 @@ def _summed(books: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
     found["oldest_wait"] = max(books["oldest_wait"], before.get("oldest_wait", 0))
     for name in _COUNTED:
         found[name] += before.get(name, 0)
-    reasons = {*books["rejected"], *before.get("rejected", {})}
-    found["rejected"] = {
-        reason: books["rejected"].get(reason, 0) + before.get("rejected", {}).get(reason, 0) for reason in reasons
-    }
+    for name in ("rejected", "clamped"):
+        counts = Counter(books[name])
+        counts.update(before.get(name, {}))
+        found[name] = dict(counts)
     return found
 
 

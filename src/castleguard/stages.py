@@ -88,12 +88,12 @@ def make_decoder(schema: Schema, policy: Policy, key: NDArray[np.uint64]) -> Dec
     """Where noise is claimed to hide what a row holds, no row is refused for its values."""
     total = isinstance(policy, Castleguard | Doca) and policy.strict
     sealed = total or isinstance(policy, Sdgs | Doca)
-    needs_bins = not sealed and isinstance(policy, Castle) and policy.l > 1
+    diverse = not sealed and isinstance(policy, Castle) and policy.l > 1
     return Decoder(
         schema,
         key=key,
         strict=policy.strict,
-        needs_bins=needs_bins,
+        diverse=diverse,
         total=total,
         cells=_reads_cells(policy),
         sealed=sealed,
@@ -136,7 +136,8 @@ def _sdgs_intake(schema: Schema, policy: Sdgs, keys: Keys) -> Intake:
     in_rows = policy.window_unit == "rows"
     if policy.unit_for(schema) == "row":
         return Intake(coin=_coin(policy.sample_rate, keys), labels=labels, in_rows=in_rows)
-    ledger = Ledger(rows_per_person=1, window=float(policy.window), aligned=True)
+    # k counts admitted rows as persons: a missing one must not be among them.
+    ledger = Ledger(rows_per_person=1, window=float(policy.window), aligned=True, admits_nobody=False)
     if in_rows:
         return Intake(ledger=ledger, coin=_coin(policy.sample_rate, keys), labels=labels, in_rows=True)
     rate = Bernoulli(rate=exact("sample_rate", policy.sample_rate))

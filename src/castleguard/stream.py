@@ -36,7 +36,7 @@ from castleguard.schema.coded import NEW, REASONS, REUSED, ROOT, CodedRows, Deci
 from castleguard.schema.decode import SAMPLE, reject_names
 from castleguard.schema.identities import CANONICAL_FORM
 from castleguard.schema.roles import Numeric, Schema
-from castleguard.schema.table import to_table
+from castleguard.schema.table import has_types, to_table
 from castleguard.schema.unfit import Unfit
 from castleguard.stages import begin_at, make_decoder, make_encoder, make_engine, make_gate, make_intake, make_keys
 from castleguard.telemetry.logs import LOG
@@ -81,6 +81,7 @@ class Anonymiser:
         self._payload_schema = pa.schema([(name, pa.null()) for name in _payload_names(schema)])
         self._counts = dict.fromkeys(_COUNTS, 0)
         self._rejected: dict[str, int] = {}
+        self._clamped: dict[str, int] = {}
         self._loss = 0.0
         self._now = -math.inf
         self._grids_checked = False
@@ -99,8 +100,8 @@ class Anonymiser:
         self._advance(now)
         if not is_warm(self._algorithm):
             LOG.warning("compiling the kernels for this machine, once: up to two minutes")
-        table = self._read_as_published(to_table(batch, self._schema.columns))
-        decoded = self._decoder.decode(table, self._unfit)
+        table = self._read_as_published(to_table(batch, self._schema.columns, person=self._schema.person))
+        decoded = self._decoder.decode(table, self._unfit, typed=has_types(batch, self._schema.person))
         payload = self._typed(decoded.payload)
         self._rejects = decoded.rejected
         # What can fail because of the rows has not failed: from here on the state changes.
@@ -173,6 +174,7 @@ class Anonymiser:
             sampled_out=counts["sampled_out"],
             over_budget=counts["over_budget"],
             rejected=dict(self._rejected),
+            clamped=dict(self._clamped),
             pending=self._engine.pending + held + self._locked,
             handed_over=counts["handed_over"],
             undecided=counts["undecided"],
@@ -296,10 +298,12 @@ class Anonymiser:
                     "seeded": self._seeded,
                     "counts": self._counts,
                     "rejected": self._rejected,
+                    "clamped": self._clamped,
                     "loss": self._loss,
                     "now": None if self._now == -math.inf else self._now,
                     "first": first,
                     "decoder": self._decoder.counter,
+                    "person_kind": self._decoder.person_kind,
                     "grids_checked": self._grids_checked,
                 },
                 arrays={f"{group}.{name}": array for group, arrays in groups.items() for name, array in arrays.items()},
@@ -351,12 +355,14 @@ class Anonymiser:
         self._intake.restore(groups["intake"])
         self._decoder = make_decoder(self._schema, self._policy, self._keys.hashes)
         self._decoder.counter = facts["decoder"]
+        self._decoder.person_kind = facts["person_kind"]
         self._payload_schema = payload.schema
         self._pending.restore(facts["first"], CodedRows(**groups["rows"]), groups["stream"]["gone"], payload)
         if self._order is not None:
             self._order.held = Leaving(**groups["held"])
         self._counts = facts["counts"]
         self._rejected = facts["rejected"]
+        self._clamped = facts["clamped"]
         self._loss = facts["loss"]
         self._now = -math.inf if facts["now"] is None else facts["now"]
         self._grids_checked = facts["grids_checked"]
@@ -407,6 +413,8 @@ class Anonymiser:
         self._counts["sampled_out"] += taken.sampled_out
         for reason, count in decoded.rejected.counts.items():
             self._rejected[reason] = self._rejected.get(reason, 0) + count
+        for column, count in decoded.clamped.items():
+            self._clamped[column] = self._clamped.get(column, 0) + count
         self._check_grids(decoded.sample)
         self._pending.append(taken.rows, taken.payload, taken.present)
         return taken.rows, taken.present

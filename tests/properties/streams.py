@@ -18,7 +18,7 @@ from castleguard.engine.policy import Castle, Mode, Reading
 from castleguard.kernels.compile import JIT
 from castleguard.privacy.closeness import Closeness
 from castleguard.schema.cells import cell_starts
-from castleguard.schema.coded import CodedRows
+from castleguard.schema.coded import NOBODY, CodedRows
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
@@ -190,9 +190,10 @@ def large_streams(draw: st.DrawFn) -> Stream:
         l_per=draw(st.sampled_from(("row", "person"))),
         reading=draw(readings()),
     )
+    named = random.integers(0, random.choice([20, 60, 10**6]), count).astype(np.uint64) * np.uint64(_HASH)
     rows = CodedRows(
         quasi=np.stack([random.choice(values_of(role), count) for role in schema.quasi_identifiers], axis=1),
-        person=random.integers(0, random.choice([20, 60, 10**6]), count).astype(np.uint64) * np.uint64(_HASH),
+        person=np.where(random.random(count) < random.choice([0.0, 0.1]), NOBODY, named),
         sensitive=random.poisson(1, (count, 2)),
         to_root=random.random(count) < 0.01,
     )
@@ -291,14 +292,17 @@ def readings() -> st.SearchStrategy[Reading]:
 
 
 @st.composite
-def coded_rows(draw: st.DrawFn, schema: Schema, *, lopsided: bool = False, diverse: bool = False) -> CodedRows:
+def coded_rows(
+    draw: st.DrawFn, schema: Schema, *, lopsided: bool = False, diverse: bool = False, named: bool = False
+) -> CodedRows:
     """Up to MAX_ROWS rows inside their domains; persons come back, some rows may only be published at the root.
 
     If `lopsided`, one person has many rows, and of the last sensitive column nearly all values but one: where l counts
-    persons, that matters.
+    persons, that matters. If `named`, every row has a person.
     """
     count = draw(st.integers(draw(st.sampled_from((0, 40, 80))), MAX_ROWS))
     persons = draw(st.sampled_from((6, 10, 15, 40, 256) if diverse else (1, 3, 6, 10, 15, 40, 256)))
+    nameless = 0 if named else draw(st.sampled_from((0, 0, 0, 1, 3)))  # so many of the persons cannot be told apart
     spread = [draw(st.integers(1 + diverse, 4)) for _ in schema.sensitive]
     rooted = draw(st.sampled_from((0, 0, 10, 60) if diverse else (0, 0, 10, 40, 256)))
     drawn = draw(st.binary(min_size=_ROW * count, max_size=_ROW * count))
@@ -315,7 +319,8 @@ def coded_rows(draw: st.DrawFn, schema: Schema, *, lopsided: bool = False, diver
         talks = (person == 0) | (byte >= 200) if lopsided and column == len(spread) - 1 else True
         # Hashes may be any number. Of values that are declared some codes are theirs, and some nobody's.
         sensitive[:, column] = np.where(talks, byte % values, 0) - (schema.sensitive[column].labels is None)
-    return CodedRows(quasi, person.astype(np.uint64) * np.uint64(_HASH), sensitive, to_root)
+    hashes = person.astype(np.uint64) * np.uint64(_HASH)
+    return CodedRows(quasi, np.where(person < persons - nameless, hashes, NOBODY), sensitive, to_root)
 
 
 def values_of(role: QuasiIdentifier) -> NDArray[np.float64]:

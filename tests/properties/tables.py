@@ -242,8 +242,8 @@ class Group:
     rows: list[int] = field(default_factory=list)
 
     def is_covered(self, stream: Stream) -> bool:
-        """Whether the group has its k persons and l values."""
-        members = [stream.rows[row] for row in self.rows]
+        """Whether the group has its k persons and l values; rows without a person add to neither."""
+        members = [member for row in self.rows if (member := stream.rows[row]).person is not None]
         enough = len({member.person for member in members}) >= stream.policy.k
         for column in range(len(stream.schema.sensitive) if stream.policy.l > 1 else 0):
             pairs = {(member.person, member.sensitive[column]) for member in members}

@@ -56,7 +56,7 @@ def cases(draw: st.DrawFn) -> Case:
         max_clusters=draw(st.integers(1, 6)),
         loss_window=draw(st.integers(1, 5)),
     )
-    rows = draw(coded_rows(schema))
+    rows = draw(coded_rows(schema, named=True))  # the paper knows no others
     rows = rows.take(np.flatnonzero(~rows.to_root))
     count = 2 * rows.person.size
     return Case(schema, policy, draw(st.integers(0, 2**32 - 1)), rows, draw(st.binary(min_size=count, max_size=count)))

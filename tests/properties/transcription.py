@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass, replace
 
 from castleguard.engine.policy import Castle as Policy
-from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows
+from castleguard.schema.coded import NEW, NOBODY, REUSED, ROOT, CodedRows
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Numeric, Schema
 from tests.properties.streams import Step, Stream
@@ -198,4 +198,7 @@ def tree_of(nodes: Hierarchy) -> measure.Tree:
 
 def rows_of(rows: CodedRows) -> list[Row]:
     columns = zip(*(array.tolist() for array in rows), strict=True)
-    return [Row(i, person, tuple(q), tuple(s), root) for i, (q, person, s, root) in enumerate(columns)]
+    return [
+        Row(i, None if person == NOBODY else person, tuple(q), tuple(s), root)
+        for i, (q, person, s, root) in enumerate(columns)
+    ]

@@ -384,6 +384,8 @@ class Castle:
 
     def _helps(self, company: Sequence[Row], other: Row) -> bool:
         """Does it bring a person while there are fewer than k, or a sensitive value while there are fewer than l?"""
+        if other.person is None:
+            return False
         if persons(company) < self.settings.k and other.person not in {row.person for row in company}:
             return True
         return self.settings.reuse and any(

@@ -250,19 +250,24 @@ def around(rows: Sequence[Row]) -> Box:
 
 
 def persons(rows: Iterable[Row]) -> int:
-    """C.size: the number of distinct persons."""
-    return len({row.person for row in rows})
+    """C.size: the number of distinct persons. A row without one (None) adds nobody."""
+    return len({row.person for row in named(rows)})
+
+
+def named(rows: Iterable[Row]) -> list[Row]:
+    """The rows that have a person: the others count for nobody, towards k and towards l."""
+    return [row for row in rows if row.person is not None]
 
 
 def values(rows: Iterable[Row], sensitive: int) -> set[Hashable]:
     """The distinct values of one sensitive attribute; their number is C.diversity."""
-    return {row.sensitive[sensitive] for row in rows}
+    return {row.sensitive[sensitive] for row in named(rows)}
 
 
 def matching(rows: Iterable[Row], sensitive: int) -> int:
     """How many distinct values can be told by as many different persons: a maximum matching, by augmenting paths."""
     persons_of: dict[Hashable, list[Hashable]] = {}
-    for row in rows:
+    for row in named(rows):
         persons_of.setdefault(row.sensitive[sensitive], []).append(row.person)
     value_of: dict[Hashable, Hashable] = {}  # person -> the value this person stands for
 

@@ -48,20 +48,28 @@ class Shape:
 
     def lack(self, pairs: set[Pair], column: int, history: Sequence[Row]) -> float:
         """How far the pairs are from all that is asked of them; 0 if they keep it."""
-        counts = [len([1 for _, other in pairs if other == value]) for value in range(self.sizes[column])]
-        lack = 0.0
-        if self.diversity == "entropy":
-            missing = log(self.l) - entropy(counts)
-            lack += missing if missing > EPS else 0.0
-        if self.diversity == "recursive":
-            falling = sorted(counts, reverse=True)
-            excess = falling[0] - self.c * sum(falling[self.l - 1 :])
-            lack += max(excess / sum(counts), LEAST_LACK) if excess >= 0 else 0.0
+        counts = self.counts(pairs, column)
+        # Rows without a person must not make a group diverse: it has to be with them and without them.
+        named = self.counts({pair for pair in pairs if pair[0] is not None}, column)
+        lack = max(self.lack_of_diversity(counts), self.lack_of_diversity(named))
         if self.t is not None:
             p = [count / sum(counts) for count in counts]
             far = self.earth_mover(p, self.shares(history, column), column) - self.t
             lack += far if far > EPS else 0.0
         return lack
+
+    def counts(self, pairs: set[Pair], column: int) -> list[int]:
+        return [len([1 for _, other in pairs if other == value]) for value in range(self.sizes[column])]
+
+    def lack_of_diversity(self, counts: Sequence[int]) -> float:
+        if self.diversity == "entropy":
+            missing = log(self.l) - entropy(counts)
+            return missing if missing > EPS else 0.0
+        if self.diversity == "recursive":
+            falling = sorted(counts, reverse=True)
+            excess = falling[0] - self.c * sum(falling[self.l - 1 :])
+            return max(excess / max(sum(counts), 1), LEAST_LACK) if excess >= 0 else 0.0
+        return 0.0
 
     def shares(self, history: Sequence[Row], column: int) -> list[float]:
         """The distribution of all rows that have arrived, oldest first."""

@@ -7,6 +7,7 @@ Readings taken where the pseudo-code is open or wrong:
 * split^l: the quota k * |B| / sum is rounded up, and the seed counts inside the quota of its own bucket. Rounded down
   or to the nearest, a rare value gets no row and the sub-cluster loses its diversity. Sizes and sum are those at the
   head of the loop. Rows in a bucket stay in order of position; sorting them serves only to select.
+* Rows without a person (None) are in no bucket: they are placed last, each where it enlarges least.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .chacha import Choices, choose
-from .measure import EPS, Cluster, Domain, Row, values
+from .measure import EPS, Cluster, Domain, Row, named, values
 
 BucketRule = Literal["random", "balanced"]
 
@@ -34,7 +35,7 @@ class Event:
 def split(rows: Sequence[Row], k: int, event: Event) -> list[Cluster]:
     """Sub-clusters of at least k persons each, in the order they were made. `rows` come in order of position."""
     parts: list[Cluster] = []
-    buckets = _by_person(rows)
+    buckets = _by_person(named(rows))
     while len(buckets) >= k:
         seed_bucket = buckets[event.choose("seed_bucket", len(buckets))]
         seed = seed_bucket.pop(event.choose("row_in_bucket", len(seed_bucket)))
@@ -49,7 +50,15 @@ def split(rows: Sequence[Row], k: int, event: Event) -> list[Cluster]:
     for bucket in buckets:
         for row in bucket:
             _nearest(parts, row, event.domain).add(row)
+    _add_nobody(rows, parts, event.domain)
     return parts
+
+
+def _add_nobody(rows: Iterable[Row], parts: list[Cluster], domain: Domain) -> None:
+    """Rows without a person come last, each to the sub-cluster that it enlarges least."""
+    for row in rows:
+        if row.person is None:
+            _nearest(parts, row, domain).add(row)
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,7 @@ def _offer(bucket: list[Row], seed: Row, domain: Domain) -> _Offer:
 
 def split_diverse(rows: Sequence[Row], sensitive: int, k: int, l: int, rule: BucketRule, event: Event) -> list[Cluster]:
     """split^l on one sensitive attribute: sub-clusters of at least k persons and l values each."""
-    buckets = generate_buckets(rows, sensitive, rule, event)
+    buckets = generate_buckets(named(rows), sensitive, rule, event)
     if len(buckets) < l:
         return [Cluster(list(rows))]
     parts: list[Cluster] = []
@@ -89,7 +98,8 @@ def split_diverse(rows: Sequence[Row], sensitive: int, k: int, l: int, rule: Buc
     for bucket in buckets:
         for row in bucket:
             _nearest(parts, row, event.domain).add(row)
-    _bring_other_rows(rows, parts)
+    _bring_other_rows(named(rows), parts)
+    _add_nobody(rows, parts, event.domain)
     return parts
 
 

@@ -18,6 +18,7 @@ PUBLIC_NAMES = [
     "Guarantee",
     "Hierarchy",
     "Numeric",
+    "Person",
     "Randomiser",
     "Report",
     "Schema",

@@ -9,6 +9,7 @@ from castleguard.audit.material import Material, finding, none_of
 from castleguard.engine.sdgs_policy import Sdgs
 from castleguard.evaluate import criteria as judged
 from castleguard.evaluate import moments
+from castleguard.evaluate.identities import NOBODY
 from castleguard.evaluate.values import Codes
 from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.criteria import Criteria
@@ -45,15 +46,21 @@ def distribution_findings(material: Material) -> Iterator[Finding]:
     else:
         known = linked.known
         groups, persons = material.groups[known], linked.originals.persons[linked.row[known]]
-    columns = []
+    columns, tallies = [], []
     for role in material.schema.sensitive:
         values = judged.value_codes(material.published.column(role.name), role)[known]
         columns.append((role, judged.tally(groups, values, persons, count=material.group_count)))
+        tallies.append(columns[-1][1])
+        if persons is not None and np.any(persons == NOBODY):
+            # Rows without a person must not make a group diverse: it has to be with them and without them.
+            named = persons != NOBODY
+            counted = judged.tally(groups[named], values[named], persons[named], count=material.group_count)
+            tallies.append(counted)
     if promised.diversity == "entropy":
-        yield _tell("entropy", promised, [judged.judge_entropy(counted, promised.l) for _, counted in columns])
+        yield _tell("entropy", promised, [judged.judge_entropy(counted, promised.l) for counted in tallies])
     if promised.diversity == "recursive":
         c = promised.c or 0.0
-        verdicts = [judged.judge_recursive(counted, c=c, l=promised.l) for _, counted in columns]
+        verdicts = [judged.judge_recursive(counted, c=c, l=promised.l) for counted in tallies]
         yield _tell("recursive", promised, verdicts)
     if promised.closeness is not None:
         yield _close(material, promised, promised.closeness, columns)
@@ -81,14 +88,17 @@ def _distinct(material: Material, promised: Criteria) -> Finding:
     linked = material.linked
     by_person = promised.l_per == "person" and linked is not None
     for role in material.schema.sensitive:
-        values = judged.value_codes(material.published.column(role.name), role)
+        whole = material.policy.strict  # as the stream counts numbers that are not declared
+        values = judged.value_codes(material.published.column(role.name), role, whole=whole)
+        if linked is not None:
+            known = linked.known[linked.originals.persons[linked.row[linked.known]] != NOBODY]
         if by_person and linked is not None:
-            known = linked.known
             persons = linked.originals.persons[linked.row[known]]
             found = judged.persons_apart(material.groups[known], values[known], persons, most=promised.l)
             found = np.pad(found, (0, material.group_count - found.size))
         else:
-            found = judged.distinct_values(judged.tally(material.groups, values, None, count=material.group_count))
+            groups, values = (material.groups, values) if linked is None else (material.groups[known], values[known])
+            found = judged.distinct_values(judged.tally(groups, values, None, count=material.group_count))
         fewest = np.minimum(fewest, found)
     held = ", each held by a different person" if by_person else ""
     result = none_of(

@@ -68,7 +68,7 @@ def play_once(policy: Policy, *, canaries: int, seed: int = 0) -> Guessed:
     background = background_for(policy)
     labels = [f"canary {number}" for number in range(check_count("canaries", canaries))]
     schema = Schema(
-        person=SCHEMA.person,
+        person=SCHEMA.person_role,
         quasi_identifiers=SCHEMA.quasi_identifiers,
         sensitive=[Sensitive("s", values=[*COMMON, *labels])],
     )

@@ -144,9 +144,9 @@ def _journalist(material: Material) -> Finding:
 def _population_schema(material: Material) -> Schema:
     """A population has the quasi-identifiers, and persons if it can; a row of it is a person otherwise."""
     assert material.population is not None
-    person = material.schema.person
+    person = material.schema.person_role
     return Schema(
-        person=person if person in material.population.column_names else None,
+        person=person if person is not None and person.name in material.population.column_names else None,
         quasi_identifiers=material.schema.quasi_identifiers,
     )
 

@@ -145,10 +145,14 @@ def _writes_bounds(job: JobFile) -> bool:
     return not isinstance(job.policy, Doca) and job.numbers in (None, "bounds")
 
 
+_CLAMPS = "; a value beyond is clamped: it counts as the nearest bound, which then means 'or beyond'"
+
+
 def _number_form(job: JobFile, role: Numeric, own: list[pa.Field]) -> str:
     domain = f"from {role.lower} to {role.upper}" if role.domain else "as far as the data goes"
     if isinstance(job.policy, Doca):
-        return f"the noisy mean of a group of values, {domain}"
+        clamps = _CLAMPS if job.policy.strict or role.outside == "clamp" else ""
+        return f"the noisy mean of a group of values, {domain}{clamps}"
     if role.edges.size == 0:
         return "the range of its group's own values"
     if not job.policy.strict:
@@ -162,7 +166,8 @@ def _number_form(job: JobFile, role: Numeric, own: list[pa.Field]) -> str:
         form = "the middle of a range"
     randomised = ", randomised first" if _randomises(job) else ""
     cells = role.edges.size - 1
-    return f"{form}, {domain} on a public grid of {cells} cell{'s' if cells > 1 else ''}{randomised}"
+    clamps = _CLAMPS if role.outside == "clamp" or _randomises(job) else ""
+    return f"{form}, {domain} on a public grid of {cells} cell{'s' if cells > 1 else ''}{randomised}{clamps}"
 
 
 def _example_range(role: Numeric, kind: pa.DataType | None) -> tuple[str, str]:
@@ -190,6 +195,8 @@ def _sensitive_form(job: JobFile, role: Sensitive) -> str:
         return "one of its declared values, randomised"
     if isinstance(job.policy, Sdgs):
         return "one of its declared values, as it is"
+    if role.labels is None and job.policy.strict and (job.policy.l or 1) > 1:
+        return "published as it is; its values are counted in every group, numbers by their whole part"
     return "published as it is; its values are counted in every group"
 
 

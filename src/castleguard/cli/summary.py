@@ -27,6 +27,10 @@ def summary(report: Report, guarantee: Guarantee, *, malformed: int = 0) -> str:
         *((name, _count(count), "") for name, count in left_out if count),
         ("rejected", _count(sum(rejected.values())), ", ".join(f"{why} {n:,}" for why, n in rejected.items())),
     ]
+    clamped = {column: count for column, count in sorted(report.clamped.items()) if count}
+    if clamped:
+        note = "values moved to the nearest bound: " + ", ".join(f"{column} {n:,}" for column, n in clamped.items())
+        lines.append(("clamped", _count(sum(clamped.values())), note))
     if report.pending:
         lines.append(("pending", _count(report.pending), ""))
     if report.received:

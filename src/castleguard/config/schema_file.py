@@ -1,6 +1,6 @@
 """A schema from YAML: the same roles as in Python, with hierarchies by path.
 
-    person: pid                       # or null: every row is a person of its own
+    person: pid                       # or {name: pid, case: exact}; or null: every row is a person of its own
     quasi_identifiers:
       - {name: age, lower: 0, upper: 100, step: 5}
       - {name: education, hierarchy: education.csv}     # relative to this file; or a nested mapping, or a list
@@ -17,9 +17,17 @@ from pydantic import ValidationError
 
 from castleguard.config.document import Document, Place, read_document
 from castleguard.config.problems import Problem, explain, report
-from castleguard.config.schema_model import KNOWN_KEYS, CategoricalEntry, NumericEntry, SchemaEntry, SensitiveEntry
+from castleguard.config.schema_model import (
+    KNOWN_KEYS,
+    CategoricalEntry,
+    NumericEntry,
+    PersonEntry,
+    SchemaEntry,
+    SensitiveEntry,
+)
 from castleguard.errors import SchemaError
 from castleguard.schema.hierarchy import Hierarchy
+from castleguard.schema.person import Person
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
 
@@ -54,7 +62,7 @@ def build_schema(data: object, section: Place, problems: list[Problem], folder: 
         return None
     try:
         return Schema(
-            person=entry.person,
+            person=Person(**person.model_dump()) if isinstance(person := entry.person, PersonEntry) else person,
             quasi_identifiers=[role for role in quasi_identifiers if role is not None],
             sensitive=[role for role in sensitive if role is not None],
             public=entry.public,

@@ -55,6 +55,16 @@ class SensitiveEntry(Entry):
     hierarchy: Tree | None = None
 
 
+class PersonEntry(Entry):
+    """`{name: pid, case: exact}`: how the persons of a column are compared."""
+
+    name: Name
+    case: Literal["fold", "exact"] = "fold"
+    """Whether JANE and jane are one person (fold) or two (exact)."""
+    kind: Literal["text", "number", "uuid"] | None = None
+    """What the column holds; by default what its first type says. Other rows are refused."""
+
+
 # A union is told apart by a key, not by trying its members: an error then speaks of the member that was meant.
 # The tags show up in pydantic's error locations; the brackets tell them from keys.
 def _quasi_identifier_tag(value: Any) -> str | None:
@@ -63,7 +73,7 @@ def _quasi_identifier_tag(value: Any) -> str | None:
     return "<categorical>" if "hierarchy" in value else "<numeric>"
 
 
-def _sensitive_tag(value: Any) -> str:
+def _entry_tag(value: Any) -> str:
     return "<entry>" if isinstance(value, dict) else "<name>"
 
 
@@ -77,14 +87,17 @@ QuasiIdentifierEntry = Annotated[
     ),
 ]
 AnySensitiveEntry = Annotated[
-    Annotated[SensitiveEntry, Tag("<entry>")] | Annotated[Name, Tag("<name>")], Discriminator(_sensitive_tag)
+    Annotated[SensitiveEntry, Tag("<entry>")] | Annotated[Name, Tag("<name>")], Discriminator(_entry_tag)
+]
+AnyPersonEntry = Annotated[
+    Annotated[PersonEntry, Tag("<entry>")] | Annotated[Name, Tag("<name>")], Discriminator(_entry_tag)
 ]
 
 
 class SchemaEntry(Entry):
     """The whole section. `person` has no default: who counts as a person is never guessed."""
 
-    person: Name | None
+    person: AnyPersonEntry | None
     quasi_identifiers: list[QuasiIdentifierEntry]
     sensitive: list[AnySensitiveEntry] = Field(default_factory=list)
     public: list[Name] = Field(default_factory=list)
@@ -93,6 +106,7 @@ class SchemaEntry(Entry):
 KNOWN_KEYS: dict[tuple[str, ...], tuple[str, ...]] = {
     (): tuple(SchemaEntry.model_fields),
     ("quasi_identifiers",): tuple({**NumericEntry.model_fields, **CategoricalEntry.model_fields}),
+    ("person",): tuple(PersonEntry.model_fields),
     ("sensitive",): tuple(SensitiveEntry.model_fields),
 }
 """The keys of every section, by its place without list indices: what a misspelt key may have meant."""

@@ -16,7 +16,7 @@ from castleguard.connectors.bad_lines import TOO_LONG, BadLine, BadLines
 from castleguard.connectors.columns import nested_column, require_columns
 from castleguard.connectors.json_values import (
     MANY_BRACKETS,
-    as_exact_text,
+    exact_columns,
     may_be_deep,
     parse_object,
     render_objects,
@@ -96,8 +96,8 @@ class JsonlReader:
             self._guess = guess
             if table.num_rows != lines:  # several objects on a line: that is no row, and Arrow makes two of it
                 return None
-            columns = [as_exact_text(table[name]) for name in self._columns]
-            return None if any(column is None for column in columns) else pa.table(columns, schema=self._schema)
+            columns = exact_columns(table, self._columns, block, _read_block)
+            return None if columns is None else pa.table(columns, schema=self._schema)
         return None
 
     def _guess_types(self, block: bytes) -> pa.Schema | None:

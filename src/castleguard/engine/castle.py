@@ -191,7 +191,7 @@ def make_work(schema: Schema, policy: Castle) -> Work:
         far=np.zeros(capacity),
         parts=np.zeros((2, parts, columns)),
         part_loss=np.zeros(parts),
-        tally=np.zeros((5, width)),
+        tally=np.zeros((8, width)),
         table=new_table(capacity),
     )
 

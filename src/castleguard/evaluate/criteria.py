@@ -23,7 +23,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.evaluate.values import Codes, Numbers, codes_of, numbers_of, texts_of
+from castleguard.evaluate import identities
+from castleguard.evaluate.values import Codes, Numbers, numbers_of, texts_of
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.sensitive import Sensitive
 
@@ -71,15 +72,16 @@ class Judged:
     proved: Flags
 
 
-def value_codes(column: pa.ChunkedArray, role: Sensitive) -> Codes:
+def value_codes(column: pa.ChunkedArray, role: Sensitive, *, whole: bool = False) -> Codes:
     """What counts as one value of a sensitive column, published or original: the number of its label, and one more for
-    a missing or unknown one. Where no labels are declared, any number that tells values apart.
+    a missing or unknown one. Where no labels are declared, any number that tells values apart; `whole` takes a number
+    for its whole part.
 
     >>> value_codes(pa.chunked_array([["< 10", "[10, 20)", "7", None]]), Sensitive("fare", bins=[10, 20])).tolist()
     [0, 1, 0, 3]
     """
     if role.labels is None:
-        return codes_of(column)
+        return identities.value_codes(column, whole=whole)
     known = {str(label): code for code, label in enumerate(role.labels)}
     texts, codes = texts_of(column)
     found = np.array([len(known) if text is None else known.get(text, -1) for text in texts], dtype=np.int64)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from castleguard.evaluate.boxes import Side
+from castleguard.evaluate.identities import NOBODY
 from castleguard.evaluate.inside import RowsInside
 from castleguard.evaluate.linked import Linked
 from castleguard.evaluate.originals import Originals
@@ -42,7 +43,7 @@ class Risks:
 def prosecutor(linked: Linked, *, threshold: float) -> Risks:
     """1/f for each person: his worst group."""
     person, group = _memberships(linked)
-    return Risks(_worst(person, 1.0 / linked.persons_per_group[group]), threshold)
+    return Risks(_worst(person, 1.0 / np.maximum(linked.persons_per_group, 1)[group]), threshold)
 
 
 def share_of_rows(linked: Linked) -> Numbers:
@@ -62,21 +63,21 @@ def marketer(linked: Linked) -> float:
     the number of groups over the number of memberships.
     """
     _, group = _memberships(linked)
-    return float(np.mean(1.0 / linked.persons_per_group[group])) if group.size else 0.0
+    return float(np.mean(1.0 / np.maximum(linked.persons_per_group, 1)[group])) if group.size else 0.0
 
 
 def population_counts(sides: tuple[Side, ...], groups: Codes, population: Originals) -> Codes:
     """F of each group: how many persons of the population have values inside its box."""
     search = RowsInside(sides, groups, population)
-    found = [np.unique(search.persons[search.inside(group)]).size for group in range(search.count)]
-    return np.array(found, dtype=np.int64)
+    found = [np.unique(search.persons[search.inside(group)]) for group in range(search.count)]
+    return np.array([np.count_nonzero(persons != NOBODY) for persons in found], dtype=np.int64)
 
 
 def journalist(linked: Linked, population: Codes, *, threshold: float) -> Risks:
     """1/F for each person: his worst group. The population counts at least as many as the group itself has."""
     person, group = _memberships(linked)
     most = np.maximum(population, linked.persons_per_group)
-    return Risks(_worst(person, 1.0 / most[group]), threshold)
+    return Risks(_worst(person, 1.0 / np.maximum(most, 1)[group]), threshold)
 
 
 def marketer_of_population(linked: Linked, population: Codes) -> float:

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from castleguard.errors import InputError
 from castleguard.evaluate.boxes import Side, group_numbers, read_boxes
+from castleguard.evaluate.identities import NOBODY
 from castleguard.evaluate.originals import Originals, read_originals
 from castleguard.evaluate.values import Codes
 from castleguard.schema.roles import Schema
@@ -46,8 +47,9 @@ class Linked:
         return self.distinct_per_group(self.originals.persons)
 
     def distinct_per_group(self, codes: Codes) -> Codes:
-        """How many different codes the original rows of every group have."""
+        """How many different codes the original rows of every group have; a row without a person adds none."""
         known, groups = self.known, int(self.groups.max(initial=-1)) + 1
+        known = known[self.originals.persons[self.row[known]] != NOBODY]
         return distinct_per_group(self.groups[known], codes[self.row[known]], groups)
 
 

@@ -7,7 +7,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.errors import InputError
-from castleguard.evaluate.values import Codes, Numbers, codes_of, numbers_of, texts_of
+from castleguard.evaluate.identities import person_codes, value_codes
+from castleguard.evaluate.values import Codes, Numbers, numbers_of, texts_of
 from castleguard.schema.roles import Categorical, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
 
@@ -21,6 +22,7 @@ class Originals:
     refused: NDArray[np.bool_]
     to_root: NDArray[np.bool_]
     persons: Codes
+    """NOBODY where a person is missing or cannot be told apart: such a row adds neither a person nor a value."""
     sensitive: tuple[Codes, ...]
 
 
@@ -37,7 +39,9 @@ def read_originals(original: pa.Table, schema: Schema) -> Originals:
         values.append(numbers)
         refused |= answers == "reject"
         to_root |= answers == "root"
-    persons = np.arange(rows) if schema.person is None else codes_of(original.column(schema.person))
+    persons, whose = np.arange(rows), schema.person_role
+    if whose is not None:
+        persons = person_codes(original.column(whose.name), exact_case=whose.case == "exact")
     sensitive = tuple(_sensitive_codes(original.column(role.name), role) for role in schema.sensitive)
     return Originals(tuple(values), refused, to_root & ~refused, persons, sensitive)
 
@@ -65,7 +69,7 @@ def _read(column: pa.ChunkedArray, role: QuasiIdentifier) -> tuple[Numbers, NDAr
 def _sensitive_codes(column: pa.ChunkedArray, role: Sensitive) -> Codes:
     """What counts as one value: a bin, or a distinct value; missing ones are one value."""
     if role.edges is None:
-        return codes_of(column)
+        return value_codes(column)
     numbers, _ = numbers_of(column, role.kind)
     found: Codes = (numbers[:, None] >= role.edges[None, :]).sum(axis=1)
     return np.where(np.isnan(numbers), -1, found)

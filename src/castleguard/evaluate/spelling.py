@@ -11,7 +11,8 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 
-from castleguard.evaluate.values import identity, numbers_of
+from castleguard.evaluate.identities import identity
+from castleguard.evaluate.values import numbers_of
 from castleguard.schema.roles import Numeric, QuasiIdentifier, Schema
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from castleguard.errors import InputError
 from castleguard.evaluate.boxes import Side, group_numbers, read_boxes
+from castleguard.evaluate.identities import NOBODY
 from castleguard.evaluate.leaks import declared_columns
 from castleguard.evaluate.linked import distinct_per_group, original_rows
 from castleguard.evaluate.originals import Originals, read_originals
@@ -130,8 +131,10 @@ def _mean_loss(sides: tuple[Side, ...]) -> float:
 def _counts(groups: Codes, row: Codes, originals: Originals) -> tuple[Codes, Codes]:
     """Per group: distinct persons, and distinct values of its least diverse sensitive attribute (if there is one)."""
     count = int(groups.max(initial=-1)) + 1
-    # A row that is not in the original adds nobody to its group.
+    # A row that is not in the original, or has no person, adds nobody to its group.
     groups, row = groups[row >= 0], row[row >= 0]
+    named = originals.persons[row] != NOBODY
+    groups, row = groups[named], row[named]
     persons = distinct_per_group(groups, originals.persons[row], count)
     values = np.full(count, np.iinfo(np.int64).max, dtype=np.int64)
     for codes in originals.sensitive:

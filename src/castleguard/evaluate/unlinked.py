@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from castleguard.errors import InputError
 from castleguard.evaluate.boxes import Side
 from castleguard.evaluate.criteria import value_codes
+from castleguard.evaluate.identities import NOBODY
 from castleguard.evaluate.inside import RowsInside
 from castleguard.evaluate.linked import distinct_per_group
 from castleguard.evaluate.originals import Originals
@@ -99,6 +100,8 @@ def bound_groups(
         fits = asked[np.minimum(number, asked.size - 1)] == kept.original[candidates]
         candidates, number = candidates[fits], number[fits]
         impossible[at] = int(np.maximum(rows - np.bincount(number, minlength=asked.size), 0).sum())
+        named = search.persons[candidates] != NOBODY
+        candidates, number = candidates[named], number[named]
         holders = distinct_per_group(number, search.persons[candidates], asked.size)
         # A combination has no more persons than rows, and no more than original rows with it have.
         together = int(np.minimum(rows, holders).sum())

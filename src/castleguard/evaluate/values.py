@@ -5,7 +5,6 @@ verification shows, so this module shares nothing with it.
 """
 
 import datetime as dt
-import decimal
 import math
 import re
 from collections.abc import Callable
@@ -27,8 +26,6 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _MOMENT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}(:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?"
 )
-_NO_NUMBER = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
-_EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 
 
 def numbers_of(column: pa.ChunkedArray, kind: str) -> tuple[Numbers, NDArray[np.bool_]]:
@@ -44,28 +41,6 @@ def numbers_of(column: pa.ChunkedArray, kind: str) -> tuple[Numbers, NDArray[np.
     known = np.array([readers[kind](value) for value in values], dtype=np.float64)
     missing = np.array([value is None for value in values], dtype=np.bool_)
     return known[codes], missing[codes]
-
-
-def codes_of(column: pa.ChunkedArray) -> Codes:
-    """A small number for every distinct person or value; all missing ones share one, and so do all spellings of a
-    number.
-    """
-    values, codes = _distinct(column)
-    known: dict[object, int] = {}
-    merged = np.array([known.setdefault(identity(value), len(known)) for value in values], dtype=np.int64)
-    return merged[codes] if values else codes
-
-
-def identity(value: Any) -> object:
-    """What makes two spellings one: 12, 12.0, "012", "+12" and "1.2e1" are the same person, and the same value.
-
-    >>> len({identity(value) for value in (12, 12.0, "12", "012", "+12", "12.0", "1.2e1")})
-    1
-    """
-    text = None if value is None else _text(value)
-    if text is None or _NO_NUMBER.fullmatch(text):
-        return None
-    return _EXACT.normalize(decimal.Decimal(text)) if _NUMBER.fullmatch(text) else text
 
 
 def texts_of(column: pa.ChunkedArray) -> tuple[list[str | None], Codes]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from castleguard.engine.policy import Castle, Mode
 from castleguard.errors import UsageError
+from castleguard.evaluate.identities import NOBODY
 from castleguard.evaluate.linked import Linked, distinct_per_group, link
 from castleguard.evaluate.loss import measure_loss
 from castleguard.evaluate.structure import verify
@@ -69,7 +70,7 @@ def make_task(
             raise UsageError(f"column {role.name!r} needs lower and upper: methods are compared by a common domain")
     numbered = table.select(schema.columns).append_column(LINK, pa.array(np.arange(table.num_rows)))
     public = Schema(
-        person=schema.person,
+        person=schema.person_role,
         quasi_identifiers=schema.quasi_identifiers,
         sensitive=schema.sensitive,
         public=(*schema.public, LINK),
@@ -211,6 +212,7 @@ def _small_at_first(linked: Linked, released: Codes, k: int) -> int:
     np.minimum.at(first, groups, released)
     known = linked.known
     early = known[released[known] == first[groups[known]]]
+    early = early[linked.originals.persons[linked.row[early]] != NOBODY]
     persons = distinct_per_group(groups[early], linked.originals.persons[linked.row[early]], count)
     return int(np.count_nonzero((persons < k) & (linked.persons_per_group >= k)))
 

@@ -21,7 +21,7 @@ from castleguard.kernels.siphash import hash_integers
 from castleguard.schema.categories import read_leaves
 from castleguard.schema.cells import cells_of
 from castleguard.schema.column import FINE, Column, Distinct, distinct
-from castleguard.schema.identities import Hashes, hash_identities
+from castleguard.schema.identities import Hashes, hash_persons, hash_values
 from castleguard.schema.numbers import read_numbers
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 
@@ -76,7 +76,8 @@ class HashRoute:
         if self.shards == 1:
             return {"shards": 1}
         by = [[name, self._reading(name)] for name in self.columns]
-        return {"route": "hash", "shards": self.shards, "by": by}
+        person = None if self.schema.person_role is None else self.schema.person_role.fingerprint()
+        return {"route": "hash", "shards": self.shards, "by": by, "person": person}
 
     def _hashes(self, table: pa.Table) -> Hashes:
         names = self.columns
@@ -93,7 +94,10 @@ class HashRoute:
             # The row will be refused, and goes somewhere until then.
             return found.spread(np.zeros(len(found.values), dtype=np.uint64))
         try:
-            return found.spread(hash_identities(found.values, _PUBLIC_KEY))
+            person = self.schema.person_role
+            if person is not None and name == person.name:
+                return found.spread(hash_persons(found.values, _PUBLIC_KEY, exact_case=person.case == "exact"))
+            return found.spread(hash_values(found.values, _PUBLIC_KEY))
         except SchemaError as exc:
             raise SchemaError(f"column {name!r}: {exc}") from exc
 

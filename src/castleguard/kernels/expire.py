@@ -19,26 +19,27 @@ from castleguard.kernels.merge import (
 )
 from castleguard.kernels.publish import add_group, add_row, order_rows
 from castleguard.kernels.reuse import remember, try_reuse
-from castleguard.kernels.split import split, start_part
+from castleguard.kernels.siphash import NOBODY
+from castleguard.kernels.split import add_leftover, split, start_part
 from castleguard.kernels.state import EPS, GONE, LOSSES, NEW, OPEN, Output, Settings, State, Work
 from castleguard.kernels.suppress import suppress
 from castleguard.kernels.views import Rows, box_of, cluster_of, clusters_of, draws_of, numbers_of, parts_of, rows_of
 
 
 @kernel
-def parts_are_ready(state: State, settings: Settings, work: Work, count: Int, parts: Int) -> Bool:
-    """Whether every sub-cluster keeps the promise."""
+def parts_are_ready(state: State, settings: Settings, work: Work, known: Int, count: Int, parts: Int) -> Bool:
+    """Whether every sub-cluster keeps the promise; only the first `known` rows have a person."""
     rows = rows_of(state)
     cluster = cluster_of(work)
     numbers = numbers_of(work)
-    number_keys(work.table, cluster.person, count, numbers.person)
-    if fewest_per_part(work.table, cluster.part, numbers.person, count, parts, numbers.tally) < settings.k:
+    number_keys(work.table, cluster.person, known, numbers.person)
+    if fewest_per_part(work.table, cluster.part, numbers.person, known, parts, numbers.tally) < settings.k:
         return False
     for column in range(rows.sensitive.shape[1]):
-        for at in range(count):
+        for at in range(known):
             cluster.value[at] = np.uint64(rows.sensitive[cluster.slot[at], column])
-        number_keys(work.table, cluster.value, count, numbers.value)
-        if fewest_per_part(work.table, cluster.part, numbers.value, count, parts, numbers.tally) < settings.l:
+        number_keys(work.table, cluster.value, known, numbers.value)
+        if fewest_per_part(work.table, cluster.part, numbers.value, known, parts, numbers.tally) < settings.l:
             return False
     if not counts_say_all(settings):
         sort_by_part(cluster.part, count, parts, cluster.start, cluster.sorted)
@@ -93,6 +94,46 @@ def unite_equal_parts(state: State, work: Work, count: Int, parts: Int) -> Int:
 
 
 @kernel
+def put_nobody_last(rows: Rows, work: Work, count: Int) -> Int:
+    """List members that have a person first, both kinds in order of arrival; how many have one."""
+    slots = cluster_of(work).slot
+    nobody = numbers_of(work).chosen
+    known = 0
+    for row in range(count):
+        at = slots[row]
+        if rows.person[at] == NOBODY:
+            nobody[row - known] = at
+        else:
+            slots[known] = at
+            known += 1
+    for row in range(known, count):
+        slots[row] = nobody[row - known]
+    return known
+
+
+@kernel
+def list_by_arrival(rows: Rows, work: Work, known: Int, count: Int) -> None:
+    """List members by arrival again, with their sub-clusters, after `put_nobody_last`."""
+    cluster = cluster_of(work)
+    numbers = numbers_of(work)
+    one = 0
+    other = known
+    for row in range(count):
+        slot = cluster.slot
+        first = other == count
+        if not first and one < known:
+            first = rows.position[slot[one]] < rows.position[slot[other]]
+        at = one if first else other
+        numbers.chosen[row] = slot[at]
+        numbers.share[row] = cluster.part[at]
+        one += first
+        other += not first
+    for row in range(count):
+        cluster.slot[row] = numbers.chosen[row]
+        cluster.part[row] = numbers.share[row]
+
+
+@kernel
 def lay_out(rows: Rows, work: Work, count: Int) -> None:
     """Gather the listed members for splitting."""
     cluster = cluster_of(work)
@@ -104,9 +145,28 @@ def lay_out(rows: Rows, work: Work, count: Int) -> None:
         cluster.part[row] = -1
 
 
+@kernel
+def add_nobody(state: State, work: Work, known: Int, count: Int, parts: Int) -> None:
+    """Rows without a person join the sub-clusters that the others have formed, each the one that it enlarges least."""
+    if parts == 0 or known == count:
+        return
+    cluster = cluster_of(work)
+    boxes = parts_of(work)
+    for row in range(known):
+        stretch(boxes.lower[cluster.part[row]], boxes.upper[cluster.part[row]], cluster.point[row])
+    for number in range(parts):
+        boxes.loss[number] = box_loss(state.domain, boxes.lower[number], boxes.upper[number])
+    for row in range(known, count):
+        cluster.part[row] = add_leftover(state.domain, boxes, parts, cluster.point[row])
+
+
 @inlined_kernel
-def split_by_value(state: State, settings: Settings, work: Work, slot: Int, event: Int, count: Int) -> Int:
-    """split^l on the sensitive column with the fewest values; 0 where a part would miss k or l in any column."""
+def split_by_value(state: State, settings: Settings, work: Work, slot: Int, event: Int, sizes: tuple[Int, Int]) -> Int:
+    """split^l on the sensitive column with the fewest values; 0 where a part would miss k or l in any column.
+
+    sizes = (rows that have a person, all rows).
+    """
+    known, count = sizes
     rows = rows_of(state)
     values = clusters_of(state).values
     cluster = cluster_of(work)
@@ -114,32 +174,38 @@ def split_by_value(state: State, settings: Settings, work: Work, slot: Int, even
     for other in range(1, rows.sensitive.shape[1]):
         if values[other, slot] < values[column, slot]:
             column = other
-    for row in range(count):
+    for row in range(known):
         cluster.value[row] = np.uint64(rows.sensitive[cluster.slot[row], column])
     goal = (settings.k, settings.l, settings.random_buckets)
-    parts = split_diverse(state.domain, draws_of(state), work, event, goal, count)
+    parts = split_diverse(state.domain, draws_of(state), work, event, goal, known)
+    add_nobody(state, work, known, count, parts)
     if parts > 0 and settings.shape.on:
         parts = unite_equal_parts(state, work, count, parts)
-    return parts if parts > 0 and parts_are_ready(state, settings, work, count, parts) else 0
+    return parts if parts > 0 and parts_are_ready(state, settings, work, known, count, parts) else 0
 
 
 @inlined_kernel
 def split_cluster(state: State, settings: Settings, work: Work, slot: Int, event: Int, count: Int) -> Int:
     """Number the sub-cluster of every listed member; 1 where the cluster stays whole."""
     parts: Int = 0
+    known = count
     if clusters_of(state).persons[slot] >= 2 * settings.k:
+        known = put_nobody_last(rows_of(state), work, count)
         lay_out(rows_of(state), work, count)
         # split^l takes from every value in proportion, so that parts are distributed as the whole is.
         if (settings.l > 1 or settings.shape.on) and state.sensitive.shape[1] > 0:
-            parts = split_by_value(state, settings, work, slot, event, count)
+            parts = split_by_value(state, settings, work, slot, event, (known, count))
         else:
             # Each sub-cluster takes k buckets, so k persons, by construction: only split^l needs a second look.
-            parts = split(state.domain, draws_of(state), work, event, settings.k, count)
+            parts = split(state.domain, draws_of(state), work, event, settings.k, known)
+            add_nobody(state, work, known, count, parts)
     if parts == 0:
         part = cluster_of(work).part
         for row in range(count):
             part[row] = 0
         parts = 1
+    if known < count:
+        list_by_arrival(rows_of(state), work, known, count)
     return parts
 
 

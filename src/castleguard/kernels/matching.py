@@ -9,6 +9,7 @@ import numpy as np
 from castleguard.kernels.compile import Bool, Int, allocating_kernel
 from castleguard.kernels.counts import Table
 from castleguard.kernels.grouping import number_keys
+from castleguard.kernels.siphash import NOBODY
 from castleguard.kernels.state import Ints
 from castleguard.kernels.views import Rows
 
@@ -74,16 +75,21 @@ def enough_matched(persons: Ints, values: Ints, value_count: Int, wanted: Int) -
 @allocating_kernel
 def persons_stand_apart(table: Table, rows: Rows, slots: Ints, wanted: Int) -> Bool:
     """Whether in every sensitive column `wanted` different persons can stand for `wanted` different values."""
-    count = slots.size
+    known = np.empty(slots.size, dtype=np.int64)  # NOBODY stands for no value
+    count = 0
+    for at in slots:
+        if rows.person[at] != NOBODY:
+            known[count] = at
+            count += 1
     keys = np.empty(count, dtype=np.uint64)
     persons = np.empty(count, dtype=np.int64)
     values = np.empty(count, dtype=np.int64)
     for at in range(count):
-        keys[at] = rows.person[slots[at]]
+        keys[at] = rows.person[known[at]]
     number_keys(table, keys, count, persons)
     for column in range(rows.sensitive.shape[1]):
         for at in range(count):
-            keys[at] = np.uint64(rows.sensitive[slots[at], column])
+            keys[at] = np.uint64(rows.sensitive[known[at], column])
         found = number_keys(table, keys, count, values)
         if not enough_matched(persons, values, found, wanted):
             return False

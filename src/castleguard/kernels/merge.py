@@ -11,6 +11,7 @@ from castleguard.kernels.loss import value_loss
 from castleguard.kernels.matching import persons_stand_apart
 from castleguard.kernels.memory import keep_shape
 from castleguard.kernels.shape import lack_of_rows
+from castleguard.kernels.siphash import NOBODY
 from castleguard.kernels.state import EPS, Floats, Ints, Settings, State, Work
 from castleguard.kernels.views import Clusters, cluster_of, clusters_of, draws_of, rows_of, tally_of
 
@@ -118,7 +119,7 @@ def adds_value(state: State, settings: Settings, slot: Int, other: Int) -> Bool:
         at = clusters.first[other]
         while at >= 0:
             key = np.uint64(rows.sensitive[at, column])
-            if count_of(state.value_table, slot * columns + column, key) == 0:
+            if rows.person[at] != NOBODY and count_of(state.value_table, slot * columns + column, key) == 0:
                 return True
             at = rows.next[at]
     return False

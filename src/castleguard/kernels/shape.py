@@ -9,6 +9,7 @@ import numpy as np
 from castleguard.kernels.compile import Bool, Int, kernel
 from castleguard.kernels.counts import count_in
 from castleguard.kernels.reference import smoothing, value_at
+from castleguard.kernels.siphash import NOBODY
 from castleguard.kernels.state import (
     ANYHOW,
     DISTINCT,
@@ -30,24 +31,25 @@ _LEAST_LACK = 1e-9  # what a group that misses (c, l) lacks at least: it misses 
 
 
 @kernel
-def entropy_of(counts: Floats, total: float) -> float:
-    """Shannon's entropy in nats."""
+def entropy_of(counts: Floats, less: Floats, total: float) -> float:
+    """Shannon's entropy in nats of counts that are `less` by so much."""
     found = 0.0
     for value in range(counts.size):
-        if counts[value] > 0.0:
-            share = counts[value] / total
+        count = counts[value] - less[value]
+        if count > 0.0:
+            share = count / total
             found -= share * np.log(share)
     return found
 
 
 @kernel
-def excess_of(counts: Floats, total: float, settings: Settings, top: Floats) -> float:
+def excess_of(counts: Floats, less: Floats, total: float, settings: Settings, top: Floats) -> float:
     """The count of the most frequent value less c times the counts from the l-th value on; `top` is scratch space."""
     kept = settings.l - 1
     for place in range(kept):
         top[place] = 0.0
     for value in range(counts.size):
-        count = counts[value]
+        count = counts[value] - less[value]
         for place in range(kept):
             if count > top[place]:
                 count, top[place] = top[place], count
@@ -108,19 +110,37 @@ def distance_of(state: State, settings: Settings, work: Work, column: Int, count
 
 
 @kernel
-def lack_of_counts(state: State, settings: Settings, work: Work, column: Int, counts: Floats) -> float:
-    """What the values of one column, by their counts, lack; 0 = nothing."""
-    shape = settings.shape
+def lack_of_diversity(settings: Settings, counts: Floats, less: Floats, top: Floats) -> float:
+    """What counts that are `less` by so much lack of entropy or (c, l)-diversity; `top` is scratch space."""
     total = 0.0
     for value in range(counts.size):
+        total += counts[value] - less[value]
+    if settings.shape.diversity == ENTROPY:
+        short = np.log(settings.l) - (entropy_of(counts, less, total) if total > 0.0 else 0.0)
+        return short if short > EPS else 0.0
+    excess = excess_of(counts, less, total, settings, top)
+    return max(excess / max(total, 1.0), _LEAST_LACK) if excess >= 0.0 else 0.0
+
+
+@kernel
+def lack_of_counts(state: State, settings: Settings, work: Work, column: Int, counts: Floats, nobody: Floats) -> float:
+    """What the values of one column, by their counts, lack; 0 = nothing.
+
+    `nobody` is 1 where a value has a pair of NOBODY among its counts: diverse are all of them together, and the others
+    alone, so that NOBODY cannot add to l. For closeness NOBODY is one person.
+    """
+    shape = settings.shape
+    total = 0.0
+    unnamed = 0.0
+    for value in range(counts.size):
         total += counts[value]
+        unnamed += nobody[value]
     lack = 0.0
-    if shape.diversity == ENTROPY:
-        short = np.log(settings.l) - entropy_of(counts, total)
-        lack += short if short > EPS else 0.0
-    elif shape.diversity != DISTINCT:
-        excess = excess_of(counts, total, settings, tally_of(work).extra)
-        lack += max(excess / total, _LEAST_LACK) if excess >= 0.0 else 0.0
+    if shape.diversity != DISTINCT:
+        tally = tally_of(work)
+        lack = lack_of_diversity(settings, counts, tally.nothing[: counts.size], tally.extra)
+        if unnamed > 0.0:
+            lack = max(lack, lack_of_diversity(settings, counts, nobody, tally.extra))
     if shape.distance != ANYHOW:
         far = distance_of(state, settings, work, column, counts, total) - shape.t
         lack += far if far > EPS else 0.0
@@ -143,13 +163,16 @@ def lack_of_rows(state: State, settings: Settings, work: Work, slots: Ints) -> f
     lack = 0.0
     for column in range(state.sensitive.shape[1]):
         counts = tally_of(work).alone[: size_of(state, column)]
+        nobody = tally_of(work).nobody_alone[: counts.size]
         for place in range(counts.size):
             counts[place] = 0.0
+            nobody[place] = 0.0
         for place in range(capacity):
             seen[place, 1] = np.uint64(0)
         for at in slots:
             value = value_at(state, at, column)
             if count_in(seen, value, state.person[at]) == 1:
                 counts[value] += 1.0
-        lack += lack_of_counts(state, settings, work, column, counts)
+                nobody[value] += state.person[at] == NOBODY
+        lack += lack_of_counts(state, settings, work, column, counts, nobody)
     return lack

@@ -12,10 +12,14 @@ from castleguard.kernels.compile import Int, entry_kernel, kernel
 
 Key = NDArray[np.uint64]  # (2,)
 Hashes = NDArray[np.uint64]  # (rows,)
+Ints = NDArray[np.int64]  # (rows,)
 Bytes = NDArray[np.uint8]
 
 _Word = np.uint64
 SipState = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
+
+NOBODY = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+"""In place of the hash of a person who is missing or cannot be told apart: counts for nobody towards k and l."""
 
 MISSING = 0xFF  # what a missing value hashes: this byte never occurs in UTF-8 text, so no value is mistaken for it
 
@@ -90,11 +94,11 @@ def siphash(data: Bytes, start: Int, stop: Int, key: Key) -> np.uint64:
 
 @entry_kernel
 def _hash_strings(
-    data: Bytes, offsets: NDArray[np.int64], valid: NDArray[np.bool_], key: Key, missing: Bytes, hashes: Hashes
+    data: Bytes, start: Ints, stop: Ints, valid: NDArray[np.bool_], key: Key, missing: Bytes, hashes: Hashes
 ) -> None:
     for row in range(valid.size):
         if valid[row]:
-            hashes[row] = siphash(data, offsets[row], offsets[row + 1], key)
+            hashes[row] = siphash(data, start[row], stop[row], key)
         else:
             hashes[row] = siphash(missing, 0, missing.size, key)
 
@@ -125,8 +129,13 @@ def _hash_integers(
 
 def hash_strings(data: Bytes, offsets: NDArray[np.int64], valid: NDArray[np.bool_], key: Key) -> Hashes:
     """Hash every string of an Arrow buffer; all missing ones get the same hash."""
+    return hash_spans(data, offsets[:-1], offsets[1:], valid, key)
+
+
+def hash_spans(data: Bytes, start: Ints, stop: Ints, valid: NDArray[np.bool_], key: Key) -> Hashes:
+    """Hash data[start:stop] of every row; all missing ones get the same hash."""
     hashes = np.empty(valid.size, dtype=np.uint64)
-    _hash_strings(data, offsets, valid, key, np.full(1, MISSING, dtype=np.uint8), hashes)
+    _hash_strings(data, start, stop, valid, key, np.full(1, MISSING, dtype=np.uint8), hashes)
     return hashes
 
 

@@ -173,5 +173,5 @@ class Work(NamedTuple):
     far: Floats  # (capacity,)
     parts: Floats  # (2, parts, columns) boxes of sub-clusters
     part_loss: Floats  # (parts,)
-    tally: Floats  # (5, values, nodes or slots) counts of values, and what is worked out from them
+    tally: Floats  # (8, values, nodes or slots) counts of values, and what is worked out from them
     table: Table

@@ -8,16 +8,18 @@ of sensitive values, a row that would spoil it at the root is dropped.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from castleguard.kernels.clusters import remove_row
 from castleguard.kernels.compile import Bool, Int, allocating_kernel, kernel
 from castleguard.kernels.counts import Table, count_in
 from castleguard.kernels.grouping import number_keys
 from castleguard.kernels.matching import persons_stand_apart
-from castleguard.kernels.memory import add_pairs, can_join, is_known, make_room, root_memory
+from castleguard.kernels.memory import add_pairs, can_join, find_nobody, is_known, make_room, root_memory
 from castleguard.kernels.publish import add_drop, add_root, add_row
 from castleguard.kernels.reference import value_at
 from castleguard.kernels.shape import is_burnt_in, lack_of_counts
+from castleguard.kernels.siphash import NOBODY
 from castleguard.kernels.state import (
     ARRIVALS,
     DROP,
@@ -39,6 +41,8 @@ from castleguard.kernels.views import Rows, box_of, cluster_of, clusters_of, num
 HELPFUL = 0  # those that add a person or a value still missing
 PERSONS = 1  # those that add a person still missing, whatever their values
 ALL = 2
+
+Marks = NDArray[np.float64]  # (2, columns, values)
 
 
 @kernel
@@ -65,30 +69,35 @@ def list_pending(state: State, work: Work, first: Int) -> Int:
 
 
 @kernel
-def tally_root(state: State, pairs: Table, at: Int, alone: Floats, joint: Floats) -> None:
+def tally_root(state: State, pairs: Table, at: Int, alone: Floats, joint: Floats, nobody: Marks) -> None:
     """Count one more row: by itself, and with what is remembered of the root. `pairs` has the pairs counted so far."""
     root = root_memory(state)
     for column in range(alone.shape[0]):
         value = value_at(state, at, column)
         if count_in(pairs, column * alone.shape[1] + value, state.person[at]) == 1:
             alone[column, value] += 1.0
+            if state.person[at] == NOBODY:
+                nobody[0, column, value] = 1.0
+                nobody[1, column, value] = 1.0
             if not is_known(state, root, column, at):
                 joint[column, value] += 1.0
 
 
 @kernel
-def is_shapely(state: State, settings: Settings, work: Work, counts: Floats) -> Bool:
+def is_shapely(state: State, settings: Settings, work: Work, counts: Floats, nobody: Floats) -> Bool:
     """Whether the counts of all columns keep the promise."""
     for column in range(counts.shape[0]):
         values = counts[column, : size_of(state, column)]
-        if lack_of_counts(state, settings, work, column, values) > 0.0:
+        if lack_of_counts(state, settings, work, column, values, nobody[column, : values.size]) > 0.0:
             return False
     return True
 
 
 @allocating_kernel
 def fill_root(state: State, settings: Settings, work: Work, slots: Ints, choice: Int, taken: Ints) -> Int:
-    """Take rows in order, those that `choice` allows, until they keep the promise; how many, 0 if they cannot."""
+    """Take rows in order, the first and those that `choice` allows, until they keep the promise; how many, 0 if they
+    cannot. A row of NOBODY adds neither a person nor a value.
+    """
     rows = rows_of(state)
     table = work.table
     columns = rows.sensitive.shape[1]
@@ -100,6 +109,9 @@ def fill_root(state: State, settings: Settings, work: Work, slots: Ints, choice:
     pairs = np.zeros((room, 2), dtype=np.uint64)
     alone = np.zeros((columns, state.weights.shape[2]))
     joint = state.weights[root_memory(state)].copy()
+    nobody = np.zeros((2, columns, alone.shape[1]))
+    for column in range(columns if settings.shape.on else 0):
+        find_nobody(state, root_memory(state), column, nobody[1, column, : size_of(state, column)])
     keys = np.empty(total, dtype=np.uint64)
     person = np.empty(total, dtype=np.int64)
     value = np.empty((columns, total), dtype=np.int64)
@@ -116,28 +128,31 @@ def fill_root(state: State, settings: Settings, work: Work, slots: Ints, choice:
     values = np.zeros(columns, dtype=np.int64)
     count = 0
     for at in range(total):
-        wanted = choice == ALL or (persons < settings.k and not seen_person[person[at]])
+        known = rows.person[slots[at]] != NOBODY
+        wanted = choice == ALL or at == 0 or (known and persons < settings.k and not seen_person[person[at]])
         for column in range(columns if choice == HELPFUL else 0):
-            wanted = wanted or (values[column] < settings.l and not seen_value[column, value[column, at]])
+            missed = known and values[column] < settings.l
+            wanted = wanted or (missed and not seen_value[column, value[column, at]])
         if not wanted:
             continue
         taken[count] = slots[at]
         count += 1
-        if not seen_person[person[at]]:
+        if known and not seen_person[person[at]]:
             seen_person[person[at]] = True
             persons += 1
         if settings.shape.on:
-            tally_root(state, pairs, slots[at], alone, joint)
+            tally_root(state, pairs, slots[at], alone, joint, nobody)
         enough: Bool = persons >= settings.k
         for column in range(columns):
-            if not seen_value[column, value[column, at]]:
+            if known and not seen_value[column, value[column, at]]:
                 seen_value[column, value[column, at]] = True
                 values[column] += 1
             enough = enough and values[column] >= settings.l
         if enough and settings.l > 1 and settings.per_person:
             enough = persons_stand_apart(table, rows, taken[:count], settings.l)
         if enough and settings.shape.on:
-            enough = is_shapely(state, settings, work, alone) and is_shapely(state, settings, work, joint)
+            enough = is_shapely(state, settings, work, alone, nobody[0])
+            enough = enough and is_shapely(state, settings, work, joint, nobody[1])
         if enough:
             return count
     return 0

@@ -88,6 +88,9 @@ class Tally(NamedTuple):
     extra: Floats  # per node
     too_much: Floats  # per node
     lack: Floats  # per cluster
+    nobody_alone: Floats  # per value: 1 if a pair of NOBODY is among `alone`
+    nobody_joint: Floats  # per value: 1 if a pair of NOBODY is among `joint`
+    nothing: Floats  # zeros
 
 
 class Box(NamedTuple):
@@ -218,7 +221,7 @@ def size_of(state: State, column: Int) -> Int:
 def tally_of(work: Work) -> Tally:
     """The counts in hand."""
     tally = work.tally
-    return Tally(tally[0], tally[1], tally[2], tally[3], tally[4])
+    return Tally(tally[0], tally[1], tally[2], tally[3], tally[4], tally[5], tally[6], tally[7])
 
 
 @kernel

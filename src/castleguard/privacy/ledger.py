@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from castleguard.kernels.counts import new_table
 from castleguard.kernels.ledger import HEAD, HELD, TAIL, Books, admit_rows, move_counts
+from castleguard.kernels.siphash import NOBODY
 from castleguard.kernels.state import Arrays
 
 
@@ -20,13 +21,17 @@ class Ledger:
     """Admits at most `rows_per_person` rows of a person.
 
     Sliding: in any window of that length, however it lies. Aligned: in each of the windows [0, w), [w, 2w), ... An
-    infinite window (for ever) keeps every person it has seen in memory.
+    infinite window (for ever) keeps every person it has seen in memory. All rows of NOBODY are those of one person, or,
+    without `admits_nobody`, are left out: where admitted rows are counted as persons, they must not be among them.
     """
 
-    def __init__(self, *, rows_per_person: int, window: float = math.inf, aligned: bool = False) -> None:
+    def __init__(
+        self, *, rows_per_person: int, window: float = math.inf, aligned: bool = False, admits_nobody: bool = True
+    ) -> None:
         self._most = rows_per_person
         self._window = window
         self._aligned = aligned
+        self._admits_nobody = admits_nobody
         self._current = -math.inf  # the aligned window that is being counted
         self._books = _new_books(0, 0)
 
@@ -40,16 +45,17 @@ class Ledger:
     def admit(self, person: NDArray[np.uint64], when: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which rows may go on. `when` (seconds, or arrival numbers) never goes back, between calls neither."""
         admitted = np.zeros(person.size, dtype=np.bool_)
+        named: NDArray[np.bool_] = (person != NOBODY) | self._admits_nobody
         if not self._aligned:
             self._admit(person, when, self._window, admitted)
-            return admitted
+            return admitted & named
         number = np.floor(when / self._window)
         for start, stop in _runs(number):
             if number[start] != self._current:
                 self._current = float(number[start])
                 self._books = _new_books(0, 0)
             self._admit(person[start:stop], when[start:stop], math.inf, admitted[start:stop])
-        return admitted
+        return admitted & named
 
     def snapshot(self) -> Arrays:
         """Who has spent what: person hashes and times."""

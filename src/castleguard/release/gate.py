@@ -24,7 +24,7 @@ from castleguard.privacy.criteria import Criteria
 from castleguard.privacy.matching import persons_apart
 from castleguard.release.shape import Arrays, Pairs, ShapeJudge
 from castleguard.schema.cells import largest_inside
-from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions, Persons, SensitiveCodes
+from castleguard.schema.coded import NEW, NOBODY, REUSED, ROOT, CodedRows, Decisions, Persons, SensitiveCodes
 from castleguard.schema.roles import Numeric, QuasiIdentifier, Schema
 
 Flags = NDArray[np.bool_]  # (groups,)
@@ -100,10 +100,12 @@ class Gate:
         mark_outside(one, rows.quasi, rows.to_root, decisions.lower, self._largest_inside(decisions.upper), outside)
         if outside[0] or rows.to_root.any() or not self._boxes_are_public(decisions)[0]:
             return False
-        if np.union1d(rows.person, tokens).size < self._criteria.k:
+        persons, codes = np.concatenate([rows.person, tokens]), np.concatenate([rows.sensitive, values])
+        persons, codes = persons[persons != NOBODY], codes[persons != NOBODY]
+        if np.unique(persons).size < self._criteria.k:
             return False
-        columns = range(rows.sensitive.shape[1] if self._criteria.l > 1 else 0)
-        return all(np.union1d(rows.sensitive[:, at], values[:, at]).size >= self._criteria.l for at in columns)
+        columns = range(codes.shape[1] if self._criteria.l > 1 else 0)
+        return all(np.unique(codes[:, at]).size >= self._criteria.l for at in columns)
 
     def knows(self, box: Box) -> bool:
         """Whether a box has been published here and may be used again."""
@@ -176,8 +178,8 @@ class Gate:
             if not joins and (kind == REUSED or not alone[group]):
                 continue
             pairs, memory = judge.pairs_of(rows, members), self._memory_of(box)
-            passed[group] = (joins or judge.keeps(pairs.counts)) and (
-                memory is None or judge.keeps(memory.counts_with(pairs))
+            passed[group] = (joins or judge.keeps(pairs.counts, pairs.nobody())) and (
+                memory is None or judge.keeps(memory.counts_with(pairs), memory.nobody(pairs))
             )
             if passed[group]:
                 self._note(judge, pairs, box, kind=kind, kept=bool(decisions.kept[group]), rows=members.size)
@@ -202,9 +204,10 @@ class Gate:
             judge.remember(memory, pairs)
 
     def _stands_alone(self, decisions: Decisions, rows: CodedRows) -> Flags:
-        """Whether each group has its k persons and l values by itself."""
+        """Whether each group has its k persons and l values by itself; rows of NOBODY count for neither."""
         groups = decisions.loss.size
         order = np.argsort(decisions.group, kind="stable")
+        order = order[rows.person[order] != NOBODY]
         passed = _distinct(decisions.group, rows.person, order, groups) >= self._criteria.k
         if self._criteria.l > 1:
             for column in range(rows.sensitive.shape[1]):

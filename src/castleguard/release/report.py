@@ -19,6 +19,8 @@ class Report:
     over_budget: int = 0
     rejected: dict[str, int] = field(default_factory=dict)
     """Rows that could not be used, by column and reason."""
+    clamped: dict[str, int] = field(default_factory=dict)
+    """Values that were moved to the nearest bound of their domain, by column; only of columns where that happened."""
     handed_over: int = 0
     """Rows that another site has published."""
     undecided: int = 0

@@ -14,7 +14,7 @@ from castleguard.privacy.closeness import distance_between, tree_with_missing
 from castleguard.privacy.criteria import MOST_VALUES, ColumnFacts, Criteria
 from castleguard.privacy.diversity import is_entropy_diverse, is_recursive_diverse
 from castleguard.release.reference import Codes, Reference
-from castleguard.schema.coded import CodedRows
+from castleguard.schema.coded import NOBODY, CodedRows
 from castleguard.schema.roles import Schema
 
 _SLACK = 1e-9  # for what rounding does to a distance
@@ -37,6 +37,14 @@ class Pairs:
     def counts_with(self, other: "Pairs") -> list[NDArray[np.float64]]:
         """The counts of both together."""
         return [counts + _tally(fresh, counts.size) for counts, fresh in zip(self.counts, self.new(other), strict=True)]
+
+    def nobody(self, other: "Pairs | None" = None) -> list[NDArray[np.float64]]:
+        """Which values have a pair of NOBODY, here or in the other: 1 for those, else 0."""
+        found = []
+        for column, counts in enumerate(self.counts):
+            known = self.known[column] | (set() if other is None else other.known[column])
+            found.append(np.array([float((int(NOBODY), value) in known) for value in range(counts.size)]))
+        return found
 
     def add(self, other: "Pairs") -> int:
         """Take over the pairs of the other; how many are new."""
@@ -115,11 +123,18 @@ class ShapeJudge:
         pairs.add(found)
         return pairs
 
-    def keeps(self, counts: Sequence[NDArray[np.float64]]) -> bool:
-        """Whether the counts of all columns pass now."""
+    def keeps(self, counts: Sequence[NDArray[np.float64]], nobody: Sequence[NDArray[np.float64]] | None = None) -> bool:
+        """Whether the counts of all columns pass now; `nobody` is how many of them are pairs of NOBODY (None: no pair).
+
+        Those must not make a group diverse: it has to be with them and without them. For closeness they count as one
+        person's.
+        """
         if self._reference is not None and not self._reference.is_burnt_in:
             return False
-        return all(self._keeps(column, found) for column, found in enumerate(counts))
+        return all(
+            self._is_diverse(found) and self._is_diverse(found - unnamed) and self._is_close(column, found)
+            for column, (found, unnamed) in enumerate(zip(counts, nobody or [np.zeros(1)] * len(counts), strict=True))
+        )
 
     def is_crowded(self, rows: int) -> bool:
         """Whether the pairs of so many rows, or one more box, might be too much to remember: forget everything then.
@@ -175,12 +190,14 @@ class ShapeJudge:
         last = np.array(self._sizes) - 1
         return np.where((codes >= 0) & (codes < last), codes, last)
 
-    def _keeps(self, column: int, counts: NDArray[np.float64]) -> bool:
+    def _is_diverse(self, counts: NDArray[np.float64]) -> bool:
         criteria = self._criteria
         if criteria.diversity == "entropy" and not is_entropy_diverse(counts, criteria.l):
             return False
-        if criteria.c is not None and not is_recursive_diverse(counts, criteria.c, criteria.l):
-            return False
+        return criteria.c is None or is_recursive_diverse(counts, criteria.c, criteria.l)
+
+    def _is_close(self, column: int, counts: NDArray[np.float64]) -> bool:
+        criteria = self._criteria
         if criteria.closeness is None or self._reference is None:
             return True
         total = counts.sum()

@@ -13,8 +13,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from castleguard.kernels import siphash
+
+NOBODY = siphash.NOBODY
+"""The person of a row whose person is missing or cannot be told apart: adds nothing to k and l, and is one person to
+ledgers."""
+
 Quasi = NDArray[np.float64]  # (rows, columns), C-contiguous; a category is its leaf number
-Persons = NDArray[np.uint64]  # (rows,) keyed hash of the person
+Persons = NDArray[np.uint64]  # (rows,) keyed hash of the person, or NOBODY
 SensitiveCodes = NDArray[np.int64]  # (rows, sensitive columns) bin number or keyed hash
 
 REASONS: tuple[str, ...] = ("null", "invalid", "outside", "unknown", "unpublishable")
@@ -64,6 +70,9 @@ class Decoded(NamedTuple):
     rejected: Rejects
     sample: Quasi
     """Some of the accepted rows before numbers became cells: to check how fine the grid is, and for nothing else."""
+    clamped: dict[str, int]
+    """Accepted values that were moved to the nearest bound of their domain, by column. Not counted where no row is
+    refused for its values: the count would tell about values that are to be randomised."""
 
     def __repr__(self) -> str:
         """How many rows, never what is in them."""

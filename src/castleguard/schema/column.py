@@ -27,6 +27,8 @@ class Column(NamedTuple):
 
     values: NDArray[np.float64]
     problem: Problems
+    clamped: NDArray[np.bool_] | None = None
+    """Which values were moved to the nearest bound of the domain; None: none."""
 
 
 class Distinct(NamedTuple):

@@ -8,16 +8,16 @@ from difflib import get_close_matches
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from castleguard.errors import SchemaError
 from castleguard.schema.categories import read_leaves
 from castleguard.schema.cells import cell_starts
 from castleguard.schema.coded import REASONS, CodedRows, Decoded, Rejects, SensitiveCodes
-from castleguard.schema.column import FINE, UNPUBLISHABLE, Column, Distinct, distinct, null_mask
-from castleguard.schema.identities import hash_identities
+from castleguard.schema.column import FINE, UNPUBLISHABLE, Column, Distinct, distinct
+from castleguard.schema.identities import hash_persons, hash_values, kind_of_persons
 from castleguard.schema.numbers import check_domain, read_numbers
+from castleguard.schema.person import PersonKind
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
 from castleguard.schema.unfit import Unfit
@@ -31,7 +31,8 @@ class Decoder:
 
     `key` keys the hashes of persons and sensitive values; codes of different keys must not be mixed.
     `strict` refuses a numeric quasi-identifier without a domain.
-    `needs_bins` says that diversity is promised: a sensitive column of floats is then refused if it has no bins.
+    `diverse` says that diversity is promised: without declared values or bins a number then counts by its whole part,
+    because distinct fractions say nothing about diversity (10.00 and 10.01 say the same; docs/concepts/castle.md, C18).
     `total` refuses no row and sends none to the root: what cannot be read becomes the role's public default, because a
     reject would tell something about a value that is to be randomised.
     `cells` codes a number as the lower edge of its cell in the public grid, for the modes that publish such cells.
@@ -40,6 +41,8 @@ class Decoder:
 
     counter: int
     """Where `person=None` has got to: the number that the next accepted row gets as its person."""
+    person_kind: PersonKind | None
+    """What the person column holds, by the schema or by the first batch that has values; None: not known yet."""
 
     def __init__(
         self,
@@ -47,7 +50,7 @@ class Decoder:
         *,
         key: NDArray[np.uint64],
         strict: bool = True,
-        needs_bins: bool = False,
+        diverse: bool = False,
         total: bool = False,
         cells: bool = False,
         sealed: bool = False,
@@ -57,7 +60,7 @@ class Decoder:
         self._cells = cells
         self.seals_sensitive = sealed
         self._key = np.array(key, dtype=np.uint64)
-        self._needs_bins = strict and needs_bins
+        self._counts_whole = strict and diverse
         self._leaves = {
             role.name: pa.array(role.hierarchy.leaves, pa.large_string())
             for role in schema.quasi_identifiers
@@ -69,6 +72,7 @@ class Decoder:
             if role.labels is not None and role.bins is None
         }
         self.counter = 0
+        self.person_kind = None if schema.person_role is None else schema.person_role.kind
         for role in schema.quasi_identifiers:
             if strict and isinstance(role, Numeric) and role.domain is None:
                 raise SchemaError(
@@ -76,16 +80,19 @@ class Decoder:
                     'a domain that is observed would publish the extreme rows; only mode="paper" accepts that'
                 )
 
-    def decode(self, table: pa.Table, unfit: Unfit | None = None) -> Decoded:
+    def decode(self, table: pa.Table, unfit: Unfit | None = None, *, typed: bool = True) -> Decoded:
         """Code the rows that can be used, name the ones that cannot. Columns that are not declared are ignored.
 
         A row with a value that the sink cannot take (`unfit`) is refused here, before the engine sees it: a row that
-        has been released can be neither taken out of its group nor left in it.
+        has been released can be neither taken out of its group nor left in it. `typed` says that the type of the person
+        column was declared where the table comes from, and is not just what its values have in common: only then does
+        it say what kind of persons there are.
         """
         _check_columns(self._schema.columns, table.column_names)
-        quasi, sample, verdict = self._read_quasi(table)
+        quasi, sample, verdict, moved = self._read_quasi(table)
         self._refuse_unfit(table, verdict, unfit)
-        rows = CodedRows(quasi, self._read_person(table), self._read_sensitive(table), verdict.to_root)
+        person, kind = self._read_person(table, typed=typed)
+        rows = CodedRows(quasi, person, self._read_sensitive(table), verdict.to_root)
         payload = table.select([*(role.name for role in self._schema.sensitive), *self._schema.public])
         if self.seals_sensitive:
             for at, role in enumerate(self._schema.sensitive):
@@ -99,16 +106,22 @@ class Decoder:
             # Counted last: a batch that fails on the way uses up no numbers.
             first, self.counter = self.counter, self.counter + len(accepted)
             rows = rows._replace(person=np.arange(first, self.counter, dtype=np.uint64))
+        self.person_kind = kind
         rows.quasi[rows.to_root] = 0.0
         usable = (verdict.column < 0) & ~verdict.to_root
-        return Decoded(rows, payload, verdict.rejects(self._schema), sample[usable[: len(sample)]])
+        clamped = {name: int(np.count_nonzero(mask[accepted])) for name, mask in moved.items()}
+        return Decoded(rows, payload, verdict.rejects(self._schema), sample[usable[: len(sample)]], clamped)
 
-    def _read_quasi(self, table: pa.Table) -> "tuple[NDArray[np.float64], NDArray[np.float64], _Verdict]":
-        """Coded values, those of the first rows before they become cells, and what becomes of each row."""
+    def _read_quasi(
+        self, table: pa.Table
+    ) -> "tuple[NDArray[np.float64], NDArray[np.float64], _Verdict, dict[str, NDArray[np.bool_]]]":
+        """Coded values, those of the first rows before they become cells, what becomes of each row, and by column which
+        values were clamped.
+        """
         roles = self._schema.quasi_identifiers
         quasi = np.empty((table.num_rows, len(roles)), dtype=np.float64)
         sample = np.empty((min(table.num_rows, SAMPLE), len(roles)), dtype=np.float64)
-        verdict = _Verdict(table.num_rows)
+        verdict, moved = _Verdict(table.num_rows), {}
         for at, role in enumerate(roles):
             column = self._read_role(_values(table, role.name), role)
             sample[:, at] = column.values[: len(sample)]
@@ -117,7 +130,9 @@ class Decoder:
             else:
                 quasi[:, at] = column.values
             verdict.add(at, role, column.problem)
-        return quasi, sample, verdict
+            if column.clamped is not None:
+                moved[role.name] = column.clamped
+        return quasi, sample, verdict, moved
 
     def _refuse_unfit(self, table: pa.Table, verdict: "_Verdict", unfit: Unfit | None) -> None:
         """Refuse rows that would be published with a value which the sink cannot take."""
@@ -138,12 +153,23 @@ class Decoder:
         if self._total:
             fine = column.problem == FINE
             column = Column(np.where(fine, column.values, role.stand_in), np.full_like(column.problem, FINE))
-        return Column(found.spread(column.values), found.spread(column.problem))
+        clamped = None if column.clamped is None else found.spread(column.clamped)
+        return Column(found.spread(column.values), found.spread(column.problem), clamped)
 
-    def _read_person(self, table: pa.Table) -> NDArray[np.uint64]:
-        if self._schema.person is None:
-            return np.zeros(table.num_rows, dtype=np.uint64)
-        return self._hash(_values(table, self._schema.person), self._schema.person)
+    def _read_person(self, table: pa.Table, *, typed: bool) -> tuple[NDArray[np.uint64], PersonKind | None]:
+        """The persons, and what kind they are from now on."""
+        role, kind = self._schema.person_role, self.person_kind
+        if role is None:
+            return np.zeros(table.num_rows, dtype=np.uint64), kind
+        found = _values(table, role.name)
+        own = kind_of_persons(found.values.type)
+        if kind is None and len(found.values) > found.values.null_count:
+            kind = own if typed else "text"
+        try:
+            hashes = hash_persons(found.values, self._key, exact_case=role.case == "exact", kind=kind)
+        except SchemaError as exc:
+            raise SchemaError(f"column {role.name!r}: {exc}") from exc
+        return found.spread(hashes), kind
 
     def _read_sensitive(self, table: pa.Table) -> SensitiveCodes:
         roles = self._schema.sensitive
@@ -155,14 +181,12 @@ class Decoder:
             elif role.name in self._labels:
                 codes[:, at] = _look_up(found, self._labels[role.name])
             else:
-                if self._needs_bins:
-                    _check_countable(role, found.values)
                 codes[:, at] = self._hash(found, role.name).view(np.int64)
         return codes
 
     def _hash(self, found: Distinct, name: str) -> NDArray[np.uint64]:
         try:
-            hashes = hash_identities(found.values, self._key)
+            hashes = hash_values(found.values, self._key, whole=self._counts_whole)
         except SchemaError as exc:
             raise SchemaError(f"column {name!r}: {exc}") from exc
         return found.spread(hashes)
@@ -239,40 +263,6 @@ def _look_up(found: Distinct, labels: pa.Array) -> NDArray[np.int64]:
     """The place of each value among the declared ones, and the place after the last for what is not among them."""
     column = read_leaves(found.values, labels)
     return found.spread(np.where(column.problem == FINE, column.values, len(labels)).astype(np.int64))
-
-
-def _check_countable(role: Sensitive, values: pa.Array) -> None:
-    """Refuse fractions as values to be counted: 10.00 and 10.01 say the same (docs/concepts/castle.md, C18)."""
-    if not _holds_fractions(values):
-        return
-    if _is_text(values):
-        raise SchemaError(_uncountable(role, "numbers with fractions"))
-    numbers = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
-    missing = null_mask(values) | np.isnan(numbers)
-    if missing.any() and np.all((numbers == np.rint(numbers)) | missing):
-        return  # integers with gaps: many readers deliver them as floats
-    raise SchemaError(_uncountable(role, f"{values.type} values"))
-
-
-def _holds_fractions(values: pa.Array) -> bool:
-    """Whether the values may be fractions: by their type, or, as text, because all are numbers and some not whole."""
-    if not _is_text(values):
-        decimal = pa.types.is_decimal(values.type)
-        return bool(values.type.scale > 0 if decimal else pa.types.is_floating(values.type))
-    present = values.drop_null()
-    numbers = pc.all(pc.match_substring_regex(present, r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"))
-    return bool(numbers.as_py()) and bool(pc.any(pc.match_substring_regex(present, r"\.\d*[1-9]")).as_py())
-
-
-def _is_text(values: pa.Array) -> bool:
-    return bool(pa.types.is_string(values.type) or pa.types.is_large_string(values.type))
-
-
-def _uncountable(role: Sensitive, what: str) -> str:
-    return (
-        f"column {role.name!r} holds {what}, and distinct fractions say nothing about diversity: "
-        f"give bins, as in Sensitive({role.name!r}, bins=[...]), or its values, or round the column to integers"
-    )
 
 
 def _check_columns(declared: tuple[str, ...], present: list[str]) -> None:

@@ -1,9 +1,13 @@
-"""Persons and sensitive values as keyed hashes of their text.
+"""Persons and sensitive values as keyed hashes of their canonical form.
 
-The promise that k rests on: the same person gets the same hash whatever type a batch delivers it in. 12, 12.0, "12",
-" 12 ", "012", "12.0" and "1.2e1" are one person. Where a choice has to be made, two different persons are taken for
-one rather than one for two: counting too few persons only delays a release. All missing persons are one person.
+The promise that k rests on: the same person gets the same hash whatever type, format or batch delivers it
+(`canonical.py` has the form). Integers, whole floats and plain ASCII text are hashed column by column; only texts in an
+unusual spelling are read one by one. A person who is missing, or whom a float can no longer tell from the neighbours,
+is NOBODY: such rows add nothing to k and l, however many there are, and are those of one person to ledgers.
 """
+
+import re
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,97 +15,247 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from castleguard.errors import SchemaError
-from castleguard.kernels.siphash import hash_integers, hash_strings
+from castleguard.kernels.siphash import NOBODY, hash_integers, hash_spans, hash_strings
+from castleguard.kernels.spelling import byte_classes, read_spellings
+from castleguard.schema.canonical import canonical, reads_as
 from castleguard.schema.column import null_mask
-from castleguard.schema.numbers import NUMBER
-from castleguard.schema.text import EXACT_BY_WIDTH, Strings, as_text, view_strings, whole_numbers
+from castleguard.schema.person import FORM, PersonKind
+from castleguard.schema.text import EXACT_BY_WIDTH, is_text, view_strings
+from castleguard.schema.times import TICKS_PER_SECOND
 
 Hashes = NDArray[np.uint64]
 Key = NDArray[np.uint64]  # (2,)
+Flags = NDArray[np.bool_]
 
-CANONICAL_FORM = 2
+CANONICAL_FORM = FORM
 """Version of what counts as one person. A change makes tokens of persons that were kept before it worthless: a job does
 not go on counting their rows with them."""
 
-ZERO, NINE, PLUS, MINUS, POINT = b"09+-."
-EXPONENTS = b"eE"
-UNUSUAL = NUMBER + r"|(?i:^[+-]?(nan|inf|infinity)$)"
-TOO_LONG_FOR_FLOAT = r"^[+-]?\d{16,}$"
+UUID_BYTES = 16
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # what text does not hold, but padding and line ends
+_CLASSES = byte_classes()
+_HEX = np.array([list(f"{byte:02x}".encode()) for byte in range(256)], dtype=np.uint8)
+_HEX_PLACES = np.array([at for at in range(36) if at not in (8, 13, 18, 23)])
+# What nearly all values of a kind look like; the others are looked at one by one.
+_USUAL: dict[PersonKind, str] = {
+    "number": r"^[ \t]*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[ \t]*$",
+    "uuid": r"^[ \t]*[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}[ \t]*$",
+}
 
 
-def hash_identities(array: pa.Array, key: Key) -> Hashes:
-    """One hash per value, the same for all missing ones."""
-    if pa.types.is_integer(array.type) and array.type != pa.uint64():
+class _Form(NamedTuple):
+    """How canonical the canonical form is."""
+
+    fold: bool
+    """Letters in both cases are the same."""
+    whole: bool
+    """A number is its whole part."""
+    persons: bool
+    """A float that is not whole cannot be a person."""
+
+
+def hash_persons(array: pa.Array, key: Key, *, exact_case: bool = False, kind: PersonKind | None = None) -> Hashes:
+    """One hash per person, NOBODY for those that are missing or cannot be told apart.
+
+    A `kind` that is not text refuses values that cannot be read as such.
+    """
+    if kind is not None:
+        _check_kind(array, kind)
+        if kind == "text" and _is_uuid(array.type):
+            array = array.cast(pa.binary())  # text of sixteen characters, or a UUID: decided value by value
+    hashes, missing = _hash(array, key, _Form(fold=not exact_case, whole=False, persons=True))
+    hashes[hashes == NOBODY] = NOBODY - np.uint64(1)
+    hashes[missing] = NOBODY
+    return hashes
+
+
+def hash_values(array: pa.Array, key: Key, *, whole: bool = False) -> Hashes:
+    """One hash per value, the same for all missing ones. `whole` takes a number for its whole part."""
+    return _hash(array, key, _Form(fold=False, whole=whole, persons=False))[0]
+
+
+def as_person(value: object) -> object:
+    """A Python value as a column of its own type would read it: None if it cannot be a person, text for bytes."""
+    if isinstance(value, float):
+        return value if value.is_integer() and abs(value) < EXACT_BY_WIDTH[64] else None
+    return _decode(value, is_bytes=True) if isinstance(value, bytes) else value
+
+
+def kind_of_persons(kind: pa.DataType) -> PersonKind | None:
+    """What a column of this type holds; None for a column without values."""
+    if pa.types.is_null(kind):
+        return None
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "number"
+    return "uuid" if _is_uuid(kind) else "text"
+
+
+def _hash(array: pa.Array, key: Key, form: _Form) -> tuple[Hashes, Flags]:
+    """The hashes, and which values are missing or say nothing."""
+    kind = array.type
+    if pa.types.is_integer(kind) and kind != pa.uint64():
         values = array.cast(pa.int64())
         whole = (values.fill_null(0) if values.null_count else values).to_numpy(zero_copy_only=False)
-        return hash_integers(np.require(whole, requirements=["C", "W"]), ~null_mask(values), key)
-    if pa.types.is_floating(array.type):
-        numbers, exact = whole_numbers(array)
-        if np.all(exact | _blurred(array)):
-            return hash_integers(numbers, exact, key)
-        text = _float_text(array)
-    else:
-        text = as_text(array)
-        if text is None:
-            raise SchemaError(f"values of type {array.type} cannot be compared: use text or numbers")
-        text = _one_spelling(text)
+        missing = null_mask(values)
+        return hash_integers(np.require(whole, requirements=["C", "W"]), ~missing, key), missing
+    if pa.types.is_floating(kind):
+        return _hash_floats(array, key, form)
+    if is_text(kind) and not _is_uuid(kind):
+        return _hash_texts(array, key, form)
+    text = _canonical_texts(array)
+    if text is None:
+        raise SchemaError(f"values of type {kind} cannot be compared: use text or numbers")
+    if _is_uuid(kind) or pa.types.is_decimal(kind) or form.whole:
+        return _hash_texts(text, key, form)
     data, offsets, valid = view_strings(text)
     # A copy: kernels are compiled for writable arrays, and Arrow's buffers are not.
-    return hash_strings(data.copy(), offsets, valid, key)
+    return hash_strings(data.copy(), offsets, valid, key), ~valid
 
 
-def _blurred(floats: pa.Array) -> NDArray[np.bool_]:
-    """Which floats cannot be a person: missing, NaN, infinite, or so large that whole neighbours look the same.
-
-    They all count as the one missing person, so that however many there are, a group gains one person by them at most.
-    """
-    values = floats.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
-    blurred: NDArray[np.bool_] = ~(np.abs(values) < EXACT_BY_WIDTH[floats.type.bit_width])
-    return blurred
-
-
-def _float_text(floats: pa.Array) -> pa.Array:
-    return pc.if_else(pa.array(_blurred(floats)), pa.scalar(None, pa.large_string()), as_text(floats))
-
-
-def _one_spelling(text: pa.Array) -> pa.Array:
-    """Rewrite numbers that are not spelt as an integer prints, so that text agrees with what a float would say."""
-    suspects = _suspects(view_strings(text))
-    if suspects.size:
-        suspects = suspects[_mask(pc.match_substring_regex(text.take(pa.array(suspects)), UNUSUAL))]
-    if suspects.size == 0:
-        return text
-    rewritten = np.zeros(len(text), dtype=np.bool_)
-    rewritten[suspects] = True
-    return pc.replace_with_mask(text, pa.array(rewritten), _spell_as_float(text.take(pa.array(suspects))))
+def _hash_floats(array: pa.Array, key: Key, form: _Form) -> tuple[Hashes, Flags]:
+    values = array.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
+    told_apart = np.abs(values) < EXACT_BY_WIDTH[array.type.bit_width]
+    parts = np.trunc(np.where(told_apart, values, 0.0))
+    if form.persons:
+        told_apart &= parts == values
+        return hash_integers(parts.astype(np.int64), told_apart, key), ~told_apart
+    finite = np.isfinite(values)
+    if np.all(told_apart == finite) and (form.whole or np.all((parts == values) | ~finite)):
+        return hash_integers(parts.astype(np.int64), finite, key), ~finite
+    # Fractions are printed from the original type: 0.1 as float32 must not become 0.10000000149011612.
+    return _hash_texts(array.cast(pa.large_string()), key, form)
 
 
-def _suspects(strings: Strings) -> NDArray[np.int64]:
-    """The rows that may be a number in an unusual spelling, judged by a few of their bytes; most columns have none."""
-    data, offsets, valid = strings
-    rows = np.flatnonzero(valid)
-    lengths = offsets[rows + 1] - offsets[rows]
-    first = data[offsets[rows]]
-    letter = first | 0x20  # in lower case
-    suspect = (first == PLUS) | (first == MINUS) | (first == POINT) | ((first == ZERO) & (lengths > 1))
-    suspect |= ((letter == ord("n")) | (letter == ord("i"))) & ((lengths == 3) | (lengths == 8))
-    if any((data == sign).any() for sign in (POINT, *EXPONENTS)):
-        last = data[offsets[rows + 1] - 1]
-        suspect |= (first >= ZERO) & (first <= NINE) & (((last >= ZERO) & (last <= NINE)) | (last == POINT))
-    suspicious: NDArray[np.int64] = rows[suspect]
-    return suspicious
+def _hash_texts(array: pa.Array, key: Key, form: _Form) -> tuple[Hashes, Flags]:
+    """Text or bytes: those in a usual spelling at once, the others one by one."""
+    raw = (array.cast(pa.binary()) if pa.types.is_fixed_size_binary(array.type) else array).cast(pa.large_binary())
+    data, bounds, valid = view_strings(raw)
+    # A copy: the kernel lowers letters in place, and Arrow's buffers are read-only.
+    data, spans, odd = data.copy(), np.empty((2, valid.size), np.int64), np.empty(valid.size, np.bool_)
+    read_spellings(data, bounds, valid, (form.fold, form.whole), _CLASSES, spans, odd)
+    is_bytes = not _is_string(array.type)
+    if is_bytes:
+        odd |= _edged_by_controls(data, bounds)
+    hashes = hash_spans(data, spans[0], spans[1], valid & ~odd, key)
+    if odd.any():
+        rows = np.flatnonzero(odd)
+        found, missing = _hash_odd(raw.take(pa.array(rows)), key, form, is_bytes=is_bytes)
+        hashes[rows] = found
+        valid[rows] = ~missing
+    return hashes, ~valid
 
 
-def _spell_as_float(text: pa.Array) -> pa.Array:
-    """012, +12, 12.0 and 1.2e1 as 12, other numbers as a float prints, "nan" and "inf" as null."""
-    too_long = pc.match_substring_regex(text, TOO_LONG_FOR_FLOAT)
-    floats = pc.if_else(too_long, pa.scalar(None, text.type), text).cast(pa.float64())
-    if not pc.any(too_long).as_py():
-        return _float_text(floats)
-    digits = pc.replace_substring_regex(text, r"^\+?(-?)0*(\d+)$", r"\1\2")
-    return pc.if_else(too_long, digits, _float_text(floats))
+def _hash_odd(raw: pa.Array, key: Key, form: _Form, *, is_bytes: bool) -> tuple[Hashes, Flags]:
+    """Bytes that need more than a look: each distinct one is read by `canonical`."""
+    encoded = raw.dictionary_encode()
+    values = encoded.dictionary.to_pylist()
+    texts = [_decode(value, is_bytes=is_bytes) for value in values]
+    if not form.persons:  # as they are published where text is mixed with other types
+        texts = [
+            value.decode("utf-8", "replace") if text is None else text
+            for value, text in zip(values, texts, strict=True)
+        ]
+    forms = [None if text is None else canonical(text, fold=form.fold, whole=form.whole) for text in texts]
+    data, offsets, valid = view_strings(pa.array(forms, pa.large_string()))
+    rows = encoded.indices.to_numpy(zero_copy_only=False)
+    return hash_strings(data.copy(), offsets, valid, key)[rows], ~valid[rows]
 
 
-def _mask(array: pa.Array) -> NDArray[np.bool_]:
-    mask: NDArray[np.bool_] = array.to_numpy(zero_copy_only=False)
-    return mask
+def _edged_by_controls(data: NDArray[np.uint8], bounds: NDArray[np.int64]) -> Flags:
+    """Which values are sixteen bytes that begin or end with a control character, as no text does and a UUID may."""
+    rows = np.flatnonzero(np.diff(bounds) == UUID_BYTES)
+    first, last = data[bounds[rows]], data[bounds[rows + 1] - 1]
+    found = np.zeros(bounds.size - 1, dtype=np.bool_)
+    found[rows[(first < 0x20) | ((last < 0x20) & (last > 0))]] = True
+    return found
+
+
+def _decode(raw: bytes, *, is_bytes: bool) -> str | None:
+    """Bytes as text; sixteen bytes that are not text as a UUID; None if they are not text at all."""
+    try:
+        text: str | None = raw.decode()
+    except UnicodeDecodeError:
+        text = None
+    if is_bytes and len(raw) == UUID_BYTES and (text is None or _CONTROL.search(text.strip("\0"))):
+        return raw.hex()
+    return text
+
+
+def _canonical_texts(array: pa.Array) -> pa.Array | None:
+    """Values that are not text as large_string, canonical but for numbers and UUIDs; None if the type has no text."""
+    kind = array.type
+    if pa.types.is_timestamp(kind):
+        return _instants(array.cast(pa.int64()), TICKS_PER_SECOND[kind.unit])
+    if pa.types.is_date32(kind):
+        days = array.cast(pa.int32()).cast(pa.int64())
+        return _instants(pc.multiply(days, 86_400), 1)
+    if pa.types.is_date64(kind):
+        return _instants(array.cast(pa.int64()), 1000)
+    if pa.types.is_time(kind):
+        text = array.cast(pa.large_string())
+        return pc.replace_substring_regex(pc.replace_substring_regex(text, r"(\.[0-9]*?)0+$", r"\1"), r"\.$", "")
+    if _is_uuid(kind):
+        return _spell_uuids(array)
+    if pa.types.is_decimal(kind):
+        return pc.replace_substring_regex(array.cast(pa.large_string()), r"(\.[0-9]*?)0+$", r"\1")
+    if pa.types.is_boolean(kind) or pa.types.is_null(kind) or kind == pa.uint64():
+        return array.cast(pa.large_string())
+    return None
+
+
+def _instants(ticks: pa.Array, per_second: int) -> pa.Array:
+    """Ticks since 1970 as the canonical form of instants."""
+    missing = null_mask(ticks)
+    seconds, parts = np.divmod(ticks.fill_null(0).to_numpy(zero_copy_only=False), per_second)
+    at, point, nothing = (pa.scalar(sign, pa.large_string()) for sign in ("@", ".", ""))
+    text = pc.binary_join_element_wise(at, pa.array(seconds).cast(pa.large_string()), nothing)
+    if parts.any():
+        digits = len(str(per_second)) - 1
+        padded = pc.utf8_lpad(pa.array(parts).cast(pa.large_string()), digits, "0")
+        text = pc.binary_join_element_wise(text, pc.utf8_rtrim(padded, "0"), point)
+        text = pc.utf8_rtrim(text, ".")
+    return pc.if_else(pa.array(missing), pa.scalar(None, pa.large_string()), text)
+
+
+def _check_kind(array: pa.Array, kind: PersonKind) -> None:
+    """Refuse, without a value, persons that are not of the kind of their column."""
+    own = kind_of_persons(array.type)
+    if own is None or kind in (own, "text"):
+        return
+    if not is_text(array.type):
+        raise SchemaError(_misfit(kind, str(array.type)))
+    is_bytes = not _is_string(array.type)
+    raw = (array.cast(pa.binary()) if pa.types.is_fixed_size_binary(array.type) else array).cast(pa.large_binary())
+    if not is_bytes:
+        usual = pc.match_substring_regex(raw.cast(pa.large_string()), _USUAL[kind])
+        raw = raw.filter(pc.invert(usual).fill_null(False))
+    for value in raw.unique().to_pylist():
+        text = None if value is None else _decode(value, is_bytes=is_bytes)
+        if text is not None and not reads_as(text, kind):
+            raise SchemaError(_misfit(kind, "other text"))
+
+
+def _misfit(kind: PersonKind, found: str) -> str:
+    return (
+        f"the column holds a {kind} for each person, by the schema or by the rows before, and now {found}: "
+        f"one person could count as two. Declare its kind as text to allow both"
+    )
+
+
+def _is_uuid(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_fixed_size_binary(kind) and kind.byte_width == UUID_BYTES)
+
+
+def _is_string(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _spell_uuids(array: pa.Array) -> pa.Array:
+    """Sixteen bytes each, as UUIDs in their usual spelling."""
+    rows = len(array)
+    raw = np.frombuffer(array.buffers()[1], np.uint8)[array.offset * UUID_BYTES :][: rows * UUID_BYTES]
+    spelt = np.full((rows, 36), ord("-"), dtype=np.uint8)
+    spelt[:, _HEX_PLACES] = _HEX[raw].reshape(rows, 32)
+    bounds = pa.py_buffer(np.arange(0, 36 * (rows + 1), 36, dtype=np.int64))
+    text = pa.LargeStringArray.from_buffers(rows, bounds, pa.py_buffer(spelt.tobytes()))
+    return pc.if_else(pa.array(null_mask(array)), pa.scalar(None, text.type), text) if array.null_count else text

@@ -45,13 +45,13 @@ def read_numbers(array: pa.Array, kind: Kind) -> Column:
 def check_domain(column: Column, domain: tuple[float, float], *, clamp: bool) -> Column:
     """Move values outside the domain to its nearest bound, or mark them as outside."""
     lower, upper = domain
-    values, problem = column
+    values, problem, _ = column
     outside = (values < lower) | (values > upper)
     outside &= problem == FINE
     if not outside.any():
         return column
     if clamp:
-        return Column(np.where(outside, np.clip(values, lower, upper), values), problem)
+        return Column(np.where(outside, np.clip(values, lower, upper), values), problem, outside)
     return Column(np.where(outside, 0.0, values), np.where(outside, np.int8(OUTSIDE), problem))
 
 

@@ -16,6 +16,7 @@ from castleguard.errors import SchemaError
 from castleguard.schema.cells import has_single_values
 from castleguard.schema.grid import Bound, Edges, Grid, Kind, Step, coded, kind_of, make_grid
 from castleguard.schema.hierarchy import Hierarchy
+from castleguard.schema.person import Person
 from castleguard.schema.sensitive import Sensitive, check_hierarchy, check_name
 
 Answer = Literal["reject", "root"]
@@ -164,6 +165,8 @@ class Schema:
 
     person: str | None
     """The column that says whose row it is; None: every row is a person of its own."""
+    person_role: Person | None
+    """The same with how its values are compared."""
     quasi_identifiers: tuple[QuasiIdentifier, ...]
     sensitive: tuple[Sensitive, ...]
     public: tuple[str, ...]
@@ -171,15 +174,23 @@ class Schema:
     def __init__(
         self,
         *,
-        person: str | None,
+        person: str | Person | None,
         quasi_identifiers: Sequence[QuasiIdentifier],
         sensitive: Sequence[Sensitive | str] = (),
         public: Sequence[str] = (),
+        person_role: Person | None = None,
     ) -> None:
+        """`person_role` is for `dataclasses.replace`, which hands all fields over: it counts if it is the person's."""
         for field, given in (("quasi_identifiers", quasi_identifiers), ("sensitive", sensitive), ("public", public)):
             if isinstance(given, str) or not isinstance(given, Iterable):
                 raise SchemaError(f"{field} must be a list, got {type(given).__name__}")
-        object.__setattr__(self, "person", person)
+        if person_role is not None and person == person_role.name:
+            person = person_role
+        role = Person(person) if isinstance(person, str) else person
+        if role is not None and not isinstance(role, Person):
+            raise SchemaError(f"person must be the name of a column, a Person or None, got {type(person).__name__}")
+        object.__setattr__(self, "person", None if role is None else role.name)
+        object.__setattr__(self, "person_role", role)
         object.__setattr__(self, "quasi_identifiers", tuple(quasi_identifiers))
         object.__setattr__(self, "sensitive", tuple(Sensitive(s) if isinstance(s, str) else s for s in sensitive))
         object.__setattr__(self, "public", tuple(public))
@@ -200,15 +211,13 @@ class Schema:
     def fingerprint(self) -> dict[str, object]:
         """A canonical description that JSON can hold: two schemas decode and publish alike iff theirs are equal."""
         return {
-            "person": self.person,
+            "person": None if self.person_role is None else self.person_role.fingerprint(),
             "quasi_identifiers": [_describe(role) for role in self.quasi_identifiers],
             "sensitive": [role.fingerprint() for role in self.sensitive],
             "public": list(self.public),
         }
 
     def _check_roles(self) -> None:
-        if self.person is not None:
-            check_name(self.person)
         if not self.quasi_identifiers:
             raise SchemaError("a schema needs at least one quasi-identifier")
         for role in self.quasi_identifiers:

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from castleguard.errors import SchemaError
 from castleguard.schema.grid import EXACT
 from castleguard.schema.hierarchy import label_text
+from castleguard.schema.identities import as_person
 
 # Types that Arrow holds as they are. Others (UUIDs, enums, ...) become text.
 PLAIN = {bool, int, float, str, bytes, Decimal, dt.date, dt.datetime}
@@ -27,26 +28,40 @@ PLAIN = {bool, int, float, str, bytes, Decimal, dt.date, dt.datetime}
 MISFITS = (pa.ArrowException, OverflowError, TypeError, ValueError)
 
 
-def to_table(data: object, columns: Sequence[str] | None = None) -> pa.Table:
+_MOST_PLACES = 400  # of a decimal that is written without an exponent
+
+
+def to_table(data: object, columns: Sequence[str] | None = None, *, person: str | None = None) -> pa.Table:
     """A table with the rows of `data`; Arrow data is not copied.
 
     A list of dicts gives the `columns` that will be read: a key that a dict lacks is null there, even if all lack it.
-    Without `columns` it gives all keys that occur.
+    Without `columns` it gives all keys that occur. Among mixed values of the column `person`, what cannot be told apart
+    in a column of its own type is missing.
     """
     if isinstance(data, pa.Table):
         return _without_views(data)
     if isinstance(data, pa.RecordBatch):
         return _without_views(pa.Table.from_batches([data]))
     if _is_frame_of("pandas", data):
-        return _from_pandas(data)
+        return _from_pandas(data, person)
     if isinstance(data, list | tuple):
-        return _from_dicts(data, columns)
+        return _from_dicts(data, columns, person)
     if hasattr(data, "__arrow_c_stream__"):  # polars, and whatever else speaks Arrow's own protocol
         return _without_views(pa.table(data))
     raise SchemaError(
         f"cannot read rows from {type(data).__name__}: give a pyarrow Table or RecordBatch, "
         "a pandas or polars DataFrame, or a list of dicts"
     )
+
+
+def has_types(data: object, column: str | None) -> bool:
+    """Whether a column has a type of its own, and not just what the values of this batch have in common."""
+    if isinstance(data, list | tuple):
+        return False
+    if _is_frame_of("pandas", data) and column is not None:
+        frame: Any = data
+        return column in frame.columns and str(getattr(frame[column], "dtype", object)) != "object"
+    return True
 
 
 def _without_views(table: pa.Table) -> pa.Table:
@@ -76,20 +91,20 @@ def _is_frame_of(library: str, data: object) -> bool:
     return module is not None and isinstance(data, module.DataFrame)
 
 
-def _from_pandas(frame: Any) -> pa.Table:
+def _from_pandas(frame: Any, person: str | None) -> pa.Table:
     """Column by column, so that a mixed one does not spoil the others. The index is dropped, NaN becomes null."""
-    arrays = [_from_series(frame.iloc[:, at]) for at in range(frame.shape[1])]
+    arrays = [_from_series(frame.iloc[:, at], str(name) == person) for at, name in enumerate(frame.columns)]
     return pa.Table.from_arrays(arrays, names=[str(name) for name in frame.columns])
 
 
-def _from_series(series: Any) -> pa.Array:
+def _from_series(series: Any, persons: bool) -> pa.Array:
     if series.dtype != object:
         with suppress(*MISFITS):
             return pa.array(series, from_pandas=True)
-    return _from_values([None if gone else value for value, gone in zip(series, series.isna(), strict=True)])
+    return _from_values([None if gone else value for value, gone in zip(series, series.isna(), strict=True)], persons)
 
 
-def _from_dicts(rows: Sequence[object], columns: Sequence[str] | None) -> pa.Table:
+def _from_dicts(rows: Sequence[object], columns: Sequence[str] | None, person: str | None) -> pa.Table:
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise SchemaError(
@@ -97,18 +112,18 @@ def _from_dicts(rows: Sequence[object], columns: Sequence[str] | None) -> pa.Tab
             )
     mappings: Sequence[Mapping[str, object]] = rows  # type: ignore[assignment]
     names = columns if columns is not None else list(dict.fromkeys(key for row in mappings for key in row))
-    return pa.table({name: _from_values([row.get(name) for row in mappings]) for name in names})
+    return pa.table({name: _from_values([row.get(name) for row in mappings], name == person) for name in names})
 
 
-def _from_values(values: list[Any]) -> pa.Array:
+def _from_values(values: list[Any], persons: bool = False) -> pa.Array:
     """One array of Python values: of their type if they have one in common, else of text."""
     kinds = {type(value) for value in values} - {type(None)}
     if any(issubclass(kind, np.generic) for kind in kinds):
-        return _from_values([_plain(value) if isinstance(value, np.generic) else value for value in values])
+        return _from_values([_plain(value) if isinstance(value, np.generic) else value for value in values], persons)
     if (len(kinds) <= 1 and kinds <= PLAIN) or (kinds == {int, float} and _fit_floats(values)):
         with suppress(*MISFITS):
             return pa.array(values)
-    return pa.array(_texts(values), pa.large_string())
+    return pa.array(_texts(map(as_person, values) if persons else values), pa.large_string())
 
 
 def _plain(value: np.generic) -> object:
@@ -146,6 +161,8 @@ def _text(value: object) -> str:
         plain = str(aware.astimezone(dt.UTC).replace(tzinfo=None))
         return plain.rstrip("0") if "." in plain else plain
     if isinstance(value, Decimal):
+        if value.is_finite() and abs(value.adjusted()) > _MOST_PLACES:
+            return str(value)  # a billion digits for 1E+999999999 otherwise
         plain = format(value, "f")
         return plain.rstrip("0").rstrip(".") if "." in plain else plain
     if isinstance(value, bytes):

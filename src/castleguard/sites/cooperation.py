@@ -22,6 +22,7 @@ from castleguard.connectors.base import LOG_KEPT_DAYS
 from castleguard.engine.dcastle_policy import Dcastle
 from castleguard.engine.member import OUTSIDE, MemberEngine, OpenClusters
 from castleguard.errors import UnavailableError
+from castleguard.schema.coded import NOBODY
 from castleguard.sites.choosing import Box, choose
 from castleguard.sites.messages import (
     Bounds,
@@ -300,7 +301,8 @@ class Cooperation:
         )
 
     def _persons(self, positions: Positions) -> int:
-        return int(np.unique(self._engine.persons(positions)).size)
+        persons = np.unique(self._engine.persons(positions))
+        return int(np.count_nonzero(persons != NOBODY))
 
     def _in_time(self, positions: Positions) -> NDArray[np.bool_]:
         """Which rows are not due before others could have answered."""

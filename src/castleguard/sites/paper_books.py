@@ -3,6 +3,7 @@
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+from castleguard.schema.coded import NOBODY
 from castleguard.sites.paper_messages import Release
 from castleguard.sites.paper_policy import PaperPolicy
 from castleguard.sites.paper_rows import Rows
@@ -53,7 +54,9 @@ class Books:
         if release.box == self._space.root:
             self._suppressed += len(release.rows)
             return
-        self._persons.setdefault(release.box, set()).update(rows.persons[row] for row in release.rows)
+        self._persons.setdefault(release.box, set()).update(
+            person for row in release.rows if (person := rows.persons[row]) != NOBODY
+        )
         self._values.setdefault(release.box, set()).update(rows.values[row] for row in release.rows)
 
     def close(self, *, rejected: int, messages: int, bytes: int, most_clusters: int) -> PaperRun:

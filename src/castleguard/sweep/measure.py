@@ -53,7 +53,7 @@ def _once(ground: Ground, policy: Policy, seed: int) -> Figures:
         link = _free_name(sample)
         sample = sample.append_column(link, pa.array(np.arange(sample.num_rows)))
         schema = Schema(
-            person=schema.person,
+            person=schema.person_role,
             quasi_identifiers=schema.quasi_identifiers,
             sensitive=schema.sensitive,
             public=(*schema.public, link),

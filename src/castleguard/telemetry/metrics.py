@@ -35,6 +35,8 @@ class Status:
     """Messages and bytes to other sites, since the process began."""
     rejected: Mapping[str, int] = field(default_factory=dict)
     """By "column: reason"."""
+    clamped: Mapping[str, int] = field(default_factory=dict)
+    """Values moved to the nearest bound of their domain, by column."""
     groups: int = 0
     information_loss: float | None = None
     open_clusters: int = 0
@@ -116,6 +118,12 @@ def metrics_of(status: Status, background: Sequence[Task] = ()) -> "Iterator[Met
     for reason, count in status.rejected.items():
         rejected.add_metric((status.job, reason), count)
     yield rejected
+    clamped = CounterMetricFamily(
+        f"{PREFIX}clamped_values", "Values moved to the nearest bound of their domain.", labels=(JOB_LABEL, "column")
+    )
+    for column, count in status.clamped.items():
+        clamped.add_metric((status.job, column), count)
+    yield clamped
     for name, text, count in (
         ("groups", "Groups published as new ones.", status.groups),
         ("received_rows", "Rows of other sites that were published here.", status.received),

@@ -99,6 +99,12 @@ def test_every_column_is_explained(explain: Callable[..., str]) -> None:
         assert part in text
 
 
+def test_columns_that_clamp_are_named(explain: Callable[..., str]) -> None:
+    clamps = "a value beyond is clamped: it counts as the nearest bound"
+    assert explain(POLICIES["castle"]).count(clamps) == 3
+    assert explain(POLICIES["castleguard"]).count(clamps) == 3
+
+
 @pytest.mark.parametrize(
     ("policy", "more", "parts"),
     [

@@ -26,7 +26,7 @@ SCHEMA = Schema(
 
 ORIGINAL: dict[str, list[Any]] = {
     "row": [1, 2, 3, 4, 5, 6],
-    "pid": ["a", "b", "c", "c", None, ""],
+    "pid": ["a", "b", "c", "c", "d", ""],
     "age": [20, 29, 120, 100, 0, None],
     "day": [dt.date(2026, 1, day) for day in (1, 2, 5, 6, 6, 6)],
     "job": ["Nurse", "Carer", "Cook", "Cook", "Nurse", "Nurse"],
@@ -62,10 +62,12 @@ def test_a_table_that_keeps_the_promise_is_verified() -> None:
     assert str(found).startswith("verified: 6 rows in 2 groups, each with at least 2 persons and 1 values")
 
 
-def test_all_missing_persons_are_one_person() -> None:
-    # The second group has the persons c and nobody: rows 5 and 6 have no person, and count as one.
+def test_missing_persons_add_nobody() -> None:
+    # The second group has the persons c and d: row 6 has none.
     assert check(pa.table(PUBLISHED), k=3) == {"groups with fewer than 3 persons": 2}
     assert verify(pa.table(PUBLISHED), pa.table(ORIGINAL), SCHEMA, k=2, link="row").persons_per_group == (2, 2)
+    fewer = pa.table(ORIGINAL | {"pid": ["a", "b", "c", "c", None, ""]})
+    assert verify(pa.table(PUBLISHED), fewer, SCHEMA, k=2, link="row").persons_per_group == (1, 2)
 
 
 def test_values_in_the_same_bin_are_one_value() -> None:

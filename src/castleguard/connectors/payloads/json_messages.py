@@ -7,7 +7,7 @@ import pyarrow.json as pajson
 
 from castleguard.connectors.json_values import (
     MANY_BRACKETS,
-    as_exact_text,
+    exact_columns,
     may_be_deep,
     parse_object,
     value_as_text,
@@ -47,16 +47,11 @@ class JsonBlock:
             return None
         if (types := self._guess(lines)) is None:
             return None
-        try:
-            table = pajson.read_json(
-                pa.BufferReader(block),
-                pajson.ReadOptions(use_threads=False, block_size=len(block) + 1),
-                pajson.ParseOptions(explicit_schema=types, unexpected_field_behavior="ignore"),
-            )
-        except pa.ArrowException:
+        table = _read_block(block, types)
+        if table is None or table.num_rows != len(lines):
             return None
-        columns = [as_exact_text(table[name]) for name in types.names]
-        if table.num_rows != len(lines) or any(column is None for column in columns):
+        columns = exact_columns(table, types.names, block, _read_block)
+        if columns is None:
             return None
         return pa.table([column.cast(pa.string()) for column in columns], schema=self.schema)
 
@@ -87,6 +82,17 @@ class JsonBlock:
             else:
                 return None
         return pa.schema(guess)
+
+
+def _read_block(block: bytes, types: pa.Schema) -> pa.Table | None:
+    try:
+        return pajson.read_json(
+            pa.BufferReader(block),
+            pajson.ReadOptions(use_threads=False, block_size=len(block) + 1),
+            pajson.ParseOptions(explicit_schema=types, unexpected_field_behavior="ignore"),
+        )
+    except pa.ArrowException:
+        return None
 
 
 def _may_be_deep(block: bytes, lines: Sequence[bytes]) -> bool:

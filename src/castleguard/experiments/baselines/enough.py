@@ -25,9 +25,11 @@ class Enough:
         return rows.size >= self.k and self.persons(rows) >= self.k and not self.lacks_values(rows)
 
     def persons(self, rows: Codes) -> int:
-        """Distinct persons of these rows."""
+        """Distinct persons of these rows; one that is missing (-1) is nobody."""
         # Where everybody has one row there is nothing to compare, which saves most of the time.
-        return rows.size if self.coded.is_one_row_each else int(np.unique(self.coded.persons[rows]).size)
+        if self.coded.is_one_row_each:
+            return int(rows.size)
+        return int(np.count_nonzero(np.unique(self.coded.persons[rows]) >= 0))
 
     def lacks_values(self, rows: Codes) -> bool:
         """Whether a sensitive column has fewer than l distinct values."""

@@ -130,6 +130,6 @@ def _numbered(table: pa.Table, schema: Schema) -> tuple[pa.Table, Schema]:
     """With a public number per row, by which published rows are found again."""
     numbered = table.append_column(ROW, pa.array(np.arange(table.num_rows)))
     with_row = Schema(
-        person=schema.person, quasi_identifiers=schema.quasi_identifiers, sensitive=schema.sensitive, public=[ROW]
+        person=schema.person_role, quasi_identifiers=schema.quasi_identifiers, sensitive=schema.sensitive, public=[ROW]
     )
     return numbered.select(with_row.columns), with_row

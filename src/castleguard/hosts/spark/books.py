@@ -55,16 +55,19 @@ def added(books: Iterable[dict[str, Any]]) -> Report:
     every = list(books)
     sums: Counter[str] = Counter()
     rejected: Counter[str] = Counter()
+    clamped: Counter[str] = Counter()
     lost = 0.0
     for one in every:
         sums.update({name: one[name] for name in (*_ADDED, *_ADDED_TOO)})
         sums.update(rows_in=one["waiting"], pending=one["waiting"])
         rejected.update(one["rejected"])
+        clamped.update(one.get("clamped", {}))
         lost += (one["information_loss"] or 0.0) * one["published"]
     known = {field.name for field in fields(Report)}
     return Report(
         **{name: number for name, number in sums.items() if name in known},
         rejected=dict(rejected),
+        clamped=dict(clamped),
         information_loss=lost / sums["published"] if sums["published"] else None,
         oldest_wait=max((one["oldest_wait"] for one in every), default=0),
     )

@@ -1,0 +1,195 @@
+"""Texts that are spelt canonically already, found by their bytes: nearly all, so that few have to be read one by one.
+
+The canonical form is defined in `schema/canonical.py`. This scan trims blanks, lowers ASCII letters and drops leading
+zeros in place, and marks as odd every text that may need more than that. To mark too many costs time only.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from castleguard.kernels.compile import Bool, Int, entry_kernel, kernel
+from castleguard.kernels.state import Ints
+
+Bytes = NDArray[np.uint8]
+Flags = NDArray[np.bool_]
+
+MOST_DIGITS = 40  # of a number that is spelt without an exponent
+
+_BLANK, _TILDE = 0x20, 0x7E
+_ZERO, _NINE, _PLUS, _MINUS, _POINT, _COLON = 0x30, 0x39, 0x2B, 0x2D, 0x2E, 0x3A
+_F, _I, _N, _T, _U = 0x66, 0x69, 0x6E, 0x74, 0x75
+_BRACE, _PARENTHESIS = 0x7B, 0x28
+
+# How many bytes of each class a text has, seven bits for each: one addition per byte counts all of them.
+Classes = NDArray[np.uint64]  # (256,)
+_DIGITS, _POINTS, _COLONS, _DASHES, _HEXES, _EXPONENTS, _BLANKS, _UPPER, _FOREIGN = range(0, 63, 7)
+_LONGEST = 127
+
+
+def byte_classes() -> Classes:
+    """What each byte adds to the tally of a text."""
+    members = {
+        _DIGITS: b"0123456789",
+        _POINTS: b".",
+        _COLONS: b":",
+        _DASHES: b"-",
+        _HEXES: b"abcdefABCDEF",
+        _EXPONENTS: b"eE+",
+        _BLANKS: b" ",
+        _UPPER: bytes(range(0x41, 0x5B)),
+        _FOREIGN: bytes(byte for byte in range(256) if not _BLANK <= byte <= _TILDE),
+    }
+    classes = np.zeros(256, dtype=np.uint64)
+    for shift, found in members.items():
+        classes[list(found)] += np.uint64(1) << np.uint64(shift)
+    return classes
+
+
+@kernel
+def _count(tally: np.uint64, shift: int) -> Int:
+    return np.int64((tally >> np.uint64(shift)) & np.uint64(_LONGEST))
+
+
+@kernel
+def _is_digit(byte: Int) -> Bool:
+    return _ZERO <= byte <= _NINE
+
+
+@kernel
+def _is_number(data: Bytes, start: Int, stop: Int, digits: Int, points: Int) -> Bool:
+    """Whether text that holds nothing but digits, signs, points and exponents is a canonical number."""
+    first = start + (data[start] == _MINUS)
+    if digits + points != stop - first or points > 1 or digits > MOST_DIGITS or not _is_digit(data[first]):
+        return False
+    if points == 0:
+        return data[first] != _ZERO or (stop - first == 1 and first == start)
+    if data[first] == _ZERO and data[first + 1] != _POINT:
+        return False
+    return data[stop - 1] != _POINT and data[stop - 1] != _ZERO
+
+
+@kernel
+def _may_be_uuid(first: Int, length: Int, tally: np.uint64) -> Bool:
+    """Whether text may be a UUID in another spelling than the usual one, or one that is a number without its dashes."""
+    if length == 32:
+        return _count(tally, _DIGITS) + _count(tally, _HEXES) == 32
+    if length == 36:
+        hexes = _count(tally, _HEXES)
+        if hexes + _count(tally, _DIGITS) != 32 or _count(tally, _DASHES) != 4:
+            return False
+        return _count(tally, _UPPER) > 0 or (hexes < 2 and _count(tally, _EXPONENTS) == hexes)
+    if first == _BRACE or first == _PARENTHESIS:
+        return length == 34 or length == 38
+    return (first | 0x20) == _U and (length == 41 or length == 45)
+
+
+@kernel
+def _may_be_word(data: Bytes, start: Int, stop: Int) -> Bool:
+    """Whether text may be "nan", "infinity" with a sign or without, or "true" or "false" in another case."""
+    length = stop - start
+    first = data[start]
+    letter = first | 0x20
+    if length == 3 or length == 4 or length == 8 or length == 9:
+        if letter == _N or letter == _I or first == _PLUS or first == _MINUS:
+            return True
+    if length == 4 or length == 5:
+        return letter == _T or (letter == _F and length == 5)
+    return False
+
+
+@kernel
+def _may_be_time(data: Bytes, start: Int, stop: Int, colons: Int) -> Bool:
+    """Whether text that begins with a digit may be a date or a time."""
+    length = stop - start
+    if colons > 0:
+        return True
+    if length >= 10 and data[start + 4] == _MINUS and data[start + 7] == _MINUS:
+        return True
+    return length >= 11 and (data[start + 8] | 0x20) == _T
+
+
+@kernel
+def _read(data: Bytes, start: Int, stop: Int, fold: bool, classes: Classes) -> Int:
+    """Where the canonical text begins, -1 if the text is odd. Lowers letters in place."""
+    length = stop - start
+    if length > _LONGEST:
+        return -1
+    tally = np.uint64(0)
+    for at in range(start, stop):
+        tally += classes[data[at]]
+    if _count(tally, _FOREIGN) > 0:
+        return -1
+    if _count(tally, _BLANKS) > 0:
+        for at in range(start + 1, stop):
+            if data[at] == _BLANK and data[at - 1] == _BLANK:
+                return -1
+    if fold and _count(tally, _UPPER) > 0:
+        for at in range(start, stop):
+            if 0x41 <= data[at] <= 0x5A:
+                data[at] = np.uint8(data[at] | 0x20)
+        tally -= np.uint64(_count(tally, _UPPER)) << np.uint64(_UPPER)
+    first = data[start]
+    digits = _count(tally, _DIGITS)
+    if digits == length:
+        while start < stop - 1 and data[start] == _ZERO:
+            start += 1
+        return start if stop - start <= MOST_DIGITS else -1
+    points = _count(tally, _POINTS)
+    if digits > 0 and digits + points + _count(tally, _DASHES) + _count(tally, _EXPONENTS) == length:
+        if _is_digit(first) or first == _PLUS or first == _MINUS or first == _POINT:
+            # Odd if it is not a number in spite of its bytes: a date, a UUID, "1-2".
+            return start if _is_number(data, start, stop, digits, points) else -1
+    if _may_be_word(data, start, stop) or _may_be_uuid(first, length, tally):
+        return -1
+    if _is_digit(first) and _may_be_time(data, start, stop, _count(tally, _COLONS)):
+        return -1
+    return start
+
+
+@kernel
+def _whole_part(data: Bytes, start: Int, stop: Int) -> Int:
+    """Where the whole part of a canonical text ends, if it is a number; -1 if that is not its first digits."""
+    points = 0
+    end = stop
+    for at in range(start, stop):
+        if data[at] == _POINT:
+            points += 1
+            end = at
+        elif not _is_digit(data[at]) and (at > start or data[at] != _MINUS):
+            return stop
+    if points == 1 and data[start] == _MINUS:
+        return -1
+    return end if points == 1 else stop
+
+
+@entry_kernel
+def read_spellings(
+    data: Bytes, bounds: Ints, valid: Flags, form: tuple[bool, bool], classes: Classes, spans: Ints, odd: Flags
+) -> None:
+    """Find the canonical text of every valid row of an Arrow buffer, or mark the row as odd.
+
+    It is data[spans[0]:spans[1]]. An empty text becomes invalid. `data` is changed, also in rows that are odd. form =
+    (fold case, numbers by their whole part).
+    """
+    fold, whole = form
+    for row in range(valid.size):
+        first = bounds[row]
+        last = bounds[row + 1]
+        odd[row] = False
+        spans[0, row] = first
+        spans[1, row] = last
+        if not valid[row]:
+            continue
+        while first < last and data[first] <= _BLANK:
+            first += 1
+        while first < last and data[last - 1] <= _BLANK:
+            last -= 1
+        if first == last:
+            valid[row] = False
+            continue
+        begin = _read(data, first, last, fold, classes)
+        if begin >= 0 and whole:
+            last = _whole_part(data, begin, last)
+        odd[row] = begin < 0 or last < 0
+        spans[0, row] = begin
+        spans[1, row] = last

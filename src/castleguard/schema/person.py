@@ -1,0 +1,43 @@
+"""The person column: which values of it are one person."""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal, get_args
+
+from castleguard.errors import SchemaError
+from castleguard.schema.sensitive import check_name
+
+PersonKind = Literal["text", "number", "uuid"]
+"""What the values of a person column are. Text may spell numbers and UUIDs, and any kind may be written as text."""
+
+Case = Literal["fold", "exact"]
+"""Whether "JANE" and "jane" are one person ("fold") or two ("exact")."""
+
+FORM = 3
+"""The version of the canonical form (`canonical.py`): hashes of different versions must not be compared."""
+
+
+@dataclass(frozen=True)
+class Person:
+    """The column that says whose row it is, where its name alone does not say enough.
+
+    >>> Person("pid", case="exact")
+    Person(name='pid', case='exact', kind=None)
+    """
+
+    name: str
+    _: KW_ONLY
+    case: Case = "fold"
+    kind: PersonKind | None = None
+    """None: by the type that the column first comes with. A batch that cannot be read so is refused."""
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        for field, allowed in (("case", get_args(Case)), ("kind", (None, *get_args(PersonKind)))):
+            value = getattr(self, field)
+            if value not in allowed:
+                choices = " or ".join(repr(choice) for choice in allowed if choice is not None)
+                raise SchemaError(f"column {self.name!r}: {field} must be {choices}, got {value!r}")
+
+    def fingerprint(self) -> dict[str, object]:
+        """A canonical description that JSON can hold."""
+        return {"name": self.name, "case": self.case, "kind": self.kind, "form": FORM}

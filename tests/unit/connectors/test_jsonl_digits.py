@@ -1,0 +1,55 @@
+"""Numbers in JSON keep their digits, and are the same text whichever way their line was parsed."""
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from castleguard.connectors.formats import open_reader
+from castleguard.connectors.json_values import parse_object, value_as_text
+from castleguard.connectors.payloads.json_messages import JsonBlock
+
+NUMBERS = st.from_regex(r"-?(0|[1-9][0-9]{0,25})(\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?", fullmatch=True)
+
+
+def read(path: Path, text: str) -> list[str | None]:
+    path.write_text(text)
+    with closing(open_reader(path, ["a"], format="jsonl", batch_rows=1000)) as reader:
+        return [value for batch in reader for value in batch.column(0).to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        ("12345678901234567.0", "12345678901234567"),
+        ("0.12345678901234567890", "0.1234567890123456789"),
+        ("123456789012345678901234567890", "123456789012345678901234567890"),
+        ("12.0", "12"),
+        ("1.50", "1.5"),
+        ("1e20", "100000000000000000000"),
+        ("1e999999999", "1e999999999"),
+    ],
+)
+def test_a_number_keeps_its_digits_alone_and_among_others(number: str, text: str, tmp_path: Path) -> None:
+    line = f'{{"a": {number}}}\n'
+    assert read(tmp_path / "alone.jsonl", line) == [text]
+    assert read(tmp_path / "floats.jsonl", line + '{"a": 0.5}\n')[0] == text
+    assert read(tmp_path / "mixed.jsonl", line + '{"a": "x: 1,"}\n')[0] == text
+
+
+@given(lines=st.lists(NUMBERS, min_size=1, max_size=6))
+def test_a_number_is_the_same_text_however_its_line_is_parsed(
+    lines: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    objects = [f'{{"a": {number}, "b": "n: {number},"}}' for number in lines]
+    alone = []
+    for line in objects:
+        row = parse_object(line.encode())
+        assert isinstance(row, dict)
+        alone.append(value_as_text(row["a"]))
+    together = read(tmp_path_factory.mktemp("digits") / "in.jsonl", "\n".join(objects) + "\n")
+    assert together == alone
+    table = JsonBlock(["a"]).many([line.encode() for line in objects])
+    assert table is None or table.column(0).to_pylist() == alone
