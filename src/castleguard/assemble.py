@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import pyarrow as pa
 
@@ -21,6 +21,7 @@ from castleguard.config.job_model import Endpoint, JobFile
 from castleguard.config.places import check_places
 from castleguard.connectors import registry
 from castleguard.connectors.base import Position, Sink, Source, Unfit
+from castleguard.connectors.holding import Held, check_held
 from castleguard.connectors.manifest import Manifest
 from castleguard.connectors.registry import Connector
 from castleguard.engine.dcastle_policy import Dcastle
@@ -185,7 +186,9 @@ def make_job(
     if dry_run:
         if getattr(job.source.options, "follow", False) or job.source.type in _ENDLESS:
             LOG.warning("the source never ends, and so does this dry run: Ctrl-C ends it and shows the books")
-        parts = Parts(open_source=partial(_open_quietly, job), make_stream=partial(make_stream, job), sink=Nowhere())
+        parts = Parts(
+            open_source=partial(_open_quietly, job), make_stream=partial(make_stream, job), sink=Nowhere(job.sink)
+        )
         return Job(parts, stop=stop, watch=watch)
     pace = Pace() if job.checkpoint is None else Pace(every=job.checkpoint.every)
     if job.sites is not None:
@@ -345,10 +348,21 @@ class Nowhere:
     """A sink that keeps nothing: for a dry run."""
 
     exactly_once = True
+    longest_row = None
+
+    def __init__(self, sink: Endpoint) -> None:
+        """In place of a sink, whose format it knows."""
+        format = getattr(sink.options, "format", sink.type)
+        self._format = "jsonl" if format == "json" else format
 
     def last(self) -> int:
         """Nothing is there."""
         return 0
+
+    def check(self, columns: pa.Schema) -> None:
+        """Refuse what the format of the real sink cannot hold."""
+        if self._format in get_args(Held):
+            check_held(columns, cast(Held, self._format), "the sink")
 
     def deliver(self, number: int, table: pa.Table) -> None:
         """Forget it."""

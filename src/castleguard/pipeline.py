@@ -125,6 +125,7 @@ class Job:
         self._watched_at = 0.0
         self._stop = stop or Stop()
         self._segment = _Segment()
+        self._deliverable: pa.Schema | None = None  # the columns that the sink has promised to deliver
         self._undelivered: Checkpoint | None = None
         self._pause = 0.0  # between two attempts at a source that is away; 0: it is not
         self._pause_left = 0.0
@@ -142,6 +143,7 @@ class Job:
         self.stream = parts.make_stream(latest.snapshot)  # before the source: a refused snapshot leaves nothing open
         self._epochs, self._manifest = Epochs.of(latest), parts.manifest
         self._guarantee = self._enter_epoch(latest)
+        self.stream.longest_row = self._until_available(lambda: self._sink.longest_row, "the sink")
         self._source = self._until_available(lambda: parts.open_source(latest.position), "the source")
         self._position = latest.position or None
         self._time = StreamTime(self._clock, self.stream.now)
@@ -260,7 +262,8 @@ class Job:
     def commit(self, *, ended: Ended | None = None) -> None:
         """Publish what was released since the last commit, exactly once.
 
-        1. Gather released rows, rejects and the state of the stream into a segment.
+        1. Gather released rows, rejects and the state of the stream into a segment. The sink has said that it can hold
+           them (`_gather`): from step 2 on nothing can be taken back.
         2. Store segment, state and the source's position under the next number, in one transaction.
         3. Deliver the segment under that number, and the letters at their place.
         4. Mark it delivered, and wipe it.
@@ -434,6 +437,9 @@ class Job:
                 self._segment.letters.append(_letter({"place": read.place(row), "reason": reason, "row": values}))
 
     def _gather(self, released: pa.Table) -> None:
+        if released.schema != self._deliverable:
+            self._sink.check(released.schema)  # before a commit: what is stored must be delivered
+            self._deliverable = released.schema
         if released.num_rows:
             self._segment.tables.append(released)
             self._segment.rows += released.num_rows
