@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ from castleguard.config.places import check_places
 from castleguard.connectors import registry
 from castleguard.connectors.base import Position, Sink, Source, Unfit
 from castleguard.connectors.csv_options import csv_of
+from castleguard.connectors.holding import Held, check_held
 from castleguard.connectors.manifest import Manifest
 from castleguard.connectors.registry import Connector
 from castleguard.engine.dcastle_policy import Dcastle
@@ -189,7 +190,7 @@ def make_job(
         parts = Parts(
             open_source=partial(_open_quietly, job),
             make_stream=partial(make_stream, job),
-            sink=Nowhere(),
+            sink=Nowhere(job.sink),
             observed=False,
         )
         return Job(parts, stop=stop, watch=watch)
@@ -351,10 +352,21 @@ class Nowhere:
     """A sink that keeps nothing: for a dry run."""
 
     exactly_once = True
+    longest_row = None
+
+    def __init__(self, sink: Endpoint) -> None:
+        """In place of a sink, whose format it knows."""
+        format = getattr(sink.options, "format", sink.type)
+        self._format = "jsonl" if format == "json" else format
 
     def last(self) -> int:
         """Nothing is there."""
         return 0
+
+    def check(self, columns: pa.Schema) -> None:
+        """Refuse what the format of the real sink cannot hold."""
+        if self._format in get_args(Held):
+            check_held(columns, cast(Held, self._format), "the sink")
 
     def deliver(self, number: int, table: pa.Table) -> None:
         """Forget it."""

@@ -21,6 +21,8 @@ from castleguard.schema.arguments import check_schema
 from castleguard.schema.arrow import numeric_type, numeric_values, sensitive_labels
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.decode import Decoder
+from castleguard.schema.plain import plain
+from castleguard.schema.publishable import publishable
 from castleguard.schema.roles import Numeric, QuasiIdentifier, Schema
 from castleguard.schema.table import has_types, to_table
 from castleguard.stages import make_keys
@@ -63,7 +65,7 @@ class Randomiser:
         Rows may come as a pyarrow Table or RecordBatch, a pandas or polars DataFrame, or a list of dicts. Each call
         draws fresh noise: a row that is randomised twice is published twice.
         """
-        table = to_table(batch, self._schema.columns, person=self._schema.person)
+        table = self._passing(to_table(batch, self._schema.columns, person=self._schema.person))
         rows = self._decoder.decode(table, typed=has_types(batch, self._schema.person)).rows
         count = rows.person.size
         noisy = self._noise.apply(rows, self._arrivals, np.ones(count, dtype=np.bool_))
@@ -123,6 +125,16 @@ class Randomiser:
         shares = {name: str(share) for name, share in self._shares.items()}
         described: dict[str, Any] = json.loads(json.dumps({"schema": self._schema.fingerprint(), "epsilon": shares}))
         return described
+
+    def _passing(self, table: pa.Table) -> pa.Table:
+        """The rows with what passes as it is made plain: without what belongs to no row, or can be held by no sink."""
+        passed = self._schema.public if self._schema.person is None else (self._schema.person, *self._schema.public)
+        rows = pa.array(np.arange(table.num_rows))
+        for name in passed:
+            at = table.schema.get_field_index(name)
+            if at >= 0:  # taken, because only then a null hides nothing
+                table = table.set_column(at, name, publishable(plain(table.column(at))).take(rows))
+        return table
 
     def _encode(self, table: pa.Table, noisy: CodedRows) -> pa.Table:
         columns: dict[str, pa.Array | pa.ChunkedArray] = {}

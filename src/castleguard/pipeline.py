@@ -133,6 +133,7 @@ class Job:
         self._watched_at = 0.0
         self._stop = stop or Stop()
         self._segment = _Segment()
+        self._deliverable: pa.Schema | None = None  # the columns that the sink has promised to deliver
         self._undelivered: Checkpoint | None = None
         self._pause = 0.0  # between two attempts at a source that is away; 0: it is not
         self._pause_left = 0.0
@@ -151,6 +152,7 @@ class Job:
         self.stream = parts.make_stream(latest.snapshot)  # before the source: a refused snapshot leaves nothing open
         self._epochs, self._manifest = Epochs.of(latest), parts.manifest
         self._guarantee = self._enter_epoch(latest)
+        self.stream.longest_row = self._until_available(lambda: self._sink.longest_row, "the sink")
         self._source = self._until_available(lambda: parts.open_source(latest.position), "the source")
         self._position = latest.position or None
         self._time = StreamTime(self._clock, self.stream.now)
@@ -317,7 +319,8 @@ class Job:
     def commit(self, *, ended: Ended | None = None) -> None:
         """Publish what was released since the last commit, exactly once.
 
-        1. Gather released rows, rejects and the state of the stream into a segment.
+        1. Gather released rows, rejects and the state of the stream into a segment. The sink has said that it can hold
+           them (`_gather`): from step 2 on nothing can be taken back.
         2. Store segment, state and the source's position under the next number, in one transaction.
         3. Deliver the segment, if it has rows, and the letters at their place. Segments have numbers of their own:
            those without rows do not count, so that a sink does not show how often a job commits. Where presence is
@@ -510,6 +513,9 @@ class Job:
 
     def _gather(self, released: pa.Table) -> None:
         due = None if self._schedule is None else self._schedule.due()
+        if released.schema != self._deliverable:
+            self._sink.check(released.schema)  # before a commit: what is stored must be delivered
+            self._deliverable = released.schema
         if released.num_rows:
             if due is not None:
                 # One piece, however the rows that closed the window were cut: pieces show in some formats.

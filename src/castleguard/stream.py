@@ -35,6 +35,7 @@ from castleguard.schema.arguments import check_schema, kind_of
 from castleguard.schema.coded import NEW, REASONS, REUSED, ROOT, CodedRows, Decisions, Decoded, Quasi, Rejects
 from castleguard.schema.decode import SAMPLE, reject_names
 from castleguard.schema.identities import CANONICAL_FORM
+from castleguard.schema.plain import plain, plain_type
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.schema.table import has_types, to_table
 from castleguard.schema.unfit import Unfit
@@ -64,6 +65,8 @@ class Anonymiser:
     ) -> None:
         check_schema(schema)
         check_policy(policy)
+        self.longest_row: int | None = None
+        """Bytes that a row may take as JSON where it goes; a longer one is rejected. None: any number."""
         self._schema = schema
         self._policy = policy
         self._algorithm = str(policy.fingerprint()["algorithm"])
@@ -101,6 +104,7 @@ class Anonymiser:
         if not is_warm(self._algorithm):
             LOG.warning("compiling the kernels for this machine, once: up to two minutes")
         table = self._read_as_published(to_table(batch, self._schema.columns, person=self._schema.person))
+        self._decoder.longest_row = self.longest_row
         decoded = self._decoder.decode(table, self._unfit, typed=has_types(batch, self._schema.person))
         payload = self._typed(decoded.payload)
         self._rejects = decoded.rejected
@@ -482,7 +486,7 @@ class Anonymiser:
             at = table.schema.get_field_index(role.name)
             kind = self._payload_schema.field(role.name).type
             if at >= 0 and not pa.types.is_null(kind) and plain_type(table.schema.field(at).type) != kind:
-                table = table.set_column(at, role.name, self._converted(table.column(at), role.name, kind))
+                table = table.set_column(at, role.name, self._converted(plain(table.column(at)), role.name, kind))
         return table
 
     @staticmethod
@@ -497,11 +501,11 @@ class Anonymiser:
 
     def _typed(self, payload: pa.Table) -> pa.Table:
         """The payload with the types of the batches before it; a column without a type so far takes its first."""
-        if payload.schema.equals(self._payload_schema):
+        if payload.schema.equals(self._payload_schema, check_metadata=True):
             return payload
         fields = []
         for mine, theirs in zip(self._payload_schema, payload.schema, strict=True):
-            kind = plain_type(theirs.type)
+            kind = theirs.type
             fields.append(pa.field(mine.name, kind if pa.types.is_null(mine.type) else mine.type))
         try:
             return payload.cast(pa.schema(fields))
@@ -563,11 +567,6 @@ def anonymise(
 
 def _payload_names(schema: Schema) -> list[str]:
     return [*(role.name for role in schema.sensitive), *schema.public]
-
-
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values, whether they stand in a dictionary or not."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def without_null_types(schema: pa.Schema) -> pa.Schema:

@@ -1,6 +1,7 @@
 """What `connectors/base.py` promises of a sink, asked of every one."""
 
 import datetime
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from castleguard.connectors.base import Sink
+from castleguard.errors import OutputError
 from tests.contract.sinks import SINKS, Killed, SinkAdapter, moments_of
 
 DEATHS = [(name, moment) for name, make in SINKS.items() for moment in moments_of(make)]
@@ -168,4 +170,52 @@ def test_nothing_prints_what_was_delivered(adapter: SinkAdapter) -> None:
     sink = adapter.open()
     sink.deliver(1, segment(1))
     assert "segment" not in repr(sink)
+    sink.close()
+
+
+ODD_TYPES: list[tuple[pa.DataType, list[Any]]] = [
+    (pa.list_(pa.string()), [["a"], None]),
+    (pa.struct([("a", pa.int64())]), [{"a": 1}, None]),
+    (pa.binary(), [b"\xff", None]),
+    (pa.month_day_nano_interval(), [(1, 2, 3), None]),
+    (pa.decimal128(9, -2), [None, None]),
+    (pa.large_string(), ['a,"b', None]),
+    (pa.timestamp("s", "Mars/Base"), [None, None]),
+]
+
+
+@pytest.mark.parametrize(("kind", "values"), ODD_TYPES, ids=[str(kind) for kind, _ in ODD_TYPES])
+def test_what_was_promised_is_delivered(adapter: SinkAdapter, kind: pa.DataType, values: list[Any]) -> None:
+    """A sink says before a commit what it cannot hold, in one sentence; everything else it delivers."""
+    sink = adapter.open()
+    assert sink.last() == 0
+    table = pa.table({"n": [1, 2], "x": pa.array(values, kind)})
+    try:
+        sink.check(table.schema)
+    except OutputError as exc:
+        refusal = str(exc)
+        assert "column 'x' is of type" in refusal
+        assert "\n" not in refusal
+    else:
+        sink.deliver(1, table)
+        assert sink.last() == 1 or not sink.exactly_once
+    sink.close()
+
+
+def test_a_sink_never_refuses_plain_columns(adapter: SinkAdapter) -> None:
+    sink = adapter.open()
+    sink.check(segment(1).schema)
+    sink.close()
+
+
+@pytest.mark.parametrize("sign", ["x", "\x01", '"'])
+def test_the_longest_row_is_delivered(adapter: SinkAdapter, sign: str) -> None:
+    """Whatever it is written with: a row that is let in must be deliverable."""
+    sink = adapter.open()
+    sink.last()
+    longest = sink.longest_row
+    size = len(json.dumps(sign)) - 2
+    text = sign * (((longest or 100_000) - len('{"n":1,"s":""}')) // size)
+    sink.deliver(1, pa.table({"n": [1], "s": [text]}))
+    assert [int(row["n"]) for row in adapter.rows()] == [1]
     sink.close()

@@ -99,6 +99,13 @@ class Watched:
     def last(self) -> int:
         return self.sink.last()
 
+    @property
+    def longest_row(self) -> int | None:
+        return self.sink.longest_row
+
+    def check(self, columns: pa.Schema) -> None:
+        self.sink.check(columns)
+
     def deliver(self, number: int, table: pa.Table) -> None:
         begun = self.clock.now()
         try:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from tests.reference.chacha import block
-from tests.unit.kernels.test_siphash import twin as siphash
+from tests.reference.siphash import siphash
 
 
 def window_key(key: bytes, window: int) -> bytes:

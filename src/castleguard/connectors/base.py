@@ -39,7 +39,8 @@ class Writer(Protocol):
     def write(self, table: pa.Table) -> None:
         """Take over all rows of `table`, which may be empty. May block; may keep rows back until `close`.
 
-        All tables have the columns of the first one, whose types are kept. Raises OutputError.
+        All tables have the columns of the first one, whose types are kept. Raises OutputError, at the first table if
+        the format cannot hold one of its columns.
         """
 
     def close(self) -> None:
@@ -127,9 +128,22 @@ class Sink(Protocol):
     exactly_once: bool
     """Whether `last` can be trusted after a crash. If not, a segment may be delivered twice."""
 
+    @property
+    def longest_row(self) -> int | None:
+        """Bytes that a row may take as JSON, names of columns included; None: any number. A longer row could never be
+        delivered, so it is rejected where it arrives. Asked once, after `last`. Raises UnavailableError.
+        """
+
     def last(self) -> int:
         """The number of the last segment that is there as a whole; 0 if there is none. Asked once, before the first
         delivery. Raises UnavailableError, OutputError.
+        """
+
+    def check(self, columns: pa.Schema) -> None:
+        """Promise that segments with these columns can be delivered, whatever publishable rows they hold: what stops a
+        delivery after this lies outside (a full disk, a broker that is away). Asked before rows with new names or types
+        are committed, because a committed segment must be delivered and cannot be changed. Never blocks, changes
+        nothing. Raises OutputError, with the column, its type and what to do.
         """
 
     def deliver(self, number: int, table: pa.Table) -> None:

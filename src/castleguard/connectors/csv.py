@@ -29,7 +29,8 @@ from castleguard.connectors.bad_lines import (
 from castleguard.connectors.columns import require_columns
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput
 from castleguard.connectors.formulas import escape, escape_names, formulas_in, is_text
-from castleguard.connectors.lines import LineBlocks, count_byte, is_utf8
+from castleguard.connectors.holding import check_held
+from castleguard.connectors.lines import BYTE_ORDER_MARK, LineBlocks, count_byte, is_utf8
 from castleguard.connectors.part_file import PartFile
 from castleguard.connectors.text import Chunks, as_long_text, as_text, long
 from castleguard.errors import InputError, OutputError
@@ -47,6 +48,9 @@ _SHORT = rb'"[^"\r\n]*+(?:""[^"\r\n]*+)*+"[^,\r\n]*+'
 _LONG = rb'"[^"]*+(?:""[^"]*+)*+"(?=[,\r\n]|\Z)'
 _CERTAIN = rb"(?:" + _SHORT + rb"|" + _LONG + rb'|(?!")[^,\r\n]*+)'
 _CERTAIN_ROWS = re.compile(rb"(?:" + _CERTAIN + rb"(?:," + _CERTAIN + rb")*+(?:\r?\n|\r|\Z))*+")
+
+_BEFORE = re.compile(rb"(?:" + _SHORT + rb'|(?!")[^,\r\n]*+),')
+_LINE = re.compile(rb"([^\r\n]*+)(?:\r?\n|\r|\Z)")
 
 
 class CsvReader:
@@ -112,7 +116,7 @@ class CsvReader:
 
     def _read_header(self, path: Path) -> tuple[list[str], bytes]:
         """The column names, and what follows them in the first block."""
-        first = next(self._blocks, b"").removeprefix(b"\xef\xbb\xbf")
+        first = next(self._blocks, b"").removeprefix(BYTE_ORDER_MARK)
         block = first.lstrip(b"\r\n")
         if block.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise InputError(f"{path} is UTF-16: save it as UTF-8")
@@ -131,8 +135,12 @@ class CsvReader:
         return header, rest
 
     def _rows(self, block: bytes) -> Iterator[pa.RecordBatch]:
-        """Parse whole lines. What cannot be parsed as a whole is halved, until the bad line stands alone."""
+        """Parse whole lines, without those in which a quote is never closed. What cannot be parsed as a whole even then
+        is halved, until the bad line stands alone.
+        """
         table = self._parse(block)
+        if table is None:
+            table = self._parse_without_strays(block)
         middle = _middle(block) if table is None else 0
         if table is None and not middle:
             self._bad.add(self._lines_read + 1, UNCLOSED_QUOTE, block.rstrip(b"\r\n"))
@@ -174,6 +182,28 @@ class CsvReader:
             table = table.filter(pa.array(~spoilt)) if spoilt.any() else table
         return table
 
+    def _parse_without_strays(self, block: bytes) -> pa.Table | None:
+        """The good rows of a block that has lines with stray quotes, in one pass over it. None: nothing is counted."""
+        pieces: list[bytes] = []
+        bad: list[tuple[int, int]] = []
+        at = 0
+        for start, stop in _strays(block):
+            # Ends of lines stay, so that lines keep their numbers. A quote in the last value is closed at the end.
+            forgiven = _values_before_quote(block[start:stop]) == len(self._header) - 1
+            pieces += [block[at:start], block[start:stop] + b'"' if forgiven else b""]
+            bad += [] if forgiven else [(start, stop)]
+            at = stop
+        table = self._parse(b"".join([*pieces, block[at:]])) if pieces else None
+        if table is None:
+            return None
+        before = counted = 0
+        for start, stop in bad:
+            before += _line_ends(block[counted:start])
+            counted = start
+            self._bad.add(self._lines_read + before + 1, UNCLOSED_QUOTE, block[start:stop])
+        self._bad.kept.sort(key=lambda line: line.line)
+        return table
+
     def _note_bad(self, block: bytes, bad: list[pacsv.InvalidRow], spoilt: NDArray[np.bool_], *, valid: bool) -> None:
         """Enter the lines of a block that are no rows: those the parser left out, and the `spoilt` ones it did not."""
         if not self._bad.keep:
@@ -209,6 +239,28 @@ def _swallows(block: bytes, rows: int) -> bool:
     if rows >= lines or rows >= sum(1 for line in block.splitlines() if line):
         return False
     return count_byte(block, b'"') % 2 == 1 or not _CERTAIN_ROWS.fullmatch(block)
+
+
+def _strays(block: bytes) -> list[tuple[int, int]]:
+    """Where lines are that no row begins with, without their ends: a quote in them is never closed."""
+    found: list[tuple[int, int]] = []
+    at = 0
+    while at < len(block):
+        rows = _CERTAIN_ROWS.match(block, at)
+        at = at if rows is None else rows.end()
+        line = _LINE.match(block, at)
+        if at < len(block) and line is not None:
+            found.append(line.span(1))
+            at = line.end()
+    return found
+
+
+def _values_before_quote(line: bytes) -> int:
+    """How many values stand before the quote of a line that is never closed."""
+    count = at = 0
+    while (value := _BEFORE.match(line, at)) is not None:
+        count, at = count + 1, value.end()
+    return count
 
 
 def _middle(block: bytes) -> int:
@@ -263,6 +315,7 @@ class CsvWriter:
 
     def write(self, table: pa.Table) -> None:
         """Write the rows, in chunks whose borders do not depend on how they were handed over."""
+        check_held(table.schema, "csv", str(self._part.path))
         for chunk in self._chunks.add(table):
             self._write(chunk)
 
@@ -280,7 +333,7 @@ class CsvWriter:
         if not self._headed:
             self._part.write(header(chunk.column_names, self._csv))
             self._headed = True
-        self._part.write(render(chunk, self._part.path, self._csv))
+        self._part.write(render(chunk, self._csv))
 
 
 def header(names: Sequence[str], options: CsvOutput = DEFAULT) -> bytes:
@@ -291,12 +344,9 @@ def header(names: Sequence[str], options: CsvOutput = DEFAULT) -> bytes:
     return line.getvalue().encode()
 
 
-def render(table: pa.Table, path: Path, options: CsvOutput = DEFAULT) -> pa.Buffer:
-    """The rows as lines, for a file of this name."""
-    try:
-        columns = [text_of(table.column(name), name, options) for name in table.column_names]
-    except pa.ArrowNotImplementedError as exc:
-        raise OutputError(f"{path}: a CSV file cannot hold a nested column") from exc
+def render(table: pa.Table, options: CsvOutput = DEFAULT) -> pa.Buffer:
+    """The rows as lines; the columns are ones that CSV can hold."""
+    columns = [text_of(table.column(name), name, options) for name in table.column_names]
     plain = pa.table(columns, names=table.column_names)
     out = pa.BufferOutputStream()
     options = pacsv.WriteOptions(include_header=False, batch_size=max(table.num_rows, 1), quoting_style="none")

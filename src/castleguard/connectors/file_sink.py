@@ -8,10 +8,12 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 
 from castleguard.connectors.base import Writer
+from castleguard.connectors.holding import Held, check_held
 from castleguard.errors import OutputError
 
 _PART = re.compile(r"part-(\d{12,})\.[a-z.]+")
@@ -24,12 +26,14 @@ class FileSink:
     """A folder of numbered parts, `part-000000000042.csv` and so on."""
 
     exactly_once = True
+    longest_row = None
 
     def __init__(self, folder: Path, ending: str, open_writer: Callable[[Path], Writer]) -> None:
         """Make the folder if it is not there, and remove what an earlier process left unfinished in it."""
         self._folder = folder
         self._ending = ending
         self._open_writer = open_writer
+        self._format = cast(Held, ending.partition(".")[0])
         self._tried = 0  # the latest number that this object has tried to deliver
         if folder.exists() and not folder.is_dir():
             raise OutputError(f"{folder} cannot be written: it is a file, and a job writes a folder of parts")
@@ -51,6 +55,10 @@ class FileSink:
         except OSError as exc:
             raise self._failure(exc) from exc
         return max((int(part[1]) for part in parts), default=0)
+
+    def check(self, columns: pa.Schema) -> None:
+        """Whether the format of the parts can hold these columns."""
+        check_held(columns, self._format, str(self._folder))
 
     def deliver(self, number: int, table: pa.Table) -> None:
         """Write the part of this number. (1) under a hidden name, (2) to the disk, (3) renamed, (4) the folder to the

@@ -1,19 +1,22 @@
 """Arrow files (IPC, also known as Feather 2). Columns keep the types that the file gives them."""
 
+import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from castleguard.connectors.arrow_layout import check_layout
 from castleguard.connectors.columns import require_columns
 from castleguard.connectors.part_file import PartFile
 from castleguard.connectors.typed import TypedWriter
-from castleguard.errors import InputError
+from castleguard.errors import CastleguardError, InputError
+from castleguard.intact import DAMAGE, validated
 
 
 class IpcReader:
-    """The declared columns of an Arrow file or stream. Nothing in it can be malformed."""
+    """The declared columns of an Arrow file or stream. Nothing in it can be malformed: it is read or it is damaged."""
 
     malformed = 0
 
@@ -21,12 +24,15 @@ class IpcReader:
         self._path = path
         self._columns = list(columns)
         self._batch_rows = batch_rows
+        self._read = self._total = 0  # batches of a file; a stream does not know how many it has
         try:
-            self._file = pa.memory_map(str(path))
+            # Not mapped into memory: a file that is cut while it is read would end the process.
+            self._file = pa.OSFile(str(path))
         except OSError as exc:
             raise InputError(f"{path} cannot be read: {exc.strerror or 'it is empty or damaged'}") from exc
         try:
-            self._batches = self._open()
+            self.names, self._batches = self._open()
+            require_columns(self._columns, self.names, str(path))
         except BaseException:
             self._file.close()
             raise
@@ -36,16 +42,21 @@ class IpcReader:
         while True:
             try:
                 batch = next(self._batches, None)
-            except (OSError, pa.ArrowException) as exc:
+                chosen = None if batch is None else validated(batch.select(self._columns), str(self._path))
+            except CastleguardError:
+                raise
+            except DAMAGE as exc:
                 raise InputError(f"{self._path} cannot be read any further: it is damaged") from exc
-            if batch is None:
+            if chosen is None:
                 return
-            chosen = batch.select(self._columns)
+            self._read += 1
             for start in range(0, max(chosen.num_rows, 1), self._batch_rows):
                 yield chosen.slice(start, self._batch_rows)
 
     def fraction(self) -> float | None:
         """How much of the file has been read."""
+        if self._total:
+            return self._read / self._total
         if self._file.closed or not self._file.size():
             return None
         return min(float(self._file.tell() / self._file.size()), 1.0)
@@ -54,25 +65,39 @@ class IpcReader:
         """Close the file."""
         self._file.close()
 
-    def _open(self) -> Iterator[pa.RecordBatch]:
-        """The batches of a file with a footer, or else of a plain stream."""
+    def _open(self) -> tuple[list[str], Iterator[pa.RecordBatch]]:
+        """The names of the columns, and the batches: of a file with a footer, or else of a plain stream."""
         try:
-            reader: Any = pa.ipc.open_file(self._file)
-            require_columns(self._columns, reader.schema.names, str(self._path))
-            return (reader.get_batch(number) for number in range(reader.num_record_batches))
-        except pa.ArrowException:
-            self._file.seek(0)
+            reader, batches = self._as_file()
+        except DAMAGE:
+            try:
+                self._file.seek(0)
+                reader = pa.ipc.open_stream(self._file)
+                batches = iter(reader)
+            except DAMAGE as exc:
+                raise InputError(f"{self._path} cannot be read: it is not an Arrow file, or it is damaged") from exc
         try:
-            reader = pa.ipc.open_stream(self._file)
-        except (OSError, pa.ArrowException) as exc:
-            raise InputError(f"{self._path} cannot be read: it is not an Arrow file, or it is damaged") from exc
-        require_columns(self._columns, reader.schema.names, str(self._path))
-        return iter(reader)
+            at = self._file.tell()
+            check_layout(self._read_at, self._file.size(), reader.schema)
+            self._file.seek(at)
+            return list(reader.schema.names), batches
+        except (*DAMAGE, struct.error) as exc:
+            raise InputError(f"{self._path} cannot be read: it is damaged") from exc
+
+    def _as_file(self) -> tuple[Any, Iterator[pa.RecordBatch]]:
+        reader = pa.ipc.open_file(self._file)
+        self._total = reader.num_record_batches
+        return reader, map(reader.get_batch, range(reader.num_record_batches))
+
+    def _read_at(self, offset: int, length: int) -> bytes:
+        self._file.seek(offset)
+        return bytes(self._file.read(length))
 
 
 class IpcWriter(TypedWriter):
     """Writes an Arrow file with a footer, uncompressed, so that it can be mapped into memory."""
 
+    format = "arrow"
     group_rows = 1 << 16
 
     def _open(self, part: PartFile, schema: pa.Schema) -> pa.ipc.RecordBatchFileWriter:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from castleguard.connectors.bad_lines import HALF_CHARACTER, NO_OBJECT, NOT_UTF8
+from castleguard.connectors.lines import BYTE_ORDER_MARK
 from castleguard.connectors.text import as_text
 
 EXACT = 2.0**53  # from here on a float64 no longer tells neighbouring whole numbers apart
@@ -47,7 +48,8 @@ class Literal(float):
 def parse_object(line: bytes) -> dict[str, Any] | str:
     """The object on a line, or why it is none that a text can hold."""
     try:
-        row = json.loads(line.decode(), parse_float=Literal)
+        # Files that were joined have a byte order mark in between.
+        row = json.loads(line.removeprefix(BYTE_ORDER_MARK).decode(), parse_float=Literal)
         json.dumps(row, ensure_ascii=False).encode()
     except UnicodeDecodeError:
         return NOT_UTF8

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.json as pajson
 
 from castleguard.connectors.bad_lines import TOO_LONG, BadLine, BadLines
-from castleguard.connectors.columns import nested_column, require_columns
+from castleguard.connectors.columns import require_columns
+from castleguard.connectors.holding import check_held
 from castleguard.connectors.json_values import (
     MANY_BRACKETS,
     exact_columns,
@@ -22,10 +23,10 @@ from castleguard.connectors.json_values import (
     render_objects,
     value_as_text,
 )
-from castleguard.connectors.lines import LineBlocks, count_byte, is_utf8
+from castleguard.connectors.lines import BYTE_ORDER_MARK, LineBlocks, count_byte, is_utf8
 from castleguard.connectors.part_file import PartFile
 from castleguard.connectors.text import Chunks, chunks_of
-from castleguard.errors import OutputError
+from castleguard.errors import InputError
 
 
 class JsonlReader:
@@ -62,7 +63,7 @@ class JsonlReader:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Yield batches of at most `batch_rows` rows."""
-        for block in self._lines:
+        for block in self._without_mark():
             table = self._parse(block) if is_utf8(block) else None
             if table is None:
                 table = self._parse_lines(block)
@@ -81,6 +82,13 @@ class JsonlReader:
     def close(self) -> None:
         """Close the file."""
         self._lines.close()
+
+    def _without_mark(self) -> Iterator[bytes]:
+        """The blocks, without the mark that some editors put before the first line."""
+        for number, block in enumerate(self._lines):
+            if number == 0 and block.startswith((b"\xff\xfe", b"\xfe\xff")):
+                raise InputError(f"{self._path} is UTF-16: save it as UTF-8")
+            yield block.removeprefix(BYTE_ORDER_MARK) if number == 0 else block
 
     def _parse(self, block: bytes) -> pa.Table | None:
         """All lines of a block at once, with the types of the block before; None if it has to go line by line."""
@@ -183,13 +191,14 @@ class JsonlWriter:
 
     def write(self, table: pa.Table) -> None:
         """Write the rows, in chunks whose borders do not depend on how they were handed over."""
+        check_held(table.schema, "jsonl", str(self._part.path))
         for chunk in self._chunks.add(table):
-            self._part.write(render(chunk, self._part.path))
+            self._part.write(render(chunk))
 
     def close(self) -> None:
         """Write what is left and give the file its name."""
         for chunk in self._chunks.rest():
-            self._part.write(render(chunk, self._part.path))
+            self._part.write(render(chunk))
         self._part.commit()
 
     def abort(self) -> None:
@@ -197,12 +206,9 @@ class JsonlWriter:
         self._part.discard()
 
 
-def render(table: pa.Table, path: Path) -> bytes:
-    """All rows as lines of JSON, column by column."""
+def render(table: pa.Table) -> bytes:
+    """All rows as lines of JSON, column by column; the columns are ones that JSON can hold."""
     if not table.num_rows:
         return b""
-    nested = nested_column(table.schema)
-    if nested is not None:
-        raise OutputError(f"{path}: JSON lines cannot hold the nested column {nested!r}")
     lines = render_objects(table, "\n")
     return b"".join(chunk.cast(pa.large_string()).buffers()[2].to_pybytes() for chunk in chunks_of(lines))

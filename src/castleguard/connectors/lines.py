@@ -16,6 +16,7 @@ from castleguard.errors import InputError
 
 BLOCK_BYTES = 1 << 20  # the fastest on one core: larger blocks leave the cache, smaller ones cost calls
 LONGEST_LINE = 1 << 24
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class LineBlocks:

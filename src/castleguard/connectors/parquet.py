@@ -7,13 +7,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from castleguard.connectors.columns import require_columns
+from castleguard.connectors.parquet_layout import check_layout
 from castleguard.connectors.part_file import PartFile
 from castleguard.connectors.typed import TypedWriter
-from castleguard.errors import InputError
+from castleguard.errors import CastleguardError, InputError
+from castleguard.intact import DAMAGE, validated
 
 
 class ParquetReader:
-    """The declared columns of a Parquet file. Nothing in it can be malformed: it is read as a whole or not at all."""
+    """The declared columns of a Parquet file. Nothing in it can be malformed: it is read or it is damaged."""
 
     malformed = 0
 
@@ -22,14 +24,16 @@ class ParquetReader:
         self._columns = list(columns)
         self._batch_rows = batch_rows
         self._read = 0
+        self._check_layout()
         try:
-            self._file = pq.ParquetFile(path, pre_buffer=False)
+            self._file = pq.ParquetFile(path, pre_buffer=False, page_checksum_verification=True)
         except OSError as exc:
             raise InputError(f"{path} cannot be read: {exc.strerror or 'it is damaged'}") from exc
-        except pa.ArrowException as exc:
+        except DAMAGE as exc:
             raise InputError(f"{path} cannot be read: it is not a Parquet file, or it is damaged") from exc
         try:
-            require_columns(columns, self._file.schema_arrow.names, str(path))
+            self.names = self._read_names()
+            require_columns(columns, self.names, str(path))
         except BaseException:
             self._file.close()
             raise
@@ -40,12 +44,15 @@ class ParquetReader:
         while True:
             try:
                 batch = next(batches, None)
-            except (OSError, pa.ArrowException) as exc:
+                chosen = None if batch is None else validated(batch.select(self._columns), str(self._path))
+            except CastleguardError:
+                raise
+            except DAMAGE as exc:
                 raise InputError(f"{self._path} cannot be read any further: it is damaged") from exc
-            if batch is None:
+            if chosen is None:
                 return
-            self._read += batch.num_rows
-            yield batch.select(self._columns)
+            self._read += chosen.num_rows
+            yield chosen
 
     def fraction(self) -> float | None:
         """How many of its rows have been read."""
@@ -56,10 +63,26 @@ class ParquetReader:
         """Close the file."""
         self._file.close()
 
+    def _check_layout(self) -> None:
+        try:
+            check_layout(self._path)
+        except OSError as exc:
+            raise InputError(f"{self._path} cannot be read: {exc.strerror or 'it is damaged'}") from exc
+        except (*DAMAGE, AttributeError) as exc:
+            raise InputError(f"{self._path} cannot be read: it is not a Parquet file, or it is damaged") from exc
+
+    def _read_names(self) -> list[str]:
+        """The names of all columns."""
+        try:
+            return list(self._file.schema_arrow.names)
+        except DAMAGE as exc:
+            raise InputError(f"{self._path} cannot be read: it is damaged") from exc
+
 
 class ParquetWriter(TypedWriter):
     """Writes a Parquet file, a row group for about every million rows."""
 
+    format = "parquet"
     group_rows = 1 << 20
 
     def _open(self, part: PartFile, schema: pa.Schema) -> pq.ParquetWriter:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from castleguard.connectors.formats import Format, open_reader
 from castleguard.errors import InputError
@@ -59,16 +58,10 @@ def _column_names(path: Path, rows: int, format: Format | None) -> list[str]:
             return _header(path, next(_lines(path), ""))
         if name.endswith((".jsonl", ".ndjson")):
             return list(dict.fromkeys(key for line in islice(_lines(path), rows) for key in _keys(line)))
-        if name.endswith(".parquet"):
-            return list(pq.read_schema(path).names)
-        with pa.memory_map(str(path)) as file:
-            try:
-                return list(pa.ipc.open_file(file).schema.names)
-            except pa.ArrowException:
-                file.seek(0)
-                return list(pa.ipc.open_stream(file).schema.names)
-    except (OSError, EOFError, csv.Error, pa.ArrowException) as exc:
+    except (OSError, EOFError, csv.Error) as exc:
         raise InputError(f"{path} cannot be read: it is damaged") from exc
+    with closing(open_reader(path, [], format=format)) as reader:
+        return list(getattr(reader, "names", []))
 
 
 def _header(path: Path, line: str) -> list[str]:

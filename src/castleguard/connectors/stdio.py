@@ -18,6 +18,7 @@ import pyarrow as pa
 from castleguard.connectors import csv, jsonl
 from castleguard.connectors.base import Position, Read
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput, check_csv_section, unfit_for_csv
+from castleguard.connectors.holding import check_held
 from castleguard.connectors.registry import Connector
 from castleguard.connectors.resumable import bad_row
 from castleguard.connectors.text import CHUNK_ROWS
@@ -163,6 +164,7 @@ class StdoutSink:
     """Segments as lines, one after the other; the header of CSV stands before the first one of a process."""
 
     exactly_once = False
+    longest_row = None
 
     def __init__(self, options: StdoutOptions, descriptor: int = STDOUT) -> None:
         self._format = options.format
@@ -174,6 +176,10 @@ class StdoutSink:
         """Nobody knows what arrived at the other end."""
         return 0
 
+    def check(self, columns: pa.Schema) -> None:
+        """Whether lines of the format can hold these columns."""
+        check_held(columns, self._format, "stdout")
+
     def deliver(self, number: int, table: pa.Table) -> None:
         """Write all rows."""
         if self._format == "csv" and not self._headed:
@@ -181,8 +187,7 @@ class StdoutSink:
             self._headed = True
         for start in range(0, table.num_rows, CHUNK_ROWS):
             chunk = table.slice(start, CHUNK_ROWS).combine_chunks()
-            place = Path("stdout")
-            self._write(csv.render(chunk, place, self._csv) if self._format == "csv" else jsonl.render(chunk, place))
+            self._write(csv.render(chunk, self._csv) if self._format == "csv" else jsonl.render(chunk))
 
     def close(self) -> None:
         """Do nothing: everything has been written, and the descriptor is not ours."""

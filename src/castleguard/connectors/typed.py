@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from castleguard.connectors.columns import without_dictionaries
+from castleguard.connectors.holding import Held, check_held
 from castleguard.connectors.part_file import PartFile
 from castleguard.errors import OutputError
 
@@ -14,6 +15,7 @@ from castleguard.errors import OutputError
 class TypedWriter(ABC):
     """Collects tables into groups of `group_rows` rows and hands them to the writer of the format."""
 
+    format: ClassVar[Held]
     group_rows: ClassVar[int]
 
     def __init__(self, path: Path) -> None:
@@ -31,6 +33,7 @@ class TypedWriter(ABC):
         """Take the rows; a group is written as soon as it is full."""
         table = without_dictionaries(table)  # an Arrow file takes one per column, and batches bring their own
         if self._schema is None:
+            check_held(table.schema, self.format, str(self._part.path))
             self._schema = table.schema
         elif table.schema != self._schema:
             table = self._as_before(table)

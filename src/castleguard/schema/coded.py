@@ -23,9 +23,10 @@ Quasi = NDArray[np.float64]  # (rows, columns), C-contiguous; a category is its 
 Persons = NDArray[np.uint64]  # (rows,) keyed hash of the person, or NOBODY
 SensitiveCodes = NDArray[np.int64]  # (rows, sensitive columns) bin number or keyed hash
 
-REASONS: tuple[str, ...] = ("null", "invalid", "outside", "unknown", "unpublishable")
+REASONS: tuple[str, ...] = ("null", "invalid", "outside", "unknown", "unpublishable", "too long")
 """Why a value was refused: missing, not readable as a number, outside the domain, not a leaf of the hierarchy, nothing
-that a sink can take (`schema/unfit.py`)."""
+that a sink can take (`schema/publishable.py`) or that this one takes (`schema/unfit.py`), part of a row that is longer
+than the sink takes."""
 
 
 class CodedRows(NamedTuple):

@@ -14,10 +14,12 @@ from castleguard.errors import SchemaError
 from castleguard.schema.categories import read_leaves
 from castleguard.schema.cells import cell_starts
 from castleguard.schema.coded import REASONS, CodedRows, Decoded, Rejects, SensitiveCodes
-from castleguard.schema.column import FINE, UNPUBLISHABLE, Column, Distinct, distinct
+from castleguard.schema.column import FINE, TOO_LONG, UNPUBLISHABLE, Column, Distinct, distinct
 from castleguard.schema.identities import hash_persons, hash_values, kind_of_persons
 from castleguard.schema.numbers import check_domain, read_numbers
 from castleguard.schema.person import PersonKind
+from castleguard.schema.plain import plain
+from castleguard.schema.publishable import too_long, unpublishable
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
 from castleguard.schema.unfit import Unfit
@@ -43,6 +45,8 @@ class Decoder:
     """Where `person=None` has got to: the number that the next accepted row gets as its person."""
     person_kind: PersonKind | None
     """What the person column holds, by the schema or by the first batch that has values; None: not known yet."""
+    longest_row: int | None = None
+    """Bytes that a published row may take as JSON; None: any number."""
 
     def __init__(
         self,
@@ -71,6 +75,7 @@ class Decoder:
             for role in schema.sensitive
             if role.labels is not None and role.bins is None
         }
+        self._frame_bytes = _frame_bytes(schema)
         self.counter = 0
         self.person_kind = None if schema.person_role is None else schema.person_role.kind
         for role in schema.quasi_identifiers:
@@ -90,13 +95,9 @@ class Decoder:
         """
         _check_columns(self._schema.columns, table.column_names)
         quasi, sample, verdict, moved = self._read_quasi(table)
-        self._refuse_unfit(table, verdict, unfit)
         person, kind = self._read_person(table, typed=typed)
         rows = CodedRows(quasi, person, self._read_sensitive(table), verdict.to_root)
-        payload = table.select([*(role.name for role in self._schema.sensitive), *self._schema.public])
-        if self.seals_sensitive:
-            for at, role in enumerate(self._schema.sensitive):
-                payload = payload.set_column(at, role.name, pa.nulls(table.num_rows))
+        payload = self._read_payload(table, verdict, unfit)
         accepted = np.flatnonzero(verdict.column < 0)
         if len(accepted) < table.num_rows:
             rows = rows.take(accepted)
@@ -134,14 +135,29 @@ class Decoder:
                 moved[role.name] = column.clamped
         return quasi, sample, verdict, moved
 
-    def _refuse_unfit(self, table: pa.Table, verdict: "_Verdict", unfit: Unfit | None) -> None:
-        """Refuse rows that would be published with a value which the sink cannot take."""
-        if unfit is None:
-            return
-        unpublished = len(self._schema.quasi_identifiers) + (len(self._schema.sensitive) if self.seals_sensitive else 0)
-        for at, name in enumerate(reject_names(self._schema)):
-            if at >= unpublished:
-                verdict.refuse(at, unfit(table.column(name)))
+    def _read_payload(self, table: pa.Table, verdict: "_Verdict", unfit: Unfit | None) -> pa.Table:
+        """What is published as it came, in plain columns; rows that no sink takes, or that this one does not, are
+        refused.
+        """
+        sensitive = [role.name for role in self._schema.sensitive]
+        columns: list[pa.Array | pa.ChunkedArray] = []
+        for name in (*sensitive, *self._schema.public):
+            if self.seals_sensitive and name in sensitive:
+                columns.append(pa.nulls(table.num_rows))
+                continue
+            column = _plain_column(table, name)
+            at = len(self._schema.quasi_identifiers) + len(columns)
+            columns.append(column)
+            verdict.refuse(at, unpublishable(column), UNPUBLISHABLE)
+            if unfit is not None:
+                verdict.refuse(at, unfit(column), UNPUBLISHABLE)
+        if not columns:  # a table without columns still has a length
+            return table.select([])
+        if self.longest_row is not None:
+            readable = verdict.column < 0
+            for at, found in too_long(columns, readable, self.longest_row - self._frame_bytes):
+                verdict.refuse(len(self._schema.quasi_identifiers) + at, found, TOO_LONG)
+        return pa.table(columns, names=[*sensitive, *self._schema.public])
 
     def _read_role(self, found: Distinct, role: QuasiIdentifier) -> Column:
         if isinstance(role, Categorical):
@@ -212,12 +228,12 @@ class _Verdict:
         self.column[first] = at
         self.reason[first] = problem[first]
 
-    def refuse(self, at: int, found: NDArray[np.bool_] | None) -> None:
-        """Refuse rows with a value that cannot be published."""
+    def refuse(self, at: int, found: NDArray[np.bool_] | None, reason: int) -> None:
+        """Refuse rows for a value of the payload."""
         if found is not None:
             first = found & (self.column < 0)
             self.column[first] = at
-            self.reason[first] = UNPUBLISHABLE
+            self.reason[first] = reason
 
     def rejects(self, schema: Schema) -> Rejects:
         index = np.flatnonzero(self.column >= 0)
@@ -238,10 +254,30 @@ def _answers(role: QuasiIdentifier) -> dict[str, str]:
     return {"null": role.null, "invalid": role.invalid, "outside": role.outside}
 
 
+def _frame_bytes(schema: Schema) -> int:
+    """How many bytes of JSON a published row has besides its payload, at most: names, numbers, times, labels."""
+    labels = [
+        max(map(len, role.hierarchy.labels)) for role in schema.quasi_identifiers if isinstance(role, Categorical)
+    ]
+    names = sum(2 * _LONGEST_ESCAPE * len(name) for name in schema.columns)
+    return names + _LONGEST_ESCAPE * sum(labels) + _NUMBER_BYTES * 2 * len(schema.columns)
+
+
+_LONGEST_ESCAPE = 6  # bytes of JSON for one character that is not a letter
+_NUMBER_BYTES = 40  # of a number, a time or an interval's bound, with what stands around it
+
+
 def reject_names(schema: Schema) -> list[str]:
     """The columns that a row can be rejected for."""
     roles = (*schema.quasi_identifiers, *schema.sensitive)
     return [*(role.name for role in roles), *schema.public]
+
+
+def _plain_column(table: pa.Table, name: str) -> pa.ChunkedArray:
+    try:
+        return plain(table.column(name))
+    except SchemaError as exc:
+        raise SchemaError(f"column {name!r}: {exc}") from exc
 
 
 def _values(table: pa.Table, name: str) -> Distinct:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from castleguard.errors import SchemaError
+from castleguard.intact import DAMAGE, validated
 from castleguard.schema.grid import EXACT
 from castleguard.schema.hierarchy import label_text
 from castleguard.schema.identities import as_person
@@ -32,22 +33,23 @@ _MOST_PLACES = 400  # of a decimal that is written without an exponent
 
 
 def to_table(data: object, columns: Sequence[str] | None = None, *, person: str | None = None) -> pa.Table:
-    """A table with the rows of `data`; Arrow data is not copied.
+    """A table with the rows of `data`, validated; Arrow data is not copied.
 
     A list of dicts gives the `columns` that will be read: a key that a dict lacks is null there, even if all lack it.
     Without `columns` it gives all keys that occur. Among mixed values of the column `person`, what cannot be told apart
     in a column of its own type is missing.
     """
     if isinstance(data, pa.Table):
-        return _without_views(data)
+        return _intact(data, columns)
     if isinstance(data, pa.RecordBatch):
-        return _without_views(pa.Table.from_batches([data]))
+        return _intact(pa.Table.from_batches([data]), columns)
     if _is_frame_of("pandas", data):
-        return _from_pandas(data, person)
+        return _intact(_from_pandas(data, person), columns)
     if isinstance(data, list | tuple):
         return _from_dicts(data, columns, person)
     if hasattr(data, "__arrow_c_stream__"):  # polars, and whatever else speaks Arrow's own protocol
-        return _without_views(pa.table(data))
+        with suppress(*DAMAGE):  # a Series speaks it, and has no columns
+            return _intact(pa.table(data), columns)
     raise SchemaError(
         f"cannot read rows from {type(data).__name__}: give a pyarrow Table or RecordBatch, "
         "a pandas or polars DataFrame, or a list of dicts"
@@ -64,9 +66,14 @@ def has_types(data: object, column: str | None) -> bool:
     return True
 
 
-def _without_views(table: pa.Table) -> pa.Table:
-    """The table with its views, runs and dictionaries of views as plain columns: Arrow cannot select rows of them."""
-    for number, field in enumerate(table.schema):
+def _intact(table: pa.Table, columns: Sequence[str] | None) -> pa.Table:
+    """The table, if all columns that will be read can be trusted; with its views, runs and dictionaries of views as
+    plain columns: Arrow cannot select rows of them.
+    """
+    read = [number for number, name in enumerate(table.column_names) if columns is None or name in columns]
+    validated(table.select(read), "the batch")
+    for number in read:
+        field = table.schema.field(number)
         chunks = [_without_view(chunk) for chunk in table.column(number).chunks]
         if any(chunk.type != field.type for chunk in chunks):
             table = table.set_column(number, field.name, pa.chunked_array(chunks))

@@ -120,6 +120,7 @@ class MemorySink:
         """`happens` is called with "before" and "after" a delivery and its number; what it raises, the delivery
         raises."""
         self.exactly_once = exactly_once
+        self.longest_row: int | None = None
         self.closed = False
         self._parts = parts
         self._happens = happens
@@ -127,6 +128,9 @@ class MemorySink:
     def last(self) -> int:
         """The highest number; 0 if that cannot be trusted."""
         return max((number for number, _ in self._parts.delivered), default=0) if self.exactly_once else 0
+
+    def check(self, columns: pa.Schema) -> None:
+        """Memory holds everything."""
 
     def deliver(self, number: int, table: pa.Table) -> None:
         """Keep a segment."""

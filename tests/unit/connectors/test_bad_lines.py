@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from castleguard.connectors import lines
 from castleguard.connectors.bad_lines import KEPT_BYTES, BadLine, KeepsBadLines
+from castleguard.connectors.csv import CsvReader
 from castleguard.connectors.formats import Format, open_reader
 
 Found = tuple[list[dict[str, str | None]], list[tuple[int, str, bytes]]]
@@ -85,6 +86,30 @@ def test_a_stray_quote_never_makes_one_value_of_several_rows(
     rows, lines_ = found_in(tmp_path / "in.csv")
     assert [(row["a"], row["b"]) for row in rows] == good
     assert [line for line, _, _ in lines_] == bad
+
+
+@pytest.mark.parametrize("every", [1, 2, 10])
+def test_stray_quotes_take_as_long_as_other_bad_lines(tmp_path: Path, every: int) -> None:
+    """Measured by parsers that are started: each costs more than a thousand lines."""
+    rows = [b'%d,"stray,2' % row if row % every == 0 else b"%d,x,2" % row for row in range(20_000)]
+    (tmp_path / "in.csv").write_bytes(b"a,b,c\n" + b"\n".join(rows) + b"\n")
+    with mock.patch.object(CsvReader, "_parse", autospec=True, side_effect=CsvReader._parse) as parsed:
+        good, bad = found_in(tmp_path / "in.csv")
+    assert parsed.call_count <= 6
+    assert len(bad) == 20_000 // every
+    assert [line for line, _, _ in bad[:2]] == [2, 2 + every]
+    assert {reason for _, reason, _ in bad} == {"an unclosed quote"}
+    assert len(good) == 20_000 - 20_000 // every
+
+
+def test_stray_quotes_and_other_bad_lines_are_told_in_their_order(tmp_path: Path) -> None:
+    found = csv_of(tmp_path, b'a,b\n1\n"2,x\n3,4\n5,6,7\n8,"9\n"10\n11,12\n')
+    assert [(line, reason) for line, reason, _ in found] == [
+        (2, "1 value instead of 2"),
+        (3, "an unclosed quote"),
+        (5, "3 values instead of 2"),
+        (7, "an unclosed quote"),
+    ]
 
 
 def test_a_quote_inside_a_plain_value_is_not_what_is_wrong_with_a_line(tmp_path: Path) -> None:

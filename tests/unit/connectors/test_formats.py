@@ -182,12 +182,10 @@ def test_a_parquet_file_with_a_damaged_page_is_an_input_error(tmp_path: Path) ->
     path = tmp_path / "data.parquet"
     pq.write_table(TABLE, path, compression="gzip")
     content = bytearray(path.read_bytes())
-    content[4:120] = b"\x00" * 116
+    content[40:120] = b"\x00" * 80
     path.write_bytes(content)
-    source = open_reader(path, ["n", "s"])
-    with pytest.raises(InputError, match="damaged"):
+    with pytest.raises(InputError, match="damaged"), closing(open_reader(path, ["n", "s"])) as source:
         list(source)
-    source.close()
 
 
 def test_an_arrow_stream_without_a_footer_is_read(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """JSON lines: values as text that does not depend on their neighbours; malformed lines; what is written."""
 
+import gzip
 import json
 import tempfile
 from contextlib import closing
@@ -15,7 +16,7 @@ from castleguard.connectors import lines
 from castleguard.connectors.base import Reader
 from castleguard.connectors.formats import open_reader, open_writer
 from castleguard.connectors.jsonl import JsonlReader
-from castleguard.errors import OutputError, SchemaError
+from castleguard.errors import InputError, OutputError, SchemaError
 
 
 def source_of(folder: Path, content: str | bytes, columns: str = "a") -> Reader:
@@ -129,11 +130,33 @@ def test_an_empty_table_gives_an_empty_file(tmp_path: Path) -> None:
     assert (tmp_path / "out.jsonl").read_bytes() == b""
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz"])
+def test_a_mark_before_the_first_line_costs_no_row(tmp_path: Path, ending: str) -> None:
+    content = b"\xef\xbb\xbf" + b'{"a": 1}\n{"a": 2}\n'
+    path = tmp_path / f"in.{ending}"
+    path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
+    with closing(open_reader(path, ["a"])) as reader:
+        assert [row for batch in reader for row in batch["a"].to_pylist()] == ["1", "2"]
+        assert reader.malformed == 0
+
+
+def test_a_mark_between_files_that_were_joined_costs_no_row(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_bytes(2 * (b"\xef\xbb\xbf" + b'{"a": 1}\n{"a": 2}\n'))
+    with closing(open_reader(tmp_path / "in.jsonl", ["a"])) as reader:
+        assert [row for batch in reader for row in batch["a"].to_pylist()] == ["1", "2", "1", "2"]
+        assert reader.malformed == 0
+
+
+def test_lines_of_utf16_are_told(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_bytes('{"a": 1}\n'.encode("utf-16"))
+    with closing(open_reader(tmp_path / "in.jsonl", ["a"])) as reader, pytest.raises(InputError, match="UTF-16"):
+        list(reader)
+
+
 def test_a_nested_column_is_refused(tmp_path: Path) -> None:
     sink = open_writer(tmp_path / "out.jsonl")
-    sink.write(pa.table({"a": [[1], [2]]}))
-    with pytest.raises(OutputError, match="nested column 'a'"):
-        sink.close()
+    with pytest.raises(OutputError, match=r"column 'a' is of type list.*, which JSON cannot hold"):
+        sink.write(pa.table({"a": [[1], [2]]}))
     sink.abort()
 
 

@@ -79,7 +79,7 @@ def test_the_payload_is_the_raw_sensitive_then_public_columns_of_accepted_rows()
     assert payload.column_names == ["job", "fare", "vendor"]
     assert payload.to_pylist() == [{"job": "cook", "fare": 2.5, "vendor": "w"}]
     assert payload.schema.field("fare").type == pa.float32()
-    assert pa.types.is_dictionary(payload.schema.field("vendor").type)
+    assert payload.schema.field("vendor").type == pa.string()  # a dictionary would hold the values of other rows
 
 
 @pytest.mark.parametrize("ages", [[1, 2], [1, None], [None, None]])

@@ -12,6 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+import castleguard as cg
 from castleguard.errors import SchemaError
 from castleguard.schema.table import to_table
 from castleguard.schema.text import as_text
@@ -153,3 +154,22 @@ def test_one_odd_value_does_not_stop_the_others(odd: object) -> None:
     table = to_table([{"x": odd}, {"x": "text"}, {"x": 5}], ["x"])
     assert table["x"].to_pylist()[1:] == ["text", "5"]
     assert to_table([{"x": odd}], ["x"]).num_rows == 1
+
+
+def test_lists_of_text_from_polars_are_published_as_lists() -> None:
+    """Polars hands them over as lists of views, of which Arrow can select no rows."""
+    schema = cg.Schema(
+        person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=10)], public=["tags"]
+    )
+    frame = pl.DataFrame({"pid": range(4), "age": [1, 2, 3, None], "tags": [["a", "b"], [], None, ["z"]]})
+    published = cg.anonymise(frame, schema, cg.Castle(k=2, delay=3))
+    assert published.schema.field("tags").type == pa.large_list(pa.large_string())
+    assert sorted(map(str, published["tags"].to_pylist())) == ["None", "['a', 'b']", "[]"]
+
+
+@pytest.mark.parametrize(
+    "series", [pd.Series([1, 2], name="age"), pl.Series("age", [1, 2])], ids=["pandas", "polars"]
+)  # fmt: skip
+def test_a_series_is_refused_in_one_sentence(series: object) -> None:
+    with pytest.raises(SchemaError, match=r"^cannot read rows from Series: give a pyarrow Table.*$"):
+        to_table(series)

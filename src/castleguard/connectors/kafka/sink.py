@@ -22,7 +22,7 @@ from castleguard.connectors.kafka.client import (
     sentence,
 )
 from castleguard.connectors.kafka.options import KafkaSinkOptions
-from castleguard.connectors.payloads import write_payloads
+from castleguard.connectors.payloads import check_payloads, write_payloads
 from castleguard.connectors.text import as_text
 from castleguard.errors import CastleguardError, OutputError, UnavailableError
 
@@ -30,12 +30,19 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
 
 SEGMENT_HEADER = "castleguard-segment"
+_MESSAGE_BYTES = 1_000_000  # librdkafka's own limit
+_ENVELOPE_BYTES = 4096  # headers; the schema of an Arrow message, and the room between its buffers
 
 
 class KafkaSink:
     """See `base.Sink`."""
 
     exactly_once = True
+
+    @property
+    def longest_row(self) -> int | None:
+        """What the client lets through. A topic that takes less (max.message.bytes) does not tell."""
+        return int(self._options.client.get("message.max.bytes", _MESSAGE_BYTES)) - _ENVELOPE_BYTES
 
     def __init__(self, options: KafkaSinkOptions) -> None:
         self._kafka = client_library()
@@ -49,6 +56,13 @@ class KafkaSink:
         """The committed number. Asked as the owner of the transactional id, so that no older delivery can follow."""
         self._connect()
         return self._last
+
+    def check(self, columns: pa.Schema) -> None:
+        """Whether messages can hold these columns, and one of them is the key."""
+        check_payloads(self._options.format, columns, f"topic {self._options.topic}")
+        name = self._options.key_column
+        if name is not None and name not in columns.names:
+            raise OutputError(f"key_column {name!r} is not published: there are {', '.join(columns.names)}")
 
     def deliver(self, number: int, table: pa.Table) -> None:
         """Write a segment in one transaction:
@@ -140,8 +154,6 @@ class KafkaSink:
         name = self._options.key_column
         if name is None:
             return [None] * messages
-        if name not in table.column_names:
-            raise OutputError(f"key_column {name!r} is not published: there are {', '.join(table.column_names)}")
         keys: list[str | None] = as_text(table[name]).to_pylist()
         return keys
 

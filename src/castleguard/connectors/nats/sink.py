@@ -17,7 +17,7 @@ import pyarrow as pa
 from castleguard.connectors.nats.connection import Connection, RefusedError
 from castleguard.connectors.nats.options import NatsSinkOptions
 from castleguard.connectors.nats.stream import NO_MESSAGE, Stream, look_up, translated
-from castleguard.connectors.payloads import ARROW_ROWS, write_payloads
+from castleguard.connectors.payloads import ARROW_ROWS, check_payloads, write_payloads
 from castleguard.errors import OutputError, UnavailableError
 
 SEGMENT = "castleguard-segment"
@@ -27,6 +27,7 @@ WRITER = "castleguard-writer"
 BATCH_MESSAGES = 1000  # a server takes no more at once, unless its configuration says so
 _BATCH_BYTES = 64 << 20
 _HEADER_BYTES = 1024  # of a message, at most
+_ARROW_BYTES = 3072  # the schema of an Arrow message, and the room between its buffers
 
 _WRONG_LAST_SEQUENCE = (10071, 10164)
 _BATCH_TOO_LARGE = 10199
@@ -63,6 +64,12 @@ class NatsSink:
 
     exactly_once = True
 
+    @property
+    def longest_row(self) -> int | None:
+        """What the server takes, or the stream if that takes less."""
+        room = self._connection.run(self._connection.max_payload())
+        return min(room, self._most_bytes or room) - _HEADER_BYTES - _ARROW_BYTES
+
     def __init__(self, options: NatsSinkOptions, connection: Connection) -> None:
         self._options = options
         self._connection = connection
@@ -71,12 +78,17 @@ class NatsSink:
         self._unsure = True  # whether there may be a later one
         self._expected: dict[str, str] = {}
         self._batch_messages = 1
+        self._most_bytes: int | None = None  # of a message; None: as many as the server takes
         self._batches = 0
 
     def last(self) -> int:
         """By the last message of the subject."""
         tail = self._connection.run(self._look())
         return tail.segment if tail.rows == tail.total else tail.segment - 1
+
+    def check(self, columns: pa.Schema) -> None:
+        """Whether messages can hold these columns."""
+        check_payloads(self._options.format, columns, f"subject {self._options.subject}")
 
     def deliver(self, number: int, table: pa.Table) -> None:
         """Send what is not there yet."""
@@ -108,6 +120,8 @@ class NatsSink:
             raise translated(exc, self._connection) from exc
         if name not in (found.get("streams") or []):
             raise OutputError(f"stream {name!r} does not take the subject {subject!r}: add it to the stream's subjects")
+        limit = int(config.get("max_msg_size") or -1)
+        self._most_bytes = limit if limit > 0 else None
         self._batch_messages = BATCH_MESSAGES if config.get("allow_atomic") else 1
 
     # What is there

@@ -13,17 +13,16 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from castleguard.connectors.columns import nested_column
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput
+from castleguard.connectors.holding import check_held
 from castleguard.connectors.json_values import render_objects
 from castleguard.connectors.payloads.arrow_messages import ARROW_ROWS, read_arrow, write_arrow
 from castleguard.connectors.payloads.base import BadPayload, Format, Payloads
 from castleguard.connectors.payloads.csv_messages import CsvBlock, render_rows
 from castleguard.connectors.payloads.json_messages import JsonBlock
 from castleguard.connectors.payloads.lines import read_lines
-from castleguard.errors import OutputError
 
-__all__ = ["ARROW_ROWS", "BadPayload", "Format", "Payloads", "read_payloads", "write_payloads"]
+__all__ = ["ARROW_ROWS", "BadPayload", "Format", "Payloads", "check_payloads", "read_payloads", "write_payloads"]
 
 
 def read_payloads(
@@ -37,18 +36,21 @@ def read_payloads(
     return read_lines(payloads, JsonBlock(columns) if format == "json" else CsvBlock(columns, columns_order))
 
 
+def check_payloads(format: Format, columns: pa.Schema, where: str) -> None:
+    """Raise OutputError if messages of the format cannot hold these columns."""
+    check_held(columns, "jsonl" if format == "json" else format, where)
+
+
 def write_payloads(
     format: Format, table: pa.Table, *, arrow_rows: int = ARROW_ROWS, csv: CsvOutput = DEFAULT
 ) -> list[bytes]:
     """The messages of a table, the same ones every time: one per row, in Arrow one per `arrow_rows` rows at most.
 
-    Raises OutputError if the format cannot hold a column.
+    Raises OutputError if the format cannot hold a column, as `check_payloads` does.
     """
     if format == "arrow":
         return write_arrow(table, arrow_rows)
-    nested = nested_column(table.schema)
-    if nested is not None:
-        raise OutputError(f"a {format.upper()} message cannot hold the nested column {nested!r}")
+    check_payloads(format, table.schema, "messages")
     if not table.num_rows:
         return []
     messages = render_objects(table) if format == "json" else render_rows(table, csv)

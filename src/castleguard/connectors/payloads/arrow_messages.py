@@ -1,15 +1,19 @@
 """Messages that are Arrow IPC streams, each with its schema."""
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from castleguard.connectors.arrow_layout import check_layout
 from castleguard.connectors.columns import nested_column, without_dictionaries
 from castleguard.connectors.json_values import as_exact_text
 from castleguard.connectors.payloads.base import EMPTY, BadPayload, Payloads, one_batch
 from castleguard.connectors.text import as_text, chunks_of
+from castleguard.errors import InputError
+from castleguard.intact import DAMAGE, validated
 
 ARROW_ROWS = 4096  # in one message
 ARROW_BYTES = 3 << 18  # brokers take a megabyte by default, headers included
@@ -46,17 +50,19 @@ def _arrow_rows(payload: bytes, columns: Sequence[str]) -> pa.Table | str:
     if not payload:
         return EMPTY
     try:
-        table = pa.ipc.open_stream(pa.BufferReader(payload)).read_all()
+        with pa.ipc.open_stream(pa.BufferReader(payload)) as stream:
+            check_layout(lambda at, length: payload[at : at + length], len(payload), stream.schema)
+            table = stream.read_all()
         for name in columns:
             if table.column_names.count(name) != 1:
                 return f"it does not have one column {name!r}"
         table = table.select(list(columns))
-        table.validate(full=True)  # a stream is not checked while it is read, and offsets may point anywhere
+        validated(table, "the message")
         nested = nested_column(table.schema)
         if nested is not None:
             return f"its column {nested!r} is nested"
         table = without_dictionaries(table)
-    except (pa.ArrowException, OSError, ValueError, MemoryError):
+    except (*DAMAGE, struct.error, InputError):
         return "it is not an Arrow stream, or it is damaged"
     return table
 

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from castleguard.connectors.lines import BYTE_ORDER_MARK
 from castleguard.connectors.payloads.base import EMPTY, BadPayload, Payloads, one_batch
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLOCK_LINES = 256  # parsed again together after a larger block failed: one bad line costs this many, not all
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from castleguard.checkpoint.tables import table_from_bytes, table_to_buffer
 from castleguard.hosts.plan import Route
+from castleguard.intact import validated
 
 GATHERED = 1 << 17
 """Rows that are gathered before they are parted: the fewer, the more and the smaller the blobs."""
@@ -27,6 +28,7 @@ def part(batches: Iterable[pa.RecordBatch], route: Route, labels: list[int]) -> 
     gathered: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
+        validated(batch, "the frame")
         gathered.append(pa.RecordBatch.from_arrays([*map(readable, batch.columns)], schema=batch.schema))
         rows += batch.num_rows
         if rows >= GATHERED:

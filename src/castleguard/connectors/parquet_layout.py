@@ -1,0 +1,110 @@
+"""Whether the columns of a Parquet file lie where its footer says: each in a place of its own, under its own name.
+
+The reader of Parquet follows the footer. A flipped bit there, or a byte too many, makes a declared column show what
+belongs to another one. So places must not overlap, names must be those of the schema, counts of rows must agree, and
+every place must be filled with pages, one behind the other. What is in a page is not read here.
+
+The format: https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from castleguard.connectors.thrift import Compact, Struct
+
+ReadAt = Callable[[int, int], bytes]  # (offset, length), fewer bytes at the end
+
+_MAGIC = b"PAR1"
+_REPEATED = 2
+_HEADER_BYTES = (512, 1 << 16, 1 << 24)  # of a page: most are short, but one may hold the extremes of a long text
+
+
+class _Leaf(NamedTuple):
+    """A column of the schema that has values."""
+
+    path: tuple[bytes, ...]
+    flat: bool
+    """Whether it has one value in every row, or none."""
+
+
+def check_layout(path: Path) -> None:
+    """Check a file. Raises ValueError, LookupError, TypeError or OSError if it is damaged."""
+    with open(path, "rb") as raw:
+        size = raw.seek(0, os.SEEK_END)
+
+        def read_at(offset: int, length: int) -> bytes:
+            raw.seek(offset)
+            return raw.read(length)
+
+        tail = read_at(max(size - 8, 0), 8)
+        end = size - 8 - int.from_bytes(tail[:4], "little")
+        if tail[4:] != _MAGIC or end < 4:
+            raise ValueError("the footer is longer than the file")
+        _check_footer(Compact(read_at(end, size - 8 - end)).struct(), read_at, end)
+
+
+def _check_footer(footer: Struct, read_at: ReadAt, end: int) -> None:
+    leaves = list(_leaves(iter(footer[2]), (), flat=True))
+    groups = footer.get(4, [])
+    if sum(group[3] for group in groups) != footer[3] or any(group[3] < 0 for group in groups):
+        raise ValueError("the row groups do not have as many rows as the file")
+    places: list[tuple[int, int, int]] = []
+    for group in groups:
+        for chunk, leaf in zip(group[1], leaves, strict=True):
+            column = chunk[3]
+            if 1 in chunk or tuple(column[3]) != leaf.path:
+                raise ValueError("a column does not have the name that the schema gives it")
+            if leaf.flat and column[5] != group[3]:
+                raise ValueError("a column does not have as many values as there are rows")
+            if not column[5]:
+                continue  # without values there is nothing to show, and maybe no place
+            start = min(column[9], column.get(11) or column[9])
+            places.append((start, start + column[7], column[5]))
+    before = len(_MAGIC)
+    for start, stop, values in sorted(places):
+        if start < before or stop > end:
+            raise ValueError("two columns lie in one place")
+        _check_pages(read_at, start, stop, values)
+        before = stop
+
+
+def _leaves(elements: Iterator[Struct], path: tuple[bytes, ...], *, flat: bool) -> Iterator[_Leaf]:
+    """The leaves below the next element of a schema, which lists every node before its children."""
+    element = next(elements, None)
+    if element is None or len(path) > 64:
+        raise ValueError("the schema is not complete")
+    children = element.get(5, 0)
+    flat = flat and element.get(3) != _REPEATED
+    if not children:
+        yield _Leaf((*path[1:], element[4]), flat)
+    for _ in range(children):
+        yield from _leaves(elements, (*path, element[4]), flat=flat)
+    if not path and next(elements, None) is not None:
+        raise ValueError("the schema has more nodes than its root")
+
+
+def _check_pages(read_at: ReadAt, start: int, stop: int, values: int) -> None:
+    """A column is pages, one behind the other, and they hold as many values as it says."""
+    while start < stop:
+        header, length = _page(read_at, start, stop)
+        if header[3] < 0 or header[2] < 0:
+            raise ValueError("a page is shorter than nothing")
+        start += length + header[3]
+        page = header.get(5) or header.get(8)
+        values -= page[1] if page else 0
+    if start != stop or values:
+        raise ValueError("the pages of a column are not all there")
+
+
+def _page(read_at: ReadAt, start: int, stop: int) -> tuple[Struct, int]:
+    """The header of a page, and its length."""
+    for most in _HEADER_BYTES:
+        compact = Compact(read_at(start, min(most, stop - start)))
+        try:
+            return compact.struct(), compact.at
+        except IndexError:
+            if most >= stop - start:
+                break
+    raise ValueError("a column does not begin with a page")

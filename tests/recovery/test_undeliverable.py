@@ -1,0 +1,165 @@
+"""What a sink cannot take is known before a commit: no job is left with a segment that can never be delivered."""
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import castleguard as cg
+from castleguard.assemble import load, make_job
+from castleguard.cli import main
+from castleguard.connectors.file_sink import FileSink
+from castleguard.connectors.payloads import write_payloads
+from castleguard.errors import OutputError
+from tests.recovery.test_file_jobs import Place, rows
+
+COUNT = 40
+REFUSED: dict[str, tuple[pa.Array, str]] = {
+    "list": (pa.array([["a"]] * COUNT), "csv jsonl"),
+    "struct": (pa.array([{"a": 1}] * COUNT), "csv jsonl"),
+    "map": (pa.array([[("a", 1)]] * COUNT, pa.map_(pa.string(), pa.int64())), "csv jsonl"),
+    "binary": (pa.array([b"\xff"] * COUNT), "csv jsonl"),
+    "interval": (pa.array([(1, 2, 3)] * COUNT, pa.month_day_nano_interval()), "csv jsonl parquet"),
+    "unknown time zone": (pa.array([0] * COUNT).view(pa.timestamp("us", "Mars/Base")), "csv jsonl"),
+    "negative scale": (pa.array([Decimal(100)] * COUNT, pa.decimal128(9, -2)), "parquet"),
+}
+CASES = [(name, sink) for name, (_, sinks) in REFUSED.items() for sink in sinks.split()]
+
+
+def _arrow(folder: Path, note: pa.Array, name: str = "1") -> None:
+    folder.mkdir(exist_ok=True)
+    table = rows(0, COUNT, note)
+    with pa.OSFile(str(folder / f"{name}.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+
+
+@pytest.mark.parametrize(("name", "sink"), CASES)
+def test_a_type_that_the_sink_can_never_hold_is_refused_on_the_first_batch(
+    tmp_path: Path, name: str, sink: str
+) -> None:
+    place = Place(tmp_path, source="arrow", path="in", sink=sink)
+    _arrow(tmp_path / "in", REFUSED[name][0])
+    for _ in range(2):  # and not only once
+        with pytest.raises(OutputError, match=r"column 'note' is of type .*, which .* cannot hold: convert it before"):
+            place.run()
+    assert not list((tmp_path / "out").iterdir())
+    _arrow(tmp_path / "in", pa.array(["mended"] * COUNT))
+    assert place.run()["published"] == COUNT, "nothing was committed: the job goes on as soon as the input is mended"
+
+
+@pytest.mark.parametrize(("name", "sink"), CASES)
+def test_a_conversion_is_refused_before_its_end(
+    tmp_path: Path, name: str, sink: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _arrow(tmp_path / "in", REFUSED[name][0])
+    schema = "person: who\nquasi_identifiers: [{name: age, lower: 0, upper: 100, step: 5}]\npublic: [row, note]\n"
+    (tmp_path / "schema.yaml").write_text(schema)
+    out = tmp_path / f"out.{sink}"
+    arguments = ["anonymise", str(tmp_path / "in" / "1.arrow"), "-o", str(out), "--k", "2", "--delay", "20"]
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--schema", str(tmp_path / "schema.yaml")])
+    assert ended.value.code == 1
+    error = capsys.readouterr().err
+    assert "column 'note' is of type" in error
+    assert "Traceback" not in error
+    assert not out.exists()
+
+
+SECRET = b"caf\xe9"
+UNPUBLISHABLE: dict[str, pa.Array] = {
+    "Latin-1": pa.array([SECRET] + [b"fine"] * (COUNT - 1)).view(pa.string()),
+    "Latin-1 in a long text": pa.array([SECRET] + [b"fine"] * (COUNT - 1), pa.large_binary()).view(pa.large_string()),
+    "a time without a year": pa.array([2**62] + [0] * (COUNT - 1)).view(pa.timestamp("s")),
+    "a day without a year": pa.array([2**31 - 1] + [0] * (COUNT - 1), pa.int32()).view(pa.date32()),
+    "a time of day beyond midnight": pa.array([90_000] + [0] * (COUNT - 1), pa.int32()).view(pa.time32("s")),
+}
+
+
+@pytest.mark.parametrize("sink", ["csv", "jsonl", "parquet", "arrow"])
+@pytest.mark.parametrize("note", UNPUBLISHABLE.values(), ids=UNPUBLISHABLE)
+def test_a_value_that_no_sink_takes_costs_its_row_before_the_engine_sees_it(
+    tmp_path: Path, sink: str, note: pa.Array
+) -> None:
+    place = Place(tmp_path, source="arrow", path="in", sink=sink)
+    _arrow(tmp_path / "in", note)
+    books = place.run()
+    assert books["rejected"] == {"note: unpublishable": 1}
+    assert books["published"] == COUNT - 1
+    letters = [json.loads(line) for line in (tmp_path / "rejects.jsonl").read_text().splitlines()]
+    assert [(letter["reason"], letter["row"]["row"]) for letter in letters] == [("note: unpublishable", 0)]
+    found = place.out({"jsonl": "json"}.get(sink, sink))
+    assert sorted(map(int, found["row"].to_pylist())) == list(range(1, COUNT))
+
+
+@pytest.mark.parametrize("sink", ["csv", "jsonl"])
+def test_a_parquet_file_of_latin_letters_wedges_no_job(tmp_path: Path, sink: str) -> None:
+    """As Spark and older tools write it: the type says text, and the bytes are those of another encoding."""
+    (tmp_path / "in").mkdir()
+    pq.write_table(rows(0, COUNT, UNPUBLISHABLE["Latin-1"]), tmp_path / "in" / "1.parquet")
+    place = Place(tmp_path, source="parquet", path="in", sink=sink)
+    assert place.run()["published"] == COUNT - 1
+    pq.write_table(rows(COUNT, COUNT, pa.array(["later"] * COUNT)), tmp_path / "in" / "2.parquet")
+    assert place.run()["published"] == 2 * COUNT - 1
+
+
+def test_a_type_that_comes_late_is_refused_and_what_was_pending_can_be_drained(tmp_path: Path) -> None:
+    place = Place(tmp_path, source="parquet", path="in", sink="csv")
+    (tmp_path / "in").mkdir()
+    pq.write_table(rows(0, 10, pa.nulls(10)), tmp_path / "in" / "1.parquet")
+    job = make_job(load(tmp_path / "job.yaml"))
+    job.turn()
+    job.commit()
+    job.close()
+    late: Any = pa.array([["a"]] * 10)
+    pq.write_table(rows(10, 10, late), tmp_path / "in" / "2.parquet")
+    with pytest.raises(OutputError, match="column 'note' is of type list"):
+        place.run()
+    assert make_job(load(tmp_path / "job.yaml")).drain() == "drained"
+    assert place.out("csv").num_rows == 10
+
+
+LIMIT = 10_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x" * LIMIT, "\x01" * (LIMIT // 5), '"' * (LIMIT // 2), "ü" * (LIMIT // 2)],
+    ids=["x", "control", "quote", "ü"],
+)
+def test_a_row_that_is_longer_than_a_message_costs_itself(text: str) -> None:
+    schema = cg.Schema(
+        person="who", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=5)], public=["row", "note"]
+    )
+    stream = cg.Anonymiser(schema, cg.Castle(k=2, delay=20))
+    stream.longest_row = LIMIT
+    fits = LIMIT - 1000
+    notes = [text, "y" * fits, None, *["fine"] * (COUNT - 3)]
+    published = [stream.push(rows(0, COUNT, pa.array(notes)))]
+    assert stream.rejected() == [(0, "note: too long")]
+    published.append(stream.flush())
+    messages = [message for table in published for message in write_payloads("json", table)]
+    assert len(messages) == COUNT - 1
+    assert fits < max(map(len, messages)) <= LIMIT
+
+
+def test_a_job_rejects_what_its_sink_says_is_too_long(tmp_path: Path) -> None:
+    place = Place(tmp_path, source="arrow", path="in", sink="jsonl")
+    _arrow(tmp_path / "in", pa.array(["x" * LIMIT, *["fine"] * (COUNT - 1)]))
+    with mock.patch.object(FileSink, "longest_row", LIMIT):
+        books = place.run()
+    assert books["rejected"] == {"note: too long": 1}
+    assert books["published"] == COUNT - 1
+
+
+@pytest.mark.parametrize(("name", "sink"), CASES)
+def test_a_dry_run_tells_what_the_sink_cannot_hold(tmp_path: Path, name: str, sink: str) -> None:
+    Place(tmp_path, source="arrow", path="in", sink=sink)
+    _arrow(tmp_path / "in", REFUSED[name][0])
+    with pytest.raises(OutputError, match="the sink: column 'note' is of type"):
+        make_job(load(tmp_path / "job.yaml"), dry_run=True).run()
+    assert not (tmp_path / "out").exists()
