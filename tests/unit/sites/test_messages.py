@@ -11,6 +11,7 @@ from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.codec import Record, pack
 from castleguard.errors import SnapshotError
 from castleguard.sites.messages import (
+    FORMAT,
     KINDS,
     Decided,
     Hello,
@@ -113,10 +114,10 @@ def test_a_sealed_message_shows_nothing() -> None:
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        ({"format": 2, "kind": "hello", **_ME}, "another version"),
-        ({"format": 1, "kind": "farewell", **_ME}, "another version"),
-        ({"format": 1, "kind": "hello", "sender": "a"}, "lacks something"),
-        ({"format": 1, "kind": "hello", **_ME, "colour": "red"}, "lacks something"),
+        ({"format": FORMAT - 1, "kind": "hello", **_ME}, "another version"),
+        ({"format": FORMAT, "kind": "farewell", **_ME}, "another version"),
+        ({"format": FORMAT, "kind": "hello", "sender": "a"}, "lacks something"),
+        ({"format": FORMAT, "kind": "hello", **_ME, "colour": "red"}, "lacks something"),
     ],
 )
 def test_a_message_of_another_version_is_refused(facts: dict[str, Any], words: str) -> None:
@@ -126,7 +127,7 @@ def test_a_message_of_another_version_is_refused(facts: dict[str, Any], words: s
 
 @pytest.mark.parametrize("blob", [b"", b"no table"])
 def test_rows_that_are_none_are_refused(blob: bytes) -> None:
-    facts = {"format": 1, "kind": "prepared", **_ME, "release": "b.0001.1"}
+    facts = {"format": FORMAT, "kind": "prepared", **_ME, "release": "b.0001.1"}
     arrays = {"tokens": _ROWS.tokens, "values": _ROWS.values, "levels": _ROWS.levels}
     with pytest.raises(SnapshotError, match="lacks something"):
         decode(zlib.compress(pack(Record(facts, arrays, {"payload": blob}))))
