@@ -66,7 +66,7 @@ def run(world: World, policy: Policy, schema: cg.Schema = SCHEMA, *, ended: str 
     if ended == "drained":
         while not job._source.finished:
             job.turn()
-        job.drain()
+        job.drain(drop_window=True)  # before the end of a window of seconds
     else:
         job.run()
     return job

@@ -14,7 +14,7 @@ from castleguard.errors import SnapshotError
 
 KEY = bytes(range(32))
 FACTS = {"position": {"at": 7}, "books": {"rows_in": 7}, "identity": {"sink": "a folder"}}
-ENDED = Checkpoint(number=5, **FACTS, snapshot=None, letters_at=3, delivered=True, ended="drained")  # type: ignore[arg-type]
+ENDED = Checkpoint(number=5, segments=5, **FACTS, snapshot=None, letters_at=3, delivered=True, ended="drained")  # type: ignore[arg-type]
 
 
 def write(
