@@ -47,7 +47,7 @@ def test_a_type_that_the_sink_can_never_hold_is_refused_on_the_first_batch(
     for _ in range(2):  # and not only once
         with pytest.raises(OutputError, match=r"column 'note' is of type .*, which .* cannot hold: convert it before"):
             place.run()
-    assert not list((tmp_path / "out").iterdir())
+    assert not list((tmp_path / "out").glob("part-*"))
     _arrow(tmp_path / "in", pa.array(["mended"] * COUNT))
     assert place.run()["published"] == COUNT, "nothing was committed: the job goes on as soon as the input is mended"
 
