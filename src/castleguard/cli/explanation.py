@@ -102,6 +102,7 @@ def _columns(job: JobFile) -> Iterator[str]:
     for column, role, output, meaning in becomes(job):
         yield f"  {column} ({role}) -> {output or 'dropped'}: {meaning}."
     yield from _reading_of_ranges(job)
+    yield from _clamping(job)
     yield "  Any other column of the input is dropped."
     if job.schema.person is None:
         yield "  No column says whose row it is: every row counts as a person of its own."
@@ -119,16 +120,22 @@ def _reading_of_ranges(job: JobFile) -> Iterator[str]:
             "  A range of numbers holds what is at least its lower and below its upper bound; the upper bound itself "
             "only where it ends the domain."
         )
-    clamped = [role.name for role in numbers if role.outside == "clamp" or _randomises(job)]
-    if clamped:
-        names = ", ".join(clamped)
-        yield f'  Values outside the domain count as its nearest end, which then means "or beyond": {names}.'
     single = [role.name for role in numbers if role.holds_single_units]
     if single and not _randomises(job):
         yield (
             f"  A cell holds only one whole number, day or second, so that a range of one cell tells such a value: "
             f"{', '.join(single)}. A larger step hides it."
         )
+
+
+def _clamping(job: JobFile) -> Iterator[str]:
+    """Which columns move a value outside the domain to its nearest end."""
+    always = isinstance(job.policy, Castleguard | Doca) and job.policy.strict
+    numbers = [role for role in job.schema.quasi_identifiers if isinstance(role, Numeric) and role.domain is not None]
+    clamped = [role.name for role in numbers if always or role.outside == "clamp"]
+    if clamped:
+        meaning = "" if isinstance(job.policy, Doca) else ', which then means "or beyond"'
+        yield f"  Values outside the domain count as its nearest end (clamp){meaning}: {', '.join(clamped)}."
 
 
 def _published_fields(job: JobFile) -> list[pa.Field]:
@@ -145,14 +152,10 @@ def _writes_bounds(job: JobFile) -> bool:
     return not isinstance(job.policy, Doca) and job.numbers in (None, "bounds")
 
 
-_CLAMPS = "; a value beyond is clamped: it counts as the nearest bound, which then means 'or beyond'"
-
-
 def _number_form(job: JobFile, role: Numeric, own: list[pa.Field]) -> str:
     domain = f"from {role.lower} to {role.upper}" if role.domain else "as far as the data goes"
     if isinstance(job.policy, Doca):
-        clamps = _CLAMPS if job.policy.strict or role.outside == "clamp" else ""
-        return f"the noisy mean of a group of values, {domain}{clamps}"
+        return f"the noisy mean of a group of values, {domain}"
     if role.edges.size == 0:
         return "the range of its group's own values"
     if not job.policy.strict:
@@ -166,8 +169,7 @@ def _number_form(job: JobFile, role: Numeric, own: list[pa.Field]) -> str:
         form = "the middle of a range"
     randomised = ", randomised first" if _randomises(job) else ""
     cells = role.edges.size - 1
-    clamps = _CLAMPS if role.outside == "clamp" or _randomises(job) else ""
-    return f"{form}, {domain} on a public grid of {cells} cell{'s' if cells > 1 else ''}{randomised}{clamps}"
+    return f"{form}, {domain} on a public grid of {cells} cell{'s' if cells > 1 else ''}{randomised}"
 
 
 def _example_range(role: Numeric, kind: pa.DataType | None) -> tuple[str, str]:

@@ -61,7 +61,7 @@ def test_no_label_is_one_that_prometheus_sets_itself() -> None:
     """It would rename ours to exported_job and exported_instance."""
     metrics = metrics_of(STATUS, [Task("relay")])
     names = {name for metric in metrics for sample in metric.samples for name in sample.labels}
-    assert names == {"castleguard_job", "outcome", "reason", "state", "task"}
+    assert names == {"castleguard_job", "outcome", "column", "reason", "state", "task"}
 
 
 def test_before_anything_was_published_there_is_no_loss() -> None:
