@@ -189,6 +189,40 @@ def test_a_connection_that_is_given_up_is_lost_at_once_even_if_closing_it_hangs(
         paris.close()
 
 
+@pytest.mark.parametrize("fails", ["closing", "reading"])
+def test_a_connection_is_lost_even_if_the_library_does_not_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    """Closing fails if the socket breaks while something waits to be sent; reading, if a message cannot be parsed."""
+    with running_broker(tmp_path) as broker:
+        berlin, paris = (NatsRelay(Access(servers=broker.url), "trips", name) for name in ("berlin", "paris"))
+        client, lost = berlin._connection._client, berlin._connection._lost
+        assert client is not None
+        assert lost is not None
+
+        async def breaks(*arguments: object) -> None:
+            raise ConnectionResetError if fails == "closing" else ValueError
+
+        if fails == "closing":
+            closes = client._close
+            monkeypatch.setattr(client, "_close", breaks)
+            broker.kill()
+            eventually(lost.done)
+            monkeypatch.setattr(client, "_close", closes)
+            broker.start()
+        else:
+            monkeypatch.setattr(client._ps, "parse", breaks)
+            paris.send("berlin", b"not heard")
+            eventually(lost.done)
+        assert decided_again(berlin, "a.1.1", b"commit") == b"commit"
+        assert decided_again(paris, "a.1.1", b"commit") == b"commit"
+        eventually(lambda: berlin._subscribed is berlin._connection._lost)
+        paris.send("berlin", b"heard")
+        assert wait_for(berlin, 1) == [b"heard"]
+        berlin.close()
+        paris.close()
+
+
 def test_a_message_that_the_server_would_not_take_costs_that_message_only(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
