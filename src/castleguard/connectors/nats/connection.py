@@ -334,7 +334,7 @@ async def _closed(client: "Client") -> None:
             subscription._wait_for_msgs_task.cancel()
     if client._transport:
         with contextlib.suppress(Exception):
-            client._transport.close()
+            client._transport.close()  # type: ignore[no-untyped-call]
 
 
 def _tls_context(access: Access) -> ssl.SSLContext | None:
