@@ -16,7 +16,7 @@ from castleguard.connectors.nats.connection import Connection
 from castleguard.connectors.nats.options import Access
 from castleguard.connectors.nats.relay import NatsRelay, check_relay
 from castleguard.errors import OutputError, UnavailableError
-from castleguard.telemetry.background import Task, tasks
+from castleguard.telemetry.background import tasks
 from tests.contract.transports import decided_again, wait_for
 from tests.integration.broker_nats import NatsBroker, running_broker
 
@@ -127,7 +127,7 @@ def test_a_site_comes_back_whatever_its_connection_fails_with(
 ) -> None:
     with running_broker(tmp_path) as broker:
         berlin, paris = (NatsRelay(Access(servers=broker.url), "trips", name) for name in ("berlin", "paris"))
-        eventually(lambda: relay_task().up)
+        eventually(lambda: relay_is_up() is True)
         works = getattr(Connection, call)
         failed = threading.Event()
 
@@ -155,10 +155,10 @@ def test_a_relay_that_stays_away_is_down_until_it_is_back(tmp_path: Path) -> Non
     with running_broker(tmp_path) as broker:
         berlin = NatsRelay(Access(servers=broker.url), "trips", "berlin")
         broker.kill()
-        eventually(lambda: not relay_task().up)
+        eventually(lambda: relay_is_up() is False)
         broker.start()
-        eventually(lambda: relay_task().up)
-        assert relay_task().failures >= 3
+        eventually(lambda: relay_is_up() is True)
+        assert next(task for task in tasks() if task.name == "relay").failures >= 3
         assert decided_again(berlin, "a.1.1", b"commit") == b"commit"
         berlin.close()
     assert "relay" not in {task.name for task in tasks()}
@@ -189,6 +189,40 @@ def test_a_connection_that_is_given_up_is_lost_at_once_even_if_closing_it_hangs(
         paris.close()
 
 
+@pytest.mark.parametrize("fails", ["closing", "reading"])
+def test_a_connection_is_lost_even_if_the_library_does_not_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    """Closing fails if the socket breaks while something waits to be sent; reading, if a message cannot be parsed."""
+    with running_broker(tmp_path) as broker:
+        berlin, paris = (NatsRelay(Access(servers=broker.url), "trips", name) for name in ("berlin", "paris"))
+        client, lost = berlin._connection._client, berlin._connection._lost
+        assert client is not None
+        assert lost is not None
+
+        async def breaks(*arguments: object) -> None:
+            raise ConnectionResetError if fails == "closing" else ValueError
+
+        if fails == "closing":
+            closes = client._close
+            monkeypatch.setattr(client, "_close", breaks)
+            broker.kill()
+            eventually(lost.done)
+            monkeypatch.setattr(client, "_close", closes)
+            broker.start()
+        else:
+            monkeypatch.setattr(client._ps, "parse", breaks)
+            paris.send("berlin", b"not heard")
+            eventually(lost.done)
+        assert decided_again(berlin, "a.1.1", b"commit") == b"commit"
+        assert decided_again(paris, "a.1.1", b"commit") == b"commit"
+        eventually(lambda: berlin._subscribed is berlin._connection._lost)
+        paris.send("berlin", b"heard")
+        assert wait_for(berlin, 1) == [b"heard"]
+        berlin.close()
+        paris.close()
+
+
 def test_a_message_that_the_server_would_not_take_costs_that_message_only(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -211,9 +245,9 @@ def test_leaving_is_no_failure(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     assert "failed" not in caplog.text
 
 
-def relay_task() -> Task:
-    """The one of the first site."""
-    return next(task for task in tasks() if task.name == "relay")
+def relay_is_up() -> bool | None:
+    """Whether the task of the first site is; None: it has not begun."""
+    return next((task.up for task in tasks() if task.name == "relay"), None)
 
 
 def eventually(check: Callable[[], bool]) -> None:

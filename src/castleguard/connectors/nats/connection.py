@@ -151,7 +151,8 @@ class Connection:
 
     async def _connected(self) -> "Client":
         async with self._connecting:
-            if self._client is not None and self._client.is_connected:
+            lost = self._lost is not None and self._lost.done()
+            if self._client is not None and self._client.is_connected and not lost:
                 return self._client
             return await self._connect_anew()
 
@@ -161,9 +162,12 @@ class Connection:
         lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._denied = None
 
-        async def gone() -> None:
+        def ended(_: object) -> None:
             if not lost.done():
                 lost.set_result(None)
+
+        async def gone() -> None:
+            ended(client)
 
         try:
             # The library limits most steps of connecting, but not all.
@@ -173,6 +177,11 @@ class Connection:
         except BaseException:
             await _closed(client)  # the library leaves its socket open when it is turned away
             raise
+        reading = client._reading_task
+        assert reading is not None
+        # Not left to `closed_cb` alone: the library forgets it if closing fails, and keeps a client that it does not
+        # read from any more for a connected one.
+        reading.add_done_callback(ended)
         self._client, self._lost = client, lost
         return client
 
@@ -319,6 +328,13 @@ async def _closed(client: "Client") -> None:
     """Close without a word. A handshake that failed leaves the library waiting for a close that never comes."""
     with contextlib.suppress(Exception):
         await asyncio.wait_for(client.close(), _CLOSE_SECONDS)
+    # If closing fails half-way, the library leaves its socket open, and the tasks of subscriptions waiting.
+    for subscription in client._subs.values():
+        if subscription._wait_for_msgs_task is not None:
+            subscription._wait_for_msgs_task.cancel()
+    if client._transport:
+        with contextlib.suppress(Exception):
+            client._transport.close()  # type: ignore[no-untyped-call]
 
 
 def _tls_context(access: Access) -> ssl.SSLContext | None:

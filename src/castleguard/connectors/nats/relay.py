@@ -134,13 +134,13 @@ class NatsRelay:
 
     async def _open(self) -> None:
         """Connect, find the log or make it, and listen."""
-        self._doubt.clear()
         lost = await self._connection.lost()
         await self._find_log()
         if lost is not self._subscribed:
             for subject in (self._site, EVERYBODY):
                 await self._connection.subscribe(self._arrived, f"castleguard.{self._job}.{subject}")
             self._subscribed = lost
+        self._doubt.clear()  # what was in doubt so far was an earlier connection
         self._ready = True
 
     async def _find_log(self) -> None:
