@@ -87,7 +87,7 @@ class Transcription(Castle):
         return position
 
     def assign(self, row: Row) -> None:
-        self.taken_in[row.position] = row
+        self.taken_in[row.position] = self.domain.in_cells(row)
         super().assign(row)
 
     def output_cluster(self, cluster: Cluster, event: int) -> list[Decision]:
@@ -124,7 +124,8 @@ class Transcription(Castle):
 def content_of(row: Row) -> bytes:
     """Where a row stands in the stream and what is in it, 64 bits each."""
     quasi, sensitive = row.quasi, row.sensitive
-    return struct.pack(f"<qQ{len(quasi)}d{len(sensitive)}q", row.position, row.person, *quasi, *sensitive)
+    person = NOBODY if row.person is None else row.person
+    return struct.pack(f"<qQ{len(quasi)}d{len(sensitive)}q", row.position, person, *quasi, *sensitive)
 
 
 def settings_of(schema: Schema, policy: Policy) -> Settings:
