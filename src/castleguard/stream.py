@@ -32,6 +32,7 @@ from castleguard.release.order import InputOrder, Leaving, nothing_leaving, sele
 from castleguard.release.pending import Pending
 from castleguard.release.report import Report
 from castleguard.schema.arguments import check_schema, kind_of
+from castleguard.schema.casting import Misfits, cast_values
 from castleguard.schema.coded import NEW, REASONS, REUSED, ROOT, CodedRows, Decisions, Decoded, Quasi, Rejects
 from castleguard.schema.decode import SAMPLE, reject_names
 from castleguard.schema.identities import CANONICAL_FORM
@@ -98,15 +99,17 @@ class Anonymiser:
 
         Rows may come as a pyarrow Table or RecordBatch, a pandas or polars DataFrame, or a list of dicts. The result
         has all output columns, and maybe no rows. A sensitive or public column is published with the type that it first
-        came with; one that has none when the first row is published, because it was always null, is text for ever.
+        came with, and a row with a value that does not convert to it is rejected; a column that has no type when the
+        first row is published, because it was always null, is text for ever.
         """
         self._advance(now)
         if not is_warm(self._algorithm):
             LOG.warning("compiling the kernels for this machine, once: up to two minutes")
-        table = self._read_as_published(to_table(batch, self._schema.columns, person=self._schema.person))
+        table, misfits = self._as_published(to_table(batch, self._schema.columns, person=self._schema.person))
         self._decoder.longest_row = self.longest_row
-        decoded = self._decoder.decode(table, self._unfit, typed=has_types(batch, self._schema.person))
-        payload = self._typed(decoded.payload)
+        typed = has_types(batch, self._schema.person)
+        decoded = self._decoder.decode(table, self._unfit, typed=typed, misfits=misfits)
+        payload = self._typed(decoded.payload, batch)
         self._rejects = decoded.rejected
         # What can fail because of the rows has not failed: from here on the state changes.
         with self._releasing():
@@ -476,45 +479,42 @@ class Anonymiser:
         """Pending rows that the engine does not hold."""
         return 0
 
-    def _read_as_published(self, table: pa.Table) -> pa.Table:
-        """A batch with its sensitive columns in the types that they are published with: values that differ, and are
-        published as the same one, must not count as two.
+    def _as_published(self, table: pa.Table) -> tuple[pa.Table, dict[str, Misfits]]:
+        """A batch with its sensitive and public columns in the types that they are published with, and by column the
+        rows with a value that does not convert. Before decoding: values that differ, and are published as the same
+        one, must not count as two.
         """
-        if self._decoder.seals_sensitive:
-            return table
-        for role in self._schema.sensitive:
-            at = table.schema.get_field_index(role.name)
-            kind = self._payload_schema.field(role.name).type
-            if at >= 0 and not pa.types.is_null(kind) and plain_type(table.schema.field(at).type) != kind:
-                table = table.set_column(at, role.name, self._converted(plain(table.column(at)), role.name, kind))
-        return table
+        misfits = {}
+        sealed = len(self._schema.sensitive) if self._decoder.seals_sensitive else 0
+        for name in _payload_names(self._schema)[sealed:]:
+            at = table.schema.get_field_index(name)
+            kind = self._payload_schema.field(name).type
+            if at < 0 or pa.types.is_null(kind) or plain_type(table.schema.field(at).type) == kind:
+                continue
+            try:
+                column, found = cast_values(plain(table.column(at)), kind)
+            except SchemaError as exc:
+                raise SchemaError(f"column {name!r}: {exc}") from exc
+            table = table.set_column(at, name, column)
+            if found is not None:
+                misfits[name] = found
+        return table, misfits
 
-    @staticmethod
-    def _converted(column: pa.ChunkedArray, name: str, kind: pa.DataType) -> pa.ChunkedArray:
-        try:
-            return column.cast(kind)
-        except pa.ArrowException:
-            # Arrow's message quotes the value: it is not handed on.
-            raise SchemaError(
-                f"column {name}: the type differs from the batches before, and cannot be converted"
-            ) from None
-
-    def _typed(self, payload: pa.Table) -> pa.Table:
-        """The payload with the types of the batches before it; a column without a type so far takes its first."""
+    def _typed(self, payload: pa.Table, batch: object) -> pa.Table:
+        """The payload with the types of the batches before it. A column without a type so far takes its first: the one
+        that the batch declares, or that of the values of accepted rows.
+        """
         if payload.schema.equals(self._payload_schema, check_metadata=True):
             return payload
         fields = []
-        for mine, theirs in zip(self._payload_schema, payload.schema, strict=True):
-            kind = theirs.type
-            fields.append(pa.field(mine.name, kind if pa.types.is_null(mine.type) else mine.type))
-        try:
-            return payload.cast(pa.schema(fields))
-        except pa.ArrowException:
-            changed = [f.name for f in fields if payload.schema.field(f.name).type != f.type]
-            # Arrow's message quotes the value: it is not handed on.
-            raise SchemaError(
-                f"column {', '.join(changed)}: the type differs from the batches before, and cannot be converted"
-            ) from None
+        for field, column in zip(self._payload_schema, payload.columns, strict=True):
+            settles = has_types(batch, field.name) or column.null_count < len(column)
+            fields.append(field.with_type(column.type) if pa.types.is_null(field.type) and settles else field)
+        columns = [
+            pa.nulls(payload.num_rows) if pa.types.is_null(field.type) else column.cast(field.type)
+            for field, column in zip(fields, payload.columns, strict=True)
+        ]
+        return pa.table(columns, schema=pa.schema(fields)) if columns else payload
 
     def _check_grids(self, values: Quasi) -> None:
         """Warn once where a cell of the public grid holds a single value of the data: its bounds then tell it."""

@@ -63,3 +63,25 @@ def test_whole_floats_and_then_integers_are_the_same_values() -> None:
     found = outcome(tables, cg.Castle(k=3, l=3, delay=20), schema)
     assert isinstance(found, pa.Table)
     assert found.num_rows == 9
+
+
+@pytest.mark.parametrize("role", ["sensitive", "public"])
+@pytest.mark.parametrize("values", [[1, 2, 2.5, 3], ["a", 1, 2, "b"], [1, "a", 2, 3], [True, 5, False, None]])
+def test_a_value_of_another_type_concerns_its_own_row(role: str, values: list[object]) -> None:
+    schema = cg.Schema(
+        person="pid",
+        quasi_identifiers=[cg.Numeric("age", lower=0, upper=100)],
+        **{role: ["x"]},  # type: ignore[arg-type]
+    )
+    stream = cg.Anonymiser(schema, cg.Castle(k=2, delay=20), seed=3)
+    first = [{"pid": f"first{n}", "age": 40, "x": values[0]} for n in range(2)]
+    out = [stream.push(first)]
+    misfits = 0
+    for at, value in enumerate(values):
+        out.append(stream.push([{"pid": str(at), "age": 40, "x": value}]))
+        misfits += len(stream.rejected())
+        assert all(reason == "x: unpublishable" for _, reason in stream.rejected())
+    out.append(stream.flush())
+    report = stream.report()
+    assert report.rejected == ({"x: unpublishable": misfits} if misfits else {})
+    assert sum(table.num_rows for table in out) == 2 + len(values) - misfits

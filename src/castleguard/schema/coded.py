@@ -25,7 +25,8 @@ SensitiveCodes = NDArray[np.int64]  # (rows, sensitive columns) bin number or ke
 
 REASONS: tuple[str, ...] = ("null", "invalid", "outside", "unknown", "unpublishable", "too long")
 """Why a value was refused: missing, not readable as a number, outside the domain, not a leaf of the hierarchy, nothing
-that a sink can take (`schema/publishable.py`) or that this one takes (`schema/unfit.py`), part of a row that is longer
+that a sink can take (`schema/publishable.py`), that its column can (`schema/casting.py`) or that this sink takes
+(`schema/unfit.py`), part of a row that is longer
 than the sink takes."""
 
 

@@ -4,13 +4,16 @@ A bad value is answered as its column's role says: the row is refused and counte
 root. It never stops the stream and never disappears silently. Nothing here runs once per row in Python.
 """
 
+from collections.abc import Mapping
 from difflib import get_close_matches
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.errors import SchemaError
+from castleguard.schema.casting import Misfits
 from castleguard.schema.categories import read_leaves
 from castleguard.schema.cells import cell_starts
 from castleguard.schema.coded import REASONS, CodedRows, Decoded, Rejects, SensitiveCodes
@@ -26,6 +29,7 @@ from castleguard.schema.unfit import Unfit
 
 SAMPLE = 1000
 """Rows that are enough to tell how fine the values of a column are."""
+_ALL_FIT: Mapping[str, Misfits] = MappingProxyType({})
 
 
 class Decoder:
@@ -85,18 +89,26 @@ class Decoder:
                     'a domain that is observed would publish the extreme rows; only mode="paper" accepts that'
                 )
 
-    def decode(self, table: pa.Table, unfit: Unfit | None = None, *, typed: bool = True) -> Decoded:
+    def decode(
+        self,
+        table: pa.Table,
+        unfit: Unfit | None = None,
+        *,
+        typed: bool = True,
+        misfits: Mapping[str, Misfits] = _ALL_FIT,
+    ) -> Decoded:
         """Code the rows that can be used, name the ones that cannot. Columns that are not declared are ignored.
 
-        A row with a value that the sink cannot take (`unfit`) is refused here, before the engine sees it: a row that
-        has been released can be neither taken out of its group nor left in it. `typed` says that the type of the person
-        column was declared where the table comes from, and is not just what its values have in common: only then does
-        it say what kind of persons there are.
+        A row with a value that the sink cannot take (`unfit`), or that its column cannot (`misfits`), is refused here,
+        before the engine sees it: a row that has been released can be neither taken out of its group nor left in it.
+        `typed` says that the type of the person column was declared where the table comes from, and is not just what
+        its values have in common: only then does it say what kind of persons there are.
         """
         _check_columns(self._schema.columns, table.column_names)
         quasi, sample, verdict, moved = self._read_quasi(table)
         person, kind = self._read_person(table, typed=typed)
         rows = CodedRows(quasi, person, self._read_sensitive(table), verdict.to_root)
+        self._refuse_misfits(verdict, misfits)
         payload = self._read_payload(table, verdict, unfit)
         accepted = np.flatnonzero(verdict.column < 0)
         if len(accepted) < table.num_rows:
@@ -134,6 +146,11 @@ class Decoder:
             if column.clamped is not None:
                 moved[role.name] = column.clamped
         return quasi, sample, verdict, moved
+
+    def _refuse_misfits(self, verdict: "_Verdict", misfits: Mapping[str, Misfits]) -> None:
+        names = reject_names(self._schema)
+        for name, found in misfits.items():
+            verdict.refuse(names.index(name), found, UNPUBLISHABLE)
 
     def _read_payload(self, table: pa.Table, verdict: "_Verdict", unfit: Unfit | None) -> pa.Table:
         """What is published as it came, in plain columns; rows that no sink takes, or that this one does not, are
