@@ -3,6 +3,7 @@ the same order; in any batches, with absent rows, ticks, a flush on the way and 
 """
 
 import hashlib
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -151,7 +152,7 @@ class Definitions:
             return
         columns = {**self.numbers(positions, rows), **self.labelled(positions, rows)}
         published = [columns[at] for at in range(len(columns))]
-        contents = self.contents(positions, rows)
+        contents = b"".join(struct.pack("<d", value) for point in zip(*published, strict=True) for value in point)
         for column in published:
             for last in range(len(column) - 1, 0, -1):
                 other = self.order.pick("shuffle", positions[0], last + 1, contents)

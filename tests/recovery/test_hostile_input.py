@@ -300,14 +300,17 @@ def test_a_damaged_parquet_file_stops_the_job_with_one_sentence(run: Run, tmp_pa
     assert "damaged" in said
 
 
+NOTHING_READ = "castleguard: nothing was published: no rows were read\n"
+
+
 @pytest.mark.parametrize("format", ["csv", "jsonl"])
 def test_an_empty_file_is_a_job_without_rows(run: Run, tmp_path: Path, format: str) -> None:
-    assert run(write_job(tmp_path, format, b"")) == (0, "")
+    assert run(write_job(tmp_path, format, b"")) == (0, NOTHING_READ)
     assert published_rows(tmp_path) == 0
 
 
 def test_a_header_without_rows_is_a_job_without_rows(run: Run, tmp_path: Path) -> None:
-    assert run(write_job(tmp_path, "csv", HEADER)) == (0, "")
+    assert run(write_job(tmp_path, "csv", HEADER)) == (0, NOTHING_READ)
 
 
 def test_a_file_that_shrinks_between_stop_and_restart_stops_the_job_and_keeps_what_is_there(

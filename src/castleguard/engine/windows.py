@@ -186,8 +186,7 @@ class WindowEngine:
         loss = self._numbers.release(held.levels, points, contents)
         self._labels.release(held.levels, points, contents)
         # All that is read from here on is noisy; the order must only not be that of the values.
-        release = np.frombuffer(contents, dtype="<i8").astype(np.int64)
-        shuffle_columns(self._draws, int(held.position[0]), release, points)
+        shuffle_columns(self._draws, int(held.position[0]), points)
         self._count["longest_wait"] = max(self.longest_wait, self.arrivals - 1 - int(held.position[0]))
         self._count["releases"] += 1
         return self._decide(held.position, points, self._nothing.position, loss)

@@ -15,7 +15,7 @@ def empty_output(report: Report, *, malformed: int = 0) -> str | None:
         return None
     rows = report.rows_in + malformed
     if rows == 0:
-        return "nothing was published: the source has no rows"
+        return "nothing was published: no rows were read"
     reasons = {**report.rejected, "malformed line": malformed}
     rejected = {reason: count for reason, count in sorted(reasons.items()) if count}
     if sum(rejected.values()) == rows:

@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(
     ("text", "found"),
-    [(FEW, "too few persons"), (BAD, "all 2 rows were rejected"), (NONE, "the source has no rows")],
+    [(FEW, "too few persons"), (BAD, "all 2 rows were rejected"), (NONE, "no rows were read")],
 )
 def test_anonymise_and_run_warn(run: Run, folder: Path, text: str, found: str) -> None:
     (folder / "in.csv").write_text(text)
@@ -80,7 +80,7 @@ def test_nothing_is_said_where_rows_come_out(run: Run, folder: Path) -> None:
 def test_randomise_says_that_no_row_came(run: Run, folder: Path) -> None:
     options = ("--schema", "schema.yaml", "--epsilon", "1", "--quiet")
     (folder / "in.csv").write_text(NONE)
-    assert "the source has no rows" in run("randomise", "in.csv", "-o", "out.csv", *options).err
+    assert "no rows were read" in run("randomise", "in.csv", "-o", "out.csv", *options).err
     (folder / "in.csv").write_text(BAD)
     assert run("randomise", "in.csv", "-o", "out2.csv", *options).err == ""
 

@@ -19,7 +19,7 @@ def report(**counts: object) -> Report:
 @pytest.mark.parametrize(
     ("books", "malformed", "found"),
     [
-        (report(rows_in=0), 0, "the source has no rows"),
+        (report(rows_in=0), 0, "no rows were read"),
         (report(rows_in=0), 7, r"all 7 rows were rejected \(malformed line 7\)"),
         (report(rows_in=3, rejected={"age: not a number": 3}), 0, r"all 3 rows were rejected \(age: not a number 3\)"),
         (report(rows_in=3, rejected={"age: null": 3}), 2, "all 5 rows were rejected"),
