@@ -121,3 +121,16 @@ def test_batches_and_snapshots_change_no_noise(cut: int) -> None:
 def test_one_column_more_does_not_change_who_gets_which_budget() -> None:
     shares = {"n": Fraction(1), "one": Fraction(2), "c": Fraction(3), "s": Fraction(4)}
     assert [mechanism.epsilon for mechanism in mechanisms(SCHEMA, shares)] == [1, 2, 3, 4]
+
+
+def test_with_cells_a_noisy_number_is_the_start_of_the_cell_that_it_lies_in() -> None:
+    shares = dict.fromkeys(SCHEMA.described, Fraction(1))
+    given, present = rows(300), np.ones(300, dtype=np.bool_)
+    points = LocalNoise(SCHEMA, shares, key=KEY).apply(given, 0, present)
+    cells = LocalNoise(SCHEMA, shares, key=KEY, cells=True).apply(given, 0, present)
+    assert set(points.quasi[:, 0]) == {0.0, 0.3, 0.6, 0.9, 1.0}
+    assert set(cells.quasi[:, 0]) == {0.0, 0.3, 0.6, 0.9}
+    expected = np.where(points.quasi[:, 0] == 1.0, 0.9, points.quasi[:, 0])  # the last point lies in the last cell
+    assert cells.quasi[:, 0].tolist() == expected.tolist()
+    assert cells.quasi[:, 1:].tolist() == points.quasi[:, 1:].tolist()
+    assert cells.sensitive.tolist() == points.sensitive.tolist()
