@@ -80,8 +80,8 @@ def test_a_value_of_another_type_concerns_its_own_row(role: str, values: list[ob
     for at, value in enumerate(values):
         out.append(stream.push([{"pid": str(at), "age": 40, "x": value}]))
         misfits += len(stream.rejected())
-        assert all(reason == "x: unpublishable" for _, reason in stream.rejected())
+        assert all(reason == "x: other type" for _, reason in stream.rejected())
     out.append(stream.flush())
     report = stream.report()
-    assert report.rejected == ({"x: unpublishable": misfits} if misfits else {})
+    assert report.rejected == ({"x: other type": misfits} if misfits else {})
     assert sum(table.num_rows for table in out) == 2 + len(values) - misfits

@@ -324,7 +324,8 @@ def test_what_is_published_follows_from_the_noisy_numbers_and_public_facts(
     assert published[0] == published[1]
     assert books[0] == books[1]
     assert books[0]["gate_refused"] == 0
-    assert [record for record in caplog.records if "compiling" not in record.message] == []
+    known = ("compiling", "nothing was published")  # that follows from the books, which are alike
+    assert [record for record in caplog.records if not any(word in record.message for word in known)] == []
     differ = (not np.array_equal(one, other) for (_, one), (_, other) in zip(*told, strict=True))
     assert any(differ) or not told[0], "two streams that are one say nothing"
 

@@ -150,9 +150,10 @@ class Definitions:
             if rows:
                 yield [], [], positions
             return
+        self.noisy: list[int] = []
         columns = {**self.numbers(positions, rows), **self.labelled(positions, rows)}
         published = [columns[at] for at in range(len(columns))]
-        contents = b"".join(struct.pack("<d", value) for point in zip(*published, strict=True) for value in point)
+        contents = struct.pack(f"<{len(self.noisy)}q", *self.noisy)
         for column in published:
             for last in range(len(column) - 1, 0, -1):
                 other = self.order.pick("shuffle", positions[0], last + 1, contents)
@@ -177,6 +178,7 @@ class Definitions:
         sizes = twin.run_sizes(len(rows), self.k)
         true = [twin.sums(column, self.k) for column in levels.values()]
         noisy = [sampler.randomise(run, [sums[run] for sums in true]) for run in range(len(sizes))]
+        self.noisy += [number for numbers in noisy for number in numbers]
         found = {}
         for number, (at, top) in enumerate(self.tops.items()):
             role = roles[at]
@@ -194,6 +196,7 @@ class Definitions:
         true = {at: [*twin.counts(codes[at], labels), *[0] * height] for at, labels in self.labels.items()}
         sampler = self.counts.sampler(self.contents(positions, rows))
         noisy = [sampler.randomise(label, [t[label] for t in true.values()]) for label in range(height)]
+        self.noisy += [number for numbers in noisy for number in numbers]
         found = {}
         for number, (at, labels) in enumerate(self.labels.items()):
             shifts = [noisy[label][number] - true[at][label] for label in range(labels)]

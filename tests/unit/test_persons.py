@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -240,3 +242,87 @@ def test_values_that_are_to_be_randomised_are_clamped_without_a_trace() -> None:
     stream = cg.Anonymiser(whose, cg.Castleguard(k=2, delay=10, epsilon=5.0), seed=1)
     stream.push(pa.table({"age": [101, 40]}))
     assert stream.report().clamped == {}
+
+
+def test_bytes_behind_a_missing_uuid_name_nobody() -> None:
+    hidden = pa.Array.from_buffers(pa.binary(16), 5, [pa.py_buffer(b"\x0f"), pa.py_buffer(bytes(range(80)))])
+    rows = pa.table({"p": hidden, "a": [42] * 5})
+    assert cg.anonymise(rows, ONE_COLUMN, cg.Castle(k=5, delay=50)).num_rows == 0
+
+
+# -- objects of other libraries ----------------------------------------------------------------------------------------
+
+ONE_COLUMN = cg.Schema(person="p", quasi_identifiers=[cg.Numeric("a", lower=0, upper=100, step=10)])
+WITH_VALUES = cg.Schema(person="p", quasi_identifiers=[cg.Numeric("a", lower=0, upper=100, step=10)], sensitive=["s"])
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        pd.NA,
+        pd.NaT,
+        np.datetime64("NaT"),
+        np.float16(4096),
+        np.float32(2**24),
+        bytearray(b""),
+        memoryview(b""),
+        [],
+        {},
+        (),
+        [None],
+        1 + 2j,
+        object(),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("alone", [False, True])
+def test_an_object_that_names_nobody_adds_nobody(odd: object, alone: bool) -> None:
+    known = [{"p": number, "a": 42} for number in range(4)]
+    batches = [known, [{"p": odd, "a": 42}]] if alone else [[*known, {"p": odd, "a": 42}]]
+    stream = cg.Anonymiser(ONE_COLUMN, cg.Castle(k=5, delay=50), seed=1)
+    assert sum(stream.push(batch).num_rows for batch in batches) + stream.flush().num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("7", bytearray(b"7")),
+        (7, memoryview(b"7")),
+        (np.datetime64("2020-01-02", "ns"), "2020-01-02"),
+        (np.datetime64("2020-01-02", "D"), dt.date(2020, 1, 2)),
+        (pd.Timestamp("2020-01-02"), np.datetime64("2020-01-02", "s")),
+        (np.float32(7), "7"),
+    ],
+)
+def test_objects_of_other_libraries_name_the_person_that_python_would(one: object, other: object) -> None:
+    for batches in ([[one, other]], [[one], [other]], [[other], [one]]):
+        stream = cg.Anonymiser(ONE_COLUMN, cg.Castle(k=2, delay=50), seed=1)
+        pushed = sum(stream.push([{"p": person, "a": 42} for person in batch]).num_rows for batch in batches)
+        assert pushed + stream.flush().num_rows == 0
+
+
+@pytest.mark.parametrize(
+    "pair", [(None, pd.NA), ("7", bytearray(b"7")), ("2020-01-02", np.datetime64("2020-01-02", "ns"))]
+)
+def test_objects_of_other_libraries_add_no_second_value(pair: tuple[object, object]) -> None:
+    rows = [{"p": number, "a": 42, "s": pair[number % 2]} for number in range(10)]
+    assert cg.anonymise(rows, WITH_VALUES, cg.Castle(k=5, l=2, delay=50)).num_rows == 0
+
+
+def test_an_object_without_a_text_of_its_own_is_published_as_missing() -> None:
+    schema = cg.Schema(person="p", quasi_identifiers=ONE_COLUMN.quasi_identifiers, public=["s"])
+    rows = [{"p": number, "a": 42, "s": object()} for number in range(5)]
+    assert set(cg.anonymise(rows, schema, cg.Castle(k=5, delay=50))["s"].to_pylist()) == {None}
+
+
+def test_objects_in_a_polars_column_are_refused() -> None:
+    frame = pl.DataFrame({"p": range(2), "a": [42, 42], "s": pl.Series([object(), object()], dtype=pl.Object)})
+    with pytest.raises(SchemaError, match="column 's' holds Python objects: convert it to text or numbers"):
+        cg.Anonymiser(WITH_VALUES, cg.Castle(k=2, delay=50)).push(frame)
+    assert cg.Anonymiser(ONE_COLUMN, cg.Castle(k=2, delay=50)).push(frame).num_rows == 0
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.Table, dict])
+def test_a_class_in_place_of_rows_is_named(kind: type) -> None:
+    with pytest.raises(SchemaError, match=f"cannot read rows from the class {kind.__name__}: give"):
+        cg.Anonymiser(ONE_COLUMN, cg.Castle(k=2, delay=50)).push(kind)

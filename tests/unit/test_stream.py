@@ -190,7 +190,7 @@ def test_a_rejected_row_does_not_settle_the_types_of_its_columns() -> None:
     stream.push([{"age": 50, "row": SECRET, "note": 1}, {"age": 50, "row": 1}])
     stream.push([{"age": 50, "row": 2, "note": "text"}])
     assert sorted(stream.flush()["row"].to_pylist()) == [0, 1, 2]
-    assert stream.report().rejected == {"row: unpublishable": 1}
+    assert stream.report().rejected == {"row: other type": 1}
 
 
 def test_a_large_batch_that_fails_late_loses_no_row_that_it_had_published(monkeypatch: pytest.MonkeyPatch) -> None:

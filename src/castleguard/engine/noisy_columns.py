@@ -123,12 +123,12 @@ class NoisyMeans:
             key=key,
         )
 
-    def release(self, levels: Levels, points: Points, contents: bytes) -> float:
-        """Write the columns' noisy means into `points`, every run's to its rows; the mean spread of the runs, for the
-        operator: it is not noisy.
+    def release(self, levels: Levels, points: Points, contents: bytes) -> tuple[Ints, float]:
+        """Write the columns' noisy means into `points`, every run's to its rows. Return the noisy sums (runs, columns),
+        and the mean spread of the runs, for the operator: it is not noisy.
         """
         if not self._columns:
-            return 0.0
+            return np.empty((0, 0), dtype=np.int64), 0.0
         sizes = run_sizes(len(levels), self._k)
         starts = np.cumsum(sizes) - sizes
         ranked = np.sort(levels[:, [column.at for column in self._columns]], axis=0)
@@ -139,7 +139,7 @@ class NoisyMeans:
             points[:, column.at] = np.repeat(numeric_means(column.role, means), sizes)
         tops = np.array([max(column.top, 1) for column in self._columns])
         spread = (ranked[starts + sizes - 1] - ranked[starts]) / tops
-        return float(np.average(spread.mean(axis=1), weights=sizes))
+        return sums, float(np.average(spread.mean(axis=1), weights=sizes))
 
 
 class NoisyCounts:
@@ -153,10 +153,12 @@ class NoisyCounts:
         )
         self._height = max((column.labels for column in columns), default=0)
 
-    def release(self, levels: Levels, points: Points, contents: bytes) -> None:
-        """Write labels into `points`, sorted: as many of each as its count says, once noisy and made to fit."""
+    def release(self, levels: Levels, points: Points, contents: bytes) -> Ints:
+        """Write labels into `points`, sorted: as many of each as its count says, once noisy and made to fit. Return the
+        noisy counts (labels, columns).
+        """
         if not self._columns:
-            return
+            return np.empty((0, 0), dtype=np.int64)
         counts = np.zeros((self._height, len(self._columns)), dtype=np.int64)
         for number, column in enumerate(self._columns):
             counts[: column.labels, number] = np.bincount(levels[:, column.at], minlength=column.labels)
@@ -164,6 +166,7 @@ class NoisyCounts:
         for number, column in enumerate(self._columns):
             rows = fit_counts(counts[: column.labels, number], len(levels))
             points[:, column.at] = np.repeat(np.arange(column.labels), rows)
+        return counts
 
 
 def fit_counts(counts: Ints, rows: int) -> Ints:

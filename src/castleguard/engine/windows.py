@@ -183,10 +183,11 @@ class WindowEngine:
             return self._decide(self._nothing.position, np.empty((0, len(self._schema.described))), held.position, 0.0)
         points = np.empty(held.levels.shape)
         contents = held.digest()
-        loss = self._numbers.release(held.levels, points, contents)
-        self._labels.release(held.levels, points, contents)
+        sums, loss = self._numbers.release(held.levels, points, contents)
+        counts = self._labels.release(held.levels, points, contents)
         # All that is read from here on is noisy; the order must only not be that of the values.
-        shuffle_columns(self._draws, int(held.position[0]), points)
+        noisy = np.concatenate([sums.ravel(), counts.ravel()])
+        shuffle_columns(self._draws, int(held.position[0]), noisy, points)
         self._count["longest_wait"] = max(self.longest_wait, self.arrivals - 1 - int(held.position[0]))
         self._count["releases"] += 1
         return self._decide(held.position, points, self._nothing.position, loss)

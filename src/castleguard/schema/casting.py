@@ -1,11 +1,13 @@
 """A column in the type that it is published with.
 
 A stream publishes a column with one type for ever. A later value that does not convert to it costs its own row only:
-refusing the batch would let the cut into batches decide whether a stream lives.
+refusing the batch would let the cut into batches decide whether a stream lives. A value converts if it is the same
+there and back again: 5 is not True, and a time of day is not dropped.
 """
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from castleguard.errors import SchemaError
@@ -19,17 +21,31 @@ def cast_values(column: pa.ChunkedArray, kind: pa.DataType) -> tuple[pa.ChunkedA
     Raises SchemaError if values of the column's type never convert.
     """
     try:
-        return column.cast(kind), None
-    except pa.ArrowNotImplementedError:
-        # Arrow's message may quote a value: it is not handed on.
-        raise SchemaError(f"the type was {kind} in the batches before, and {column.type} does not convert") from None
+        converted = column.cast(kind)
+        misfits = np.zeros(len(column), np.bool_)
     except pa.ArrowException:
+        _check_kinds(column.type, kind)
         misfits = np.zeros(len(column), np.bool_)
         start = 0
         for chunk in column.chunks:
             _mark(chunk, kind, misfits[start : start + len(chunk)])
             start += len(chunk)
-        return column.take(pa.array(np.arange(misfits.size), mask=misfits)).cast(kind), misfits
+        column = _without(column, misfits)
+        converted = column.cast(kind)
+    changed = _changed(column, converted)
+    misfits |= changed
+    if not misfits.any():
+        return converted, None
+    return _without(converted, changed), misfits
+
+
+def _check_kinds(given: pa.DataType, kind: pa.DataType) -> None:
+    """Refuse a type of which not even a missing value converts."""
+    try:
+        pa.nulls(1, given).cast(kind)
+    except pa.ArrowException:
+        # Arrow's message may quote a value: it is not handed on.
+        raise SchemaError(f"the type was {kind} in the batches before, and {given} does not convert") from None
 
 
 def _mark(array: pa.Array, kind: pa.DataType, misfits: Misfits) -> None:
@@ -37,9 +53,32 @@ def _mark(array: pa.Array, kind: pa.DataType, misfits: Misfits) -> None:
     try:
         array.cast(kind)
     except pa.ArrowException:
-        if len(array) == 1:
-            misfits[0] = True
+        if len(array) <= 1:
+            misfits[:] = True
             return
         half = len(array) // 2
         _mark(array.slice(0, half), kind, misfits[:half])
         _mark(array.slice(half), kind, misfits[half:])
+
+
+def _changed(column: pa.ChunkedArray, converted: pa.ChunkedArray) -> Misfits:
+    """Which values are not the same after the way there and back."""
+    if _is_text(converted.type):
+        return np.zeros(len(column), np.bool_)  # text says what it was made from
+    try:
+        same = pc.equal(converted.cast(column.type), column)
+    except pa.ArrowException:
+        return np.asarray(column.is_valid())
+    changed: Misfits = ~np.asarray(same.fill_null(True))
+    if pa.types.is_floating(column.type):
+        changed &= ~np.asarray(pc.is_nan(column).fill_null(False))
+    return changed
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _without(column: pa.ChunkedArray, rows: Misfits) -> pa.ChunkedArray:
+    """The column with nulls in these rows."""
+    return column.take(pa.array(np.arange(rows.size), mask=rows)) if rows.any() else column

@@ -23,11 +23,10 @@ Quasi = NDArray[np.float64]  # (rows, columns), C-contiguous; a category is its 
 Persons = NDArray[np.uint64]  # (rows,) keyed hash of the person, or NOBODY
 SensitiveCodes = NDArray[np.int64]  # (rows, sensitive columns) bin number or keyed hash
 
-REASONS: tuple[str, ...] = ("null", "invalid", "outside", "unknown", "unpublishable", "too long")
+REASONS: tuple[str, ...] = ("null", "invalid", "outside", "unknown", "unpublishable", "too long", "other type")
 """Why a value was refused: missing, not readable as a number, outside the domain, not a leaf of the hierarchy, nothing
-that a sink can take (`schema/publishable.py`), that its column can (`schema/casting.py`) or that this sink takes
-(`schema/unfit.py`), part of a row that is longer
-than the sink takes."""
+that a sink can take (`schema/publishable.py`) or that this one takes (`schema/unfit.py`), part of a row that is longer
+than the sink takes, of another type than its column is published with (`schema/casting.py`)."""
 
 
 class CodedRows(NamedTuple):

@@ -17,7 +17,7 @@ Problems = NDArray[np.int8]  # (rows,) FINE, or an index into REASONS
 
 FINE = -1
 NULL, INVALID, OUTSIDE, UNKNOWN = (REASONS.index(word) for word in ("null", "invalid", "outside", "unknown"))
-UNPUBLISHABLE, TOO_LONG = REASONS.index("unpublishable"), REASONS.index("too long")
+UNPUBLISHABLE, TOO_LONG, OTHER_TYPE = (REASONS.index(word) for word in ("unpublishable", "too long", "other type"))
 
 _Number = TypeVar("_Number", bound=np.generic)
 

@@ -17,7 +17,7 @@ from castleguard.schema.casting import Misfits
 from castleguard.schema.categories import read_leaves
 from castleguard.schema.cells import cell_starts
 from castleguard.schema.coded import REASONS, CodedRows, Decoded, Rejects, SensitiveCodes
-from castleguard.schema.column import FINE, TOO_LONG, UNPUBLISHABLE, Column, Distinct, distinct
+from castleguard.schema.column import FINE, OTHER_TYPE, TOO_LONG, UNPUBLISHABLE, Column, Distinct, distinct
 from castleguard.schema.identities import hash_persons, hash_values, kind_of_persons
 from castleguard.schema.numbers import check_domain, read_numbers
 from castleguard.schema.person import PersonKind
@@ -150,7 +150,7 @@ class Decoder:
     def _refuse_misfits(self, verdict: "_Verdict", misfits: Mapping[str, Misfits]) -> None:
         names = reject_names(self._schema)
         for name, found in misfits.items():
-            verdict.refuse(names.index(name), found, UNPUBLISHABLE)
+            verdict.refuse(names.index(name), found, OTHER_TYPE)
 
     def _read_payload(self, table: pa.Table, verdict: "_Verdict", unfit: Unfit | None) -> pa.Table:
         """What is published as it came, in plain columns; rows that no sink takes, or that this one does not, are

@@ -6,8 +6,12 @@ unusual spelling are read one by one. A person who is missing, or whom a float c
 is NOBODY: such rows add nothing to k and l, however many there are, and are those of one person to ledgers.
 """
 
+import datetime as dt
 import re
+from decimal import Decimal
+from enum import Enum
 from typing import NamedTuple
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -74,11 +78,17 @@ def hash_values(array: pa.Array, key: Key, *, whole: bool = False) -> Hashes:
     return _hash(array, key, _Form(fold=False, whole=whole, persons=False))[0]
 
 
+# Python values that say who a person is; a list or an object without a text of its own does not.
+_PERSONS = (int, str, Decimal, dt.date, dt.time, UUID, Enum)
+
+
 def as_person(value: object) -> object:
     """A Python value as a column of its own type would read it: None if it cannot be a person, text for bytes."""
     if isinstance(value, float):
         return value if value.is_integer() and abs(value) < EXACT_BY_WIDTH[64] else None
-    return _decode(value, is_bytes=True) if isinstance(value, bytes) else value
+    if isinstance(value, bytes):
+        return _decode(value, is_bytes=True)
+    return value if isinstance(value, _PERSONS) else None
 
 
 def kind_of_persons(kind: pa.DataType) -> PersonKind | None:
@@ -135,7 +145,7 @@ def _hash_texts(array: pa.Array, key: Key, form: _Form) -> tuple[Hashes, Flags]:
     read_spellings(data, bounds, valid, (form.fold, form.whole), _CLASSES, spans, odd)
     is_bytes = not _is_string(array.type)
     if is_bytes:
-        odd |= _edged_by_controls(data, bounds)
+        odd |= valid & _edged_by_controls(data, bounds)
     hashes = hash_spans(data, spans[0], spans[1], valid & ~odd, key)
     if odd.any():
         rows = np.flatnonzero(odd)

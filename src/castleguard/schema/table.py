@@ -22,8 +22,10 @@ from castleguard.intact import DAMAGE, validated
 from castleguard.schema.grid import EXACT
 from castleguard.schema.hierarchy import label_text
 from castleguard.schema.identities import as_person
+from castleguard.schema.text import EXACT_BY_WIDTH
 
-# Types that Arrow holds as they are. Others (UUIDs, enums, ...) become text.
+# Types that Arrow holds as they are. Others (UUIDs, enums, ...) become text; an object without a text of its own is
+# missing, because the one that Python makes up tells where it lies in memory.
 PLAIN = {bool, int, float, str, bytes, Decimal, dt.date, dt.datetime}
 # What Arrow raises when it meets a value that does not fit. Its messages quote the value: never hand them on.
 MISFITS = (pa.ArrowException, OverflowError, TypeError, ValueError)
@@ -47,11 +49,13 @@ def to_table(data: object, columns: Sequence[str] | None = None, *, person: str 
         return _intact(_from_pandas(data, person), columns)
     if isinstance(data, list | tuple):
         return _from_dicts(data, columns, person)
-    if hasattr(data, "__arrow_c_stream__"):  # polars, and whatever else speaks Arrow's own protocol
+    if hasattr(data, "__arrow_c_stream__") and not isinstance(data, type):  # polars, and others with Arrow's protocol
+        _check_objects(data, columns)
         with suppress(*DAMAGE):  # a Series speaks it, and has no columns
             return _intact(pa.table(data), columns)
+    what = f"the class {data.__name__}" if isinstance(data, type) else type(data).__name__
     raise SchemaError(
-        f"cannot read rows from {type(data).__name__}: give a pyarrow Table or RecordBatch, "
+        f"cannot read rows from {what}: give a pyarrow Table or RecordBatch, "
         "a pandas or polars DataFrame, or a list of dicts"
     )
 
@@ -98,6 +102,16 @@ def _is_frame_of(library: str, data: object) -> bool:
     return module is not None and isinstance(data, module.DataFrame)
 
 
+def _check_objects(data: object, columns: Sequence[str] | None) -> None:
+    """Refuse Python objects in a polars DataFrame: Arrow would get their addresses in memory."""
+    if not _is_frame_of("polars", data):
+        return
+    frame: Any = data
+    for name, kind in frame.schema.items():
+        if kind == sys.modules["polars"].Object and (columns is None or name in columns):
+            raise SchemaError(f"column {name!r} holds Python objects: convert it to text or numbers")
+
+
 def _from_pandas(frame: Any, person: str | None) -> pa.Table:
     """Column by column, so that a mixed one does not spoil the others. The index is dropped, NaN becomes null."""
     arrays = [_from_series(frame.iloc[:, at], str(name) == person) for at, name in enumerate(frame.columns)]
@@ -125,18 +139,43 @@ def _from_dicts(rows: Sequence[object], columns: Sequence[str] | None, person: s
 def _from_values(values: list[Any], persons: bool = False) -> pa.Array:
     """One array of Python values: of their type if they have one in common, else of text."""
     kinds = {type(value) for value in values} - {type(None)}
-    if any(issubclass(kind, np.generic) for kind in kinds):
-        return _from_values([_plain(value) if isinstance(value, np.generic) else value for value in values], persons)
+    if not kinds <= PLAIN:
+        values = [value if type(value) in PLAIN else _plain(value, persons) for value in values]
+        kinds = {type(value) for value in values} - {type(None)}
     if (len(kinds) <= 1 and kinds <= PLAIN) or (kinds == {int, float} and _fit_floats(values)):
         with suppress(*MISFITS):
             return pa.array(values)
     return pa.array(_texts(map(as_person, values) if persons else values), pa.large_string())
 
 
-def _plain(value: np.generic) -> object:
-    """A numpy value as Python has it; a long double has no such form, and becomes a float."""
-    plain: object = value.item()
-    return float(value) if isinstance(plain, np.floating) else str(plain) if isinstance(plain, np.generic) else plain
+def _plain(value: object, persons: bool) -> object:
+    """A value of another library as Python has it; None if it is missing, or says nothing by its text."""
+    if value is None or _is_missing(value):
+        return None
+    if isinstance(value, np.datetime64):
+        moment = value.item() if np.datetime_data(value)[0] in _DATES else value.astype("datetime64[us]").item()
+        return moment if isinstance(moment, dt.date) else None  # numpy's calendar is longer than Python's
+    if isinstance(value, np.floating):
+        indistinct = persons and abs(value) >= EXACT_BY_WIDTH.get(8 * value.itemsize, EXACT)
+        return None if indistinct else float(value)
+    if isinstance(value, np.generic):
+        plain: object = value.item()
+        return str(plain) if isinstance(plain, np.generic) else plain
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    kind = type(value)
+    return None if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__ else value
+
+
+_DATES = ("Y", "M", "W", "D")  # units of numpy that are dates
+
+
+def _is_missing(value: object) -> bool:
+    """Whether a value is how numpy or pandas say that there is none."""
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and (value is pandas.NA or value is pandas.NaT)
 
 
 def _fit_floats(numbers: list[Any]) -> bool:
