@@ -31,9 +31,13 @@ def empty_output(report: Report, *, malformed: int = 0) -> str | None:
         ("sampled out", report.sampled_out),
         ("over budget", report.over_budget),
         ("undecided", report.undecided),
-        ("rejected", sum(rejected.values())),
     )
-    found = ", ".join(f"{count:,} {name}" for name, count in others if count)
+    found = ", ".join(
+        [
+            *(f"{count:,} {name}" for name, count in others if count),
+            *(f"{count:,} rejected for {reason}" for reason, count in rejected.items()),
+        ]
+    )
     return (
         f"nothing was published of {rows:,} rows ({found}): too few persons or values came together. Ask for less "
         f"(k, l, t), allow a longer delay, or bring more rows"

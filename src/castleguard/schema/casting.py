@@ -8,11 +8,12 @@ there and back again: 5 is not True, and a time of day is not dropped.
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from castleguard.errors import SchemaError
+from castleguard.schema.failing import Flags, failing_rows
 
-Misfits = NDArray[np.bool_]  # (rows,)
+Misfits = Flags
+"""Which rows have a value that does not convert."""
 
 
 def cast_values(column: pa.ChunkedArray, kind: pa.DataType) -> tuple[pa.ChunkedArray, Misfits | None]:
@@ -20,18 +21,12 @@ def cast_values(column: pa.ChunkedArray, kind: pa.DataType) -> tuple[pa.ChunkedA
 
     Raises SchemaError if values of the column's type never convert.
     """
-    try:
-        converted = column.cast(kind)
+    _check_kinds(column.type, kind)
+    misfits = failing_rows(column, lambda array: _converts(array, kind))
+    if misfits is None:
         misfits = np.zeros(len(column), np.bool_)
-    except pa.ArrowException:
-        _check_kinds(column.type, kind)
-        misfits = np.zeros(len(column), np.bool_)
-        start = 0
-        for chunk in column.chunks:
-            _mark(chunk, kind, misfits[start : start + len(chunk)])
-            start += len(chunk)
-        column = _without(column, misfits)
-        converted = column.cast(kind)
+    column = _without(column, misfits)
+    converted = column.cast(kind)
     changed = _changed(column, converted)
     misfits |= changed
     if not misfits.any():
@@ -48,17 +43,12 @@ def _check_kinds(given: pa.DataType, kind: pa.DataType) -> None:
         raise SchemaError(f"the type was {kind} in the batches before, and {given} does not convert") from None
 
 
-def _mark(array: pa.Array, kind: pa.DataType, misfits: Misfits) -> None:
-    """Mark the values that do not convert, by halves: most batches have few of them."""
+def _converts(array: pa.Array, kind: pa.DataType) -> bool:
     try:
         array.cast(kind)
     except pa.ArrowException:
-        if len(array) <= 1:
-            misfits[:] = True
-            return
-        half = len(array) // 2
-        _mark(array.slice(0, half), kind, misfits[:half])
-        _mark(array.slice(half), kind, misfits[half:])
+        return False
+    return True
 
 
 def _changed(column: pa.ChunkedArray, converted: pa.ChunkedArray) -> Misfits:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from castleguard.schema.failing import failing_rows
 from castleguard.schema.plain import entries
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -27,14 +28,7 @@ _LAST = int((dt.datetime(9999, 12, 31) - _EPOCH).total_seconds())
 
 def unpublishable(column: pa.ChunkedArray) -> NDArray[np.bool_] | None:
     """Which rows of a plain column hold such a value, at any depth; None if none does."""
-    if not _may_fail(column.type) or all(map(_fits, column.chunks)):
-        return None
-    found = np.zeros(len(column), np.bool_)
-    start = 0
-    for chunk in column.chunks:
-        _mark(chunk, found[start : start + len(chunk)])
-        start += len(chunk)
-    return found
+    return failing_rows(column, _fits) if _may_fail(column.type) else None
 
 
 def publishable(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -76,18 +70,6 @@ def _bytes_of(column: Any) -> NDArray[np.int64]:
         lengths: NDArray[np.int64] = pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(np.int64)
         return lengths
     return np.full(len(column), kind.byte_width if types.is_fixed_size_binary(kind) else 0, np.int64)
-
-
-def _mark(array: pa.Array, found: NDArray[np.bool_]) -> None:
-    """Mark the rows that do not fit, by halves: most batches have few of them."""
-    if not len(array) or _fits(array):
-        return
-    if len(array) == 1:
-        found[0] = True
-        return
-    half = len(array) // 2
-    _mark(array.slice(0, half), found[:half])
-    _mark(array.slice(half), found[half:])
 
 
 def _may_fail(kind: pa.DataType) -> bool:
