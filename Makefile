@@ -21,7 +21,7 @@ WITH_BROKERS := tests/contract tests/integration
 COMPILED_ONLY := tests/contract tests/reference tests/unit/checkpoint tests/unit/config tests/unit/connectors
 COMPILED_ONLY += tests/unit/telemetry tests/unit/privacy/test_sdgs.py
 COMPILED_ONLY += $(addprefix tests/unit/test_,deploy.py drawing.py import_contract.py)
-COMPILED_ONLY += $(addprefix tests/unit/,audit cli evaluate experiments sweep testing test_examples.py test_first_job.py)
+COMPILED_ONLY += $(addprefix tests/unit/,cli jobs judge lab testing test_examples.py test_first_job.py)
 COMPILED_ONLY += $(filter-out tests/recovery/test_restore.py,$(wildcard tests/recovery/test_*.py))
 # Handed on to the command: make test ARGS="-k split -x", make bench ARGS=--help, make lock ARGS=--upgrade
 ARGS ?=

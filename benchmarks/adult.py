@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 import castleguard as cg
-from castleguard.experiments import adult, datasets
-from castleguard.experiments.adult import CATEGORICAL, COLUMNS, NUMERIC
+from castleguard.lab import adult, datasets
+from castleguard.lab.adult import CATEGORICAL, COLUMNS, NUMERIC
 
 __all__ = ["CATEGORICAL", "COLUMNS", "NUMERIC", "data_folder", "load", "schema"]
 

@@ -16,10 +16,10 @@ from rich.table import Table
 
 from castleguard.drawing import canvas
 from castleguard.errors import InputError
-from castleguard.experiments import backblaze
-from castleguard.experiments.backblaze import LOWER, UPPER
-from castleguard.experiments.doca import histograms
-from castleguard.experiments.doca.methods import BINS, SENSITIVITY, Figures, Method, compare, mean, methods
+from castleguard.lab import backblaze
+from castleguard.lab.backblaze import LOWER, UPPER
+from castleguard.lab.doca import histograms
+from castleguard.lab.doca.methods import BINS, SENSITIVITY, Figures, Method, compare, mean, methods
 
 CAPTION = f"""\
 error: mean squared error, for naive and paper of every value against its own row's. strict publishes no rows but a

@@ -21,7 +21,7 @@ from benchmarks import adult
 from castleguard.checkpoint.store import Store
 from castleguard.connectors import registry
 from castleguard.connectors.files import FileSinkOptions, FileSourceOptions
-from castleguard.pipeline import Job, Pace, Parts
+from castleguard.job import Job, Pace, Parts
 
 EVERY = 5.0
 POLICY = cg.Castle(k=100, delay=10_000)

@@ -24,8 +24,8 @@ from castleguard.connectors.base import Position, Source
 from castleguard.connectors.kafka import open_sink, open_source
 from castleguard.connectors.kafka.options import KafkaSinkOptions, KafkaSourceOptions
 from castleguard.connectors.payloads import Format, write_payloads
-from castleguard.pipeline import Job, Pace, Parts
-from castleguard.stopping import Stop
+from castleguard.job import Job, Pace, Parts
+from castleguard.runtime.stopping import Stop
 from tests.integration.broker_kafka import Broker, jars_folder
 
 POLICY = cg.Castle(k=100, delay=10_000)

@@ -13,15 +13,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import castleguard as cg
-from castleguard.audit.backgrounds import COMMON, made_up_rows
-from castleguard.audit.claims import Stated, claims_about
-from castleguard.audit.game import play
-from castleguard.audit.settings import Setting, setting_for, with_background
-from castleguard.engine.castleguard import Clock
-from castleguard.evaluate.canaries import Canary
-from castleguard.evaluate.evidence import Claim
-from castleguard.evaluate.features import standing_together
-from castleguard.evaluate.membership import Verdict, judge
+from castleguard.algorithms.castleguard.policy import Clock
+from castleguard.judge.attack.canaries import Canary
+from castleguard.judge.attack.evidence import Claim
+from castleguard.judge.attack.features import standing_together
+from castleguard.judge.attack.membership import Verdict, judge
+from castleguard.judge.game.backgrounds import COMMON, made_up_rows
+from castleguard.judge.game.claims import Stated, claims_about
+from castleguard.judge.game.game import play
+from castleguard.judge.game.settings import Setting, setting_for, with_background
 
 LEAVES = 20  # groups of the stream that betrays the clock
 CELLS = cg.Schema(

@@ -27,12 +27,12 @@ from rich.table import Table
 
 import castleguard as cg
 from benchmarks import adult, jobs, noise
+from castleguard.algorithms.castle.engine import CastleEngine
+from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.stages import make_decoder
 from castleguard.connectors.formats import open_reader, open_writer
 from castleguard.conversion import convert
-from castleguard.engine.castle import CastleEngine
-from castleguard.engine.policies import Policy
 from castleguard.schema.coded import CodedRows
-from castleguard.stages import make_decoder
 
 BATCH = 16_384
 PAPER_SETTINGS = ((10, 1_000), (10, 10_000), (100, 1_000), (100, 10_000))

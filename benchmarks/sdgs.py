@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.engine.sdgs import SdgsEngine
-from castleguard.engine.sdgs_policy import Sdgs
+from castleguard.algorithms.sdgs.engine import SdgsEngine
+from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.release.cells import CellGate
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.decode import Decoder

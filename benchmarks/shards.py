@@ -35,10 +35,10 @@ from rich.table import Table
 
 import castleguard as cg
 from benchmarks import adult
-from castleguard.experiments import adult as adult_data
-from castleguard.hosts.cuts import cut_domain, cut_published
-from castleguard.hosts.plan import Route, Shards
-from castleguard.hosts.routing import HashRoute, LocalityRoute
+from castleguard.lab import adult as adult_data
+from castleguard.shards.cuts import cut_domain, cut_published
+from castleguard.shards.plan import Route, Shards
+from castleguard.shards.routing import HashRoute, LocalityRoute
 
 BATCH = 16_384
 SHARDS = (1, 2, 4, 8, 16)

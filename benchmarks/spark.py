@@ -4,7 +4,7 @@
 
 Three streams from files to files in one session, turn by turn, each from its first micro-batch to its last:
 
-    anonymise    castleguard.hosts.spark
+    anonymise    castleguard.spark
     copy         the same way, blobs included, with a shard that hands its rows on and keeps as much state
     copy-frames  as one would write it by hand: rows go through the operator as pandas data frames
 
@@ -27,15 +27,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import castleguard as cg
-from castleguard.evaluate.structure import verify
-from castleguard.hosts.plan import Plan
-from castleguard.hosts.routing import HashRoute
-from castleguard.hosts.shard import Shard
-from castleguard.hosts.spark import anonymise
-from castleguard.hosts.spark.blobs import LABEL, ROWS, part, unpack
-from castleguard.hosts.spark.committed import committed
-from castleguard.hosts.spark.labels import labels_of
-from castleguard.hosts.spark.session import session
+from castleguard.judge.verify.structure import verify
+from castleguard.shards.plan import Plan
+from castleguard.shards.routing import HashRoute
+from castleguard.shards.shard import Shard
+from castleguard.spark import anonymise
+from castleguard.spark.blobs import LABEL, ROWS, part, unpack
+from castleguard.spark.committed import committed
+from castleguard.spark.labels import labels_of
+from castleguard.spark.session import session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

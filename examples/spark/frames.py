@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 import castleguard as cg
 from castleguard.config.schema_file import load_schema
-from castleguard.hosts.spark import anonymise
-from castleguard.hosts.spark.committed import committed
+from castleguard.spark import anonymise
+from castleguard.spark.committed import committed
 from castleguard.testing.streams import visits
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from castleguard.algorithms.castle.policy import Castle
+    from castleguard.algorithms.castleguard.policy import Castleguard
+    from castleguard.algorithms.doca.policy import Doca
+    from castleguard.algorithms.sdgs.policy import Sdgs
     from castleguard.edge import Randomiser
-    from castleguard.engine.castleguard import Castleguard
-    from castleguard.engine.doca_policy import Doca
-    from castleguard.engine.policy import Castle
-    from castleguard.engine.sdgs_policy import Sdgs
     from castleguard.errors import CastleguardError
     from castleguard.privacy.closeness import Closeness
     from castleguard.privacy.guarantee import Guarantee
@@ -51,12 +51,12 @@ __all__ = [
 
 _HOMES = {
     "Anonymiser": "stream",
-    "Castle": "engine.policy",
-    "Castleguard": "engine.castleguard",
+    "Castle": "algorithms.castle.policy",
+    "Castleguard": "algorithms.castleguard.policy",
     "CastleguardError": "errors",
     "Categorical": "schema.roles",
     "Closeness": "privacy.closeness",
-    "Doca": "engine.doca_policy",
+    "Doca": "algorithms.doca.policy",
     "Guarantee": "privacy.guarantee",
     "Hierarchy": "schema.hierarchy",
     "Numeric": "schema.roles",
@@ -64,7 +64,7 @@ _HOMES = {
     "Randomiser": "edge",
     "Report": "release.report",
     "Schema": "schema.roles",
-    "Sdgs": "engine.sdgs_policy",
+    "Sdgs": "algorithms.sdgs.policy",
     "Sensitive": "schema.sensitive",
     "anonymise": "stream",
 }

@@ -1,6 +1,6 @@
 """One file into another: a reader through a stream into a writer, whole or not at all.
 
-What runs for longer than a file, with positions and checkpoints, is `pipeline.py`.
+What runs for longer than a file, with positions and checkpoints, is `job.py`.
 """
 
 from collections.abc import Callable

@@ -16,12 +16,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from castleguard.algorithms.registry import Policy, check_policy
+from castleguard.algorithms.sdgs.engine import SdgsEngine
+from castleguard.algorithms.sdgs.policy import Sdgs
+from castleguard.algorithms.stages import (
+    begin_at,
+    make_decoder,
+    make_encoder,
+    make_engine,
+    make_gate,
+    make_intake,
+    make_keys,
+)
 from castleguard.checkpoint.codec import Record, differences, pack, unpack
 from castleguard.checkpoint.tables import table_from_bytes, table_to_bytes
-from castleguard.engine.policies import Policy, check_policy
-from castleguard.engine.sdgs import SdgsEngine
-from castleguard.engine.sdgs_policy import Sdgs
-from castleguard.epochs import Described
 from castleguard.errors import SchemaError, SnapshotError, UsageError
 from castleguard.kernels.compile import is_warm, mark_warm
 from castleguard.privacy.guarantee import Guarantee
@@ -31,6 +39,7 @@ from castleguard.release.encode import Encoder, Numbers
 from castleguard.release.order import InputOrder, Leaving, nothing_leaving, select
 from castleguard.release.pending import Pending
 from castleguard.release.report import Report
+from castleguard.runtime.epochs import Described
 from castleguard.schema.arguments import check_schema, kind_of
 from castleguard.schema.casting import Misfits, cast_values
 from castleguard.schema.coded import NEW, REASONS, REUSED, ROOT, CodedRows, Decisions, Decoded, Quasi, Rejects
@@ -40,7 +49,6 @@ from castleguard.schema.plain import plain, plain_type
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.schema.table import has_types, to_table
 from castleguard.schema.unfit import Unfit
-from castleguard.stages import begin_at, make_decoder, make_encoder, make_engine, make_gate, make_intake, make_keys
 from castleguard.telemetry.logs import LOG
 
 _SLICE = 1 << 16  # rows handed to the engine at once: bounds the memory of one call

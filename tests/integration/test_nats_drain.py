@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from castleguard.assemble import load, make_job
 from castleguard.errors import SnapshotError
-from castleguard.stopping import Stop
+from castleguard.jobs.assemble import load, make_job
+from castleguard.runtime.stopping import Stop
 from castleguard.telemetry.metrics import Status
 from tests.integration.broker_nats import NatsBroker, running_broker
 

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 import castleguard as cg
-from castleguard.engine import noisy_columns
+from castleguard.algorithms.doca import noisy_columns
 from castleguard.kernels.state import Arrays
 from castleguard.privacy.mechanisms import DiscreteLaplace
 from castleguard.stream import Anonymiser

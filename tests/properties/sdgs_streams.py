@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from castleguard.engine.sdgs import SdgsEngine
-from castleguard.engine.sdgs_policy import Sdgs
+from castleguard.algorithms.sdgs.engine import SdgsEngine
+from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.release.cells import CellGate
 from castleguard.schema.coded import CodedRows, Decisions
 from castleguard.schema.hierarchy import Hierarchy

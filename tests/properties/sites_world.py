@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from castleguard.engine.dcastle_policy import Dcastle
+from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.release.report import Report
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema

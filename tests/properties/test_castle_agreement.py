@@ -11,8 +11,8 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castleguard.engine import domain, policy
-from castleguard.engine.castle import CastleEngine
+from castleguard.algorithms.castle import domain, policy
+from castleguard.algorithms.castle.engine import CastleEngine
 from castleguard.kernels import state as names
 from castleguard.schema.coded import CodedRows, Decisions
 from tests.properties.streams import Step, Stream, examples, joined, large_streams, one_by_one, shaped_streams, streams

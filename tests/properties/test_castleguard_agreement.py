@@ -13,11 +13,11 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castleguard.engine.castle import CastleEngine
-from castleguard.engine.castleguard import Castleguard, Clock
-from castleguard.engine.policy import Castle
+from castleguard.algorithms.castle.engine import CastleEngine
+from castleguard.algorithms.castle.policy import Castle
+from castleguard.algorithms.castleguard.policy import Castleguard, Clock
+from castleguard.algorithms.stages import Keys, make_intake
 from castleguard.schema.coded import CodedRows
-from castleguard.stages import Keys, make_intake
 from tests.properties.guard_transcription import GuardTranscription
 from tests.properties.streams import Step, Stream, examples, joined, large_streams, one_by_one, streams
 from tests.properties.test_castle_agreement import check_state, outcome_of, part

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from castleguard.lab.transcriptions.dcastle.messages import Step
+from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
+from castleguard.lab.transcriptions.dcastle.site import Site
+from castleguard.lab.transcriptions.dcastle.sites import PaperNetwork
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
 from castleguard.schema.sensitive import Sensitive
-from castleguard.sites.paper import PaperNetwork
-from castleguard.sites.paper_messages import Step
-from castleguard.sites.paper_policy import PaperPolicy
-from castleguard.sites.paper_site import Site
 from tests.properties.streams import categories, coded_rows, examples, schemas
 from tests.properties.transcription import attributes_of, rows_of
 from tests.reference import dcastle, dcastle_network

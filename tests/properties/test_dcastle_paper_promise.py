@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from castleguard.lab.transcriptions.dcastle.messages import Step
+from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
+from castleguard.lab.transcriptions.dcastle.sites import PaperNetwork
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.roles import Numeric, Schema
-from castleguard.sites.paper import PaperNetwork
-from castleguard.sites.paper_messages import Step
-from castleguard.sites.paper_policy import PaperPolicy
 
 SITES, K, ROWS = 3, 4, 90
 SCHEMA = Schema(person="p", quasi_identifiers=[Numeric("q", lower=0, upper=40)], sensitive=["s"])

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castleguard.engine.base import Flags
-from castleguard.engine.doca import DocaEngine
-from castleguard.engine.doca_policy import Doca
+from castleguard.algorithms.doca.paper_engine import DocaEngine
+from castleguard.algorithms.doca.policy import Doca
+from castleguard.algorithms.engine import Flags
 from castleguard.kernels.compile import JIT
 from castleguard.schema.coded import CodedRows, Decisions
 from castleguard.schema.roles import Numeric, Schema

@@ -19,8 +19,8 @@ import pytest
 from numpy.typing import NDArray
 
 import castleguard as cg
-from castleguard.engine import noisy_columns
-from castleguard.engine.windows import WindowEngine, WindowKeys
+from castleguard.algorithms.doca import noisy_columns
+from castleguard.algorithms.doca.windows import WindowEngine, WindowKeys
 from castleguard.kernels.compile import JIT
 from castleguard.privacy.mechanisms import DiscreteLaplace
 from castleguard.privacy.noise import Noise

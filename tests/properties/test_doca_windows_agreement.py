@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castleguard.engine.base import Flags
-from castleguard.engine.doca_policy import Doca
-from castleguard.engine.windows import WindowEngine, WindowKeys
+from castleguard.algorithms.doca.policy import Doca
+from castleguard.algorithms.doca.windows import WindowEngine, WindowKeys
+from castleguard.algorithms.engine import Flags
 from castleguard.schema.coded import CodedRows, Decisions
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema

@@ -18,12 +18,12 @@ import pytest
 import castleguard as cg
 from castleguard.connectors.formats import Format, open_reader
 from castleguard.connectors.payloads.json_messages import JsonBlock
-from castleguard.evaluate.identities import person_codes, value_codes
-from castleguard.hosts.routing import HashRoute
+from castleguard.judge.reading.identities import person_codes, value_codes
 from castleguard.schema.column import distinct
 from castleguard.schema.decode import Decoder
 from castleguard.schema.identities import hash_persons, hash_values
 from castleguard.schema.table import to_table
+from castleguard.shards.routing import HashRoute
 from tests.properties.identity_spellings import FAMILIES, Spelling, number_texts
 from tests.soak import effort
 

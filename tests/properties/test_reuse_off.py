@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import castleguard as cg
-from castleguard.engine.castle import CastleEngine
-from castleguard.engine.policy import Reuse
+from castleguard.algorithms.castle.engine import CastleEngine
+from castleguard.algorithms.castle.policy import Reuse
+from castleguard.algorithms.stages import make_gate
 from castleguard.release.gate import Gate
 from castleguard.schema.coded import NOBODY, CodedRows, Decisions
-from castleguard.stages import make_gate
 from tests.properties.streams import Step, Stream, examples, joined, one_by_one, shaped_streams, streams
 
 

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from castleguard.engine.axes import CategoryAxis
-from castleguard.engine.partition import Partition, Released, Rule, adapt
-from castleguard.engine.sdgs import SdgsEngine
+from castleguard.algorithms.sdgs.axes import CategoryAxis
+from castleguard.algorithms.sdgs.engine import SdgsEngine
+from castleguard.algorithms.sdgs.partition import Partition, Released, Rule, adapt
 from castleguard.release.cells import CellGate
 from castleguard.schema.coded import CodedRows, Decisions
 from tests.properties.sdgs_streams import Front, Stream, call_twin, one_by_one, streams, twin_of, with_calls

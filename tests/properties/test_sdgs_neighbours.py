@@ -14,7 +14,7 @@ from math import exp, isclose
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.engine.sdgs_policy import Sdgs
+from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.privacy import sdgs_delta, sdgs_delta_tight
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.roles import Numeric, Schema

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import castleguard as cg
-from castleguard.engine import policy as policies
+from castleguard.algorithms.castle import policy as policies
 from tests.properties.streams import examples, shapes
 from tests.properties.tables import Books, Box, Stream, streams
 from tests.properties.transcription import shape_of, tree_of

@@ -1,6 +1,6 @@
 """A stream that is cut into shards: what each of them publishes is judged, and what all of them publish together.
 
-The judge is `castleguard.evaluate`, which shares no code with engine or gate. That a secret order keeps epsilon is
+The judge is `castleguard.judge`, which shares no code with engine or gate. That a secret order keeps epsilon is
 worked out exactly on a stream of three rows, over all orders and all noise. See docs/proofs/shards.md.
 """
 
@@ -20,22 +20,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castleguard.engine.castleguard import Castleguard
-from castleguard.engine.policies import Policy
-from castleguard.engine.policy import Castle
-from castleguard.engine.sdgs_policy import Sdgs
-from castleguard.evaluate.structure import verify
-from castleguard.hosts.cuts import cut_domain
-from castleguard.hosts.order import fixed_order
-from castleguard.hosts.plan import Plan, Route
-from castleguard.hosts.promises import check
-from castleguard.hosts.routing import HashRoute, LocalityRoute
-from castleguard.hosts.shard import Outcome, Shard
+from castleguard.algorithms.castle.policy import Castle
+from castleguard.algorithms.castleguard.policy import Castleguard
+from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.sdgs.policy import Sdgs
+from castleguard.judge.verify.structure import verify
 from castleguard.privacy.closeness import distance_equal, distance_hierarchical, distance_ordered, tree_with_missing
 from castleguard.privacy.diversity import is_entropy_diverse, is_recursive_diverse
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
 from castleguard.schema.sensitive import Sensitive
+from castleguard.shards.cuts import cut_domain
+from castleguard.shards.order import fixed_order
+from castleguard.shards.plan import Plan, Route
+from castleguard.shards.promises import check
+from castleguard.shards.routing import HashRoute, LocalityRoute
+from castleguard.shards.shard import Outcome, Shard
 from castleguard.stream import Anonymiser
 from tests.properties.sdgs_streams import Front
 from tests.properties.streams import examples

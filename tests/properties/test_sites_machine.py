@@ -13,7 +13,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from castleguard.engine.dcastle_policy import Dcastle
+from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.sites.memory import Weather
 from tests.properties.sites_world import HIGHEST, TREE, GossipingRelay, Reader, Site, make_schema
 from tests.properties.streams import examples

@@ -6,7 +6,7 @@
 import struct
 from dataclasses import dataclass, replace
 
-from castleguard.engine.policy import Castle as Policy
+from castleguard.algorithms.castle.policy import Castle as Policy
 from castleguard.schema.coded import NEW, NOBODY, REUSED, ROOT, CodedRows
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Numeric, Schema

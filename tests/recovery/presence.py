@@ -19,7 +19,7 @@ from castleguard.checkpoint.store import Store
 from castleguard.connectors.base import BadRow, Position, Read, Sink
 from castleguard.connectors.manifest import Manifest
 from castleguard.errors import UnavailableError
-from castleguard.pipeline import Job, Pace, Parts
+from castleguard.job import Job, Pace, Parts
 from castleguard.testing.clock import ManualClock
 
 SCHEMA = cg.Schema(

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import castleguard as cg
+from castleguard.algorithms.registry import Policy
 from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.store import Checkpoint, Store
-from castleguard.engine.policies import Policy
 from castleguard.errors import SnapshotError
-from castleguard.pipeline import Job, Pace, Parts
+from castleguard.job import Job, Pace, Parts
 from castleguard.testing.clock import ManualClock
 from castleguard.testing.crash import CrashError, ScriptedCrash
 from tests.recovery.fakes import Shelf, Topic

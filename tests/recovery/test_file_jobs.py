@@ -8,7 +8,7 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
 
-from castleguard.assemble import load, make_job
+from castleguard.jobs.assemble import load, make_job
 
 JOB = """\
 source: {{type: {source}, path: {path}}}

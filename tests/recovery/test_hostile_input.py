@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from castleguard.assemble import load, make_job, open_source
 from castleguard.cli import main
-from castleguard.stopping import Stop
+from castleguard.jobs.assemble import load, make_job, open_source
+from castleguard.runtime.stopping import Stop
 
 MARK = "Zm4rk"
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import castleguard as cg
+from castleguard.algorithms.registry import Policy
 from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Store
-from castleguard.engine.policies import Policy
 from castleguard.errors import InputError, OutputError, SnapshotError, UnavailableError
-from castleguard.pipeline import Job, Pace, Parts
+from castleguard.job import Job, Pace, Parts
 from castleguard.telemetry.metrics import Status
 from castleguard.testing.clock import ManualClock
 from castleguard.testing.crash import CrashError, ScriptedCrash

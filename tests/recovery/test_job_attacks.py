@@ -13,13 +13,13 @@ import pytest
 from click.testing import CliRunner
 
 import castleguard as cg
-from castleguard import assemble
 from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Checkpoint, Store
 from castleguard.cli import commands
 from castleguard.connectors.base import Position, Read
 from castleguard.errors import CastleguardError, ConfigError, OutputError, SnapshotError, UnavailableError
-from castleguard.pipeline import Job, Pace, Parts
+from castleguard.job import Job, Pace, Parts
+from castleguard.jobs import assemble
 from castleguard.testing.clock import ManualClock
 from tests.recovery.fakes import Shelf, TopicSource
 from tests.recovery.test_job import POLICIES, SCHEMA, K, World, stop_after

@@ -18,8 +18,8 @@ from castleguard.connectors.file_sink import FileSink
 from castleguard.connectors.file_source import Clock, FileSource
 from castleguard.connectors.formats import open_reader, open_writer
 from castleguard.connectors.listing import list_files
-from castleguard.pipeline import Job, Pace, Parts
-from castleguard.stopping import Stop
+from castleguard.job import Job, Pace, Parts
+from castleguard.runtime.stopping import Stop
 from castleguard.testing.clock import ManualClock
 
 SCHEMA = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=5)], public=["row"])

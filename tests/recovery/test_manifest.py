@@ -10,13 +10,13 @@ import pyarrow.dataset
 import pytest
 
 import castleguard as cg
+from castleguard.algorithms.registry import Policy
 from castleguard.checkpoint.store import Store
 from castleguard.connectors.file_sink import FileSink
 from castleguard.connectors.formats import open_writer
 from castleguard.connectors.manifest import Manifest
-from castleguard.engine.policies import Policy
 from castleguard.errors import OutputError
-from castleguard.pipeline import Job, Pace, Parts
+from castleguard.job import Job, Pace, Parts
 from castleguard.testing.clock import ManualClock
 from castleguard.testing.crash import CrashError, ScriptedCrash
 from tests.recovery.fakes import Topic

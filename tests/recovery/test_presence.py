@@ -10,7 +10,7 @@ import pytest
 import castleguard as cg
 from castleguard.checkpoint.store import Store
 from castleguard.errors import UsageError
-from castleguard.pipeline import Job, Parts
+from castleguard.job import Job, Parts
 from castleguard.testing.crash import CrashError, ScriptedCrash
 from castleguard.testing.jobs import MemoryParts, MemorySink
 from tests.contract.sinks import SINKS

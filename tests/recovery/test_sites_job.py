@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import castleguard as cg
+from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.checkpoint.store import Store
-from castleguard.engine.dcastle_policy import Dcastle
-from castleguard.pipeline import Job, Pace, Parts
+from castleguard.job import Job, Pace, Parts
 from castleguard.sites.membership import Membership
 from castleguard.sites.memory import Relay
 from castleguard.sites.stream import SiteStream

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import castleguard as cg
-from castleguard.assemble import load, make_job
 from castleguard.cli import main
 from castleguard.connectors.file_sink import FileSink
 from castleguard.connectors.payloads import write_payloads
 from castleguard.errors import OutputError
+from castleguard.jobs.assemble import load, make_job
 from tests.recovery.test_file_jobs import Place, rows
 
 COUNT = 40

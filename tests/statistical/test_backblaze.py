@@ -13,10 +13,10 @@ import pytest
 from rich.console import Console
 
 from benchmarks import backblaze as benchmark
-from castleguard.experiments import backblaze
-from castleguard.experiments.backblaze import COLUMN, ROW
-from castleguard.experiments.doca import methods as doca
-from castleguard.experiments.doca.methods import Figures, Method
+from castleguard.lab import backblaze
+from castleguard.lab.backblaze import COLUMN, ROW
+from castleguard.lab.doca import methods as doca
+from castleguard.lab.doca.methods import Figures, Method
 
 MADE_UP = np.random.default_rng(5).integers(backblaze.LOWER, backblaze.UPPER + 1, 600).astype(np.float64)
 

@@ -11,14 +11,14 @@ import pytest
 
 import castleguard as cg
 from benchmarks.membership import Named, paper, paper_clock, sdgs, strict
-from castleguard.audit.backgrounds import made_up_rows
-from castleguard.audit.claims import Stated, own_claim
-from castleguard.audit.game import Played, judge_all, play
-from castleguard.audit.settings import setting_for, with_background, worst_group
-from castleguard.engine.castleguard import Clock
-from castleguard.engine.policies import Policy
-from castleguard.evaluate.evidence import Claim
-from castleguard.evaluate.membership import Verdict
+from castleguard.algorithms.castleguard.policy import Clock
+from castleguard.algorithms.registry import Policy
+from castleguard.judge.attack.evidence import Claim
+from castleguard.judge.attack.membership import Verdict
+from castleguard.judge.game.backgrounds import made_up_rows
+from castleguard.judge.game.claims import Stated, own_claim
+from castleguard.judge.game.game import Played, judge_all, play
+from castleguard.judge.game.settings import setting_for, with_background, worst_group
 from castleguard.privacy.sdgs import sdgs_delta
 
 pytestmark = [pytest.mark.compiled, pytest.mark.statistical]

@@ -7,8 +7,8 @@ import pytest
 
 import castleguard as cg
 from castleguard.errors import CastleguardError
-from castleguard.hosts.plan import Plan
-from castleguard.hosts.spark.operator import anonymise as anonymise_frame
+from castleguard.shards.plan import Plan
+from castleguard.spark.operator import anonymise as anonymise_frame
 
 any_cg = cast(Any, cg)
 NUMBER = cg.Numeric("age", lower=0, upper=100, step=5)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from castleguard import assemble
 from castleguard.connectors import registry
 from castleguard.connectors.registry import Connector
 from castleguard.errors import ConfigError
+from castleguard.jobs import assemble
 from tests.unit.config.test_job_file import job
 from tests.unit.fake_connectors import CONNECTORS, FakeSink, install
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castleguard.clock import StreamTime, WallClock
+from castleguard.runtime.clock import StreamTime, WallClock
 from castleguard.testing.clock import ManualClock
 
 START = 1_000_000.0

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from castleguard.algorithms.castle.policy import Castle
 from castleguard.conversion import convert
-from castleguard.engine.policy import Castle
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.stream import Anonymiser
 from castleguard.testing.memory import MemoryReader, MemoryWriter

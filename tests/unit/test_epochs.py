@@ -3,8 +3,8 @@
 import pytest
 
 import castleguard as cg
-from castleguard import epochs as module
-from castleguard.epochs import Described, Epochs, other_parts
+from castleguard.runtime import epochs as module
+from castleguard.runtime.epochs import Described, Epochs, other_parts
 
 SCHEMA = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=5)])
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from castleguard.assemble import load
 from castleguard.connectors import registry
+from castleguard.jobs.assemble import load
 
 JOBS = sorted((Path(__file__).parents[2] / "examples" / "jobs").glob("*/job.yaml"))
 

@@ -15,7 +15,7 @@ import castleguard as cg
 from castleguard.cli.summary import summary
 from castleguard.config.schema_file import load_schema
 from castleguard.errors import ConfigError, SchemaError
-from castleguard.evaluate.structure import verify
+from castleguard.judge.verify.structure import verify
 from castleguard.privacy.criteria import Criteria
 from castleguard.release.gate import Gate
 from castleguard.schema.coded import NOBODY, CodedRows

@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 
 import castleguard as cg
-from castleguard import stages
-from castleguard.engine.dcastle_policy import Dcastle
-from castleguard.engine.policies import Policy
+from castleguard.algorithms import stages
+from castleguard.algorithms.dcastle.policy import Dcastle
+from castleguard.algorithms.registry import Policy
 from castleguard.errors import UsageError
 
 SCHEMA = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100)])

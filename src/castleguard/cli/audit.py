@@ -14,8 +14,8 @@ from castleguard.cli.file_options import published_formulas_option
 from castleguard.cli.policy_options import make_policy, policy_options
 
 if TYPE_CHECKING:
-    from castleguard.audit.findings import Audit
-    from castleguard.engine.policies import Policy
+    from castleguard.algorithms.registry import Policy
+    from castleguard.judge.findings import Audit
     from castleguard.schema.roles import Schema
 
 _FILE = click.Path(path_type=Path)
@@ -73,10 +73,10 @@ def audit(ctx: click.Context, /, original: Path, published: Path | None, **optio
     The exit code is 0 if nothing was found broken. `castleguard audit dp --help` is the other audit, of differential
     privacy.
     """
-    from castleguard.audit.material import Material
-    from castleguard.audit.run import audit as look
-    from castleguard.cli.audited import read_original, read_published
     from castleguard.errors import OutputError
+    from castleguard.jobs.publication import read_original, read_published
+    from castleguard.judge.audit.material import Material
+    from castleguard.judge.audit.run import audit as look
 
     population, json_file, html = (options.pop(name) for name in ("population", "json_file", "html"))
     chosen = {name: options.pop(name) for name in ("link", "threshold", "attack_runs")}
@@ -147,9 +147,9 @@ def _job(path: Path, options: dict[str, Any]) -> "tuple[Schema, Policy, Path, An
     given = [name for name, value in options.items() if value is not None]
     if given:
         raise click.UsageError(f"--{given[0].replace('_file', '').replace('_', '-')} is said by the job file")
-    from castleguard.assemble import load
-    from castleguard.cli.audited import files_of
     from castleguard.connectors.csv_options import csv_of
+    from castleguard.jobs.assemble import load
+    from castleguard.jobs.publication import files_of
 
     job = load(path)
     before, format, after = files_of(job)
@@ -170,7 +170,7 @@ def _write(found: "Audit", json_file: str | None, html: Path | None) -> None:
             except OSError as exc:
                 raise OutputError(f"{json_file} cannot be written: {exc.strerror}") from exc
     if html is not None:
-        from castleguard.audit.page import Repeat, write
+        from castleguard.judge.report.page import Repeat, write
 
         command = shlex.join(["castleguard", *sys.argv[1:]])
         today = dt.datetime.now(dt.UTC).date().isoformat()

@@ -16,9 +16,9 @@ from castleguard.cli.exit_codes import BROKEN
 from castleguard.cli.policy_options import make_policy, policy_options
 
 if TYPE_CHECKING:
-    from castleguard.audit.game import Played
-    from castleguard.audit.settings import Given
-    from castleguard.engine.policies import Policy
+    from castleguard.algorithms.registry import Policy
+    from castleguard.judge.game.game import Played
+    from castleguard.judge.game.settings import Given
 
 _FILE = click.Path(path_type=Path)
 RUNS = 3000
@@ -97,9 +97,9 @@ def dp(
         _one_run(ctx, policy, one_run, (seed, confidence, claim_epsilon), json_file)
         return
 
-    from castleguard.audit.game import as_json, judge_all, play
-    from castleguard.audit.settings import setting_for
-    from castleguard.audit.verdicts import text_of
+    from castleguard.judge.game.game import as_json, judge_all, play
+    from castleguard.judge.game.settings import setting_for
+    from castleguard.judge.game.verdicts import text_of
 
     given = _given(schema_file, data, rows, policy)
     setting = setting_for(policy, given, epsilon=claim_epsilon, dp_delta=claim_delta)
@@ -124,7 +124,7 @@ def _one_run(
     json_file: str | None,
 ) -> None:
     """The quick way: all canaries at once."""
-    from castleguard.audit.one_run import as_json, play_once, text_of, weigh
+    from castleguard.judge.game.one_run import as_json, play_once, text_of, weigh
 
     seed, confidence, epsilon = chosen
     found = play_once(policy, canaries=canaries, seed=seed)
@@ -147,11 +147,11 @@ def _given(schema_file: Path | None, data: Path | None, rows: int | None, policy
         return None
     import pyarrow as pa
 
-    from castleguard.audit.backgrounds import rows_for, rows_of
-    from castleguard.audit.settings import Given
     from castleguard.config.schema_file import load_schema
     from castleguard.connectors.formats import open_reader
     from castleguard.errors import InputError
+    from castleguard.judge.game.backgrounds import rows_for, rows_of
+    from castleguard.judge.game.settings import Given
 
     schema, wanted = load_schema(schema_file), rows or rows_for(policy)
     batches: list[pa.RecordBatch] = []
@@ -207,7 +207,7 @@ def _write_json(target: str, figures: dict[str, Any]) -> None:
 
 
 def _write_page(played: "Played", path: Path, *, policy: str) -> None:
-    from castleguard.audit.page import Repeat, write_game
+    from castleguard.judge.report.page import Repeat, write_game
 
     command = shlex.join(["castleguard", *sys.argv[1:]])
     today = dt.datetime.now(dt.UTC).date().isoformat()

@@ -11,7 +11,7 @@ import click
 from castleguard.cli.many_runs import read_table, warn_once
 
 if TYPE_CHECKING:
-    from castleguard.experiments.compare import Compared
+    from castleguard.lab.compare import Compared
 
 _FILE = click.Path(path_type=Path)
 _TITLES = ("loss", "publ. loss", "NCP", "discernib.", "groups", "suppressed", "rows/s")
@@ -50,9 +50,9 @@ def compare(
     A method that cannot do with the schema says so.
     """
     from castleguard.config.schema_file import load_schema
-    from castleguard.experiments.compare import choose
-    from castleguard.experiments.compare import compare as compare_all
-    from castleguard.experiments.harness import Options, make_task
+    from castleguard.lab.compare import choose
+    from castleguard.lab.compare import compare as compare_all
+    from castleguard.lab.harness import Options, make_task
 
     chosen = choose([] if methods is None else [name.strip() for name in methods.split(",")])
     schema = load_schema(schema_file)

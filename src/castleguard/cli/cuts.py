@@ -8,8 +8,8 @@ import click
 from castleguard.cli.file_options import published_formulas_option
 
 if TYPE_CHECKING:
-    from castleguard.hosts.tree import Cuts
     from castleguard.schema.roles import Schema
+    from castleguard.shards.tree import Cuts
 
 _FILE = click.Path(path_type=Path)
 
@@ -53,11 +53,11 @@ def cuts(
     """
     import pyarrow as pa
 
-    from castleguard.cli.audited import read_published
     from castleguard.cli.file_options import check_output
     from castleguard.config.schema_file import load_schema
-    from castleguard.hosts.cuts import cut_domain, cut_published, shares
-    from castleguard.hosts.cuts_file import write_cuts
+    from castleguard.jobs.publication import read_published
+    from castleguard.shards.cuts import cut_domain, cut_published, shares
+    from castleguard.shards.cuts_file import write_cuts
 
     for path in published:
         check_output(path, output, overwrite)
@@ -78,7 +78,7 @@ def cuts(
 
 def as_text(found: "Cuts", schema: "Schema", rows: tuple[float, ...] | None) -> str:
     """What lies in each shard, and the share of the published rows that does."""
-    from castleguard.hosts.spelling import shard_words
+    from castleguard.shards.spelling import shard_words
 
     words = shard_words(found, schema)
     if rows is None:

@@ -10,9 +10,9 @@ from castleguard.errors import OutputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from castleguard.algorithms.castle.policy import Castle
     from castleguard.cli.live import History
-    from castleguard.engine.policy import Castle
-    from castleguard.evaluate.structure import Verification
+    from castleguard.judge.verify.structure import Verification
     from castleguard.schema.roles import Schema
 
 BATCH_ROWS = 1000
@@ -41,7 +41,7 @@ def demo(rows: int, k: int, l: int, delay: int, seed: int | None, folder: Path) 
     """Make up a year of hospital visits, anonymise it live, write it, and verify what was written."""
     import pyarrow as pa
 
-    from castleguard.engine.policy import Castle
+    from castleguard.algorithms.castle.policy import Castle
     from castleguard.testing.streams import visits, visits_schema
 
     schema, castle = visits_schema(), Castle(k=k, l=l, delay=delay)
@@ -116,7 +116,7 @@ def _judge(
     import pyarrow.csv
 
     from castleguard.cli.picture import draw
-    from castleguard.evaluate.structure import verify
+    from castleguard.judge.verify.structure import verify
 
     published = pyarrow.csv.read_csv(folder / "published.csv")
     verdict = verify(published, original, schema, k=castle.k, l=castle.l, link=LINK, closed=not castle.strict)

@@ -44,9 +44,9 @@ def drain(
     """
     if new_key is not None and no_key:
         raise click.UsageError("--new-key and --no-key exclude one another")
-    from castleguard.assemble import change_key, check_letters_are_gone, has_committed, load, make_job, manifest_of
     from castleguard.cli.run import closing_words, say_at_end
     from castleguard.errors import ConfigError, UsageError
+    from castleguard.jobs.assemble import change_key, check_letters_are_gone, has_committed, load, make_job, manifest_of
 
     job = load(job_file, site=name)
     if job.checkpoint is None:

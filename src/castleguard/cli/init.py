@@ -10,7 +10,7 @@ import click
 from castleguard.errors import InputError, OutputError
 
 if TYPE_CHECKING:
-    from castleguard.cli.guesses import Guess
+    from castleguard.jobs.propose.guesses import Guess
 
 SAMPLE_ROWS = 10_000
 
@@ -58,10 +58,10 @@ def init(data: Path, output: Path, overwrite: bool) -> None:
     if output.exists() and not overwrite:
         raise OutputError(f"{output} exists already: choose another name, or replace it with --overwrite")
 
-    from castleguard.cli.doubts import find_doubts
-    from castleguard.cli.guesses import guess_roles
-    from castleguard.cli.proposal import Subject, proposal
     from castleguard.connectors.sample import read_sample
+    from castleguard.jobs.propose.doubts import find_doubts
+    from castleguard.jobs.propose.guesses import guess_roles
+    from castleguard.jobs.propose.job_text import Subject, proposal
 
     file, source = _find(data)
     table, malformed = read_sample(file, SAMPLE_ROWS)

@@ -24,10 +24,10 @@ def letters(job_file: Path, name: str | None, file: Path | None) -> None:
     THIS PRINTS PERSONAL VALUES, as they came, to standard output: rows that were not anonymised. Do not let them end up
     in a log, a ticket or the history of a terminal.
     """
-    from castleguard.assemble import load
     from castleguard.checkpoint.cipher import Cipher
     from castleguard.checkpoint.letters import read_letters
     from castleguard.errors import ConfigError
+    from castleguard.jobs.assemble import load
 
     job = load(job_file, site=name)
     if file is None:

@@ -11,7 +11,7 @@ import click
 from castleguard.cli.file_options import published_formulas_option
 
 if TYPE_CHECKING:
-    from castleguard.evaluate.utility import Figure, Utility
+    from castleguard.judge.measure.utility import Figure, Utility
 
 _FILE = click.Path(path_type=Path)
 _WIDTH = 100
@@ -42,11 +42,11 @@ def measure(original: Path, published: Path, schema_file: Path, as_json: bool, *
     Without --link, what needs to know which row became which is left out, and the last lines say so. The figures
     depend on the original rows: they are for whoever has those, and not to be published.
     """
-    from castleguard.cli.audited import read_original, read_published
     from castleguard.config.schema_file import load_schema
-    from castleguard.evaluate.learning import Learning
-    from castleguard.evaluate.queries import Workload
-    from castleguard.evaluate.utility import Asked, measure_utility
+    from castleguard.jobs.publication import read_original, read_published
+    from castleguard.judge.measure.learning import Learning
+    from castleguard.judge.measure.queries import Workload
+    from castleguard.judge.measure.utility import Asked, measure_utility
 
     link, seed = options["link"], options["seed"]
     chosen = {name: options[name] for name in ("selectivity", "queries", "window", "seed", "sample_rate")}

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from castleguard.cli.live import Moment
 from castleguard.drawing import BLUE, COLOURS, ORANGE, STYLE
-from castleguard.evaluate.structure import Verification
+from castleguard.judge.verify.structure import Verification
 
 LAYOUT = "AAA\nBCD"
 LINK = "record"

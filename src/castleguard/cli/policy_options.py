@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from castleguard.engine.policies import Policy
+    from castleguard.algorithms.registry import Policy
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -108,7 +108,7 @@ def make_policy(algorithm: str, options: dict[str, Any]) -> "Policy":
     for name in REQUIRED[algorithm]:
         if name not in given:
             raise click.UsageError(f"--{name.replace('_', '-')} is needed: it has no default with {algorithm}")
-    from castleguard.engine.policies import POLICIES
+    from castleguard.algorithms.registry import POLICIES
 
     kind = POLICIES[algorithm]
     if any(name in given for name in _CLOSENESS):

@@ -39,7 +39,7 @@ def randomise(
     check_output(input, output, overwrite)
     csv = csv_output(output, formulas)
 
-    from castleguard.cli.summary import statement, warn_if_empty
+    from castleguard.cli.summary import warn_if_empty
     from castleguard.config.schema_file import load_schema
     from castleguard.connectors.formats import open_reader, open_writer
     from castleguard.edge import Randomiser
@@ -62,7 +62,7 @@ def randomise(
         if not quiet:
             if reader.malformed:
                 click.echo(f"{reader.malformed:,} malformed lines were left out")
-            click.echo(statement(randomiser.guarantee()))
+            click.echo(randomiser.guarantee().paragraphs())
         warn_if_empty(Report(rows_in=rows, published=rows, suppressed=0), malformed=reader.malformed)
 
 

@@ -14,7 +14,7 @@ from castleguard.errors import InputError, UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from castleguard.experiments.result import Experiment, Result, Scale
+    from castleguard.lab.result import Experiment, Result, Scale
 
 _PAPERS = ("castle", "castleguard", "dcastle", "doca")
 _PIPED_WIDTH = 120
@@ -51,8 +51,8 @@ def reproduce(
 
     With --output, figures are drawn into FOLDER, and each paper that was run as a whole gets a page there.
     """
-    from castleguard.experiments import catalogue
-    from castleguard.experiments.result import Scale
+    from castleguard.lab import catalogue
+    from castleguard.lab.result import Scale
 
     if quick and full:
         raise click.UsageError("--quick and --full exclude each other")
@@ -79,7 +79,7 @@ def _run(
 ) -> None:
     from rich.console import Console
 
-    from castleguard.experiments import catalogue, pages, running
+    from castleguard.lab import catalogue, pages, running
 
     if output is not None:
         pages.require_matplotlib()
@@ -131,7 +131,7 @@ def _show(console: "Console", paper: str, result: "Result", *, values: bool) -> 
     from rich.markup import escape
     from rich.table import Table
 
-    from castleguard.experiments.catalogue import heading
+    from castleguard.lab.catalogue import heading
 
     console.print(f"\n[bold]{paper}, {heading(result.figure)}: {escape(result.title)}[/bold]")
     console.print(escape(result.setting), highlight=False)
@@ -151,7 +151,7 @@ def _show(console: "Console", paper: str, result: "Result", *, values: bool) -> 
 
 def _with_data(selected: Sequence["Experiment"]) -> list["Experiment"]:
     """Those that can be run; what the others lack is said. Raises InputError if none can."""
-    from castleguard.experiments import datasets
+    from castleguard.lab import datasets
 
     ready, said = [], set()
     for experiment in selected:
@@ -168,7 +168,7 @@ def _with_data(selected: Sequence["Experiment"]) -> list["Experiment"]:
 
 
 def _list(selected: Sequence["Experiment"]) -> None:
-    from castleguard.experiments import datasets
+    from castleguard.lab import datasets
 
     for experiment in selected:
         here = "" if not datasets.missing(experiment.needs) else " (not here)"
@@ -178,7 +178,7 @@ def _list(selected: Sequence["Experiment"]) -> None:
 
 def _fetch(selected: Sequence["Experiment"]) -> None:
     """What can be fetched; what cannot is told like other data that are missing."""
-    from castleguard.experiments import datasets
+    from castleguard.lab import datasets
 
     for name in dict.fromkeys(name for experiment in selected for name in experiment.needs):
         if all(file.url for file in datasets.missing([name])):

@@ -14,11 +14,11 @@ import click
 from castleguard.cli import Interrupted, show_to_developers, words_for
 from castleguard.cli.exit_codes import exit_code
 from castleguard.errors import InputError
-from castleguard.stopping import Stop
+from castleguard.runtime.stopping import Stop
 
 if TYPE_CHECKING:
     from castleguard.config.job_model import JobFile
-    from castleguard.pipeline import Job
+    from castleguard.job import Job
     from castleguard.telemetry.metrics import Status
 
 LOG = logging.getLogger("castleguard")
@@ -57,8 +57,8 @@ def run_job(
     """Run a job, or its part at one site."""
     stop = Stop()
     with stopping_on_signals(stop), logging_as(log_format) as facts:
-        from castleguard.assemble import load, make_job
         from castleguard.cli.job_view import job_view
+        from castleguard.jobs.assemble import load, make_job
 
         job = load(job_file, site=site)
         facts["job"] = job.name

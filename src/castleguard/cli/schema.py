@@ -19,8 +19,8 @@ def schema(output: Path | None) -> None:
     In a job file, for editors that use the YAML language server:
       # yaml-language-server: $schema=job.schema.json
     """
-    from castleguard.assemble import Connectors, relay_options
     from castleguard.config.editor_schema import job_schema
+    from castleguard.jobs.assemble import Connectors, relay_options
 
     text = json.dumps(job_schema(Connectors(), relay_options), indent=2, ensure_ascii=False) + "\n"
     if output is None:

@@ -11,11 +11,11 @@ import click
 
 from castleguard.cli import Interrupted, show_to_developers
 from castleguard.errors import CastleguardError
-from castleguard.stopping import Stop
+from castleguard.runtime.stopping import Stop
 
 if TYPE_CHECKING:
-    from castleguard.hosts.spark.job import Prepared
-    from castleguard.hosts.spark.progress import Batch
+    from castleguard.spark.job import Prepared
+    from castleguard.spark.progress import Batch
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -43,11 +43,11 @@ def spark(
     if committed:
         _list_committed(job_file)
         return
-    from castleguard.assemble import load
-    from castleguard.cli.spark_checks import left_out_words
-    from castleguard.hosts.spark.job import check_kept, opened, prepare
-    from castleguard.hosts.spark.session import check_installed
-    from castleguard.hosts.spark.warming import warm_up
+    from castleguard.jobs.assemble import load
+    from castleguard.jobs.check_spark import left_out_words
+    from castleguard.spark.job import check_kept, opened, prepare
+    from castleguard.spark.session import check_installed
+    from castleguard.spark.warming import warm_up
 
     job = load(job_file)
     prepared = prepare(job, allow_duplicates=allow_duplicates)
@@ -72,7 +72,7 @@ def spark(
 
 
 def _run(session: Any, prepared: "Prepared", key: bytes | None, *, until_idle: bool, quiet: bool) -> str:
-    from castleguard.hosts.spark.job import follow_query, run_batch, start
+    from castleguard.spark.job import follow_query, run_batch, start
 
     if not prepared.streaming:
         run_batch(session, prepared, key)
@@ -88,13 +88,13 @@ def _run(session: Any, prepared: "Prepared", key: bytes | None, *, until_idle: b
 
 
 def _list_committed(path: Path) -> None:
-    from castleguard.hosts.spark.committed import committed
+    from castleguard.spark.committed import committed
 
     if path.is_dir():
         folder = path
     else:
-        from castleguard.assemble import load
         from castleguard.errors import ConfigError
+        from castleguard.jobs.assemble import load
 
         job = load(path)
         if not isinstance(getattr(job.sink.options, "path", None), Path):
@@ -143,16 +143,15 @@ def _saying_what_is_left(prepared: "Prepared") -> Iterator[None]:
 
 def opening_words(prepared: "Prepared") -> str:
     """What is promised, and where it goes."""
-    from castleguard.cli.summary import statement
     from castleguard.config.durations import spell_duration
-    from castleguard.hosts.spark.output import OUTCOME, PUBLISHED
+    from castleguard.spark.output import OUTCOME, PUBLISHED
 
     job, shards = prepared.job, prepared.plan.shards
     path = getattr(job.sink.options, "path", None)
     place = f"{path}/{OUTCOME}={PUBLISHED}" if path is not None else f"topic {job.sink.options.topic}"
     pace = f"a micro-batch every {spell_duration(prepared.every)}" if prepared.streaming else "one batch"
     spread = f"{shards} shard{'' if shards == 1 else 's'}"
-    return f"{job.name}: {spread}, {pace}; published rows go to {place}.\n\n{statement(prepared.guarantee)}"
+    return f"{job.name}: {spread}, {pace}; published rows go to {place}.\n\n{prepared.guarantee.paragraphs()}"
 
 
 def batch_words(batch: "Batch") -> str:
@@ -167,7 +166,7 @@ def batch_words(batch: "Batch") -> str:
 
 def closing_words(prepared: "Prepared", outcome: str) -> str:
     """The books of all shards, and what comes next."""
-    from castleguard.cli.spark_checks import left_out_words
+    from castleguard.jobs.check_spark import left_out_words
 
     words = {
         "finished": "The source has ended, and everything that can be published is.",
@@ -189,7 +188,7 @@ def _numbers(prepared: "Prepared") -> str:
     """The table of the summary, if the output has books."""
     from castleguard.cli.summary import summary
     from castleguard.errors import InputError
-    from castleguard.hosts.spark.books import books_of, malformed_in
+    from castleguard.spark.books import books_of, malformed_in
 
     job = prepared.job
     folder = getattr(job.sink.options, "path", None)

@@ -1,13 +1,9 @@
 """The closing summary of a run: every row is accounted for, and the promise is stated."""
 
-import textwrap
-
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.release.emptiness import empty_output
 from castleguard.release.report import Report
 from castleguard.telemetry.logs import LOG
-
-WIDTH = 100
 
 
 def summary(report: Report, guarantee: Guarantee, *, malformed: int = 0) -> str:
@@ -42,7 +38,7 @@ def summary(report: Report, guarantee: Guarantee, *, malformed: int = 0) -> str:
     ]
     width = max(len(value) for _, value, _ in lines)
     table = [f"{name:<18}{value:>{width}}  {note}".rstrip() for name, value, note in lines]
-    return "\n".join([*table, "", statement(guarantee)])
+    return "\n".join([*table, "", guarantee.paragraphs()])
 
 
 def warn_if_empty(report: Report, *, malformed: int = 0) -> None:
@@ -50,13 +46,6 @@ def warn_if_empty(report: Report, *, malformed: int = 0) -> None:
     found = empty_output(report, malformed=malformed)
     if found is not None:
         LOG.warning("%s", found)
-
-
-def statement(guarantee: Guarantee) -> str:
-    """The promise, the claim of differential privacy if there is one, and what is not promised: a paragraph each."""
-    claim = "" if guarantee.privacy is None else guarantee.privacy.sentence
-    paragraphs = (guarantee.promise, claim, " ".join(guarantee.limits))
-    return "\n".join("\n".join(textwrap.wrap(text, WIDTH)) for text in paragraphs if text)
 
 
 def _count(number: int) -> str:

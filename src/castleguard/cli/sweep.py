@@ -12,10 +12,10 @@ import click
 from castleguard.cli.policy_options import ALGORITHMS, make_policy, policy_options
 
 if TYPE_CHECKING:
-    from castleguard.sweep.advice import Advice
-    from castleguard.sweep.criteria import Weighed
-    from castleguard.sweep.folder import Folder
-    from castleguard.sweep.grid import Grid
+    from castleguard.judge.sweep.advice import Advice
+    from castleguard.judge.sweep.criteria import Weighed
+    from castleguard.judge.sweep.folder import Folder
+    from castleguard.judge.sweep.grid import Grid
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -93,13 +93,13 @@ def sweep(
     from castleguard import __version__
     from castleguard.cli import Interrupted
     from castleguard.config.schema_file import load_schema
-    from castleguard.sweep.advice import Limits, advise
-    from castleguard.sweep.criteria import weigh
-    from castleguard.sweep.folder import Folder, identity_of_file
-    from castleguard.sweep.grid import make_grid
-    from castleguard.sweep.measure import Ground
-    from castleguard.sweep.run import sweep as run_sweep
-    from castleguard.sweep.sample import read_sample
+    from castleguard.judge.sweep.advice import Limits, advise
+    from castleguard.judge.sweep.criteria import weigh
+    from castleguard.judge.sweep.folder import Folder, identity_of_file
+    from castleguard.judge.sweep.grid import make_grid
+    from castleguard.judge.sweep.measure import Ground
+    from castleguard.judge.sweep.run import sweep as run_sweep
+    from castleguard.judge.sweep.sample import read_sample
 
     lists = {name: values for name, values in _in_order(options).items() if values is not None}
     schema = load_schema(schema_file)
@@ -198,9 +198,9 @@ def _forget(exc: BaseException) -> None:
 
 def _write(folder: "Folder", weighed: "Weighed", grid: "Grid", advice: "Advice", about: dict[str, str]) -> None:
     """The table, the picture if there is something to draw with, and the report."""
-    from castleguard.sweep.folder import PICTURE, REPORT, TABLE
-    from castleguard.sweep.picture import draw
-    from castleguard.sweep.table import as_csv, as_report
+    from castleguard.judge.sweep.folder import PICTURE, REPORT, TABLE
+    from castleguard.judge.sweep.picture import draw
+    from castleguard.judge.sweep.table import as_csv, as_report
 
     folder.write(TABLE, as_csv(weighed, grid))
     drawn = True
@@ -217,7 +217,7 @@ def _write(folder: "Folder", weighed: "Weighed", grid: "Grid", advice: "Advice",
 
 def _tell(output: Path, weighed: "Weighed", grid: "Grid", advice: "Advice") -> None:
     """The Pareto set, the recommendation, and what is to be known about it."""
-    from castleguard.sweep.table import rows_of
+    from castleguard.judge.sweep.table import rows_of
 
     table = rows_of(weighed, grid, advice.chosen, only_best=True)
     widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]

@@ -11,7 +11,7 @@ from castleguard.cli.site_option import site_option
 from castleguard.errors import ConfigError, UnavailableError
 
 if TYPE_CHECKING:
-    from castleguard.cli.checks import Check
+    from castleguard.jobs.check import Check
 
 WIDTH = 100
 
@@ -28,10 +28,9 @@ def validate(job_file: Path, name: str | None) -> None:
     The exit code is 0 if there is no ✗, 2 if the file has a mistake, 75 if only something is away that may come back,
     and 1 otherwise.
     """
-    from castleguard.assemble import load, promised
-    from castleguard.cli.checks import Check, check_job
-    from castleguard.cli.summary import statement
     from castleguard.config.places import check_places
+    from castleguard.jobs.assemble import load, promised
+    from castleguard.jobs.check import Check, check_job
 
     try:
         job = load(job_file, site=name)
@@ -48,15 +47,15 @@ def validate(job_file: Path, name: str | None) -> None:
     if bad:
         raise click.exceptions.Exit(TRY_AGAIN if all(check.passing for check in bad) else FAILED)
     if job.spark is not None:
-        from castleguard.hosts.spark.job import prepare
+        from castleguard.spark.job import prepare
 
-        click.echo("\n" + statement(prepare(job, allow_duplicates=True).guarantee))
+        click.echo("\n" + prepare(job, allow_duplicates=True).guarantee.paragraphs())
         return
     try:
         guarantee = promised(job)
     except UnavailableError:  # the job is running: what it said at its start holds
         guarantee = job.policy.guarantee(job.schema, seeded=False)
-    click.echo("\n" + statement(guarantee))
+    click.echo("\n" + guarantee.paragraphs())
 
 
 def _show(checks: "list[Check]") -> None:

@@ -7,6 +7,7 @@ column and its role): `castleguard validate` does.
 from collections.abc import Callable
 from typing import Any, Literal, get_args
 
+from castleguard.algorithms.registry import POLICIES
 from castleguard.config.entry import Entry
 from castleguard.config.job_file import NAME, NEEDED, Connectors, own_model
 from castleguard.config.job_model import Checkpoint, DeadLetter, Metrics, Numbers
@@ -15,7 +16,6 @@ from castleguard.config.schema_model import SchemaEntry
 from castleguard.config.sections import options_model
 from castleguard.config.sites_section import ALGORITHM, sites_model
 from castleguard.config.spark_section import Spark
-from castleguard.engine.policies import POLICIES
 from castleguard.errors import ConfigError
 
 Node = dict[str, Any]

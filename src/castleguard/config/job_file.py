@@ -24,6 +24,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import ValidationError
 
+from castleguard.algorithms.registry import Policy
 from castleguard.config.document import Document, Place, read_document
 from castleguard.config.environment import Variables
 from castleguard.config.job_model import Checkpoint, DeadLetter, Endpoint, JobFile, Metrics, Numbers
@@ -34,7 +35,6 @@ from castleguard.config.secrets import FromEnvironment, holds_secret
 from castleguard.config.sections import Section, options_model, section_model
 from castleguard.config.sites_section import SITE, Sites, build_sites, check_name, with_number
 from castleguard.config.spark_section import Spark, refused
-from castleguard.engine.policies import Policy
 from castleguard.errors import CastleguardError, ConfigError
 from castleguard.schema.roles import Schema
 

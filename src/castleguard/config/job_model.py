@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from castleguard.algorithms.registry import Policy
 from castleguard.config.document import Document
 from castleguard.config.environment import Variables
 from castleguard.config.secrets import HIDDEN
-from castleguard.engine.policies import Policy
 from castleguard.errors import ConfigError
 from castleguard.schema.roles import Schema
 

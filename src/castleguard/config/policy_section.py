@@ -5,11 +5,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from castleguard.algorithms.registry import POLICIES, Policy
 from castleguard.config.document import Place
 from castleguard.config.problems import Problem, explain, suggest
 from castleguard.config.secrets import FromEnvironment
 from castleguard.config.sections import Section, section_model
-from castleguard.engine.policies import POLICIES, Policy
 
 _SECONDS = ("max_wait", "window")
 

@@ -1,11 +1,13 @@
 """The privacy statement as a value: what is promised, to whom it applies, and what is not promised."""
 
+import textwrap
 from dataclasses import dataclass
 
 from castleguard.privacy.parameters import rounded_up
 
 SYSTEM = "ChaCha20, keyed by the operating system"
 SEED = "a seed, so that every draw can be repeated"
+_WIDTH = 100  # characters of a line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +70,12 @@ class Guarantee:
         """The statement in words."""
         claim = () if self.privacy is None else (self.privacy.sentence,)
         return " ".join((self.promise, *claim, *self.limits))
+
+    def paragraphs(self) -> str:
+        """The promise, the claim of differential privacy, and the limits: a wrapped paragraph each."""
+        claim = "" if self.privacy is None else self.privacy.sentence
+        texts = (self.promise, claim, " ".join(self.limits))
+        return "\n".join("\n".join(textwrap.wrap(text, _WIDTH)) for text in texts if text)
 
     def __str__(self) -> str:
         return self.sentence

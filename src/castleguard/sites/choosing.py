@@ -6,7 +6,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.engine.member import OUTSIDE, MemberEngine
+from castleguard.algorithms.dcastle.engine import OUTSIDE, MemberEngine
 from castleguard.sites.messages import Bounds
 from castleguard.sites.releases import Lead, Verdict
 

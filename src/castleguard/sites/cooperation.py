@@ -18,9 +18,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from castleguard.algorithms.dcastle.engine import OUTSIDE, MemberEngine, OpenClusters
+from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.connectors.base import LOG_KEPT_DAYS
-from castleguard.engine.dcastle_policy import Dcastle
-from castleguard.engine.member import OUTSIDE, MemberEngine, OpenClusters
 from castleguard.errors import UnavailableError
 from castleguard.schema.coded import NOBODY
 from castleguard.sites.choosing import Box, choose

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from castleguard.engine.dcastle_policy import Dcastle
+from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.release.encode import Numbers
 from castleguard.release.report import Report
 from castleguard.schema.roles import Schema

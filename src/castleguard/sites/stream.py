@@ -16,10 +16,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from castleguard.algorithms.dcastle.engine import MemberEngine
+from castleguard.algorithms.dcastle.policy import Dcastle
+from castleguard.algorithms.stages import make_decoder
 from castleguard.checkpoint.codec import Record, pack, unpack
 from castleguard.checkpoint.tables import table_from_bytes, table_to_bytes
-from castleguard.engine.dcastle_policy import Dcastle
-from castleguard.engine.member import MemberEngine
 from castleguard.errors import PolicyError, SnapshotError
 from castleguard.release.encode import Encoder, Numbers
 from castleguard.release.gate import Box, Gate
@@ -31,7 +32,6 @@ from castleguard.sites.messages import Bounds, Prepared, Rows, Seal
 from castleguard.sites.releases import Lead, Offer, Outcome, Positions, Verdict, facts_of
 from castleguard.sites.transport import Transport
 from castleguard.sites.wire import Wire
-from castleguard.stages import make_decoder
 from castleguard.stream import Anonymiser, without_null_types
 
 

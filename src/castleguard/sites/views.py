@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from castleguard.engine.dcastle_policy import Dcastle
-from castleguard.engine.member import MemberEngine, OpenClusters
+from castleguard.algorithms.dcastle.engine import MemberEngine, OpenClusters
+from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.sites.messages import Bounds, Join, Message, Retract, Share
 from castleguard.sites.wire import Wire
 

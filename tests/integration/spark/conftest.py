@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from castleguard.errors import UsageError
-from castleguard.hosts.spark.session import check_installed, session
+from castleguard.spark.session import check_installed, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from castleguard.assemble import load
-from castleguard.hosts.spark.committed import committed
-from castleguard.hosts.spark.job import follow_query, prepare, start
-from castleguard.stopping import Stop
+from castleguard.jobs.assemble import load
+from castleguard.runtime.stopping import Stop
+from castleguard.spark.committed import committed
+from castleguard.spark.job import follow_query, prepare, start
 from tests.integration.spark.conftest import SHARDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from castleguard.hosts.spark.progress import Batch
+    from castleguard.spark.progress import Batch
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "spark"

@@ -18,10 +18,10 @@ import pytest
 import castleguard as cg
 from castleguard.connectors.formulas import SIGNS, escape
 from castleguard.errors import PolicyError, UsageError
-from castleguard.hosts.plan import Plan
-from castleguard.hosts.routing import HashRoute
-from castleguard.hosts.spark import anonymise, operator, run_plan
-from castleguard.hosts.spark.frames import without_formulas
+from castleguard.shards.plan import Plan
+from castleguard.shards.routing import HashRoute
+from castleguard.spark import anonymise, operator, run_plan
+from castleguard.spark.frames import without_formulas
 from tests.integration.spark.conftest import SHARDS
 from tests.integration.spark.visits import (
     BAD,

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import castleguard as cg
-from castleguard.evaluate.structure import verify
-from castleguard.hosts.spark.committed import committed
+from castleguard.judge.verify.structure import verify
+from castleguard.spark.committed import committed
 
 K, L, DELAY = 5, 2, 300
 SCHEMA = cg.Schema(

@@ -9,8 +9,8 @@ import pytest
 from castleguard.checkpoint import former
 from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.store import Checkpoint, Store
-from castleguard.epochs import Epochs
 from castleguard.errors import SnapshotError
+from castleguard.runtime.epochs import Epochs
 
 KEY = bytes(range(32))
 FACTS = {"position": {"at": 7}, "books": {"rows_in": 7}, "identity": {"sink": "a folder"}}

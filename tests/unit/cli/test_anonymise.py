@@ -13,7 +13,7 @@ import pyarrow.csv
 import pytest
 
 from castleguard.connectors.formats import open_reader, open_writer
-from castleguard.evaluate.structure import verify
+from castleguard.judge.verify.structure import verify
 from castleguard.testing.streams import visits_schema
 from tests.unit.cli.conftest import Outcome, Run
 

@@ -7,10 +7,10 @@ import pyarrow.csv
 import pytest
 from click.testing import CliRunner, Result
 
-from castleguard.audit import page
-from castleguard.audit.findings import Audit
 from castleguard.cli.audit import audit
 from castleguard.errors import CastleguardError, ConfigError, InputError, OutputError, SchemaError
+from castleguard.judge.findings import Audit
+from castleguard.judge.report import page
 from castleguard.testing.streams import visits_schema_text
 
 SCHEMA = """

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from castleguard.audit import game
-from castleguard.audit.settings import Setting
-from castleguard.evaluate.membership import Seen
+from castleguard.judge.attack.membership import Seen
+from castleguard.judge.game import game
+from castleguard.judge.game.settings import Setting
 from tests.unit.cli.conftest import Run
 
 PAPER = (

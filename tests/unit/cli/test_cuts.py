@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from castleguard.config.schema_file import load_schema
-from castleguard.hosts.cuts_file import read_cuts
+from castleguard.shards.cuts_file import read_cuts
 from tests.unit.cli.conftest import Run
 
 SCHEMA = """

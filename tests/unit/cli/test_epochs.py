@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from castleguard.cli.audited import read_published
+from castleguard.jobs.publication import read_published
 from tests.unit.cli.conftest import Run
 
 JOB = """

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from castleguard import assemble
-from castleguard.cli.explanation import becomes
 from castleguard.config.job_model import JobFile
+from castleguard.jobs import assemble
+from castleguard.jobs.explain import becomes
 from castleguard.stream import anonymise
 from tests.unit.cli.conftest import Outcome, Run
 from tests.unit.fake_connectors import install

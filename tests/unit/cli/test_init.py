@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castleguard import assemble
-from castleguard.cli.domains import nice, number_bins, number_domain, time_domain
-from castleguard.cli.doubts import find_doubts
-from castleguard.cli.guesses import Guess, guess_roles
-from castleguard.cli.profile import Profile
-from castleguard.cli.proposal import Subject, proposal, scalar
 from castleguard.config.document import read_document
 from castleguard.config.job_model import JobFile
 from castleguard.errors import ConfigError
+from castleguard.jobs import assemble
+from castleguard.jobs.propose.domains import nice, number_bins, number_domain, time_domain
+from castleguard.jobs.propose.doubts import find_doubts
+from castleguard.jobs.propose.guesses import Guess, guess_roles
+from castleguard.jobs.propose.job_text import Subject, proposal, scalar
+from castleguard.jobs.propose.profile import Profile
 from castleguard.schema.roles import Numeric
 from tests.unit.cli.conftest import Run
 from tests.unit.fake_connectors import install

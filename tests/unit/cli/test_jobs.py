@@ -218,7 +218,7 @@ def test_the_exit_code_says_who_has_to_mend_it(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("castleguard.assemble.make_job", fail)
+    monkeypatch.setattr("castleguard.jobs.assemble.make_job", fail)
     with Store(folder / "state.db") as store:
         store.save(Checkpoint(number=1, position=None, snapshot=None))
     assert run("run", "job.yaml", "--log-format", log_format).code == code

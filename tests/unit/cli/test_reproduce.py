@@ -14,8 +14,8 @@ from click.testing import Result as Outcome
 
 from castleguard.cli.reproduce import reproduce
 from castleguard.errors import InputError
-from castleguard.experiments import catalogue, datasets
-from castleguard.experiments.result import Claim, Experiment, Result, Scale
+from castleguard.lab import catalogue, datasets
+from castleguard.lab.result import Claim, Experiment, Result, Scale
 
 
 def a_line(figure: Any) -> None:
@@ -54,7 +54,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, tuple[
         "doca": (experiment("doca", "Table 1", needs=("backblaze",)),),
     }
     for paper, experiments in own.items():
-        module = ModuleType(f"castleguard.experiments.{paper}")
+        module = ModuleType(f"castleguard.lab.{paper}")
         module.EXPERIMENTS = experiments  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, module.__name__, module)
     return own
@@ -153,7 +153,7 @@ def test_what_can_be_fetched_is_fetched_before_the_run(
         return []
 
     monkeypatch.setattr(datasets, "download", download)
-    module = sys.modules["castleguard.experiments.castle"]
+    module = sys.modules["castleguard.lab.castle"]
     module.EXPERIMENTS = (experiment("castle", "5a", needs=("pima",)),)  # type: ignore[attr-defined]
     run("castle", "--list", "--download")
     run("doca", "--list", "--download")  # has no address: that is said by the run

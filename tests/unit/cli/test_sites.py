@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow.csv
 import pytest
 
-from castleguard.assemble import check_kept, load, make_job
 from castleguard.errors import SnapshotError
+from castleguard.jobs.assemble import check_kept, load, make_job
 from tests.integration.broker_nats import running_broker
 from tests.unit.cli.conftest import Run
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from castleguard.hosts.spark import job as jobs
-from castleguard.hosts.spark import session as sessions
-from castleguard.hosts.spark import warming
-from castleguard.hosts.spark.progress import Batch
-from castleguard.hosts.spark.session import Found
-from castleguard.stopping import Stop
+from castleguard.runtime.stopping import Stop
+from castleguard.spark import job as jobs
+from castleguard.spark import session as sessions
+from castleguard.spark import warming
+from castleguard.spark.progress import Batch
+from castleguard.spark.session import Found
 from tests.unit.cli.conftest import Run
 
 JOB = """\
@@ -153,7 +153,7 @@ def test_the_closing_words_have_the_books_of_all_shards(run: Run, folder: Path, 
     (monkey / "0").write_text("\n".join(lines))
     (folder / "state" / "offsets").mkdir(parents=True)
     (folder / "state" / "offsets" / "0").touch()
-    from castleguard.assemble import load
+    from castleguard.jobs.assemble import load
 
     prepared = jobs.prepare(load("job.yaml"))
     (folder / "state" / "castleguard.json").write_text(json.dumps(prepared.facts()))
@@ -274,8 +274,8 @@ def test_an_audit_looks_at_what_spark_has_committed(folder: Path, ending: str) -
     import pyarrow.csv
     import pyarrow.parquet as pq
 
-    from castleguard.cli.audited import read_published
-    from castleguard.hosts.spark.output import OWN
+    from castleguard.jobs.publication import read_published
+    from castleguard.spark.output import OWN
 
     published = folder / "out" / "outcome=published"
     published.mkdir(parents=True)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from castleguard.assemble import _identity_of, load, make_job, make_stream
 from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.store import Checkpoint, Store
 from castleguard.connectors.registry import Connector, Finding
 from castleguard.errors import OutputError
+from castleguard.jobs.assemble import _identity_of, load, make_job, make_stream
 from tests.unit.cli.conftest import Outcome, Run
 from tests.unit.fake_connectors import install
 
@@ -235,7 +235,7 @@ def test_an_error_of_a_connector_that_does_not_pass_is_not_said_to(
     def refuse(_: object) -> list[Finding]:
         raise OutputError("there is no stream 'x'; `nats stream add` makes one")
 
-    monkeypatch.setattr("castleguard.assemble.connector_of", lambda _: Connector(check=refuse))
+    monkeypatch.setattr("castleguard.jobs.assemble.connector_of", lambda _: Connector(check=refuse))
     shown = validate()
     assert shown.code == 1
     assert "look whether it is running" not in shown.out

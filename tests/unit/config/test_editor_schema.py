@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from castleguard.algorithms.registry import POLICIES
 from castleguard.cli import commands
 from castleguard.config.document import read_document
 from castleguard.config.editor_schema import job_schema
 from castleguard.connectors.nats.options import Access
-from castleguard.engine.policies import POLICIES
 from tests.unit.config.test_job_file import BROKER, WHOLE, job
 from tests.unit.fake_connectors import Offered
 

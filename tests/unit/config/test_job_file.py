@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from castleguard.algorithms.castle.policy import PAPER, Castle
+from castleguard.algorithms.castleguard.policy import Castleguard
+from castleguard.algorithms.doca.policy import Doca
+from castleguard.algorithms.registry import POLICIES
+from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.config.job_file import KEYS, load_job
 from castleguard.config.job_model import Checkpoint, DeadLetter, JobFile, Metrics
-from castleguard.engine.castleguard import Castleguard
-from castleguard.engine.doca_policy import Doca
-from castleguard.engine.policies import POLICIES
-from castleguard.engine.policy import PAPER, Castle
-from castleguard.engine.sdgs_policy import Sdgs
 from castleguard.errors import ConfigError
 from castleguard.privacy.closeness import Closeness
 from tests.unit.fake_connectors import BrokerOptions, FileOptions, Offered, Tls

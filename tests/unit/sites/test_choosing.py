@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from castleguard.engine.dcastle_policy import Dcastle
-from castleguard.engine.member import OUTSIDE, MemberEngine
+from castleguard.algorithms.dcastle.engine import OUTSIDE, MemberEngine
+from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.sites.choosing import Box, choose
 from castleguard.sites.messages import Prepared, Rows

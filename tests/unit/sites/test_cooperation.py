@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 import castleguard as cg
+from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.checkpoint.cipher import Cipher
-from castleguard.engine.dcastle_policy import Dcastle
 from castleguard.errors import PolicyError, SnapshotError
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.sites.membership import Membership

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from castleguard.errors import CastleguardError, PolicyError, UsageError
+from castleguard.lab.transcriptions.dcastle.messages import Message, Record, Scale
+from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
+from castleguard.lab.transcriptions.dcastle.sites import PaperNetwork
+from castleguard.lab.transcriptions.dcastle.space import Space
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
 from castleguard.schema.sensitive import Sensitive
-from castleguard.sites.paper import PaperNetwork
-from castleguard.sites.paper_messages import Message, Record, Scale
-from castleguard.sites.paper_policy import PaperPolicy
-from castleguard.sites.paper_space import Space
 
 AGE = Numeric("age", lower=0, upper=100)
 JOB = Categorical("job", hierarchy=Hierarchy.from_mapping({"*": {"care": ["nurse", "cook"], "desk": ["clerk"]}}))

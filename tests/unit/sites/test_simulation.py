@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from castleguard.engine.dcastle_policy import Dcastle
+from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.sites import simulation
 from castleguard.sites.memory import Weather

@@ -1,0 +1,1 @@
+"""CASTLEGUARD (2020): CASTLE on sampled and noisy rows."""

@@ -1,0 +1,261 @@
+"""The CASTLEGUARD policy: CASTLE behind sampling and noise, as its paper prints it or with a promise that is true.
+
+Robinson, Brown, Hall, Jackson, Kemp, Leeke: CASTLEGUARD, DASC 2020. The paper's claim of differential privacy does not
+hold (docs/proofs/castleguard.md); strict mode replaces the noise by one for which a claim can be proved.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+
+from castleguard.algorithms.castle.policy import Castle, Suppression
+from castleguard.errors import PolicyError
+from castleguard.privacy.budget import Shares, check_weights, exact, float_above, share_epsilon
+from castleguard.privacy.composition import Loss, compose_advanced, compose_basic, compose_zcdp
+from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
+from castleguard.privacy.sdgs import sdgs_delta
+from castleguard.schema.roles import Schema
+
+Clock = Literal["arrivals", "sampled", "time"]
+WindowUnit = Literal["seconds", "rows"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Castleguard(Castle):
+    """CASTLE on sampled and perturbed rows. `epsilon` (for a whole row) or `phi` (for each column) sets the noise.
+
+    Strict, the default: values are clamped to public bounds and randomised exactly, categories and sensitive values by
+    randomised response; every column is locally differentially private, and clustering is post-processing. Paper: the
+    published algorithm, with Laplace noise by the range seen so far and raw sensitive values; needs `phi`.
+    """
+
+    sample_rate: float = 1.0
+    """The probability that a row is kept at all: CASTLEGUARD's beta."""
+    phi: float | None = None
+    """Strict: the epsilon of every column. Paper: noise of scale R/phi."""
+    epsilon: float | None = None
+    """Strict: the epsilon of a row, split over its columns. Paper: where Theorem 2's value is shown, nothing else."""
+    weights: Mapping[str, float] | None = None
+    """How `epsilon` is split over quasi-identifiers and sensitive columns; one that is not named has weight 1."""
+    rows_per_person: int | None = None
+    """Strict: at most so many rows of a person in any `window`; the others are left out. None: no bound."""
+    window: float | None = None
+    """The ledger's window; None: the whole stream, which keeps every person in memory."""
+    window_unit: WindowUnit = "seconds"
+    dp_delta: float = 1e-6
+    """The delta at which ways to add up a person's rows are compared; 0 allows only the plain sum."""
+    clock: Clock | None = None
+    """What the delay counts: "arrivals" (default), "sampled" rows, or those and the "time" (needs `max_wait`)."""
+    range_floor: float = 0.0
+    """Paper: the least range that noise is made for; 0 as printed, which leaves the first row without noise."""
+    noise: Literal["here", "edge"] = "here"
+    """Strict: "edge" says that rows arrive already randomised, by a `Randomiser` with the same parameters."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field in ("sample_rate", "phi", "epsilon", "rows_per_person", "window", "dp_delta", "range_floor"):
+            value = getattr(self, field)
+            if isinstance(value, np.generic):
+                object.__setattr__(self, field, value.item())
+        if self.weights is not None:
+            check_weights(self.weights)
+            object.__setattr__(self, "weights", dict(self.weights))
+        for name, allowed in (
+            ("clock", (None, "arrivals", "sampled", "time")),
+            ("window_unit", ("seconds", "rows")),
+            ("noise", ("here", "edge")),
+        ):
+            if getattr(self, name) not in allowed:
+                choices = " or ".join(repr(choice) for choice in allowed if choice is not None)
+                raise PolicyError(f"{name} must be {choices}, got {getattr(self, name)!r}")
+        if exact("sample_rate", self.sample_rate) > 1:
+            raise PolicyError(f"sample_rate must be above 0 and at most 1, got {self.sample_rate}")
+        if self.clock == "time" and self.max_wait is None:
+            raise PolicyError("clock='time' needs max_wait, the seconds after which a row leaves")
+        if self.strict:
+            self._check_strict()
+        else:
+            self._check_paper()
+
+    def _check_strict(self) -> None:
+        share_epsilon((), epsilon=self.epsilon, phi=self.phi)  # one of them, and above 0
+        if self.phi is not None and self.weights is not None:
+            raise PolicyError("weights split epsilon: with phi every column has the same share")
+        if self.range_floor != 0:
+            raise PolicyError("range_floor belongs to mode='paper': strict noise is made for the declared range")
+        if self.clock not in (None, "arrivals"):
+            raise PolicyError(
+                f"clock={self.clock!r} belongs to mode='paper': strict mode does not hide whether a row is there"
+            )
+        if self.rows_per_person is None:
+            if self.window is not None:
+                raise PolicyError("window needs rows_per_person: how many rows of a person it may hold")
+        elif not isinstance(self.rows_per_person, int) or isinstance(self.rows_per_person, bool):
+            raise PolicyError(f"rows_per_person must be a whole number of at least 1, got {self.rows_per_person}")
+        elif self.rows_per_person < 1:
+            raise PolicyError(f"rows_per_person must be at least 1, got {self.rows_per_person}")
+        if self.window is not None:
+            exact("window", self.window)
+        if not 0 <= self.dp_delta < 1:
+            raise PolicyError(f"dp_delta must be at least 0 and below 1, got {self.dp_delta}")
+
+    def _check_paper(self) -> None:
+        if self.phi is None:
+            raise PolicyError("mode='paper' needs phi: its noise has scale R/phi")
+        exact("phi", self.phi)
+        if self.range_floor != 0:
+            exact("range_floor", self.range_floor)
+        for name in ("weights", "rows_per_person", "window"):
+            if getattr(self, name) is not None:
+                raise PolicyError(f"{name} belongs to strict mode: the paper has no such thing")
+        if self.noise == "edge":
+            raise PolicyError("noise='edge' belongs to strict mode: the paper's noise needs the whole stream")
+        if self.sample_rate < 1:
+            sdgs_delta(k=self.k, sample_rate=self.sample_rate, epsilon=self._shown_epsilon)
+
+    @property
+    def chosen_suppression(self) -> Suppression:
+        """The suppression in force."""
+        return self.suppression or ("root" if self.strict else "drop")
+
+    @property
+    def counted(self) -> str:
+        """What the delay counts, in words."""
+        return "arrivals" if self.chosen_clock == "arrivals" else "sampled rows"
+
+    @property
+    def timed(self) -> bool:
+        """Whether the policy needs to be told the time."""
+        return self.max_wait is not None or (self.window is not None and self.window_unit == "seconds")
+
+    @property
+    def publishes_values(self) -> bool:
+        """Whether published bounds are made of true values: here they are randomised before."""
+        return False
+
+    @property
+    def chosen_clock(self) -> Clock:
+        """The clock in force."""
+        return self.clock or "arrivals"
+
+    @property
+    def _shown_epsilon(self) -> float:
+        """The epsilon at which Theorem 2's value is shown."""
+        return max(1.0, -math.log1p(-self.sample_rate)) if self.epsilon is None else self.epsilon
+
+    def shares(self, schema: Schema) -> Shares:
+        """Strict: the epsilon of every column that is randomised."""
+        return share_epsilon(schema.described, epsilon=self.epsilon, phi=self.phi, weights=self.weights)
+
+    def fingerprint(self) -> dict[str, object]:
+        """A canonical description that JSON can hold: two policies decide alike iff theirs are equal."""
+        return {**super().fingerprint(), "algorithm": "castleguard", "clock": self.chosen_clock}
+
+    def spent(self, schema: Schema) -> Loss:
+        """Strict: what a row spends, or a person in one window of the ledger, by the best of the known sums."""
+        epsilons = [float(share) for share in self.shares(schema).values()]
+        row = float_above(sum(self.shares(schema).values(), Fraction(0)))
+        if self.rows_per_person is None:
+            return Loss(epsilon=row, dp_delta=0.0, method="basic")
+        losses = [compose_basic(epsilon=row, times=self.rows_per_person)]
+        if self.dp_delta > 0:
+            times, total = self.rows_per_person, self.dp_delta
+            losses.append(compose_advanced(epsilon=row, times=times, total_delta=total))
+            losses.append(compose_zcdp(epsilon=epsilons, times=times, total_delta=total))
+        return min(losses, key=lambda loss: loss.epsilon)
+
+    def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:
+        """What this policy promises for a stream of this schema."""
+        groups = super().guarantee(schema, seeded=seeded)
+        claim = self._strict_claim(schema, seeded) if self.strict else self._paper_claim(schema, seeded)
+        return Guarantee(
+            promise=groups.promise,
+            limits=tuple(self._notes(schema, seeded)),
+            k=self.k,
+            l=self.l,
+            delay=self.delay,
+            max_wait=self.max_wait,
+            privacy=claim,
+        )
+
+    def _strict_claim(self, schema: Schema, seeded: bool) -> DifferentialPrivacy:
+        spent = self.spent(schema)
+        unit, horizon = "one row", "the whole stream"
+        if self.rows_per_person is not None:
+            unit = "all rows of one person"
+            if self.window is not None:
+                horizon = f"any {self.window:g} {'seconds' if self.window_unit == 'seconds' else 'arrivals'}"
+        return DifferentialPrivacy(
+            epsilon=spent.epsilon,
+            dp_delta=spent.dp_delta,
+            unit=unit,
+            neighbours=f"{'its' if self.rows_per_person is None else 'their'} values replaced by any others",
+            horizon=horizon,
+            covered=schema.described,
+            uncovered=("that a row is there, whose it is and when it came", *schema.public),
+            randomness=SEED if seeded else SYSTEM,
+        )
+
+    def _paper_claim(self, schema: Schema, seeded: bool) -> DifferentialPrivacy | None:
+        if self.chosen_clock == "arrivals" or self.sample_rate == 1:
+            return None
+        return DifferentialPrivacy(
+            epsilon=0.0,
+            dp_delta=self.sample_rate,
+            unit="one row",
+            neighbours="with and without it",
+            horizon="the whole stream",
+            covered=(*schema.described, *schema.public),
+            uncovered=("when a row is published, and in which part of the output",),
+            randomness=SEED if seeded else SYSTEM,
+        )
+
+    def _notes(self, schema: Schema, seeded: bool) -> Iterator[str]:
+        """What the promise means here, and what is not promised, a sentence each."""
+        yield from self._shape_limits()
+        if self.strict:
+            yield from self._strict_notes(schema)
+        else:
+            yield from self._paper_notes()
+        if schema.public:
+            yield f"Published as they are: {', '.join(schema.public)}."
+        if seeded:
+            yield "SEEDED: the choices and the order of rows can be predicted; for tests and experiments only."
+
+    def _strict_notes(self, schema: Schema) -> Iterator[str]:
+        yield (
+            f"Each of {', '.join(schema.described)} is randomised by itself before anything else; groups are made of "
+            f"randomised values, so a true value may lie outside its group, and k, l and t speak of what is published."
+        )
+        if self.noise == "edge":
+            yield "The rows are declared to arrive randomised: the claim is the sender's, and is not checked here."
+        yield "The bounds and values in the schema are taken to be public."
+        yield "A line of a file that is no row at all (malformed) never gets here: that it is missing is not covered."
+        if self.rows_per_person is None and schema.person is not None:
+            yield "A person with n rows has n times this epsilon: rows_per_person would bound it."
+        if self.sample_rate < 1:
+            yield f"Sampling ({self.sample_rate:g}) is not counted: it shows whether a row was kept."
+        yield "Reports and counters are for the operator: they are not covered."
+
+    def _paper_notes(self) -> Iterator[str]:
+        if self.sample_rate < 1:
+            delta = sdgs_delta(k=self.k, sample_rate=self.sample_rate, epsilon=self._shown_epsilon)
+            if self.chosen_clock == "arrivals":
+                yield "No differential privacy: a row that is sampled out still moves the clock that others leave by."
+            else:
+                yield f"That is: with probability {self.sample_rate:g} a row may be exposed fully."
+            yield (
+                f"The paper's Theorem 2 would give ({self._shown_epsilon:.4g}, {delta:.3g}): NOT claimed, because the "
+                f"groups depend on the data and sensitive values are published as they are."
+            )
+        else:
+            yield "No differential privacy: every row is kept."
+        yield (
+            "Paper mode: noise follows the range seen so far (the first row gets none), k and l speak of perturbed "
+            "values, and what the paper would publish below k is suppressed by the gate."
+        )
+        yield "Not promised: protection of a person whose rows are followed over time."

@@ -1,0 +1,1 @@
+"""dCASTLE (2020): CASTLE at several sites that publish one stream."""

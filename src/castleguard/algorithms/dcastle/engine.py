@@ -1,0 +1,165 @@
+"""CASTLE at one of several sites: the same engine, which also lends rows to releases that other sites take part in."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from castleguard.algorithms.castle.engine import CastleEngine
+from castleguard.kernels import withdraw as kernels
+from castleguard.kernels.loss import EDGE_COUNT
+from castleguard.schema.cells import largest_inside
+
+Positions = NDArray[np.int64]
+Bounds = NDArray[np.float64]  # (columns,), or (clusters, columns)
+
+OUTSIDE = 1 << 30
+"""The level of a row that lies in none of the boxes."""
+
+
+class OpenClusters(NamedTuple):
+    """The open clusters, one element each."""
+
+    slot: NDArray[np.int64]
+    number: NDArray[np.int64]
+    """In order of creation; never given twice."""
+    persons: NDArray[np.int64]
+    oldest: Positions
+    """The position of the oldest row."""
+    lower: Bounds
+    """(clusters, columns) range intervals of the rows that are in it; numbers as the lower edges of their cells."""
+    upper: Bounds
+
+
+class MemberEngine(CastleEngine):
+    """The CASTLE engine of a site. A withdrawn row is in nobody's cluster until it is brought back."""
+
+    @property
+    def columns(self) -> int:
+        """How many quasi-identifiers there are."""
+        return int(self._state.quasi.shape[1])
+
+    def clusters(self) -> OpenClusters:
+        """What is open now."""
+        book, bounds = self._state.book, self._state.bounds
+        oldest = np.empty(book.shape[1] - 1, dtype=np.int64)
+        kernels.oldest_of_clusters(self._state, oldest)
+        slot = np.flatnonzero(oldest >= 0)
+        return OpenClusters(
+            slot, book[0, slot], book[4, slot], oldest[slot], bounds[0].T[slot].copy(), bounds[1].T[slot].copy()
+        )
+
+    def members(self, slot: int) -> Positions:
+        """The rows of a cluster, by arrival."""
+        positions = np.empty(self._state.book[1, slot], dtype=np.int64)
+        kernels.members_of(self._state, slot, positions)
+        return np.sort(positions)
+
+    def inside(self, lower: Bounds, upper: Bounds, loss: float) -> Positions:
+        """Pending rows that lie in a published box, and would not lose less than `loss` where they are; by arrival."""
+        positions = np.empty(self.pending, dtype=np.int64)
+        taken = np.empty(self._state.book.shape[1] - 1, dtype=np.bool_)
+        box = np.array([lower, upper])
+        count = kernels.rows_inside(self._state, self._settings, self._work, taken, box, loss, positions)
+        return np.sort(positions[:count])
+
+    def withdraw(self, positions: Positions) -> None:
+        """Let pending rows go."""
+        kernels.withdraw(self._state, positions)
+
+    def readmit(self, positions: Positions) -> None:
+        """Take back withdrawn rows that are not due yet: they lay near one another, and stay together if they are not
+        too few. The oldest of them must leave soon, and would make other clusters leave with it.
+        """
+        assert not positions.size or int(positions.min()) + self._settings.delay >= self.arrivals
+        together = 4 * np.unique(self.persons(positions)).size >= self._settings.k
+        kernels.readmit(self._state, self._settings._replace(random_ties=False), self._work, positions, together)
+
+    def adopt(self, lower: Bounds, upper: Bounds) -> None:
+        """Generalisations (boxes, columns) were published elsewhere, and may be used here."""
+        for low, high in zip(lower, upper, strict=True):
+            kernels.adopt(self._state, self._settings, self._work, low, high)
+
+    def as_published(self, lower: Bounds, upper: Bounds) -> tuple[Bounds, Bounds, float]:
+        """A box on the public grid around range intervals, and what it loses."""
+        box = np.empty((2, lower.size))
+        loss = kernels.published_box(self._state, lower, upper, box)
+        return box[0], box[1], float(loss)
+
+    def around_published(self, lower: Bounds, upper: Bounds) -> tuple[Bounds, Bounds, float]:
+        """The same around bounds that are published ones: they are edges and labels already."""
+        box = np.empty((2, lower.size))
+        loss = kernels.around_published(self._state, lower, upper, box)
+        return box[0], box[1], float(loss)
+
+    def boxes_around(self, position: int, *, fewest: int, most: int, number: int) -> tuple[Bounds, Bounds]:
+        """(boxes, columns) boxes on the public grid around a pending row and those nearest to it, one inside the other:
+        the smallest with so many pending rows, so many in all, none beyond the first with `most` rows.
+        """
+        far = np.empty(len(self._state.quasi))
+        kernels.distances(self._state, position, far)
+        some = min(2 * most, int(np.count_nonzero(np.isfinite(far))))
+        near = np.argpartition(far, some - 1)[:some]
+        values = self._state.quasi[near[np.argsort(far[near], kind="stable")]]
+        ends = np.unique((2 * 1.2 ** np.arange(np.ceil(np.log(max(some, 2) / 2) / np.log(1.2)) + 1)).astype(np.int64))
+        ends = np.minimum(ends, some) - 1
+        boxes = [
+            self.as_published(low, high)[:2]
+            for low, high in zip(np.minimum.accumulate(values)[ends], np.maximum.accumulate(values)[ends], strict=True)
+        ]
+        lower, upper = (np.array(side) for side in zip(*boxes, strict=True))
+        levels = np.empty(len(far), dtype=np.int64)
+        kernels.levels_of(self._state, lower, upper, levels)
+        inside = np.cumsum(np.bincount(levels[levels >= 0], minlength=len(lower)))
+        chosen: list[int] = []
+        for at in np.flatnonzero(inside >= fewest):
+            if not chosen or inside[at] >= 1.15 * inside[chosen[-1]]:
+                chosen.append(int(at))
+            if len(chosen) == number or inside[at] >= most:
+                break
+        return lower[chosen], upper[chosen]
+
+    def levels(self, positions: Positions, lower: Bounds, upper: Bounds) -> NDArray[np.int64]:
+        """The first of several boxes, one inside the other, that each row lies in; OUTSIDE, if it lies in none."""
+        values = self._state.quasi[positions % len(self._state.quasi)][:, None, :]
+        inside = np.all((lower <= values) & (values <= self._largest_inside(upper)), axis=2)
+        return np.where(inside.any(axis=1), inside.argmax(axis=1), OUTSIDE)
+
+    def _largest_inside(self, upper: Bounds) -> Bounds:
+        """The largest values inside published boxes, for their upper bounds (boxes, columns)."""
+        layout, bounds = self._state.domain.layout, self._state.domain.bounds
+        on_grid = layout[:, EDGE_COUNT] > 0
+        return np.where(on_grid, largest_inside(upper, bounds[1]), upper)
+
+    def persons(self, positions: Positions) -> NDArray[np.uint64]:
+        """Who they are, hashed."""
+        return self._state.person[positions % len(self._state.quasi)]
+
+    def loss_from_here(self, slot: int) -> float:
+        """About what the rows of a cluster would lose if they had to leave from here."""
+        taken = np.zeros(self._state.book.shape[1] - 1, dtype=np.bool_)
+        return float(kernels.home_loss(self._state, self._settings, self._work, slot, taken))
+
+    @property
+    def usual_loss(self) -> float:
+        """What groups lose on average as they are published, about: CASTLE's tau and a cell of every number."""
+        return float(kernels.usual_loss(self._state))
+
+    def learn(self, loss: float) -> None:
+        """Rows of this engine were published elsewhere and lost so much: the threshold follows."""
+        kernels.learn(self._state, loss)
+
+    def union_losses(self, lower: Bounds, upper: Bounds, others: tuple[Bounds, Bounds]) -> NDArray[np.float64]:
+        """What a published box would lose together with each of several others."""
+        losses = np.empty(len(others[0]))
+        kernels.union_losses(self._state, lower, upper, others[0], others[1], losses)
+        return losses
+
+    def box_of(self, positions: Positions) -> tuple[Bounds, Bounds]:
+        """The range intervals of rows that are pending or withdrawn."""
+        values = self._state.quasi[positions % len(self._state.quasi)]
+        return values.min(axis=0), values.max(axis=0)
+
+    def arrived(self, positions: Positions) -> NDArray[np.float64]:
+        """When rows arrived, in seconds."""
+        return self._state.arrived[positions % len(self._state.quasi)]

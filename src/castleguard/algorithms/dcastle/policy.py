@@ -1,0 +1,98 @@
+"""The dCASTLE policy: CASTLE at several sites that publish one stream together."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from castleguard.algorithms.castle.policy import Castle
+from castleguard.errors import PolicyError
+from castleguard.privacy.guarantee import Guarantee
+from castleguard.privacy.parameters import is_number, is_whole
+from castleguard.schema.roles import Schema
+
+Scope = Literal["global", "per_site"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dcastle(Castle):
+    """dCASTLE (Mohamed, Ghanem, Nagi: IAJIT 17(1), 2020), strict (repaired) or as the paper prints it.
+
+    Strict: every site runs CASTLE over its own rows; sites publish groups together by an atomic release, and use what
+    others have published. Paper is for experiments in one process: as printed, the protocol publishes fewer than k.
+    """
+
+    sites: int
+    """How many sites there are: the paper's n."""
+    share_threshold: int | None = None
+    """Persons that a cluster must have before other sites are told its box; None: k. The paper's is ceil(k / sites),
+    which tells them the ranges of very few persons."""
+    reserve: float = 0.25
+    """The share of the delay that is kept for agreeing with other sites: a row takes part from then on."""
+    k_scope: Scope = "global"
+    """Whether k and l hold of the output of all sites together, or also of what each site writes by itself: then a box
+    that another site has published is not used again."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not is_whole(self.sites) or self.sites < 1:
+            raise PolicyError(f"sites must be a whole number of at least 1, got {self.sites}")
+        least = self.share_threshold
+        if least is not None and not (is_whole(least) and least >= 1):
+            raise PolicyError(f"share_threshold must be a whole number of at least 1, got {least}")
+        if not (is_number(self.reserve) and 0 < self.reserve < 1):
+            raise PolicyError(f"reserve must be between 0 and 1, got {self.reserve}")
+        if self.k_scope not in ("global", "per_site"):
+            raise PolicyError(f"k_scope must be 'global' or 'per_site', got {self.k_scope!r}")
+        if self.criteria.judges_shape or self.l_per == "person":
+            raise PolicyError(
+                "dcastle promises k persons and l distinct values: entropy, recursive diversity, closeness and "
+                "l_per='person' need rows that do not leave their site"
+            )
+        if self.chosen_order == "input":
+            raise PolicyError("order='input' cannot be kept across sites: use 'shuffled' or 'arrival'")
+
+    @property
+    def chosen_threshold(self) -> int:
+        """The threshold in force."""
+        if self.share_threshold is not None:
+            return self.share_threshold
+        return self.k if self.strict else -(-self.k // self.sites)
+
+    @property
+    def step(self) -> int:
+        """The most rows that may arrive at a site before it listens to the others again."""
+        return max(1, int(self.reserve * self.delay) // 8)
+
+    def fingerprint(self) -> dict[str, object]:
+        """See Castle."""
+        return {**super().fingerprint(), "algorithm": "dcastle", "share_threshold": self.chosen_threshold}
+
+    def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:
+        """See Castle."""
+        plain = super().guarantee(schema, seeded=seeded)
+        whose = "what each site writes by itself" if self.k_scope == "per_site" else "the output of all sites together"
+        return Guarantee(
+            promise=f"In {whose}: {plain.promise}",
+            limits=plain.limits,
+            k=plain.k,
+            l=plain.l,
+            delay=plain.delay,
+            max_wait=plain.max_wait,
+        )
+
+    def _limits(self, schema: Schema, seeded: bool) -> Iterator[str]:
+        yield from super()._limits(schema, seeded)
+        yield (
+            f"Other sites learn the boxes of clusters with {self.chosen_threshold} or more persons before they are "
+            f"published, and keyed hashes of persons: whoever holds the sites' key can test whether a guessed person "
+            f"takes part. The relay sees sealed messages and records: their number, sizes and times."
+        )
+        if self.strict:
+            yield (
+                "The site that coordinates a release sees the rows that others offer for it, whatever comes of it: "
+                "their published columns, which of the proposed boxes each lies in, and a box around those in none."
+            )
+        if self.k_scope == "global" and self.strict:
+            yield "The output of one site by itself is not promised to have k persons in a group."
+        if not self.strict:
+            yield "Paper mode counts persons twice and rows that are not published: for experiments only."

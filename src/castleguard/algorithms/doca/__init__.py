@@ -1,0 +1,1 @@
+"""DOCA (2018): noisy means of groups of rows."""

@@ -1,0 +1,174 @@
+"""The DOCA engine in paper mode: the kernels' state, and the calls that drive it.
+
+Labels (categories, sensitive values) take no part in the clustering: they arrive randomised, and go with their rows.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from castleguard.algorithms.doca.policy import Doca
+from castleguard.algorithms.engine import Flags
+from castleguard.errors import SnapshotError
+from castleguard.kernels import doca as kernels
+from castleguard.kernels.chacha import PURPOSES, new_words
+from castleguard.kernels.doca import Batch, Output, Settings, State
+from castleguard.kernels.state import Arrays
+from castleguard.schema.coded import NEW, CodedRows, Decisions
+from castleguard.schema.roles import Numeric, Schema
+
+
+class DocaEngine:
+    """DOCA as printed over one stream. Keeps the promises of `engine.base.Engine`."""
+
+    def __init__(self, schema: Schema, policy: Doca, *, key: NDArray[np.uint32]) -> None:
+        policy.check(schema)
+        roles = schema.quasi_identifiers
+        self._numbers = [at for at, role in enumerate(roles) if isinstance(role, Numeric)]
+        self._labels = [at for at, role in enumerate(roles) if not isinstance(role, Numeric)]
+        self._settings = make_settings(schema, policy)
+        self._state = make_state(len(self._numbers), policy, key)
+        self._growth = np.zeros(policy.max_clusters)
+        # The labels of pending rows, in the same ring as the kernels' values.
+        self._ring = np.zeros((policy.delay + 1, len(self._labels)))
+
+    def push(self, rows: CodedRows, now: float, present: Flags | None = None) -> Decisions:
+        """Take in rows, and decide whatever that makes due."""
+        if present is None:
+            present = np.ones(rows.person.size, dtype=np.bool_)
+        values = np.ascontiguousarray(rows.quasi[:, self._numbers])
+        first = self.arrivals
+        decided = self._run(Batch(values, present), now, last=False)
+        return self._with_labels(decided, first, rows.quasi[:, self._labels])
+
+    def tick(self, now: float) -> Decisions:
+        """Decide the rows that have waited `max_wait` seconds."""
+        decided = self._run(self._nothing, now, last=False)
+        return self._with_labels(decided, self.arrivals, self._ring[:0])
+
+    def flush(self) -> Decisions:
+        """Decide every pending row."""
+        decided = self._run(self._nothing, -np.inf, last=True)
+        return self._with_labels(decided, self.arrivals, self._ring[:0])
+
+    @property
+    def arrivals(self) -> int:
+        """Rows taken in so far."""
+        return int(self._state.counters[kernels.ARRIVALS])
+
+    @property
+    def pending(self) -> int:
+        """Rows that have not been decided yet."""
+        return int(self._state.counters[kernels.PENDING])
+
+    @property
+    def oldest(self) -> int:
+        """The position of the oldest pending row."""
+        return int(kernels.oldest_pending(self._state))
+
+    @property
+    def open_clusters(self) -> int:
+        """Clusters that are growing."""
+        return int(self._state.counters[kernels.OPEN])
+
+    @property
+    def threshold(self) -> float:
+        """DOCA's tau."""
+        return float(self._state.levels[0])
+
+    @property
+    def longest_wait(self) -> int:
+        """The most arrivals that a published row has waited."""
+        return int(self._state.counters[kernels.LONGEST_WAIT])
+
+    def snapshot(self) -> Arrays:
+        """All arrays of the state, by name."""
+        return {name: array.copy() for name, array in self._changing().items()}
+
+    def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
+        """Continue from a snapshot. One that does not fit is refused as a whole."""
+        for name, mine in self._changing().items():
+            theirs = arrays.get(name)
+            if theirs is None or theirs.shape != mine.shape or theirs.dtype != mine.dtype:
+                raise SnapshotError(f"the snapshot does not fit this engine: {name} is missing or of another shape")
+        for name, mine in self._changing().items():
+            mine[...] = arrays[name]
+
+    @property
+    def _nothing(self) -> Batch:
+        return Batch(np.empty((0, len(self._numbers))), np.empty(0, dtype=np.bool_))
+
+    def _changing(self) -> Arrays:
+        return {**self._state._asdict(), "labels": self._ring}
+
+    def _run(self, batch: Batch, now: float, *, last: bool) -> Output:
+        rows = self.pending + batch.present.size
+        output = Output(
+            used=np.zeros(2, dtype=np.int64),
+            rows=np.empty((2, rows), dtype=np.int64),
+            centroid=np.empty((rows, len(self._numbers))),
+            loss=np.empty(rows),
+            marks=np.empty((2, rows), dtype=np.int64),
+        )
+        kernels.run(self._state, self._settings, self._growth, output, batch, float(now), last)
+        return output
+
+    def _with_labels(self, output: Output, first: int, labels: NDArray[np.float64]) -> Decisions:
+        """The decisions, with the labels of each row; `labels` are those of the rows from position `first` on."""
+        rows, groups = (int(count) for count in output.used)
+        position, group = output.rows[:, :rows]
+        points = np.empty((rows, len(self._numbers) + len(self._labels)))
+        points[:, self._numbers] = output.centroid[group]
+        if self._labels:
+            fresh = position >= first
+            points[np.ix_(fresh, self._labels)] = labels[position[fresh] - first]
+            points[np.ix_(~fresh, self._labels)] = self._ring[position[~fresh] % len(self._ring)]
+            # Only after the rows that leave have been read: the newer ones take their places.
+            kept = np.arange(max(first, first + len(labels) - len(self._ring)), first + len(labels))
+            self._ring[kept % len(self._ring)] = labels[kept - first]
+        nothing = np.empty((groups, 0))
+        return Decisions(
+            position=position,
+            group=group,
+            lower=nothing,
+            upper=nothing,
+            loss=output.loss[:groups],
+            kind=np.full(groups, NEW, dtype=np.int64),
+            kept=np.zeros(groups, dtype=np.bool_),
+            event=output.marks[0, :groups],
+            seen=output.marks[1, :groups],
+            dropped=np.empty(0, dtype=np.int64),
+            points=points,
+        )
+
+
+def make_settings(schema: Schema, policy: Doca) -> Settings:
+    """The policy as numbers."""
+    shares, sensitivities = policy.shares(schema), policy.sensitivities(schema)
+    return Settings(
+        delay=policy.delay,
+        max_wait=np.inf if policy.max_wait is None else float(policy.max_wait),
+        admit_equal=policy.admission == "le",
+        sensitivity=np.array([policy.contributions * size for size in sensitivities.values()]),
+        epsilon=np.array([float(shares[name]) for name in sensitivities]),
+    )
+
+
+def make_state(columns: int, policy: Doca, key: NDArray[np.uint32]) -> State:
+    """An engine that has seen nothing."""
+    capacity, slots = policy.delay + 1, policy.max_clusters
+    return State(
+        counters=np.zeros(kernels.COUNTERS, dtype=np.int64),
+        levels=np.zeros(1 + policy.loss_window),
+        seen=np.repeat(np.array([[np.inf], [-np.inf]]), columns, axis=1),
+        values=np.zeros((capacity, columns)),
+        arrived=np.zeros(capacity),
+        link=np.full((2, capacity), kernels.GONE, dtype=np.int64),
+        bounds=np.zeros((2, slots, columns)),
+        sums=np.zeros((slots, columns)),
+        book=np.zeros((3, slots), dtype=np.int64),
+        order=np.arange(slots, dtype=np.int64),
+        words=new_words(key),
+        drawn=np.full((3, PURPOSES), -1, dtype=np.int64),
+    )

@@ -1,0 +1,270 @@
+"""The DOCA policy: noisy means of groups of rows, as the paper prints it or with a claim that is true.
+
+Leal, Vidal, Machado: Anonimização de Streaming de Dados em DOCA, 2018. The paper's claim of differential privacy does
+not hold, because its groups depend on the data; strict mode makes groups for which it does (docs/proofs/doca.md).
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Literal
+
+import numpy as np
+
+from castleguard.algorithms.castle.policy import MAX_DELAY, Mode, Order
+from castleguard.errors import PolicyError, SchemaError
+from castleguard.privacy.budget import Shares, check_weights, exact, float_above, share_epsilon
+from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
+from castleguard.privacy.parameters import check_count, check_positive, is_number
+from castleguard.schema.levels import check_declared, check_labels
+from castleguard.schema.roles import Categorical, Numeric, Schema
+
+RANGES = 1.5
+"""The paper's sensitivity, in ranges of the column."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doca:
+    """DOCA: every number is published as the noisy mean of a group of rows, under its own name.
+
+    Strict, the default: windows of `delay` rows, each column sorted and cut into runs of k, exact noise on their sums,
+    noisy counts of labels; each column leaves shuffled, so that no value belongs to a row. Paper: online clusters by
+    enlargement, one Laplace draw per published cluster, and no claim.
+    """
+
+    epsilon: float
+    """Strict: the loss of a row, or of a person in a window, over all columns. Paper: noise of scale sensitivity /
+    (size * epsilon)."""
+    delay: int
+    """Strict: the rows of a window. Paper: a row leaves no later than when `delay` further rows have arrived."""
+    k: int | None = None
+    """Strict: the rows of a run, which share one number. The paper has no such bound."""
+    max_wait: float | None = None
+    """A row leaves no later than `max_wait` seconds after its arrival, as the clock given to push and tick has it."""
+    weights: Mapping[str, float] | None = None
+    """How `epsilon` is split over the columns; one that is not named has weight 1."""
+    rows_per_person: int | None = None
+    """At most so many rows of a person in a window; the others are left out, and the noise is so many times larger."""
+    mode: Mode = "strict"
+    max_clusters: int = 50
+    """Paper: open clusters, DOCA's beta."""
+    loss_window: int = 100
+    """Paper: published clusters whose mean loss is the threshold, DOCA's m."""
+    sensitivity: float | Mapping[str, float] | None = None
+    """Paper: how much one row can change a number, by column if there are several; None: 1.5 times the declared range.
+    Strict: always the declared range."""
+    admission: Literal["lt", "le"] = "lt"
+    """Paper: whether a loss that equals the threshold is too much ("lt", as printed) or not ("le", the authors' code).
+    """
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.generic):
+                object.__setattr__(self, field.name, value.item())
+            elif isinstance(value, Mapping):
+                object.__setattr__(self, field.name, dict(value))
+        if self.mode not in ("strict", "paper"):
+            raise PolicyError(f"mode must be 'strict' or 'paper', got {self.mode!r}")
+        exact("epsilon", self.epsilon)
+        check_count("delay", self.delay)
+        if self.delay > MAX_DELAY:
+            raise PolicyError(
+                f"delay must be at most {MAX_DELAY}, got {self.delay}: every pending row is kept in memory"
+            )
+        if self.max_wait is not None:
+            check_positive("max_wait", self.max_wait)
+        if self.rows_per_person is not None:
+            check_count("rows_per_person", self.rows_per_person)
+        check_weights(self.weights)
+        for name, weight in (self.weights or {}).items():
+            exact(f"the weight of {name!r}", weight)
+        if self.strict:
+            self._check_strict()
+        else:
+            self._check_paper()
+
+    @property
+    def strict(self) -> bool:
+        """Whether differential privacy is claimed."""
+        return self.mode == "strict"
+
+    @property
+    def timed(self) -> bool:
+        """Whether the policy needs to be told the time."""
+        return self.max_wait is not None
+
+    @property
+    def publishes_values(self) -> bool:
+        """Whether published bounds are made of true values, which a public grid has to hide: here there are none."""
+        return False
+
+    @property
+    def chosen_order(self) -> Order:
+        """Rows of one release: shuffled column by column, or by arrival."""
+        return "shuffled" if self.strict else "arrival"
+
+    @property
+    def run(self) -> int:
+        """Strict: the rows of a run, k."""
+        assert self.k is not None
+        return self.k
+
+    @property
+    def contributions(self) -> int:
+        """The rows of a person that the noise is made for: no more than a window or a cluster can hold."""
+        return 1 if self.rows_per_person is None else min(self.rows_per_person, self.delay + (not self.strict))
+
+    def shares(self, schema: Schema) -> Shares:
+        """The epsilon of every column."""
+        return share_epsilon(schema.described, epsilon=self.epsilon, weights=self.weights)
+
+    def sensitivities(self, schema: Schema) -> dict[str, float]:
+        """Paper: how much one row can change each number."""
+        numbers = [role for role in schema.quasi_identifiers if isinstance(role, Numeric)]
+        given = self.sensitivity
+        if is_number(given):
+            if len(numbers) > 1:
+                names = ", ".join(f"{role.name!r}: ..." for role in numbers)
+                raise SchemaError(f"sensitivity is one number, and the schema has {len(numbers)}: give {{{names}}}")
+            given = {role.name: given for role in numbers}
+        known: Mapping[str, float] = given if isinstance(given, Mapping) else {}
+        unknown = sorted(known.keys() - {role.name for role in numbers})
+        if unknown:
+            raise SchemaError(f"sensitivity names {unknown[0]!r}, which is no numeric column of the schema")
+        found = {}
+        for role in numbers:
+            if role.name not in known and role.domain is None:
+                raise SchemaError(
+                    f"column {role.name!r}: DOCA needs lower and upper, or the sensitivity: a range that is taken "
+                    f"from the data is not there before the stream ends, and gives its extremes away"
+                )
+            low, high = role.domain or (0.0, 0.0)
+            found[role.name] = float(known.get(role.name, RANGES * (high - low)))
+        return found
+
+    def fingerprint(self) -> dict[str, object]:
+        """A canonical description that JSON can hold: two policies decide alike iff theirs are equal."""
+        return {**asdict(self), "algorithm": "doca"}
+
+    def check(self, schema: Schema) -> None:
+        """Refuse a schema that this policy cannot publish."""
+        self.shares(schema)
+        if self.rows_per_person is not None and schema.person is None:
+            raise PolicyError("rows_per_person needs a person column in the schema: without one nobody has two rows")
+        if self.strict:
+            self._check_windows(schema)
+        else:
+            self._check_groups(schema)
+
+    def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:
+        """What this policy promises for a stream of this schema."""
+        self.check(schema)
+        return Guarantee(
+            promise=self._promise(schema),
+            limits=tuple(self._strict_limits(schema) if self.strict else self._paper_limits(schema))
+            + (("SEEDED: the noise can be predicted; for tests and experiments only.",) if seeded else ()),
+            k=self.k,
+            delay=self.delay - 1 if self.strict else self.delay,
+            max_wait=self.max_wait,
+            privacy=self._claim(schema, seeded) if self.strict else None,
+        )
+
+    def _check_strict(self) -> None:
+        if self.k is None:
+            raise PolicyError("strict DOCA needs k, the rows that share one number: it has no default")
+        check_count("k", self.k)
+        if self.delay < self.k:
+            raise PolicyError(
+                f"delay must be at least k, got delay={self.delay} and k={self.k}: no window could be published"
+            )
+        defaults = {field.name: field.default for field in fields(self)}
+        for name in ("max_clusters", "loss_window", "sensitivity", "admission"):
+            if getattr(self, name) != defaults[name]:
+                raise PolicyError(f"{name} belongs to mode='paper': strict mode has no clusters to steer")
+
+    def _check_paper(self) -> None:
+        if self.k is not None:
+            raise PolicyError("k belongs to strict mode: the paper has no least group size")
+        check_count("max_clusters", self.max_clusters)
+        check_count("loss_window", self.loss_window)
+        if self.admission not in ("lt", "le"):
+            raise PolicyError(f"admission must be 'lt' or 'le', got {self.admission!r}")
+        given = self.sensitivity if isinstance(self.sensitivity, Mapping) else {"": self.sensitivity}
+        for name, value in given.items():
+            if value is not None and not (is_number(value) and 0 < value < math.inf):
+                where = f" of {name!r}" if name else ""
+                raise PolicyError(
+                    f"the sensitivity{where} must be a finite number above 0, got {value}: with 0 the true means "
+                    f"would be published"
+                )
+
+    def _check_windows(self, schema: Schema) -> None:
+        if schema.public:
+            raise SchemaError(
+                f"strict DOCA publishes no column as it is, and {', '.join(schema.public)} would be: "
+                f"declare it as a quasi-identifier or as sensitive, or leave it out of the schema"
+            )
+        check_declared(schema)
+
+    def _check_groups(self, schema: Schema) -> None:
+        if not any(isinstance(role, Numeric) for role in schema.quasi_identifiers):
+            raise SchemaError("paper-mode DOCA needs a numeric quasi-identifier: its groups are made of numbers")
+        check_labels(schema)
+        self.sensitivities(schema)
+        for role in schema.quasi_identifiers:
+            answers = (role.null, role.unknown) if isinstance(role, Categorical) else (role.null, role.outside)
+            if "root" in answers or (isinstance(role, Numeric) and role.invalid == "root"):
+                raise SchemaError(f"column {role.name!r}: DOCA has no root to publish a row at: use 'reject'")
+
+    def _promise(self, schema: Schema) -> str:
+        labels = any(isinstance(role, Categorical) for role in schema.quasi_identifiers) or bool(schema.sensitive)
+        wait = "" if self.max_wait is None else f", and no later than {self.max_wait:g} s by the clock that is given"
+        if self.strict:
+            text = f"Every published number is the noisy mean of at least {self.k} rows of one window of {self.delay}"
+            text += ", and labels are as frequent as their noisy counts say." if labels else "."
+            return f"{text} A row leaves no later than {self.delay - 1} arrivals after its own{wait}."
+        text = "Every published number is the noisy mean of a group of rows, which may be a single one"
+        text += ", and every label is a randomised response." if labels else "."
+        return f"{text} A row leaves no later than {self.delay} arrivals after its own{wait}."
+
+    def _claim(self, schema: Schema, seeded: bool) -> DifferentialPrivacy:
+        by_person = self.rows_per_person is not None
+        return DifferentialPrivacy(
+            epsilon=float_above(exact("epsilon", self.epsilon)),
+            dp_delta=0.0,
+            unit="all rows of one person in one window" if by_person else "one row",
+            neighbours=f"{'their' if by_person else 'its'} values replaced by any others",
+            horizon="the whole stream",
+            covered=schema.described,
+            uncovered=("that a row is there, whose it is and when it came",),
+            randomness=SEED if seeded else SYSTEM,
+        )
+
+    def _strict_limits(self, schema: Schema) -> Iterator[str]:
+        """What the promise means, and what is not promised, a sentence each."""
+        yield (
+            "No value belongs to a row: each column of a window leaves in an order of its own, so that what stands in "
+            "one line of the output stands there by chance."
+        )
+        yield (
+            f"Fewer than {self.k} rows are dropped, in a window or in what is left of one after a flush or max_wait."
+        )
+        if self.rows_per_person is not None:
+            yield "Windows of one person add up: over w of them the loss is w times epsilon."
+            yield "Rows without a person count as those of one person."
+        elif schema.person is not None:
+            yield "A person with n rows has n times this epsilon: rows_per_person would bound it within a window."
+        yield "k counts rows, not persons. The bounds and values in the schema are taken to be public."
+        yield "A line of a file that is no row at all (malformed) never gets here: that it is missing is not covered."
+        yield "Reports and counters are for the operator: they are not covered."
+
+    def _paper_limits(self, schema: Schema) -> Iterator[str]:
+        """What is not promised, a sentence each."""
+        yield (
+            f"NO differential privacy, although the paper claims {self.epsilon:g}: which rows form a group, how many "
+            f"they are and when they leave depends on all values, and shows."
+        )
+        yield "A group may be a single row. Not promised: k-anonymity, or anything else."
+        if schema.public:
+            yield f"Published as they are: {', '.join(schema.public)}."

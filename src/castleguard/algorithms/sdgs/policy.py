@@ -1,0 +1,270 @@
+"""The SDGS policy: truthful rows under differential privacy, by sampling, a public grid and suppression."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+
+from castleguard.algorithms.castle.policy import Order
+from castleguard.errors import PolicyError, SchemaError
+from castleguard.privacy.closeness import Closeness
+from castleguard.privacy.composition import group
+from castleguard.privacy.criteria import ColumnFacts, Criteria
+from castleguard.privacy.diversity import Diversity
+from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
+from castleguard.privacy.parameters import check_count, check_positive, check_probability, check_sampling
+from castleguard.privacy.sdgs import sdgs_delta
+from castleguard.schema.roles import Numeric, Schema
+
+LONGEST_LAG = 10.0  # seconds
+
+WindowUnit = Literal["seconds", "rows"]
+Unit = Literal["person", "row"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sdgs:
+    """(k, beta)-SDGS for streams: sample, generalise by a public grid, suppress below k, window by window.
+
+    Li, Qardaji and Su (ASIACCS 2012) for a table; Theorem 2 of CASTLEGUARD (Robinson, Brown, Hall, Jackson, Kemp and
+    Leeke) gives delta. What is published is true, and a row comes out with a probability of at most `sample_rate`.
+    See docs/concepts/sdgs.md, and docs/proofs/sdgs.md for the proof.
+    """
+
+    k: int
+    """Rows of one window with the same box and the same sensitive values that are published together, or not at all."""
+    sample_rate: float
+    """The probability with which a row takes part: the papers' beta."""
+    epsilon: float
+    """At least -ln(1 - sample_rate). Delta follows from k, sample_rate and epsilon."""
+    window: float
+    """Length of a window, in seconds of the clock that is given or in rows."""
+    window_unit: WindowUnit = "seconds"
+    """"rows" does not hide that a row arrived: a row more would move every later window."""
+    unit: Unit = "person"
+    """What is protected: all that a person has in one window, of which one row at most takes part; or every row."""
+    l: int = 1  # the papers' own name
+    """Distinct values of every sensitive column per published box and window."""
+    diversity: Diversity = "distinct"
+    """Beyond l distinct values: "entropy" or "recursive", as for CASTLE."""
+    c: float | None = None
+    """Of recursive (c, l)-diversity."""
+    closeness: Closeness | None = None
+    """t-closeness of every box of a window to what has been released so far ("cumulative"), or to "public" shares."""
+    adapt: bool = True
+    """Whether the grid follows what has been released; otherwise it stays as it starts."""
+    max_cells: int = 1024
+    """Boxes that the grid may have."""
+    start_cells: int = 1
+    """Boxes that the grid starts with: the domain, cut evenly."""
+    survival: float = 0.75
+    """The share of a box's released rows that must be expected to survive, for the box to be split."""
+
+    def __post_init__(self) -> None:
+        for field in self.__dataclass_fields__:
+            value = getattr(self, field)
+            if isinstance(value, np.generic):
+                object.__setattr__(self, field, value.item())
+        self.criteria  # noqa: B018  # checks k, l and what else is asked of values
+        if self.closeness is not None and self.closeness.reference not in ("cumulative", "public"):
+            raise PolicyError(
+                f"SDGS compares with what was released or with public shares: reference must be 'cumulative' or "
+                f"'public', got {self.closeness.reference!r}"
+            )
+        check_sampling(sample_rate=self.sample_rate, epsilon=self.epsilon)
+        for name, choices in (
+            ("window_unit", get_args(WindowUnit)),
+            ("unit", get_args(Unit)),
+            ("adapt", (True, False)),
+        ):
+            if getattr(self, name) not in choices:
+                raise PolicyError(f"{name} must be {' or '.join(map(repr, choices))}, got {getattr(self, name)!r}")
+        self._check_window()
+        check_count("max_cells", self.max_cells)
+        check_count("start_cells", self.start_cells)
+        if self.start_cells > self.max_cells:
+            raise PolicyError(
+                f"start_cells must not be above max_cells, got start_cells={self.start_cells} "
+                f"and max_cells={self.max_cells}"
+            )
+        check_probability("survival", self.survival, one=True)
+
+    @property
+    def criteria(self) -> Criteria:
+        """The promise that the gate checks, on rows."""
+        return Criteria(k=self.k, l=self.l, diversity=self.diversity, c=self.c, closeness=self.closeness)
+
+    @property
+    def strict(self) -> bool:
+        """Published numbers are edges of the public grid, and domains are declared: always."""
+        return True
+
+    @property
+    def timed(self) -> bool:
+        """Whether the policy needs to be told the time."""
+        return self.window_unit == "seconds"
+
+    @property
+    def publishes_values(self) -> bool:
+        """Whether published bounds are made of true values: here they are edges of the grid, whatever the rows."""
+        return False
+
+    @property
+    def chosen_order(self) -> Order:
+        """Rows leave by what is published of them."""
+        return "shuffled"
+
+    @property
+    def max_wait(self) -> float | None:
+        """A row waits for the end of its window, if windows are of time."""
+        return float(self.window) if self.window_unit == "seconds" else None
+
+    @cached_property
+    def dp_delta(self) -> float:
+        """Delta of one row that takes part in one window, by Theorem 2."""
+        return sdgs_delta(k=self.k, sample_rate=self.sample_rate, epsilon=self.epsilon)
+
+    def window_at(self, now: float, position: int) -> int:
+        """The number of the window that a row belongs to, by its arrival in seconds or in rows."""
+        return math.floor(now / self.window) if self.window_unit == "seconds" else position // int(self.window)
+
+    @property
+    def hides_presence(self) -> bool:
+        """Whether neighbours have one row more, or one person: only windows of the clock stay where they are then."""
+        return self.window_unit == "seconds"
+
+    def edge_after(self, now: float) -> float:
+        """The end of the window that `now` lies in: the first moment of the next one."""
+        window = self.window_at(now, 0)
+        edge = (window + 1) * float(self.window)
+        while self.window_at(edge, 0) <= window:  # a product that was rounded down
+            edge = math.nextafter(edge, math.inf)
+        return edge
+
+    @property
+    def lag(self) -> float:
+        """Seconds from the end of a window to the moment at which a job delivers it: time for the work to be done,
+        so that the moment does not show how much work there was.
+        """
+        return min(self.window / 10, LONGEST_LAG)
+
+    def unit_for(self, schema: Schema) -> Unit:
+        """What can be protected: without a column of persons every row stands for itself."""
+        return "row" if schema.person is None else self.unit
+
+    def fingerprint(self) -> dict[str, object]:
+        """A canonical description that JSON can hold: two policies decide alike iff theirs are equal."""
+        closeness = None if self.closeness is None else self.closeness.fingerprint()
+        return {**asdict(replace(self, closeness=None)), "closeness": closeness, "algorithm": "sdgs"}
+
+    def check(self, schema: Schema) -> None:
+        """Refuse a schema for which the claim would not hold."""
+        if schema.public:
+            raise SchemaError(
+                f"SDGS publishes no column as it is, and {', '.join(schema.public)} would be: "
+                f"declare it as a quasi-identifier or as sensitive, or leave it out of the schema"
+            )
+        for role in schema.quasi_identifiers:
+            if isinstance(role, Numeric) and role.domain is None:
+                raise SchemaError(f"column {role.name!r}: SDGS needs lower and upper, since its grid must be public")
+        for sensitive in schema.sensitive:
+            if sensitive.labels is None:
+                raise SchemaError(
+                    f"column {sensitive.name!r}: SDGS needs its public values (values=, hierarchy= or bins=), "
+                    f"since rows are counted and published by them"
+                )
+        self.criteria.check_columns(
+            {role.name: ColumnFacts(len(role.labels or ()), role.hierarchy is not None) for role in schema.sensitive}
+        )
+
+    def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:
+        """What this policy promises for a stream of this schema."""
+        self.check(schema)
+        return Guarantee(
+            promise=self._promise(schema),
+            limits=tuple(self._limits(schema, seeded)),
+            k=self.k,
+            l=self.l,
+            delay=int(self.window) - 1 if self.window_unit == "rows" else None,
+            max_wait=self.max_wait,
+            privacy=self._privacy(schema, seeded),
+        )
+
+    def _check_window(self) -> None:
+        if self.window_unit == "seconds":
+            check_positive("window", self.window)
+        elif check_count("window", self.window) < self.k:
+            raise PolicyError(
+                f"window must be at least k, got window={self.window} rows and k={self.k}: nothing would be published"
+            )
+
+    def _promise(self, schema: Schema) -> str:
+        by_person = self.unit_for(schema) == "person"
+        alike = "the same box" + (" and the same sensitive values" if schema.sensitive else "")
+        promise = f"Every published row has {alike} as at least {self.k - 1} other rows of its window"
+        promise += ", each of another person." if by_person else "."
+        if self.l > 1:
+            names = " and of ".join(role.name for role in schema.sensitive)
+            promise += f" Every box of a window has at least {self.l} distinct values of {names}."
+        if self.diversity == "entropy":
+            promise += f" Their entropy is at least ln {self.l}."
+        if self.diversity == "recursive":
+            promise += f" They are recursively ({self.c:g}, {self.l})-diverse."
+        if self.closeness is not None:
+            promise += f" Its values keep {self.closeness}, where rows are those of cells with at least {self.k} rows."
+        wait = f"{self.window:g} s by the clock that is given" if self.max_wait else f"{self.window - 1} arrivals"
+        return f"{promise} A row takes part with probability {self.sample_rate:g}, and leaves within {wait}."
+
+    def _privacy(self, schema: Schema, seeded: bool) -> DifferentialPrivacy:
+        by_person = self.unit_for(schema) == "person"
+        if self.window_unit == "seconds":
+            epsilon, dp_delta = float(self.epsilon), self.dp_delta
+            neighbours = "with and without them" if by_person else "with and without it"
+        else:
+            # Out with the old values, in with the new ones: two steps, one after the other.
+            both = group(epsilon=self.epsilon, dp_delta=self.dp_delta, size=2)
+            epsilon, dp_delta = both.epsilon, both.dp_delta
+            neighbours = f"{'their' if by_person else 'its'} values replaced by any others that the schema accepts"
+        return DifferentialPrivacy(
+            epsilon=epsilon,
+            dp_delta=dp_delta,
+            unit="all rows of one person in one window" if by_person else "one row",
+            neighbours=neighbours,
+            horizon="the whole stream",
+            covered=tuple(role.name for role in (*schema.quasi_identifiers, *schema.sensitive)),
+            randomness=SEED if seeded else SYSTEM,
+        )
+
+    def _limits(self, schema: Schema, seeded: bool) -> Iterator[str]:
+        """What is not promised, a sentence each."""
+        if self.unit_for(schema) == "person":
+            yield "k counts rows, which are persons because a person has one row at most in a window."
+            yield "Rows without a person count as those of one person: single ones among them are not protected so."
+            yield (
+                "Windows of one person add up: over c of them (c epsilon, c delta), or less by advanced composition; "
+                "`castleguard budget --windows c` computes it."
+            )
+        else:
+            if self.unit == "person":
+                yield "The schema has no column of persons, so that only single rows are protected."
+            yield "k counts rows, not persons: rows of one person may stand together, and their losses add up."
+        if self.window_unit == "seconds":
+            yield "The moments of push, tick and flush must come from a clock outside, whatever rows there are."
+            yield (
+                f"A job delivers a window {self.lag:g} s after its end, and never before: names, numbers, headers, "
+                f"sizes and moments at the sink follow from the published rows and the clock. Outside the claim: how "
+                f"late a job is that was down or too slow then, and which window a row falls into that is read late, "
+                f"from a backlog."
+            )
+        else:
+            yield "That a row arrived, and when, is not hidden."
+        yield "Bounds, hierarchies and values of the schema are taken as public."
+        yield (
+            "Reports, logs, metrics and dead letters depend on rows that were not published: they are for the operator "
+            "alone."
+        )
+        if seeded:
+            yield "SEEDED: who takes part can be predicted; for tests and experiments only."

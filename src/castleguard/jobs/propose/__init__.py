@@ -1,0 +1,1 @@
+"""Proposes a job file from a sample of the data."""

@@ -1,0 +1,118 @@
+"""What somebody who sees the published rows can read off them, as a list of numbers.
+
+Half of the numbers are about the output as a whole. The others are about one row that may or may not have been there:
+somebody who knows its values looks for them. The observer is not told persons or arrivals, but where the output is in
+input order, he knows at which place the row would stand.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from castleguard.judge.reading.boxes import Side, group_numbers, read_boxes
+from castleguard.judge.reading.originals import read_originals
+from castleguard.judge.reading.values import texts_of
+from castleguard.schema.roles import Schema
+
+Row = Mapping[str, object]
+Published = Sequence[pa.Table]
+"""What came out, call by call."""
+Flags = NDArray[np.bool_]  # (rows,)
+
+Features = Callable[[Published], Mapping[str, float]]
+"""Numbers by name. The names are the same for every output of one stream and of its neighbours."""
+
+
+class Observer:
+    """Looks at an output for rows with known values. `place` is the number of the first such row in the input;
+    `closed`: numbers are published as closed intervals (paper mode).
+    """
+
+    def __init__(self, schema: Schema, known: Sequence[Row], *, place: int, closed: bool = False) -> None:
+        self._schema = schema
+        self._closed = closed
+        self._known = read_originals(_as_table(known, schema), schema)
+        self._values = [[_text(row[role.name]) for row in known] for role in schema.sensitive]
+        self._place = place
+
+    def __call__(self, published: Published) -> dict[str, float]:
+        whole = pa.concat_tables(published)
+        sides = read_boxes(whole, self._schema, closed=self._closed)
+        columns = [texts_of(whole.column(role.name)) for role in self._schema.sensitive]
+        found = {"rows": float(whole.num_rows), "boxes": float(group_numbers(sides).max(initial=-1) + 1)}
+        found |= {f"rows of release {at}": float(table.num_rows) for at, table in enumerate(published)}
+        for role, side in zip(self._schema.quasi_identifiers, sides, strict=True):
+            found |= _overall(role.name, side) | self._in_place(role.name, side)
+        for number in range(self._known.persons.size):
+            has = [_is(column, values[number]) for column, values in zip(columns, self._values, strict=True)]
+            found |= {f"{name} ({number})": value for name, value in self._about(number, sides, has).items()}
+        return found
+
+    def _about(self, number: int, sides: tuple[Side, ...], has: list[Flags]) -> dict[str, float]:
+        """What is said about one known row."""
+        found, every = {}, np.arange(sides[0].low.size)
+        inside = np.ones(every.size, dtype=np.bool_)
+        for role, side, values in zip(self._schema.quasi_identifiers, sides, self._known.values, strict=True):
+            around = side.contains(np.full(every.size, values[number]), every)
+            inside &= around
+            found[f"rows around its {role.name}"] = _count(around)
+            found[f"bounds at its {role.name}"] = _count((side.low == values[number]) | (side.high == values[number]))
+        losses = np.mean([side.losses() for side in sides], axis=0)
+        found["rows around it"] = _count(inside)
+        found["loss of the smallest box around it"] = float(losses[inside].min(initial=1.0))
+        for column, flags in zip(self._schema.sensitive, has, strict=True):
+            found[f"rows with its {column.name}"] = _count(flags)
+            found[f"rows around it with its {column.name}"] = _count(flags & inside)
+            found[f"its {column.name} in its place"] = _count(flags[self._place : self._place + 1])
+        return found
+
+    def _in_place(self, name: str, side: Side) -> dict[str, float]:
+        """The bounds of the row that stands where the known one would, if all rows come out in input order."""
+        low, high = side.low[self._place : self._place + 1], side.high[self._place : self._place + 1]
+        return {f"lower {name} in its place": float(low.sum()), f"upper {name} in its place": float(high.sum())}
+
+
+def standing_together(schema: Schema, pairs: Sequence[tuple[object, object]]) -> Features:
+    """Whether rows were published in one box that have these values of the first sensitive column: how many pairs."""
+    wanted = [(_text(one), _text(other)) for one, other in pairs]
+
+    def features(published: Published) -> dict[str, float]:
+        whole = pa.concat_tables(published)
+        boxes = group_numbers(read_boxes(whole, schema))
+        values = texts_of(whole.column(schema.sensitive[0].name))
+        together = sum(
+            bool(np.intersect1d(boxes[_is(values, one)], boxes[_is(values, other)]).size) for one, other in wanted
+        )
+        return {"pairs in one box": float(together)}
+
+    return features
+
+
+def _overall(name: str, side: Side) -> dict[str, float]:
+    """Where the boxes begin and end; without rows they begin at the top and end at the bottom."""
+    return {
+        f"lowest {name}": float(side.low.min(initial=side.domain[1])),
+        f"highest {name}": float(side.high.max(initial=side.domain[0])),
+        f"width of {name}": float(side.losses().mean()) if side.low.size else 0.0,
+    }
+
+
+def _as_table(rows: Sequence[Row], schema: Schema) -> pa.Table:
+    return pa.table({name: [row[name] for row in rows] for name in schema.columns})
+
+
+def _is(column: tuple[list[str | None], NDArray[np.int64]], text: str | None) -> Flags:
+    """Which rows have this value."""
+    labels, codes = column
+    return codes == labels.index(text) if text in labels else np.zeros(codes.size, dtype=np.bool_)
+
+
+def _text(value: object) -> str | None:
+    """A value as `texts_of` has it."""
+    return texts_of(pa.chunked_array([[value]]))[0][0]
+
+
+def _count(flags: Flags) -> float:
+    return float(np.count_nonzero(flags))

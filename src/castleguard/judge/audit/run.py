@@ -1,0 +1,83 @@
+"""The audit of one publication: all sections together, as the policy allows them to be asked."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from castleguard.judge.attack import linkage
+from castleguard.judge.audit.attacks import attack_section, uniformity
+from castleguard.judge.audit.cost import cost_section
+from castleguard.judge.audit.material import Material
+from castleguard.judge.audit.persons import linkage_section, longitudinal_section
+from castleguard.judge.audit.promise import structure_section
+from castleguard.judge.findings import Audit
+
+_MOST_DRAWN = 100_000
+
+
+def audit(material: Material, *, names: Mapping[str, str] | None = None) -> Audit:
+    """Look at everything. `names` says where the tables came from, for the heading of a report.
+
+    Raises InputError or UsageError where a table cannot be read as what the policy publishes.
+    """
+    promise = material.policy.guarantee(material.schema, seeded=False)
+    sections = (
+        structure_section(material),
+        attack_section(material),
+        linkage_section(material),
+        longitudinal_section(material),
+        cost_section(material),
+    )
+    subject = {
+        **(names or {}),
+        "original rows": f"{material.original.num_rows:,}",
+        "published rows": f"{material.published.num_rows:,}",
+        "policy": _describe(material),
+        "rows linked by": material.link or "nothing: broken promises can be found, kept ones not proved",
+    }
+    drawn = {name: _thin(values) for name, values in _distributions(material) if len(values)}
+    return Audit(subject=subject, promise=str(promise), sections=sections, distributions=drawn)
+
+
+def _describe(material: Material) -> str:
+    """The policy in a few words: its name, and what differs from its defaults."""
+    policy = material.policy
+    fields = policy.__dataclass_fields__
+    given = [
+        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+        for name, field in fields.items()
+        if (value := getattr(policy, name)) != field.default and isinstance(value, int | float | str)
+    ]
+    closeness = getattr(policy, "closeness", None)
+    if closeness is not None:
+        given.append(f"t={closeness.t:g}")
+    return f"{type(policy).__name__.lower()}({', '.join(given)})"
+
+
+def _distributions(material: Material) -> Iterator[tuple[str, np.ndarray]]:
+    """Numbers to draw, by name."""
+    if material.kind == "points":
+        return
+    yield "rows per group", np.bincount(material.groups)
+    for role, side in zip(material.schema.quasi_identifiers, material.sides, strict=True):
+        yield f"loss of {role.name}", side.losses()
+    yield "loss per row", np.mean([side.losses() for side in material.sides], axis=0)
+    seen = uniformity(material)
+    for each in seen:
+        of = "" if len(seen) == 1 else f" ({each.column})"
+        yield f"largest share of one value per group{of}", each.shares
+    linked = material.linked
+    if linked is None:
+        return
+    yield "persons per group", linked.persons_per_group
+    yield "prosecutor risk per person", linkage.prosecutor(linked, threshold=material.threshold).per_person
+    if material.followed is not None:
+        yield "longitudinal set size", material.followed.sizes
+
+
+def _thin(values: np.ndarray) -> tuple[float, ...]:
+    """As many as a picture needs: evenly spread over the sorted ones."""
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    if ordered.size > _MOST_DRAWN:
+        ordered = ordered[np.linspace(0, ordered.size - 1, _MOST_DRAWN).astype(np.int64)]
+    return tuple(ordered.tolist())

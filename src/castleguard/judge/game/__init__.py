@@ -1,0 +1,1 @@
+"""The membership game for a policy: claims, canaries, verdicts."""

@@ -1,0 +1,219 @@
+"""The membership game against the claims about a policy, shared among processes, and what came of it as a value.
+
+A run of the game is known by its stream and its seed, so the result is the same in one process or in many. Streams that
+are equal (several canaries have the same neighbour: the stream without them) are published once and looked at by all
+that know a canary. What is proved is not touched by that: the bounds of all canaries hold together by a sum of their
+probabilities of failing, however much they have in common.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from castleguard.errors import UsageError
+from castleguard.judge.attack.canaries import Stream
+from castleguard.judge.attack.membership import FEWEST_RUNS, Finding, Measured, Seen, Verdict, judge, publisher
+from castleguard.judge.game.claims import NOTHING, Neighbours, Stated, neighbours_of
+from castleguard.judge.game.settings import Setting
+from castleguard.schema.table import to_table
+from castleguard.telemetry.logs import LOG
+from castleguard.workers import workers
+
+RUNS_AT_ONCE = 100
+"""What one process does before it is asked again. Not the number of processes: the work is cut the same for any."""
+
+Progress = Callable[[float], None]
+"""Told the share of the work that is done."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A claim, and what the runs prove about it."""
+
+    stated: Stated
+    verdict: Verdict
+
+    @property
+    def word(self) -> str:
+        """The verdict in a word or two."""
+        return "REFUTED" if self.verdict.refuted else "not refuted"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Played:
+    """A game that was played to its end."""
+
+    statement: str
+    """What the policy itself says of differential privacy and of all else."""
+    neighbours: Neighbours
+    judged: tuple[Judged, ...]
+    """Every claim; the policy's own first. Empty: nobody claims anything."""
+    found: Verdict
+    """What the runs prove if nothing is claimed: the bounds at epsilon 0 and delta 0."""
+    runs: int
+    seed: int
+    rows: int
+    """Of the background."""
+    made_up: bool
+
+    @property
+    def own(self) -> Judged | None:
+        """The policy's own claim, if it has one."""
+        return next((judged for judged in self.judged if judged.stated.own), None)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the policy's own claim was not refuted. Claims of others are theirs."""
+        return self.own is None or not self.own.verdict.refuted
+
+    def event(self, finding: Finding) -> str:
+        """The event that a canary proves most by. Of real rows without its number, which may be somebody's value."""
+        # Features are numbered by the known row that they are about: the one in question, and the one in its place.
+        words = finding.event.replace(" (0)", "").replace(" (1)", " (of the row in its place)")
+        return words if self.made_up else re.sub(r"( is at (?:least|most)) \S+$", r"\1 a threshold", words)
+
+
+class _Part(NamedTuple):
+    """Some runs of one stream: that of a side (0: with the rows in question) which these canaries have in common."""
+
+    side: int
+    canaries: tuple[int, ...]
+    first: int
+    runs: int
+
+
+def play(
+    setting: Setting, *, runs: int, seed: int = 0, jobs: int = 1, progress: Progress | None = None
+) -> tuple[Seen, ...]:
+    """All runs of all canaries, in so many processes. Run i of a canary, of 2 `runs`, has the seed `seed` + i."""
+    if runs < FEWEST_RUNS:
+        raise UsageError(f"runs must be at least {FEWEST_RUNS}, got {runs}: fewer prove nothing")
+    parts = list(_cut(setting, runs))
+    seen: dict[tuple[int, int], list[Measured]] = {}
+    names: dict[int, tuple[str, ...]] = {}
+    with _quietly(), workers(min(jobs, len(parts))) as pool:
+        for number, found in enumerate(pool.map(partial(_measure, setting, runs, seed), parts), 1):
+            for canary, (columns, measured) in zip(parts[number - 1].canaries, found, strict=True):
+                names[canary] = columns
+                seen.setdefault((canary, parts[number - 1].side), []).append(measured)
+            if progress is not None:
+                progress(number / len(parts))
+    return tuple(
+        Seen(canary.name, names[at], np.vstack(seen[at, 0]), np.vstack(seen[at, 1]))
+        for at, canary in enumerate(setting.canaries)
+    )
+
+
+def judge_all(setting: Setting, seen: Sequence[Seen], *, runs: int, seed: int = 0, confidence: float = 0.95) -> Played:
+    """Every claim of the setting, judged by the same runs."""
+    policy, schema = setting.policy, setting.schema
+    return Played(
+        statement=policy.guarantee(schema, seeded=False).sentence,
+        neighbours=neighbours_of(policy, schema),
+        judged=tuple(
+            Judged(stated=stated, verdict=judge(seen, stated.claim, confidence=confidence)) for stated in setting.claims
+        ),
+        found=judge(seen, NOTHING, confidence=confidence),
+        runs=runs,
+        seed=seed,
+        rows=len(setting.background),
+        made_up=setting.made_up,
+    )
+
+
+def as_json(played: Played) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "ok": played.ok,
+        "statement": played.statement,
+        "neighbours": played.neighbours.sentence,
+        "runs": played.runs,
+        "seed": played.seed,
+        "background": {"rows": played.rows, "made_up": played.made_up},
+        "claims": [
+            {
+                "whose": judged.stated.whose,
+                "own": judged.stated.own,
+                "refuted": judged.verdict.refuted,
+                "claimed": {"epsilon": judged.stated.claim.epsilon, "dp_delta": judged.stated.claim.dp_delta},
+                **_figures(played, judged.verdict),
+            }
+            for judged in played.judged
+        ],
+        "found": _figures(played, played.found),
+    }
+
+
+def _figures(played: Played, verdict: Verdict) -> dict[str, Any]:
+    return {
+        "epsilon_above": verdict.epsilon,
+        "dp_delta_above": verdict.dp_delta,
+        "ceiling": verdict.ceiling,
+        "confidence": verdict.confidence,
+        "canaries": [
+            {
+                "canary": each.canary,
+                "event": played.event(each),
+                "tested": each.tested,
+                "seen": each.seen,
+                "seen_other": each.seen_other,
+                "epsilon_above": each.epsilon,
+                "dp_delta_above": each.dp_delta,
+            }
+            for each in verdict.findings
+        ],
+    }
+
+
+def _cut(setting: Setting, runs: int) -> Iterator[_Part]:
+    """All the work, in parts that do not depend on who does them."""
+    for side in (0, 1):
+        for canaries in _alike([canary.streams(setting.background)[side] for canary in setting.canaries]):
+            for first in range(0, runs, RUNS_AT_ONCE):
+                yield _Part(side, canaries, first, min(RUNS_AT_ONCE, runs - first))
+
+
+def _alike(streams: Sequence[Stream]) -> list[tuple[int, ...]]:
+    """The numbers of streams that are equal, together."""
+    groups: list[list[int]] = []
+    for number, stream in enumerate(streams):
+        for group in groups:
+            if streams[group[0]] == stream:
+                group.append(number)
+                break
+        else:
+            groups.append([number])
+    return [tuple(group) for group in groups]
+
+
+def _measure(setting: Setting, runs: int, seed: int, part: _Part) -> list[tuple[tuple[str, ...], Measured]]:
+    """What is seen in some runs, by everybody who looks at this stream."""
+    canaries = [setting.canaries[at] for at in part.canaries]
+    stream = to_table(canaries[0].streams(setting.background)[part.side])
+    publish = publisher(setting.schema, setting.policy, clock=setting.clock)
+    looks = [setting.observer(canary) for canary in canaries]
+    first = seed + part.side * runs + part.first
+    published = (publish(stream, number) for number in range(first, first + part.runs))
+    found = [[look(output) for look in looks] for output in published]
+    measured = []
+    for at in range(len(looks)):
+        names = tuple(found[0][at])
+        measured.append((names, np.array([[run[at][name] for name in names] for run in found])))
+    return measured
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without the warnings of every single run."""
+    level = LOG.level
+    LOG.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        LOG.setLevel(level)

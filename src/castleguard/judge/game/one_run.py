@@ -1,0 +1,179 @@
+"""The one-run audit: many canaries in a single run, each there by a coin, and guesses which of them were.
+
+T. Steinke, M. Nasr, M. Jagielski: Privacy Auditing with One (1) Training Run, NeurIPS 2023. If a claim of pure epsilon
+is true, whoever guesses r of the coins is right no more often than by r independent coins that fall right with
+probability e^epsilon / (1 + e^epsilon); a delta adds a little for every canary. So too many right guesses refute it. It
+costs one run, and proves less than as many runs would: here for claims about presence alone, by canaries with a
+sensitive value that nobody else has.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from castleguard.algorithms.registry import Policy
+from castleguard.errors import UsageError
+from castleguard.judge.attack.evidence import Claim
+from castleguard.judge.attack.membership import publisher
+from castleguard.judge.game.backgrounds import CLOCK, COMMON, SCHEMA, background_for
+from castleguard.judge.game.claims import Stated, claims_about, neighbours_of
+from castleguard.judge.game.verdicts import NO_CLAIM, NOT_PROVED
+from castleguard.judge.reading.values import texts_of
+from castleguard.privacy.parameters import check_count, check_probability
+from castleguard.schema.roles import Schema
+from castleguard.schema.sensitive import Sensitive
+from castleguard.schema.table import to_table
+
+LARGEST = 20.0
+"""The largest epsilon that is tried: no run has canaries enough to prove it."""
+_STEP = 0.05
+_HALVINGS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guessed:
+    """How the guesses went. Canaries that nobody guesses about count for nothing."""
+
+    canaries: int
+    """Each was in with probability 1/2."""
+    guesses: int
+    right: int
+
+    def __post_init__(self) -> None:
+        check_count("canaries", self.canaries)
+        if not 0 <= self.right <= self.guesses <= self.canaries:
+            raise UsageError("no more guesses can be right than were made, nor be made than there are canaries")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weighed:
+    """A claim, and what the guesses say about it."""
+
+    stated: Stated
+    p_value: float
+    """So many right guesses, or more, have at most this probability if the claim is true."""
+    epsilon: float
+    """The true epsilon is above, at the claim's delta."""
+    refuted: bool
+
+
+def play_once(policy: Policy, *, canaries: int, seed: int = 0) -> Guessed:
+    """One run. Guessed about are the canaries whose value was published: that they were in."""
+    if neighbours_of(policy, SCHEMA).replaced:
+        raise UsageError(
+            "one run audits a claim that a row is with and without; this policy claims something of values"
+        )
+    background = background_for(policy)
+    labels = [f"canary {number}" for number in range(check_count("canaries", canaries))]
+    schema = Schema(
+        person=SCHEMA.person_role,
+        quasi_identifiers=SCHEMA.quasi_identifiers,
+        sensitive=[Sensitive("s", values=[*COMMON, *labels])],
+    )
+    comes = np.random.default_rng(seed).random(canaries) < 0.5
+    rows = []
+    for at, row in enumerate(background):
+        rows.append(row)
+        here = range(at * canaries // len(background), (at + 1) * canaries // len(background))
+        rows += [{**row, "pid": len(background) + n, "s": labels[n]} for n in here if comes[n]]
+    publish = publisher(schema, policy, clock=CLOCK if policy.timed else None)
+    seen = {text for table in publish(to_table(rows), seed) for text in texts_of(table.column("s"))[0]}
+    guessed = np.array([label in seen for label in labels])
+    return Guessed(canaries=canaries, guesses=int(guessed.sum()), right=int((guessed & comes).sum()))
+
+
+def text_of(found: Guessed, weighed: list[Weighed], *, confidence: float) -> str:
+    """The outcome as lines of text."""
+    lines = [
+        f"One run with {found.canaries:,} canaries, each there by the fall of a coin: {found.guesses:,} guesses, "
+        f"{found.right:,} of them right."
+    ]
+    if not any(each.stated.own for each in weighed):
+        bound = epsilon_above(found, confidence=confidence)
+        lines += ["", f"the policy itself: {NO_CLAIM}", f"  epsilon >= {bound:.2f} at delta 0, {_sure(confidence)}"]
+    for each in weighed:
+        claim = each.stated.claim
+        lines += [
+            "",
+            f"{each.stated.whose} claims {claim}: {'REFUTED' if each.refuted else 'not refuted'}",
+            f"  epsilon >= {each.epsilon:.2f} at delta {claim.dp_delta:.3g}, {_sure(confidence)}",
+            f"  if the claim were true, so many right guesses would have a probability of at most {each.p_value:.2g}",
+        ]
+    return "\n".join([*lines, "", NOT_PROVED])
+
+
+def as_json(found: Guessed, weighed: list[Weighed], *, confidence: float) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "ok": not any(each.refuted and each.stated.own for each in weighed),
+        "canaries": found.canaries,
+        "guesses": found.guesses,
+        "right": found.right,
+        "confidence": confidence,
+        "epsilon_above": epsilon_above(found, confidence=confidence),
+        "claims": [
+            {
+                "whose": each.stated.whose,
+                "own": each.stated.own,
+                "refuted": each.refuted,
+                "claimed": {"epsilon": each.stated.claim.epsilon, "dp_delta": each.stated.claim.dp_delta},
+                "epsilon_above": each.epsilon,
+                "p_value": each.p_value,
+            }
+            for each in weighed
+        ],
+    }
+
+
+def _sure(confidence: float) -> str:
+    return f"with {100 * confidence:g} % confidence"
+
+
+def weigh(found: Guessed, policy: Policy, *, confidence: float = 0.95, epsilon: float | None = None) -> list[Weighed]:
+    """Every claim about the policy. `epsilon`: see `claims_about`."""
+    alpha = 1 - check_probability("confidence", confidence)
+    weighed = []
+    for stated in claims_about(policy, SCHEMA, epsilon=epsilon):
+        p = p_value(found, stated.claim)
+        bound = epsilon_above(found, dp_delta=stated.claim.dp_delta, confidence=confidence)
+        weighed.append(Weighed(stated=stated, p_value=p, epsilon=bound, refuted=p < alpha))
+    return weighed
+
+
+def p_value(found: Guessed, claim: Claim) -> float:
+    """The most that the probability of so many right guesses can be if the claim is true: their Appendix D.
+
+    >>> round(p_value(Guessed(canaries=10, guesses=10, right=10), Claim(0.0, 0.0)) * 1024, 6)
+    1.0
+    """
+    from scipy.stats import binom
+
+    hit = 1 / (1 + math.exp(-claim.epsilon))
+    at_least = float(binom.sf(found.right - 1, found.guesses, hit))
+    if claim.dp_delta == 0 or found.right == 0:
+        return min(at_least, 1.0)
+    # By a failure of delta some i guesses more may be right: the i that gains most, for what it costs.
+    more = np.arange(1, found.right + 1)
+    just_missed = np.cumsum(binom.pmf(found.right - more, found.guesses, hit))
+    return min(at_least + 2 * found.canaries * claim.dp_delta * float(np.max(just_missed / more)), 1.0)
+
+
+def epsilon_above(found: Guessed, *, dp_delta: float = 0.0, confidence: float = 0.95) -> float:
+    """The epsilon up to which every claim with this delta is refuted; 0 if none is."""
+    alpha = 1 - check_probability("confidence", confidence)
+
+    def refuted(epsilon: float) -> bool:
+        return p_value(found, Claim(epsilon, dp_delta)) < alpha
+
+    # Upwards, to the first that stands: beyond it the p-value may fall again, which proves nothing.
+    steps = round(LARGEST / _STEP)
+    first = next((number for number in range(steps + 1) if not refuted(number * _STEP)), steps)
+    if first == 0:
+        return 0.0
+    low, high = (first - 1) * _STEP, first * _STEP
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if refuted(middle) else (low, middle)
+    return low

@@ -1,0 +1,119 @@
+"""A setting of the membership game: a policy, a stream of others, canaries for it, and the claims that are judged.
+
+`setting_for` chooses all of that for a policy, so that what can be seen is likely to be seen: the neighbours are those
+of the claim, and the canaries stand where one window of the claim covers them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from castleguard.algorithms.castleguard.policy import Castleguard
+from castleguard.algorithms.doca.policy import Doca
+from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.sdgs.policy import Sdgs
+from castleguard.judge.attack.canaries import Canary, Stream, standard_canaries, with_values_replaced
+from castleguard.judge.attack.features import Features, Observer, Row
+from castleguard.judge.game.backgrounds import CLOCK, SCHEMA, background_for
+from castleguard.judge.game.claims import Neighbours, Stated, claims_about, neighbours_of
+from castleguard.judge.game.points import PointObserver
+from castleguard.privacy.sdgs import worst_case
+from castleguard.schema.roles import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What is played. It can be handed to other processes, if its `features` can."""
+
+    policy: Policy
+    schema: Schema
+    background: Stream
+    canaries: Sequence[Canary]
+    claims: Sequence[Stated]
+    clock: str | None = None
+    """The column of the background that says when a row arrives; None: all at one moment."""
+    features: Features | None = None
+    """What is looked at; None: what an observer does who knows the rows in question."""
+    made_up: bool = True
+    """Whether the background is made up. Of rows that are not, no report shows a number that one of them may have."""
+
+    def observer(self, canary: Canary) -> Features:
+        """Who looks for a canary: in boxes, or among points."""
+        if self.features is not None:
+            return self.features
+        if isinstance(self.policy, Doca):
+            return PointObserver(self.schema, canary.known)
+        return Observer(self.schema, canary.known, place=canary.place, closed=not self.policy.strict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """Rows of a real stream, in place of made-up ones."""
+
+    schema: Schema
+    rows: Stream
+
+
+def setting_for(
+    policy: Policy, given: Given | None = None, *, epsilon: float | None = None, dp_delta: float | None = None
+) -> Setting:
+    """The setting for a policy. `epsilon` and `dp_delta`: a claim that is judged besides (see `claims_about`)."""
+    schema = SCHEMA if given is None else given.schema
+    rows = background_for(policy) if given is None else given.rows
+    neighbours = neighbours_of(policy, schema)
+    return Setting(
+        policy=policy,
+        schema=schema,
+        background=rows,
+        canaries=canaries_for(policy, schema, rows, neighbours),
+        claims=claims_about(policy, schema, epsilon=epsilon, dp_delta=dp_delta),
+        clock=CLOCK if given is None and policy.timed else None,
+        made_up=given is None,
+    )
+
+
+def with_background(setting: Setting, rows: Stream) -> Setting:
+    """The same among other rows of the same schema, with canaries for them."""
+    neighbours = neighbours_of(setting.policy, setting.schema)
+    return replace(setting, background=rows, canaries=canaries_for(setting.policy, setting.schema, rows, neighbours))
+
+
+def canaries_for(policy: Policy, schema: Schema, rows: Stream, neighbours: Neighbours) -> list[Canary]:
+    """The usual canaries as the neighbours have them; for SDGS also the group that Theorem 2 has its maximum at."""
+    found = list(standard_canaries(schema, rows, whole_person=neighbours.whole_person))
+    if neighbours.whole_person:
+        found = [_in_one_window(canary, policy) for canary in found]
+    if isinstance(policy, Sdgs) and schema.sensitive:
+        found.append(worst_group(policy, schema, rows))
+    return [with_values_replaced(canary, schema, rows) for canary in found] if neighbours.replaced else found
+
+
+def worst_group(policy: Sdgs, schema: Schema, rows: Stream) -> Canary:
+    """The group that Theorem 2 has its maximum at, with one row of it in question."""
+    size = worst_case(k=policy.k, sample_rate=policy.sample_rate, epsilon=policy.epsilon).rows
+    rare = next(canary for canary in standard_canaries(schema, rows) if canary.name == "unique sensitive value")
+    group = [_person(rare.rows[0], schema.person, number) for number in range(size)]
+    return Canary(name="worst group", rows=group[-1:], company=group[:-1], at=rare.at)
+
+
+def _person(row: Row, column: str | None, number: int) -> Row:
+    """The same row of another person."""
+    if column is None:
+        return row
+    first = row[column]
+    return {**row, column: first + number if isinstance(first, int) else f"{first} {number}"}
+
+
+def _in_one_window(canary: Canary, policy: Policy) -> Canary:
+    """The canary with no more rows than one window of arrivals has, and all of them in one."""
+    if isinstance(policy, Doca):
+        window: float | None = policy.delay
+    elif isinstance(policy, Castleguard | Sdgs):
+        window = policy.window if policy.window_unit == "rows" else None
+    else:
+        window = None
+    if window is None or len(canary.rows) == 1:
+        return canary
+    rows = canary.rows[: int(window)]
+    # Windows of DOCA and SDGS begin at multiples of their length; a ledger's begins anywhere.
+    at = canary.at if canary.at % window + len(rows) <= window else int(canary.at // window * window)
+    return replace(canary, rows=rows, at=at)

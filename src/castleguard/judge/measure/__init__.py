@@ -1,0 +1,1 @@
+"""Measures the utility of a published table."""

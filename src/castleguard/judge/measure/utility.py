@@ -1,0 +1,182 @@
+"""Everything that two files can say about the use of what was published, as a list of figures with their meaning."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from castleguard.errors import UsageError
+from castleguard.judge.measure.learning import Learning, learning_utility
+from castleguard.judge.measure.loss import Loss, average_group_size, measure_loss
+from castleguard.judge.measure.middles import numeric_errors
+from castleguard.judge.measure.queries import Workload, workload_error, workload_error_in_order
+from castleguard.judge.reading.boxes import group_numbers, read_boxes
+from castleguard.judge.reading.linked import Linked, original_rows
+from castleguard.judge.reading.linked import link as link_rows
+from castleguard.judge.reading.values import Codes
+from castleguard.schema.roles import Schema
+
+
+class Figure(NamedTuple):
+    """One number."""
+
+    section: str
+    name: str
+    value: float | int
+    deviation: float
+    """Between runs; NaN if there is one run only."""
+    meaning: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What is to be measured, beyond what always is."""
+
+    link: str | None = None
+    """A public column that numbers the original rows."""
+    k: int | None = None
+    """What was promised, for the average group size."""
+    workload: Workload | None = None
+    """COUNT queries; None: none."""
+    label: str | None = None
+    """The column that classifiers learn; None: none does."""
+    learning: Learning | None = None
+
+
+@dataclass(frozen=True)
+class Utility:
+    """What was found."""
+
+    figures: tuple[Figure, ...]
+    left_out: tuple[str, ...]
+    """What could not be measured, and why: a sentence each."""
+    notes: tuple[str, ...]
+    """What a reader must know about the figures."""
+
+
+class _Tables(NamedTuple):
+    """What is measured."""
+
+    published: pa.Table
+    original: pa.Table
+    schema: Schema
+    linked: Linked | None
+    """None without a link, and where no ranges were published."""
+    row: Codes | None
+    """Per published row its original one; None without a link."""
+
+
+def measure_utility(published: pa.Table, original: pa.Table, schema: Schema, asked: Asked | None = None) -> Utility:
+    """Measure all that the two tables allow."""
+    wanted = asked or Asked()
+    row = None if wanted.link is None else original_rows(published, original, wanted.link)
+    matched = published.num_rows if row is None else int(np.unique(row[row >= 0]).size)
+    missing = max(0, original.num_rows - matched)
+    try:
+        groups = group_numbers(read_boxes(published, schema))
+    except UsageError:
+        tables = _Tables(published, original, schema, None, row)
+        nothing = "lost detail, queries and learning: numbers were published in the place of ranges"
+        return _together(_rows(tables, missing, None), _numbers(tables), Utility((), (nothing,), ()))
+    linked = None if wanted.link is None else link_rows(published, original, schema, by=wanted.link)
+    tables = _Tables(published, original, schema, linked, row)
+    return _together(
+        _rows(tables, missing, int(groups.max(initial=-1)) + 1),
+        _lost_detail(measure_loss(published, schema, unpublished=missing), groups, wanted.k),
+        Utility((), (), ()) if wanted.workload is None else _queries(tables, wanted.workload),
+        _numbers(tables),
+        _learning(tables, wanted.label, wanted.learning),
+    )
+
+
+def _rows(tables: _Tables, missing: int, groups: int | None) -> Utility:
+    figures = [
+        _figure("rows", "original", tables.original.num_rows, "rows that came in"),
+        _figure("rows", "published", tables.published.num_rows, "rows that came out"),
+        _figure("rows", "not published", missing, "suppressed, sampled out or refused"),
+    ]
+    if groups is not None:
+        figures.append(_figure("rows", "groups", groups, "rows that look alike are one group"))
+    return Utility(tuple(figures), (), ())
+
+
+def _lost_detail(loss: Loss, groups: Codes, k: int | None) -> Utility:
+    figures = [
+        _figure("lost detail", "generalised loss", loss.generalised, "mean share of the domain that a value covers"),
+        *(
+            _figure("lost detail", f"generalised loss: {each.name}", each.generalised, "the same for one column")
+            for each in loss.attributes
+        ),
+        _figure("lost detail", "loss of all rows", loss.generalised_of_all, "one that was not published counts as 1"),
+        _figure("lost detail", "certainty penalty", loss.penalty, "a category counts by its share of the leaves"),
+        _figure("lost detail", "discernibility", loss.discernibility, "pairs of rows that cannot be told apart"),
+    ]
+    if k is None:
+        return Utility(tuple(figures), ("the average group size: it is a multiple of k, which was not given",), ())
+    size = average_group_size(groups, k=k)
+    figures.append(_figure("lost detail", "average group size", size, f"rows per group as a multiple of {k}"))
+    return Utility(tuple(figures), (), ())
+
+
+def _queries(tables: _Tables, workload: Workload) -> Utility:
+    if tables.linked is None:
+        found = workload_error_in_order(tables.published, tables.original, tables.schema, workload)
+    else:
+        found = workload_error(tables.linked, workload)
+    meaning = f"median relative error of {workload.queries:,} COUNT queries of selectivity {workload.selectivity:g}"
+    again = _figure("queries", "drawn again", found.skipped, "queries that count no row have no relative error")
+    if len(found.windows) < 2:
+        return Utility((_figure("queries", "workload error", found.mean, meaning), again), (), ())
+    meaning += f", mean of {len(found.windows)} windows" + ("" if tables.linked else " by order of output")
+    worst = max((window.error for window in found.windows if window.queries), default=float("nan"))
+    figures = (
+        _figure("queries", "workload error", found.mean, meaning),
+        _figure("queries", "worst window", worst, "the largest of them"),
+        again,
+    )
+    return Utility(figures, (), ())
+
+
+def _numbers(tables: _Tables) -> Utility:
+    errors = numeric_errors(tables.published, tables.original, tables.schema, row=tables.row)
+    figures = []
+    for each in errors:
+        if tables.row is not None:
+            figures += [
+                _figure("numbers", f"{each.name}: squared error", each.mean_squared_error, "mean, in squared units"),
+                _figure("numbers", f"{each.name}: error", each.root_share, "its root, as a share of the domain"),
+            ]
+        figures.append(_figure("numbers", f"{each.name}: histogram", each.histogram, "share of area in common"))
+    unknown = "the mean squared error: without a link nobody knows which row became which"
+    return Utility(tuple(figures), (unknown,) if errors and tables.row is None else (), ())
+
+
+def _learning(tables: _Tables, label: str | None, settings: Learning | None) -> Utility:
+    if label is None:
+        return Utility((), ("learning: no column was given as the label to be learned",), ())
+    if tables.linked is None:
+        unknown = "learning: without a link nobody knows what was published for the rows to learn from"
+        return Utility((), (unknown,), ())
+    learned = learning_utility(tables.linked, label=label, settings=settings)
+    section = f"learning {label}"
+    figures = [Figure(section, "majority", *learned.majority[:2], "accuracy of always naming the commonest class")]
+    for score in learned.scores:
+        name = f"{score.model}{', scaled' if score.scaled else ''}, {score.trained_on}"
+        figures += [
+            Figure(section, f"{name}: accuracy", *score.accuracy[:2], "share of unseen rows named rightly"),
+            Figure(section, f"{name}: AUC", *score.auc[:2], "area under the ROC curve; 0.5 is guessing"),
+        ]
+    return Utility(tuple(figures), (), learned.notes)
+
+
+def _together(*parts: Utility) -> Utility:
+    return Utility(
+        tuple(figure for part in parts for figure in part.figures),
+        tuple(sentence for part in parts for sentence in part.left_out),
+        tuple(sentence for part in parts for sentence in part.notes),
+    )
+
+
+def _figure(section: str, name: str, value: float, meaning: str) -> Figure:
+    return Figure(section, name, value, float("nan"), meaning)

@@ -1,0 +1,1 @@
+"""Reads the original and the published table, one value at a time."""

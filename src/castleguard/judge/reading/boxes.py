@@ -1,0 +1,124 @@
+"""What was published for each row, read back from the published columns alone: a box with one side per attribute.
+
+A number has the side [min, max]. On a public grid it holds what lies in its half-open cells: the maximum itself only
+where it ends the domain. Paper mode publishes closed intervals of values. A category has the leaf numbers under its
+node, so that the loss and the containment of both kinds are one formula.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from castleguard.errors import InputError, UsageError
+from castleguard.judge.reading.values import Codes, Numbers, numbers_of, texts_of
+from castleguard.schema.cells import largest_inside
+from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
+
+_INTERVAL = re.compile(r"\*|\[[^\[\],]+, [^\[\],]+\]")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One attribute of all boxes."""
+
+    low: Numbers
+    high: Numbers
+    node: Codes
+    """The node number of a category; for a number 1 at a root without bounds, else 0."""
+    domain: tuple[float, float]
+    """The widest possible side."""
+    cells: bool = False
+    """Whether the sides are ranges of half-open cells; otherwise both bounds belong to them."""
+
+    def losses(self) -> Numbers:
+        """VInfoLoss (CASTLE 2.2): the width as a share of the domain."""
+        width = self.domain[1] - self.domain[0]
+        return (self.high - self.low) / width if width > 0 else np.zeros_like(self.low)
+
+    def contains(self, values: Numbers, rows: Codes) -> NDArray[np.bool_]:
+        """Whether each value lies inside the side of its row."""
+        inside: NDArray[np.bool_] = (self.low[rows] <= values) & (values <= self.largest[rows])
+        return inside
+
+    @cached_property
+    def largest(self) -> Numbers:
+        """The largest value inside the side of each row."""
+        return largest_inside(self.high, self.domain[1]) if self.cells else self.high
+
+    def is_widest(self) -> NDArray[np.bool_]:
+        """Whether the side of each row is the whole domain."""
+        widest: NDArray[np.bool_] = (self.low == self.domain[0]) & (self.high == self.domain[1])
+        return widest
+
+
+def read_boxes(published: pa.Table, schema: Schema, *, closed: bool = False) -> tuple[Side, ...]:
+    """One side per quasi-identifier. Raises InputError if a column is missing or cannot have been published.
+
+    `closed`: numbers are closed intervals, as paper mode publishes them, and not ranges of half-open cells.
+    """
+    return tuple(_side(published, role, closed=closed) for role in schema.quasi_identifiers)
+
+
+def group_numbers(sides: tuple[Side, ...]) -> Codes:
+    """A number for every row: rows with equal boxes, and only those, share it. Numbers run from 0 without a gap."""
+    groups: Codes = np.zeros(sides[0].low.size, dtype=np.int64)
+    for side in sides:
+        for values in (side.low, side.high, side.node):
+            _, codes = np.unique(values, return_inverse=True)
+            _, groups = np.unique(groups * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)
+    return groups
+
+
+def _side(published: pa.Table, role: QuasiIdentifier, *, closed: bool) -> Side:
+    if isinstance(role, Categorical):
+        return _category_side(published, role)
+    low, high, unknown = _bounds(published, role)
+    node = np.zeros(low.size, dtype=np.int64)
+    domain = role.domain
+    if (np.isnan(low) | np.isnan(high))[~unknown].any() or (domain is not None and unknown.any()):
+        raise InputError(f"published column {role.name!r} has bounds that are missing or unreadable")
+    if domain is not None:
+        return Side(low, high, node, domain, cells=not closed)
+    # Observed as the stream went: what was published is all that can be known about it. Its root has no bounds.
+    known_low, known_high = low[~unknown], high[~unknown]
+    domain = (float(known_low.min(initial=np.inf)), float(known_high.max(initial=-np.inf)))
+    return Side(np.where(unknown, domain[0], low), np.where(unknown, domain[1], high), unknown.astype(np.int64), domain)
+
+
+def _category_side(published: pa.Table, role: Categorical) -> Side:
+    hierarchy = role.hierarchy
+    labels, codes = texts_of(_column(published, role.name))
+    node_of = {label: node for node, label in enumerate(hierarchy.labels)}
+    nodes = np.array([-1 if label is None else node_of.get(label, -1) for label in labels], dtype=np.int64)
+    if (nodes < 0).any():
+        raise InputError(f"published column {role.name!r} has a value that is no node of its hierarchy")
+    node: Codes = nodes[codes]
+    low = hierarchy.first_leaf[node].astype(np.float64)
+    high = hierarchy.last_leaf[node].astype(np.float64)
+    return Side(low, high, node, (0.0, float(len(hierarchy.leaves) - 1)))
+
+
+def _bounds(published: pa.Table, role: Numeric) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
+    """The bounds of every row, from two columns or from one column of intervals, and which rows have none at all."""
+    lower, upper = f"{role.name}_min", f"{role.name}_max"
+    if lower in published.column_names or upper in published.column_names:
+        low, no_low = numbers_of(_column(published, lower), role.kind)
+        high, no_high = numbers_of(_column(published, upper), role.kind)
+        return low, high, no_low & no_high
+    texts, codes = texts_of(_column(published, role.name))
+    if not all(text is not None and _INTERVAL.fullmatch(text) for text in texts):
+        raise UsageError(f'published column {role.name!r} holds no ranges: publish with numbers="bounds" or "interval"')
+    pairs = [str(text)[1:-1].partition(", ") for text in texts]
+    low, _ = numbers_of(pa.chunked_array([[pair[0] for pair in pairs]], pa.string()), role.kind)
+    high, _ = numbers_of(pa.chunked_array([[pair[2] for pair in pairs]], pa.string()), role.kind)
+    return low[codes], high[codes], np.array([text == "*" for text in texts], dtype=np.bool_)[codes]
+
+
+def _column(published: pa.Table, name: str) -> pa.ChunkedArray:
+    if name not in published.column_names:
+        raise InputError(f"the published table has no column {name!r}")
+    return published.column(name)

@@ -1,0 +1,49 @@
+"""Which rows lie inside a published box, for many boxes."""
+
+import numpy as np
+
+from castleguard.judge.reading.boxes import Side
+from castleguard.judge.reading.originals import Originals
+from castleguard.judge.reading.values import Codes
+
+
+class RowsInside:
+    """Finds the rows inside the box of each group: those inside its narrowest side by their order, which are few, and
+    of these the ones inside all others.
+    """
+
+    def __init__(self, sides: tuple[Side, ...], groups: Codes, originals: Originals) -> None:
+        usable = np.flatnonzero(~originals.refused)
+        self.persons, self._to_root = originals.persons[usable], originals.to_root[usable]
+        self._values = [column[usable] for column in originals.values]
+        _, first = np.unique(groups, return_index=True)
+        self.count = first.size
+        self._low, self._high = ([getattr(side, end)[first] for side in sides] for end in ("low", "largest"))
+        self._widest = np.logical_and.reduce([side.is_widest()[first] for side in sides])
+        # What has no value is sorted to the end, beyond every bound.
+        self._order = [np.argsort(column, kind="stable") for column in self._values]
+        ranges = []
+        for column, order, low, high in zip(self._values, self._order, self._low, self._high, strict=True):
+            ordered = column[order]
+            ranges.append((np.searchsorted(ordered, low), np.searchsorted(ordered, high, side="right")))
+        sizes = np.array([stop - start for start, stop in ranges])
+        self._best = np.argmin(sizes, axis=0) if self.count else np.zeros(0, np.int64)
+        self._cost = np.where(self._widest, usable.size, sizes.min(axis=0)) if self.count else np.zeros(0, np.int64)
+        self._ranges = ranges
+
+    def choose(self, most_pairs: int) -> Codes:
+        """All groups, or as many of them as may be compared, evenly spread."""
+        stride = -(-int(self._cost.sum()) // most_pairs)
+        return np.arange(0, self.count, max(stride, 1))
+
+    def inside(self, group: int) -> Codes:
+        """The rows whose values all lie in the box of a group; at the root also those without usable values."""
+        if self._widest[group]:
+            return np.arange(self.persons.size)
+        best = int(self._best[group])
+        start, stop = (edge[group] for edge in self._ranges[best])
+        rows: Codes = self._order[best][start:stop]
+        for at, column in enumerate(self._values):
+            if at != best:
+                rows = rows[(self._low[at][group] <= column[rows]) & (column[rows] <= self._high[at][group])]
+        return rows[~self._to_root[rows]]

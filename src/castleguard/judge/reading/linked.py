@@ -1,0 +1,86 @@
+"""Published rows beside the original ones they stand for: what every judgement of a publication starts from."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from castleguard.errors import InputError
+from castleguard.judge.reading.boxes import Side, group_numbers, read_boxes
+from castleguard.judge.reading.identities import NOBODY
+from castleguard.judge.reading.originals import Originals, read_originals
+from castleguard.judge.reading.values import Codes
+from castleguard.schema.roles import Schema
+
+
+@dataclass(frozen=True, eq=False)
+class Linked:
+    """A published table, its original, and which row became which."""
+
+    published: pa.Table
+    original: pa.Table
+    schema: Schema
+    sides: tuple[Side, ...]
+    """What was published, one side per quasi-identifier."""
+    groups: Codes
+    """Per published row the number of its group: rows with equal boxes, and only those, share it."""
+    originals: Originals
+    row: Codes
+    """Per published row the number of its original row; -1 if there is none."""
+
+    @cached_property
+    def known(self) -> Codes:
+        """The numbers of the published rows that have an original."""
+        found: Codes = np.flatnonzero(self.row >= 0)
+        return found
+
+    @cached_property
+    def rows_per_group(self) -> Codes:
+        """Published rows of every group."""
+        return np.bincount(self.groups).astype(np.int64)
+
+    @cached_property
+    def persons_per_group(self) -> Codes:
+        """Distinct persons of every group. A row that is not in the original adds nobody."""
+        return self.distinct_per_group(self.originals.persons)
+
+    def distinct_per_group(self, codes: Codes) -> Codes:
+        """How many different codes the original rows of every group have; a row without a person adds none."""
+        known, groups = self.known, int(self.groups.max(initial=-1)) + 1
+        known = known[self.originals.persons[self.row[known]] != NOBODY]
+        return distinct_per_group(self.groups[known], codes[self.row[known]], groups)
+
+
+def link(published: pa.Table, original: pa.Table, schema: Schema, *, by: str, closed: bool = False) -> Linked:
+    """Put both tables beside each other. `by` is a public column that numbers the original rows; `closed`: numbers were
+    published as closed intervals (paper mode).
+    """
+    sides = read_boxes(published, schema, closed=closed)
+    row = original_rows(published, original, by)
+    return Linked(published, original, schema, sides, group_numbers(sides), read_originals(original, schema), row)
+
+
+def original_rows(published: pa.Table, original: pa.Table, by: str) -> Codes:
+    """For every published row the number of its original row; -1 if there is none."""
+    for table, which in ((published, "published"), (original, "original")):
+        if by not in table.column_names:
+            raise InputError(f"the {which} table has no column {by!r} to link its rows by")
+    names = _as_text(original.column(by))
+    if len(names.unique()) < original.num_rows or names.null_count:
+        raise InputError(f"column {by!r} does not number the original rows: it has a value twice, or none")
+    rows: Codes = pc.index_in(_as_text(published.column(by)), names).fill_null(-1).to_numpy().astype(np.int64)
+    return rows
+
+
+def distinct_per_group(groups: Codes, codes: Codes, count: int) -> Codes:
+    """How many different codes each of `count` groups has."""
+    _, codes = np.unique(codes, return_inverse=True)
+    many = int(codes.max(initial=0)) + 1
+    pairs = np.unique(groups * many + codes)
+    return np.bincount(pairs // many, minlength=count).astype(np.int64)
+
+
+def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.utf8_trim_whitespace(pc.cast(column, pa.string()))

@@ -1,0 +1,75 @@
+"""What each original row should become: its values after clamping, refused, or for the root only."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from castleguard.errors import InputError
+from castleguard.judge.reading.identities import person_codes, value_codes
+from castleguard.judge.reading.values import Codes, Numbers, numbers_of, texts_of
+from castleguard.schema.roles import Categorical, QuasiIdentifier, Schema
+from castleguard.schema.sensitive import Sensitive
+
+
+@dataclass(frozen=True)
+class Originals:
+    """The original rows, one array entry per row."""
+
+    values: tuple[Numbers, ...]
+    """Per quasi-identifier: numbers clamped to the domain, categories as leaf numbers; NaN where there is none."""
+    refused: NDArray[np.bool_]
+    to_root: NDArray[np.bool_]
+    persons: Codes
+    """NOBODY where a person is missing or cannot be told apart: such a row adds neither a person nor a value."""
+    sensitive: tuple[Codes, ...]
+
+
+def read_originals(original: pa.Table, schema: Schema) -> Originals:
+    """Read every declared column. Raises InputError if one is missing."""
+    for name in schema.columns:
+        if name not in original.column_names:
+            raise InputError(f"the original table has no column {name!r}")
+    rows = original.num_rows
+    refused, to_root = np.zeros(rows, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
+    values = []
+    for role in schema.quasi_identifiers:
+        numbers, answers = _read(original.column(role.name), role)
+        values.append(numbers)
+        refused |= answers == "reject"
+        to_root |= answers == "root"
+    persons, whose = np.arange(rows), schema.person_role
+    if whose is not None:
+        persons = person_codes(original.column(whose.name), exact_case=whose.case == "exact")
+    sensitive = tuple(_sensitive_codes(original.column(role.name), role) for role in schema.sensitive)
+    return Originals(tuple(values), refused, to_root & ~refused, persons, sensitive)
+
+
+def _read(column: pa.ChunkedArray, role: QuasiIdentifier) -> tuple[Numbers, NDArray[np.str_]]:
+    """The values of a column, and per row what the role answers to a value that cannot be used ("" if it can)."""
+    if isinstance(role, Categorical):
+        labels, codes = texts_of(column)
+        leaf_of = {label: leaf for leaf, label in enumerate(role.hierarchy.leaves)}
+        leaves = [np.nan if label is None else leaf_of.get(label, np.nan) for label in labels]
+        numbers: Numbers = np.array(leaves, dtype=np.float64)[codes]
+        missing = np.array([label is None for label in labels], dtype=np.bool_)[codes]
+        return numbers, np.where(missing, role.null, np.where(np.isnan(numbers), role.unknown, ""))
+    numbers, missing = numbers_of(column, role.kind)
+    answers = np.where(missing, role.null, np.where(np.isnan(numbers), role.invalid, "")).astype("<U8")
+    if role.domain is not None:
+        lower, upper = role.domain
+        outside = (numbers < lower) | (numbers > upper)
+        if role.outside != "clamp":
+            answers[outside] = role.outside
+        numbers = np.clip(numbers, lower, upper)
+    return numbers, answers
+
+
+def _sensitive_codes(column: pa.ChunkedArray, role: Sensitive) -> Codes:
+    """What counts as one value: a bin, or a distinct value; missing ones are one value."""
+    if role.edges is None:
+        return value_codes(column)
+    numbers, _ = numbers_of(column, role.kind)
+    found: Codes = (numbers[:, None] >= role.edges[None, :]).sum(axis=1)
+    return np.where(np.isnan(numbers), -1, found)

@@ -1,0 +1,129 @@
+"""One setting on the sample: publish it in memory, check what came out, and count what it costs and protects."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from castleguard.algorithms.doca.policy import Doca
+from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.sdgs.policy import Sdgs
+from castleguard.judge.sweep.cells import judge_cells
+from castleguard.judge.sweep.figures import Figures, over_runs
+from castleguard.judge.sweep.groups import judge_groups
+from castleguard.judge.sweep.judgement import Judgement
+from castleguard.judge.sweep.windows import judge_windows
+from castleguard.release.report import Report
+from castleguard.schema.roles import Schema
+from castleguard.stream import Anonymiser
+
+_BATCH = 4096  # rows of one call: an interruption is heard between two of them
+_WARM = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What every setting is tried on."""
+
+    sample: pa.Table
+    """The first rows of the stream, with the columns of the schema."""
+    schema: Schema
+    seeds: tuple[int, ...]
+    """One run each."""
+
+
+def measure(ground: Ground, policy: Policy) -> Figures:
+    """Run a policy once per seed. Raises CastleguardError if a publication does not keep what the policy promises."""
+    return over_runs([_once(ground, policy, seed) for seed in ground.seeds])
+
+
+def warm_up(ground: Ground, policy: Policy) -> None:
+    """Load the compiled kernels, so that no setting is charged for it."""
+    stream = Anonymiser(ground.schema, policy, seed=0)
+    stream.push(ground.sample.slice(0, _WARM), now=0.0)
+    stream.flush(warn=False)
+
+
+def _once(ground: Ground, policy: Policy, seed: int) -> Figures:
+    sample, schema = ground.sample, ground.schema
+    link = None
+    if not isinstance(policy, Sdgs | Doca):
+        # These claim nothing about public columns, so that one more can say which row became which.
+        link = _free_name(sample)
+        sample = sample.append_column(link, pa.array(np.arange(sample.num_rows)))
+        schema = Schema(
+            person=schema.person_role,
+            quasi_identifiers=schema.quasi_identifiers,
+            sensitive=schema.sensitive,
+            public=(*schema.public, link),
+        )
+    stream = Anonymiser(schema, policy, seed=seed)
+    started = time.perf_counter()
+    size = _batch(policy)
+    parts = [stream.push(sample.slice(at, size), now=0.0) for at in range(0, sample.num_rows, size)]
+    parts.append(stream.flush(warn=False))
+    seconds = time.perf_counter() - started
+    parts = [part.cast(parts[-1].schema) for part in parts]
+    if isinstance(policy, Sdgs):
+        judged = judge_cells(parts, schema, policy)
+    elif isinstance(policy, Doca):
+        judged = judge_windows(parts, sample, schema, policy)
+    else:
+        assert link is not None
+        judged = judge_groups(parts, sample, schema, policy, link=link)
+    return _figures(stream, judged, sample.num_rows / max(seconds, 1e-9))
+
+
+def _batch(policy: Policy) -> int:
+    """So many rows at a time that no call publishes two windows: what is judged by the window can then be told apart.
+
+    Windows of seconds do not end here: a file has no clock, and all of it arrives at one moment.
+    """
+    if isinstance(policy, Doca):
+        return policy.delay
+    if isinstance(policy, Sdgs) and policy.window_unit == "rows":
+        return int(policy.window)
+    return _BATCH
+
+
+def _figures(stream: Anonymiser, judged: Judgement, rows_per_second: float) -> Figures:
+    report, guarantee = stream.report(), stream.guarantee()
+    share = 1 / report.rows_in
+    rejected = sum(report.rejected.values())
+    claim = guarantee.privacy
+    return Figures(
+        rows=report.rows_in,
+        published=report.published * share,
+        suppressed=report.suppressed * share,
+        sampled_out=report.sampled_out * share,
+        over_budget=report.over_budget * share,
+        rejected=rejected * share,
+        information_loss=judged.information_loss,
+        loss=_with_lost_rows(judged, report, rejected),
+        untrue=judged.untrue,
+        groups=judged.groups,
+        smallest_group=judged.smallest_group,
+        mean_risk=judged.mean_risk,
+        highest_risk=judged.highest_risk,
+        largest_share=judged.largest_share,
+        epsilon=None if claim is None else claim.epsilon,
+        delta=None if claim is None else claim.dp_delta,
+        delay=guarantee.delay,
+        longest_wait=report.oldest_wait,
+        rows_per_second=rows_per_second,
+    )
+
+
+def _with_lost_rows(judged: Judgement, report: Report, rejected: int) -> float:
+    readable = report.rows_in - rejected
+    lost = readable - report.published
+    return (judged.loss * report.published + lost) / readable if readable else 1.0
+
+
+def _free_name(sample: pa.Table) -> str:
+    """A name that no column has."""
+    name = "row"
+    while any(column.startswith(name) for column in sample.column_names):
+        name = f"_{name}"
+    return name

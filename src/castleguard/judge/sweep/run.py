@@ -1,0 +1,118 @@
+"""Runs what is left of a sweep, on several processes, and keeps every setting as soon as it is done."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+
+from castleguard.algorithms.registry import Policy
+from castleguard.errors import CastleguardError
+from castleguard.judge.sweep.criteria import Outcome
+from castleguard.judge.sweep.figures import Figures
+from castleguard.judge.sweep.folder import Folder
+from castleguard.judge.sweep.grid import Setting
+from castleguard.judge.sweep.measure import Ground, measure, warm_up
+from castleguard.telemetry.background import SupervisedThread, Task
+from castleguard.workers import workers
+
+_ground: list[Ground] = []  # of this process: handed over once, not with every setting
+
+
+def sweep(
+    ground: Ground,
+    settings: Sequence[Setting],
+    folder: Folder,
+    *,
+    jobs: int,
+    progress: Callable[[], None] | None = None,
+) -> tuple[Outcome, ...]:
+    """Measure every setting that the folder does not have yet; all outcomes, in the order of the settings.
+
+    `progress` is called after every setting. An interruption keeps what is done and ends all processes at once; one
+    that loses this process, because that was killed, ends itself.
+    """
+    left = [setting for setting in settings if setting.key not in folder.done]
+    if left:
+        jobs = min(jobs, len(left))
+        start = _start if jobs <= 1 else _start_apart
+        others = set(multiprocessing.active_children())
+        with workers(jobs, start=start, given=(ground, left[0].policy)) as pool:
+            try:
+                for setting, figures in _measured(pool, left, jobs):
+                    folder.add(setting, figures)
+                    if progress is not None:
+                        progress()
+            except BrokenProcessPool as exc:
+                raise CastleguardError(
+                    "a process of the sweep ended before its work (out of memory?); what is done is kept, "
+                    "start again with fewer --jobs"
+                ) from exc
+            except BaseException:
+                # Nobody wants what they are at: without this, leaving the block would wait for it.
+                for child in set(multiprocessing.active_children()) - others:
+                    child.terminate()
+                raise
+            finally:
+                _ground.clear()
+    return tuple(Outcome(setting, folder.done[setting.key]) for setting in settings)
+
+
+def _measured(pool: Executor, settings: Sequence[Setting], jobs: int) -> Iterator[tuple[Setting, Figures]]:
+    """Settings as they get done. Few are handed over at a time: with one process, handing over is doing."""
+    waiting = iter(settings)
+    running: dict[Future[Figures], Setting] = {}
+    while True:
+        while len(running) < (jobs if jobs <= 1 else 2 * jobs):
+            setting = next(waiting, None)
+            if setting is None:
+                break
+            with _uninterrupted(jobs > 1):
+                running[pool.submit(_measure, setting.policy)] = setting
+        if not running:
+            return
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            setting = running.pop(future)
+            try:
+                yield setting, future.result()
+            except CastleguardError as exc:
+                names = [name for name, _ in setting.parameters]
+                raise CastleguardError(f"{setting.words(names)}: {exc}") from exc
+
+
+def _measure(policy: Policy) -> Figures:
+    return measure(_ground[0], policy)
+
+
+def _start(ground: Ground, policy: Policy) -> None:
+    _ground[:] = [ground]
+    warm_up(ground, policy)
+
+
+def _start_apart(ground: Ground, policy: Policy) -> None:
+    SupervisedThread("parent-watch", _end_with_parent)
+    _start(ground, policy)
+
+
+def _end_with_parent(task: Task) -> None:
+    """End this process when the one that started it is gone, however that ended: nobody waits for its work."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+@contextmanager
+def _uninterrupted(apart: bool) -> Iterator[None]:
+    """Keep Ctrl-C, which a terminal sends to all processes, for this one: those that are started now never see it."""
+    if not apart or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

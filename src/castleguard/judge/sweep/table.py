@@ -1,0 +1,138 @@
+"""The results of a sweep as files for people: a table with all figures, and a report that says what to take."""
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import fields
+
+from castleguard.judge.sweep.advice import Advice, number
+from castleguard.judge.sweep.criteria import Weighed
+from castleguard.judge.sweep.figures import Figures
+from castleguard.judge.sweep.folder import PICTURE
+from castleguard.judge.sweep.grid import Grid, in_words, shown
+
+_COLUMNS = {
+    "loss": "loss",
+    "information_loss": "of published rows",
+    "published": "published",
+    "suppressed": "suppressed",
+    "sampled_out": "sampled out",
+    "over_budget": "over budget",
+    "untrue": "untrue values",
+    "groups": "groups",
+    "smallest_group": "smallest",
+    "mean_risk": "mean risk",
+    "highest_risk": "highest risk",
+    "largest_share": "largest share",
+    "epsilon": "epsilon stated",
+    "delta": "delta",
+    "delay": "waits at most",
+    "longest_wait": "longest wait",
+    "rows_per_second": "rows/s",
+}
+_SHARES = ("published", "suppressed", "sampled_out", "over_budget", "untrue")
+_WHOLE = ("groups", "smallest_group", "delay", "longest_wait", "rows_per_second")
+_ALWAYS = ("loss", "published", "suppressed", "rows_per_second")
+
+
+def as_csv(weighed: Weighed, grid: Grid) -> bytes:
+    """All figures, one line per setting, and the number of those in the Pareto set."""
+    ranks = pareto_numbers(weighed)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = [field.name for field in fields(Figures)]
+    # A parameter may have the name of a figure: what was asked for stands first.
+    parameters = [name if name not in names else f"{name}_given" for name in grid.lists]
+    writer.writerow([*parameters, "pareto", *names])
+    for at, outcome in enumerate(weighed.outcomes):
+        given = [value for _, value in outcome.setting.parameters]
+        writer.writerow([*given, ranks.get(at, ""), *(getattr(outcome.figures, name) for name in names)])
+    return text.getvalue().encode()
+
+
+def as_report(about: Mapping[str, str], weighed: Weighed, grid: Grid, advice: Advice, *, picture: bool) -> bytes:
+    """What was tried, what to take, and the table, in Markdown."""
+    lines = ["# Parameters", "", *(f"- {name}: {value}" for name, value in about.items()), ""]
+    lines += ["## Recommendation", "", advice.sentences[0], ""]
+    lines += [*(f"- {sentence}" for sentence in advice.sentences[1:]), ""]
+    lines += [*(f"**Note:** {warning}\n" for warning in advice.warnings)]
+    if picture:
+        lines += [f"![Loss against risk]({PICTURE})", ""]
+    lines += ["## Settings", "", *_markdown(weighed, grid, advice.chosen), ""]
+    if grid.refused:
+        lines += ["## Refused", "", "These combinations cannot be promised:", ""]
+        lines += [f"- {in_words(each.parameters, grid.varied)}: {each.reason}" for each in grid.refused]
+        lines.append("")
+    lines += ["## How to read it", "", *(f"- {sentence}" for sentence in reading(weighed)), ""]
+    return "\n".join(lines).encode()
+
+
+def reading(weighed: Weighed) -> tuple[str, ...]:
+    """What the figures mean."""
+    risk = (
+        f"The risk is the epsilon that the policy's own guarantee states, of {'; or of '.join(weighed.claims)}. "
+        "Its delta stands beside it; below 1e-9 it counts as none. k is no risk here."
+        if weighed.by_epsilon
+        else "The risk is the chance to point at the right person in a published row's group: 1 divided by its "
+        "persons, the mean over all published rows. The highest is that of the smallest group."
+    )
+    return (
+        "A number in the first column: in the Pareto set, in which no setting is beaten in loss, risk, delay and delta "
+        "at once. It is the number in the picture. The recommended setting has a star.",
+        "The loss counts 0 for a row of which all is said and 1 for one of which nothing is. A row that is suppressed, "
+        "sampled out or over budget counts as 1, and so does a quasi-identifier whose true value lies outside what was "
+        "published for it.",
+        risk,
+        "Largest share: of one sensitive value among the rows of a group. With 1 a group gives its value away.",
+        "The figures depend on rows that were not published: they are for the operator. The runs were seeded, and "
+        "nothing of them was kept.",
+    )
+
+
+def pareto_numbers(weighed: Weighed) -> dict[int, int]:
+    """The number of every setting of the Pareto set, from 1, in the order of their risk."""
+    return {at: rank for rank, at in enumerate(weighed.best, start=1)}
+
+
+def rows_of(weighed: Weighed, grid: Grid, chosen: int, *, only_best: bool = False) -> list[list[str]]:
+    """The table as text, its titles first. Columns that say nothing are left out, and so are parameters that are the
+    same throughout.
+    """
+    ranks = pareto_numbers(weighed)
+    names = [name for name in _COLUMNS if name in _ALWAYS or _tells(weighed, name)]
+    if "delay" in grid.varied and all(
+        outcome.figures.delay == outcome.setting.value("delay") for outcome in weighed.outcomes
+    ):
+        names.remove("delay")
+    if "epsilon" in grid.varied and all(
+        outcome.figures.epsilon == outcome.setting.value("epsilon") for outcome in weighed.outcomes
+    ):
+        names.remove("epsilon")
+    table = [["", *grid.varied, *(_COLUMNS[name] for name in names)]]
+    for at in weighed.best if only_best else range(len(weighed.outcomes)):
+        outcome = weighed.outcomes[at]
+        mark = f"{ranks.get(at, '')}{'*' if at == chosen else ''}"
+        given = [shown(outcome.setting.value(name)) for name in grid.varied]
+        table.append([mark, *given, *(_shown(name, getattr(outcome.figures, name)) for name in names)])
+    return table
+
+
+def _tells(weighed: Weighed, name: str) -> bool:
+    return any(getattr(outcome.figures, name) for outcome in weighed.outcomes)
+
+
+def _shown(name: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    if name in _SHARES:
+        return f"{value:.1%}"
+    return f"{value:,.0f}" if name in _WHOLE else number(value)
+
+
+def _markdown(weighed: Weighed, grid: Grid, chosen: int) -> list[str]:
+    titles, *rows = rows_of(weighed, grid, chosen)
+    return [_line(titles), "|" + "---:|" * len(titles), *map(_line, rows)]
+
+
+def _line(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"

@@ -1,0 +1,1 @@
+"""Checks the promise against what was published."""

@@ -1,0 +1,170 @@
+"""Every way of publishing that is compared, as a value: its name, what it claims, and how it is run."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from castleguard.algorithms.castle.policy import Castle, Mode
+from castleguard.errors import UsageError
+from castleguard.lab.baselines.boxes import NOWHERE, Boxed, Coded, Codes, published, read
+from castleguard.lab.baselines.condensation import HISTORY, condensation
+from castleguard.lab.baselines.fads import fads
+from castleguard.lab.baselines.laplace import laplace_error
+from castleguard.lab.baselines.mondrian import mondrian
+from castleguard.lab.harness import Method, Outcome, Task
+from castleguard.stream import Anonymiser
+
+PARTS_PER_DELAY = 20
+"""A stream is fed in parts of this share of its delay: so exactly is it known when a row left."""
+
+
+def _castle(mode: Mode) -> Callable[[Task], Outcome]:
+    """CASTLE as the package runs it."""
+
+    def publish(task: Task) -> Outcome:
+        policy = task.policy(mode)
+        _warm_up(task, policy)
+        seconds = _time(task.table, task, policy)
+        table, released, refused = _stream(task.table, task, policy, task.seed)
+        notes = (f"the gate refused {refused:,} rows that would have left in too small a group",) if refused else ()
+        return Outcome(published=table, closed=mode == "paper", released=released, seconds=seconds, notes=notes)
+
+    return publish
+
+
+def _alone(task: Task) -> Outcome:
+    """Sites that do not talk: rows are dealt out in turn, and each site runs CASTLE on its own.
+
+    A row may wait for `delay` rows of all sites, so for a share of them at its own.
+    """
+    delay = task.delay // task.sites
+    if delay + 1 < task.k:
+        raise UsageError(
+            f"one of {task.sites} sites sees {delay} rows in a delay of {task.delay}: too few for k = {task.k}"
+        )
+    policy = task.policy(delay=delay)
+    _warm_up(task, policy)
+    seconds = 0.0
+    tables, moments = [], []
+    for site in range(task.sites):
+        rows = task.table.take(pa.array(np.arange(site, task.table.num_rows, task.sites)))
+        seconds += _time(rows, task, policy)
+        table, released, _ = _stream(rows, task, policy, task.seed + site)
+        tables.append(table)
+        moments.append((released - 1) * task.sites + site + 1)
+    return Outcome(published=pa.concat_tables(tables), released=np.concatenate(moments), seconds=seconds)
+
+
+def _stream(rows: pa.Table, task: Task, policy: Castle, seed: int) -> tuple[pa.Table, Codes, int]:
+    """What a stream publishes, how many rows had arrived at least when each row left, and how many the gate refused."""
+    stream = Anonymiser(task.schema, policy, seed=seed)
+    part = max(policy.delay // PARTS_PER_DELAY, 1)
+    tables, moments = [], []
+    # A site without any row is told the types at least.
+    for at in range(0, max(rows.num_rows, 1), part):
+        tables.append(stream.push(rows.slice(at, part), now=0.0))
+        # What leaves in this part left when its first row arrived, or later.
+        moments.append(np.full(tables[-1].num_rows, at + 1, dtype=np.int64))
+    tables.append(stream.flush(warn=False))
+    moments.append(np.full(tables[-1].num_rows, rows.num_rows, dtype=np.int64))
+    whole = pa.concat_tables([table.cast(tables[-1].schema) for table in tables])
+    return whole, np.concatenate(moments), stream.report().gate_refused
+
+
+def _time(rows: pa.Table, task: Task, policy: Castle) -> float:
+    """Processor time of a stream that gets all rows at once, as the other methods do. It decides the same."""
+    stream = Anonymiser(task.schema, policy, seed=task.seed)
+    start = time.process_time()
+    stream.push(rows, now=0.0)
+    stream.flush(warn=False)
+    return time.process_time() - start
+
+
+def _warm_up(task: Task, policy: Castle) -> None:
+    """Load what is compiled before the time is taken."""
+    stream = Anonymiser(task.schema, policy, seed=0)
+    stream.push(task.table.slice(0, 1), now=0.0)
+    stream.flush(warn=False)
+
+
+def _boxes(decide: Callable[[Coded, Task], Boxed]) -> Callable[[Task], Outcome]:
+    """A method that says which box each row is published in."""
+
+    def publish(task: Task) -> Outcome:
+        start = time.process_time()
+        coded = read(task.table, task.schema, seed=task.seed)
+        boxed = decide(coded, task)
+        table = published(coded, boxed, on_grid=task.on_grid)
+        seconds = time.process_time() - start
+        newest = coded.numbers[boxed.released[boxed.box != NOWHERE] - 1]
+        return Outcome(published=table, closed=not task.on_grid, released=newest + 1, seconds=seconds)
+
+    return publish
+
+
+def _mondrian(coded: Coded, task: Task) -> Boxed:
+    return mondrian(coded, k=task.k, l=task.l, delay=task.delay)
+
+
+def _fads(coded: Coded, task: Task) -> Boxed:
+    return fads(coded, k=task.k, l=task.l, delay=task.delay)
+
+
+def _condensation(coded: Coded, task: Task) -> Boxed:
+    """With the history of CASTLE's comparison, which is a little more than a quarter of its rows; never more."""
+    return condensation(coded, k=task.k, history=min(HISTORY, -(-coded.count * 4 // 15)), seed=task.seed)
+
+
+def _laplace(task: Task) -> Outcome:
+    start = time.process_time()
+    error = laplace_error(read(task.table, task.schema, seed=task.seed), epsilon=task.epsilon, seed=task.seed)
+    return Outcome(published=None, seconds=time.process_time() - start, error=error)
+
+
+METHODS = (
+    Method(
+        key="castle",
+        title="CASTLE, strict",
+        promise="k persons, l values, delay; bounds of the public grid",
+        publish=_castle("strict"),
+    ),
+    Method(
+        key="castle-paper",
+        title="CASTLE, as printed",
+        promise="k persons, l values, delay, by the gate",
+        publish=_castle("paper"),
+    ),
+    Method(
+        key="sites-alone",
+        title="CASTLE, sites without communication",
+        promise="k persons, l values, delay, at every site",
+        publish=_alone,
+    ),
+    Method(
+        key="fads",
+        title="FADS",
+        promise="k persons, l values, delay",
+        publish=_boxes(_fads),
+    ),
+    Method(
+        key="mondrian",
+        title="Mondrian on windows",
+        promise="k persons, l values, delay",
+        publish=_boxes(_mondrian),
+    ),
+    Method(
+        key="dynamic-group",
+        title="condensation (dynamicGroup)",
+        promise="k rows; no delay, persons or values",
+        publish=_boxes(_condensation),
+    ),
+    Method(
+        key="laplace",
+        title="Laplace noise on every value",
+        promise="differential privacy of a row's numbers; no groups",
+        publish=_laplace,
+    ),
+)
+"""In the order of the table."""

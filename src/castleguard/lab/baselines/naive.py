@@ -1,0 +1,31 @@
+"""What DOCA's paper compares itself with: noise on every value by itself, without any grouping.
+
+For comparison only. The noise is drawn in floating point by a generator that is no secret, and whoever sees a sum of
+floating-point numbers can tell more about its terms than the formula admits (Mironov 2012). Noise that may be published
+is `castleguard.privacy.noise`, which is exact.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from castleguard.errors import PolicyError
+from castleguard.judge.measure.error import Numbers, finite_numbers
+from castleguard.privacy.parameters import check_count, check_positive
+
+
+def naive_laplace(values: ArrayLike, *, epsilon: float, sensitivity: float, seed: int) -> Numbers:
+    """Every value plus Laplace noise of its own, of scale sensitivity / epsilon. NOT to be published.
+
+    The mean squared error is about 2 (sensitivity / epsilon)^2, whatever the values are. Epsilon 0 would be infinite
+    noise and sensitivity 0 none at all: neither is a comparison, and both are refused.
+
+    >>> naive_laplace([10, 20, 30], epsilon=1, sensitivity=2, seed=1).round(2).tolist()
+    [10.05, 24.62, 27.51]
+    """
+    numbers = finite_numbers("values", values)
+    scale = check_positive("sensitivity", sensitivity) / check_positive("epsilon", epsilon)
+    if not 0 < scale < math.inf:
+        raise PolicyError(f"sensitivity / epsilon must be a finite number above 0, got {sensitivity} / {epsilon}")
+    return numbers + np.random.default_rng(check_count("seed", seed, least=0)).laplace(0.0, scale, numbers.size)

@@ -1,0 +1,78 @@
+"""How well queries are answered from what a method publishes, and what dynamicGroup publishes: sections 5.2 and 5.3.
+
+What is published is made from the engine's decisions before the gate: a row at the root counts as published there, as
+in the paper; one that strict mode drops is missing.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from castleguard.judge.measure.queries import Workload, workload_error
+from castleguard.judge.reading.linked import link
+from castleguard.lab.baselines.boxes import Boxed, Coded, bounding_boxes, published
+from castleguard.lab.baselines.condensation import HISTORY, condensation, condense
+from castleguard.lab.castle.runs import Run, box_rows
+from castleguard.lab.castle.streams import ROW, Stream, rows_of
+from castleguard.lab.result import Scale
+
+QUERIES, FULL, QUICK = 500, 5_000, 50
+"""Per window; the paper has as many as a full run. Every run asks others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grouping:
+    """A run of dynamicGroup."""
+
+    stream: Stream
+    k: int
+    history: int = HISTORY
+    scaled: bool = True
+    """Whether distances are measured in shares of the domains, or in the units of the columns."""
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A method, and what is asked of what it publishes."""
+
+    method: Run | Grouping
+    selectivity: float = 0.1
+    window: int | None = None
+    """Rows; None: one window with all of them."""
+    queries: int = QUERIES
+
+
+def queries_of(scale: Scale) -> int:
+    """How many queries are asked of every window."""
+    return QUICK if scale.quick else FULL if scale.full else QUERIES
+
+
+def answer(asked: Asked) -> float:
+    """The workload error."""
+    table, coded = rows_of(asked.method.stream)
+    linked = link(published(coded, boxes_of(coded, asked.method)), table, coded.schema, by=ROW, closed=True)
+    workload = Workload(
+        selectivity=asked.selectivity, queries=asked.queries, window=asked.window, seed=asked.method.seed
+    )
+    return workload_error(linked, workload).mean
+
+
+def grouping_loss(grouping: Grouping) -> float:
+    """The mean information loss of all rows, each in the bounding box of its group."""
+    _, coded = rows_of(grouping.stream)
+    boxed = boxes_of(coded, grouping)
+    losses = ((boxed.upper - boxed.lower) / coded.widths).mean(axis=1)
+    return float(losses[boxed.box].mean())
+
+
+def boxes_of(coded: Coded, method: Run | Grouping) -> Boxed:
+    """The boxes that a method decides on."""
+    if isinstance(method, Run):
+        return box_rows(coded, method)
+    if method.scaled:
+        return condensation(coded, k=method.k, history=method.history, seed=method.seed)
+    values = coded.rows.quasi
+    box = condense(values, k=method.k, history=method.history, seed=method.seed)
+    lower, upper = bounding_boxes(values, box)
+    return Boxed(box, lower, upper, np.full(coded.count, coded.count, dtype=np.int64))

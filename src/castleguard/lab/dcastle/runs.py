@@ -1,0 +1,120 @@
+"""Runs methods at settings, each pair once, in this process or in several."""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from math import ceil
+from statistics import fmean
+from typing import Any
+
+from castleguard.lab.dcastle.methods import AT_ONE_SITE, METHODS, PROMISE_K, STRICT_FEW, Outcome, Runner, Task
+from castleguard.lab.dcastle.settings import Data, Setting
+from castleguard.workers import workers
+
+Point = tuple[str, Setting]
+"""A method, and where it is run."""
+
+
+@dataclass(eq=False)
+class Runs:
+    """The outcomes, each found once: what one figure has needed is there for the next."""
+
+    data: Data
+    seed: int = 0
+    repeats: int = 1
+    methods: Mapping[str, Runner] = field(default_factory=lambda: METHODS)
+    _found: dict[Point, Outcome] = field(default_factory=dict)
+
+    def find(self, points: Iterable[Point], *, jobs: int) -> None:
+        """Find what is missing of these.
+
+        Raises RuntimeError where a method that promises k has published a smaller group.
+        """
+        every = dict.fromkeys(_same(*point) for point in points)
+        # What takes longest comes first: otherwise one process would end with it, and the others wait.
+        missing = sorted((point for point in every if point not in self._found), key=_is_short)
+        with _processes(jobs if len(missing) > 1 else 1, self.data) as pool:
+            awaited: list[tuple[Point, Future[Outcome]]] = [
+                (point, pool.submit(_run_here, self.methods[point[0]], point[1], self.seeds)) for point in missing
+            ]
+            for point, future in awaited:
+                self._found[point] = kept(point, future.result())
+
+    def outcome(self, method: str, setting: Setting) -> Outcome:
+        """The mean of the runs at a point that has been found."""
+        return self._found[_same(method, setting)]
+
+    def has(self, method: str, setting: Setting) -> bool:
+        """Whether the point has been found."""
+        return _same(method, setting) in self._found
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Of the runs at every point."""
+        return tuple(range(self.seed, self.seed + self.repeats))
+
+
+def _same(method: str, setting: Setting) -> Point:
+    """One site that has all rows does the same however many others there could be."""
+    return method, replace(setting, sites=1) if method in AT_ONE_SITE else setting
+
+
+def _is_short(point: Point) -> bool:
+    method, setting = point
+    return method != STRICT_FEW and setting.l <= 6
+
+
+def kept(point: Point, outcome: Outcome) -> Outcome:
+    """The outcome, if it keeps what the method promises."""
+    method, setting = point
+    if method in PROMISE_K and outcome.groups_below_k:
+        raise RuntimeError(
+            f"strict must never publish a group below k, but did: {method}, {setting}: "
+            f"{outcome.groups_below_k:,} groups below k"
+        )
+    return outcome
+
+
+def run_setting(run: Runner, data: Data, setting: Setting, seeds: Sequence[int] = (0,)) -> Outcome:
+    """The mean of some runs of a method at a setting."""
+    schema = data.schema(setting)
+    columns = data.table.select(schema.columns)
+    return mean([run(Task(columns, schema, setting, seed)) for seed in seeds])
+
+
+def mean(outcomes: Sequence[Outcome]) -> Outcome:
+    """The mean loss, and of what is counted the rounded mean; clusters are the most of all."""
+    found: dict[str, Any] = {name: round(fmean(getattr(one, name) for one in outcomes)) for name in vars(outcomes[0])}
+    found["loss"] = fmean(one.loss for one in outcomes)
+    found["most_clusters"] = max(one.most_clusters for one in outcomes)
+    # A promise that one run of many has broken must not be rounded away.
+    found["groups_below_k"] = ceil(fmean(one.groups_below_k for one in outcomes))
+    return Outcome(**found)
+
+
+# -- In a process that does the work -----------------------------------------------------------------------------------
+
+_data: list[Data] = []  # of a worker: one
+
+
+@contextmanager
+def _processes(number: int, data: Data) -> Iterator[Executor]:
+    """Workers that have the data. Every site of every run would warn of domains whose steps are as fine as the data."""
+    logger = logging.getLogger("castleguard")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with workers(number, start=_start_worker, given=(data,)) as pool:
+            yield pool
+    finally:
+        logger.setLevel(level)
+
+
+def _start_worker(data: Data) -> None:
+    _data[:] = [data]
+
+
+def _run_here(run: Runner, setting: Setting, seeds: Sequence[int]) -> Outcome:
+    return run_setting(run, _data[0], setting, seeds)

@@ -1,0 +1,1 @@
+"""dCASTLE as printed, in one process."""

@@ -1,0 +1,1 @@
+"""Parts of a running job: clock, delivery schedule, epochs, stop flag."""

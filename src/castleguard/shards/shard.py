@@ -1,0 +1,215 @@
+"""One shard: a stream of its own, whose whole state is bytes that the host keeps.
+
+The host calls it once for the rows of a micro-batch, and once when a timer has run out; each time it is made from its
+state, and its state is stored again. A batch may be run again, from the state before it: whatever is drawn must then be
+drawn again alike. So the keys live in the state. And what a new shard does first is to make keys and to keep its rows:
+it publishes nothing until it is called in a later batch, because only then its keys have been stored for good. A batch
+that was run twice before that has drawn two keys, and shown nothing of either.
+"""
+
+import hashlib
+import json
+import math
+import os
+from dataclasses import asdict
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from castleguard.algorithms.sdgs.policy import Sdgs
+from castleguard.algorithms.stages import KEY_BYTES
+from castleguard.checkpoint.codec import Record, differences, pack, unpack
+from castleguard.checkpoint.tables import table_from_bytes, table_to_bytes
+from castleguard.errors import SnapshotError
+from castleguard.shards.order import put_in_order
+from castleguard.shards.plan import Plan
+from castleguard.stream import Anonymiser
+
+_MILLISECONDS = 1000
+
+
+class Reject(NamedTuple):
+    """A row that could not be used."""
+
+    place: str | None
+    """Its position columns as JSON; None if there are none."""
+    reason: str
+    """The column, and what is wrong: never the value."""
+
+
+class Outcome(NamedTuple):
+    """What comes of a call."""
+
+    published: list[pa.Table]
+    rejected: list[Reject]
+    counts: str
+    """The books so far as JSON: those of `Report`, `waiting` for rows that wait for the keys, and `now`."""
+
+
+class Shard:
+    """A stream among others. `take` and `tick` are told the time of the batch, in seconds, the same in every replay."""
+
+    def __init__(self, plan: Plan, number: int, *, key: bytes | None = None, kept: bool = False) -> None:
+        """A new one, with fresh keys or with those that follow from a secret `key` of the host. If that is `kept`, so
+        that the shard would be made with the same again, nothing has to wait.
+        """
+        self._plan = plan
+        self._number = number
+        self._born: float | None = None
+        self._waiting: list[tuple[float, pa.Table]] = []
+        self._arrivals: list[float] = []
+        self._alarm: int | None = None
+        if plan.seed is not None:
+            seeded = hashlib.sha256(f"castleguard order {plan.seed} {number}".encode()).digest()
+            self._order, self._settled = seeded, kept
+            self._stream = Anonymiser(plan.schema, plan.policy, seed=plan.seed + number, numbers=plan.numbers)
+            return
+        secret = os.urandom(KEY_BYTES) if key is None else derived(key, f"shard {number}")
+        self._order, self._settled = derived(secret, "order"), kept
+        stream_key = derived(secret, "stream")
+        self._stream = Anonymiser(plan.schema, plan.policy, key=stream_key, numbers=plan.numbers)
+
+    @classmethod
+    def resume(cls, plan: Plan, number: int, state: bytes) -> "Shard":
+        """Continue from what `snapshot` gave. Raises SnapshotError if that was made by another plan or shard."""
+        record = unpack(state)
+        shard = cls.__new__(cls)
+        shard._plan, shard._number = plan, number
+        mine = shard._identity()
+        differing = differences(mine, {name: record.facts.get(name) for name in mine})
+        if differing:
+            raise SnapshotError(
+                f"the state belongs to a stream with another {' and another '.join(differing)}: let the stream run dry "
+                f"with what it was made with, then begin a new one with a new checkpoint"
+            )
+        shard._born = record.facts["born"]
+        shard._settled = record.facts["settled"]
+        shard._arrivals = record.facts["arrivals"]
+        shard._alarm = record.facts["alarm"]
+        shard._order = record.blobs["order"]
+        times = record.facts["waiting"]
+        shard._waiting = [(now, table_from_bytes(record.blobs[f"waiting {at}"])) for at, now in enumerate(times)]
+        snapshot = record.blobs["stream"]
+        shard._stream = Anonymiser.restore(plan.schema, plan.policy, snapshot, numbers=plan.numbers)
+        return shard
+
+    def snapshot(self) -> bytes:
+        """The whole state. It holds raw rows and keys: the host must keep it as the input is kept."""
+        blobs = {"order": self._order, "stream": self._stream.snapshot()}
+        blobs |= {f"waiting {at}": table_to_bytes(table) for at, (_, table) in enumerate(self._waiting)}
+        facts = {
+            "born": self._born,
+            "settled": self._settled,
+            "waiting": [now for now, _ in self._waiting],
+            "arrivals": self._arrivals,
+            "alarm": self._alarm,
+        }
+        return pack(Record(facts={**self._identity(), **facts}, blobs=blobs))
+
+    @property
+    def pending(self) -> int:
+        """Rows that have not left yet, the waiting ones included."""
+        return self._stream.report().pending + self._rows_waiting
+
+    def move_alarm(self, now: float) -> tuple[int | None, int | None]:
+        """The alarm that was set and the one to be set instead, in milliseconds: when it must be called if no rows come
+        before. There is at most one.
+        """
+        before, self._alarm = self._alarm, self._wanted(now)
+        return before, self._alarm
+
+    def _wanted(self, now: float) -> int | None:
+        soonest = math.floor(now * _MILLISECONDS) + 1
+        if self._waiting:
+            return soonest
+        if self._plan.policy.max_wait is None or not self.pending:
+            self._arrivals = []
+            return None
+        self._arrivals = [then for then in self._arrivals if self._due(then) > now] or [now]
+        return max(math.ceil(self._due(self._arrivals[0]) * _MILLISECONDS), soonest)
+
+    def _due(self, arrival: float) -> float:
+        """When a row that arrived then must leave: after `max_wait`, or at the end of its window."""
+        policy = self._plan.policy
+        assert policy.max_wait is not None
+        if isinstance(policy, Sdgs):
+            return (policy.window_at(arrival, 0) + 1) * policy.max_wait
+        return arrival + policy.max_wait
+
+    def take(self, rows: pa.Table, now: float) -> Outcome:
+        """Take in the rows of a batch, in whatever order they are."""
+        self._arrivals.append(self._forward(now))
+        if not self._settle(now):
+            self._waiting.append((now, rows))
+            return self._outcome([], [], now)
+        published, rejected = self._take_waiting()
+        more, refused = self._push(rows, now)
+        return self._outcome([*published, more], [*rejected, *refused], now)
+
+    def tick(self, now: float) -> Outcome:
+        """Let time pass."""
+        if not self._settle(now):
+            return self._outcome([], [], now)
+        published, rejected = self._take_waiting()
+        published.append(self._stream.tick(self._forward(now)))
+        return self._outcome(published, rejected, now)
+
+    def flush(self, now: float) -> Outcome:
+        """The end of the stream."""
+        published, rejected = self._take_waiting()
+        published.append(self._stream.flush(warn=False))
+        return self._outcome(published, rejected, now)
+
+    def _settle(self, now: float) -> bool:
+        """Whether the keys have been stored. They have if this is another batch than the one that made them: a batch
+        has one time, and no two have the same.
+        """
+        if self._born is None:
+            self._born = now
+        self._settled = self._settled or now != self._born
+        return self._settled
+
+    def _take_waiting(self) -> tuple[list[pa.Table], list[Reject]]:
+        published, rejected = [], []
+        for then, rows in self._waiting:
+            more, refused = self._push(rows, then)
+            published.append(more)
+            rejected += refused
+        self._waiting = []
+        return published, rejected
+
+    def _push(self, rows: pa.Table, now: float) -> tuple[pa.Table, list[Reject]]:
+        ordered = put_in_order(rows, self._plan.position, self._order)
+        # Another key for the next batch, from which this one does not follow.
+        self._order = derived(self._order, "next")
+        published = self._stream.push(ordered, now=self._forward(now))
+        refused = self._stream.rejected()
+        places = self._places(ordered, [row for row, _ in refused])
+        return published, [Reject(place, why) for place, (_, why) in zip(places, refused, strict=True)]
+
+    def _places(self, rows: pa.Table, numbers: list[int]) -> list[str | None]:
+        if not self._plan.position:
+            return [None] * len(numbers)
+        found = rows.select(list(self._plan.position)).take(pa.array(numbers, pa.int64())).to_pylist()
+        return [json.dumps(place, default=str) for place in found]
+
+    def _forward(self, now: float) -> float:
+        """The time, or the latest one before if the clock was set back: a stream's time never goes back."""
+        return max(now, self._stream.now)
+
+    def _outcome(self, published: list[pa.Table], rejected: list[Reject], now: float) -> Outcome:
+        books = {**asdict(self._stream.report()), "waiting": self._rows_waiting, "now": now}
+        return Outcome([table for table in published if table.num_rows], rejected, json.dumps(books))
+
+    @property
+    def _rows_waiting(self) -> int:
+        rows: int = sum(table.num_rows for _, table in self._waiting)
+        return rows
+
+    def _identity(self) -> dict[str, object]:
+        return {**self._plan.fingerprint(), "shard": self._number}
+
+
+def derived(key: bytes, use: str) -> bytes:
+    """A key for one use, which does not tell the key that it was made of."""
+    return hashlib.blake2b(use.encode(), key=key, digest_size=KEY_BYTES).digest()

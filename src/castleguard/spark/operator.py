@@ -1,0 +1,269 @@
+"""The operator: rows of a DataFrame in, published rows, rejects and books out.
+
+    select -> part -> (shuffle) -> one Shard per key -> unpack
+              mapInArrow           transformWithStateInPandas   mapInArrow
+
+`part` sends every row to its shard, many rows to a blob. A shard's state is one binary value. What leaves is blobs
+again, whose rows `unpack` gives back to Spark.
+"""
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from castleguard.algorithms.registry import Policy, check_policy
+from castleguard.algorithms.stages import KEY_BYTES
+from castleguard.checkpoint.tables import table_from_bytes
+from castleguard.errors import CastleguardError, SchemaError, UsageError
+from castleguard.release.encode import Numbers
+from castleguard.schema.arguments import check_schema
+from castleguard.schema.roles import Schema
+from castleguard.shards.cuts import cut_domain
+from castleguard.shards.plan import Plan, Route
+from castleguard.shards.promises import check
+from castleguard.shards.routing import HashRoute, LocalityRoute
+from castleguard.shards.shard import Outcome, Shard, derived
+from castleguard.spark.blobs import LABEL, ROWS, part, pieces, unpack
+from castleguard.spark.labels import labels_of
+from castleguard.spark.output import output_schema, output_tables
+from castleguard.telemetry.logs import LOG
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_BLOBS = f"{LABEL} int, {ROWS} binary"
+_PUBLISHED = f"{ROWS} binary"
+_STATE = "state binary"
+_BESIDE_THE_PLAN = 1 << 16  # bytes of code that travel with it, generously
+_FOR_EVER = "1000000000s"  # 31 years
+_QUERY_AND_BATCH = ("sql.streaming.queryId", "streaming.sql.batchId")
+
+
+def anonymise(
+    frame: "DataFrame",
+    schema: Schema,
+    policy: Policy,
+    *,
+    shards: int = 1,
+    route: Literal["hash", "locality"] | Route = "hash",
+    position: tuple[str, ...] | list[str] = (),
+    numbers: Numbers | None = None,
+) -> "DataFrame":
+    """A DataFrame with what is published of the rows of `frame`, and with rejects and books: see the column `outcome`.
+
+    `shards` engines share the rows, as `route` says: by the "hash" of the person, by "locality" along even cuts of the
+    domain, or by a route of `hosts.routing`. A streaming frame needs `max_wait` in its policy, and publishes nothing of
+    a shard's first micro-batch before its second. A frame that is not streaming is taken as the whole: it is flushed.
+
+    `position` names columns that say in which order rows came, such as partition and offset.
+    """
+    check_schema(schema)
+    check_policy(policy)
+    plan = Plan(
+        schema=schema,
+        policy=policy,
+        route=_route(route, schema, shards, tuple(position)),
+        numbers=numbers,
+        position=tuple(position),
+    )
+    return run_plan(frame, plan)
+
+
+def _route(named: str | Route, schema: Schema, shards: int, position: tuple[str, ...]) -> Route:
+    if named == "hash":
+        return HashRoute(schema, shards, position)
+    if named == "locality":
+        return LocalityRoute(schema, cut_domain(schema, shards))
+    if isinstance(named, str):
+        raise UsageError(f"route must be 'hash', 'locality' or a route of castleguard.shards.routing, got {named!r}")
+    if named.shards != shards:
+        raise UsageError(f"the route is one of {named.shards} shards, and shards={shards} was asked for")
+    return named
+
+
+def run_plan(frame: "DataFrame", plan: Plan, *, key: bytes | None = None) -> "DataFrame":
+    """The same, for a plan. `key`, 32 secret bytes, lets a batch frame that is run anew after a failure come to the
+    same result; a stream keeps its keys in its state.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    check(plan, streaming=frame.isStreaming)
+    if frame.isStreaming and key is not None:
+        raise UsageError("a stream keeps its keys in its state: `key` is for frames that are not streaming")
+    missing = [name for name in plan.columns if name not in frame.columns]
+    if missing:
+        raise SchemaError(f"the frame has no column {', '.join(missing)}: it has {', '.join(frame.columns)}")
+    _warn_of_partitions(frame, plan)
+    if frame.isStreaming:
+        _check_size(frame, plan)
+    # By other names on the way: Spark takes a dot in a name for a field of a structure.
+    quoted = [f"`{name.replace('`', '``')}`" for name in plan.columns]
+    chosen = frame.selectExpr(*(f"{name} as c{number}" for number, name in enumerate(quoted)))
+    output = output_schema(plan, _arrow_schema(chosen, plan.columns))
+    if frame.isStreaming:
+        chosen = chosen.union(_heartbeat(chosen))
+    # Once, here: a task that is run again must come to the same result.
+    key = key or os.urandom(KEY_BYTES)
+    labels = labels_of(plan.shards)
+
+    def parted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with hiding_values():
+            named = (batch.rename_columns(list(plan.columns)) for batch in batches)
+            yield from part(named, plan.route, labels)
+
+    processor = _processor(plan, labels, output, streaming=frame.isStreaming, key=key)
+    with _any_pandas():
+        published = (
+            chosen.mapInArrow(parted, _BLOBS)
+            .groupBy(LABEL)
+            .transformWithStateInPandas(processor, _PUBLISHED, "append", "processingTime")
+        )
+        return published.mapInArrow(unpack, from_arrow_schema(output, prefer_timestamp_ntz=True))
+
+
+def _heartbeat(frame: "DataFrame") -> "DataFrame":
+    """A source that has no rows, and news every second: so there are always micro-batches, and rows leave after
+    `max_wait`. Spark itself makes none after a restart until rows come.
+
+    It is the source that makes up rows at a growing rate, which here would take longer than anybody waits.
+    """
+    beats = frame.sparkSession.readStream.format("rate").options(rowsPerSecond=1, rampUpTime=_FOR_EVER, numPartitions=1)
+    columns = [f"cast(null as {field.dataType.simpleString()}) as {field.name}" for field in frame.schema]
+    return beats.load().where("value < 0").selectExpr(*columns)
+
+
+@contextmanager
+def _any_pandas() -> Iterator[None]:
+    """Of pandas the operator hands on bytes and whole numbers only: whatever version it is, will do."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+        yield
+
+
+def _arrow_schema(frame: "DataFrame", names: tuple[str, ...]) -> pa.Schema:
+    """The types that the frame's columns have in Arrow, as Spark itself says of a frame without rows."""
+    with _any_pandas():
+        return frame.sparkSession.createDataFrame([], frame.schema).toArrow().rename_columns(list(names)).schema
+
+
+def _warn_of_partitions(frame: "DataFrame", plan: Plan) -> None:
+    partitions = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 0)
+    if partitions != plan.shards:
+        LOG.warning(
+            "spark.sql.shuffle.partitions is %d and there are %d shards: set it to the number of shards before the "
+            "query starts, or some partitions get several shards and others none",
+            partitions,
+            plan.shards,
+        )
+
+
+def _check_size(frame: "DataFrame", plan: Plan) -> None:
+    """Refuse a plan that Spark would hand to its workers as a broadcast: for a stream that fails with pages of Java."""
+    from pyspark import serializers
+
+    spark: Any = serializers
+    context: Any = frame.sparkSession.sparkContext
+    limit = int(context._jvm.PythonUtils.getBroadcastThreshold(context._jsc))
+    size = len(spark.CloudPickleSerializer().dumps(plan)) + _BESIDE_THE_PLAN
+    if size > limit:
+        raise UsageError(
+            f"the plan takes {size:,} bytes, hierarchies and cut points included, and Spark hands no more than "
+            f"{limit:,} to the workers of a stream: set spark.broadcast.UDFCompressionThreshold to 512m before the "
+            f"session starts"
+        )
+
+
+def _processor(plan: Plan, labels: list[int], output: pa.Schema, *, streaming: bool, key: bytes) -> Any:
+    """What Spark calls for each shard. Its class is made here because its base is one of pyspark's."""
+    import pandas as pd
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+    numbers = {label: number for number, label in enumerate(labels)}
+
+    class Processor(StatefulProcessor):
+        """Hands rows and timers on to the shard, and its state to Spark."""
+
+        def init(self, handle: Any) -> None:
+            self._handle = handle
+            self._state = handle.getValueState("shard", _STATE)
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803
+            with hiding_values():
+                table = pa.concat_tables([table_from_bytes(blob) for frame in rows for blob in frame[ROWS]])
+                now = timerValues.getCurrentProcessingTimeInMs() / 1000
+                number = numbers[int(key[0])]
+                shard = self._shard(number)
+                outcome = shard.take(table, now)
+                if streaming:
+                    self._keep(shard, now)
+                    yield from frames(outcome, number)
+                else:
+                    yield from frames(outcome, number)
+                    yield from frames(shard.flush(now), number)
+
+        def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Any:  # noqa: N802, N803
+            with hiding_values():
+                now = timerValues.getCurrentProcessingTimeInMs() / 1000
+                number = numbers[int(key[0])]
+                shard = self._shard(number)
+                outcome = shard.tick(now)
+                self._keep(shard, now, fired=expiredTimerInfo.getExpiryTimeInMs())
+                yield from frames(outcome, number)
+
+        def close(self) -> None:
+            """Nothing to let go of."""
+
+        def _shard(self, number: int) -> Shard:
+            state = self._state.get() if self._state.exists() else None
+            if state is not None:
+                return Shard.resume(plan, number, bytes(state[0]))
+            if streaming:
+                return Shard(plan, number, key=derived(key, _query_and_batch()))
+            return Shard(plan, number, key=key, kept=True)
+
+        def _keep(self, shard: Shard, now: float, *, fired: int | None = None) -> None:
+            before, wanted = shard.move_alarm(now)
+            if before not in (None, wanted, fired):  # Spark removes one that has fired itself
+                self._handle.deleteTimer(before)
+            if wanted not in (None, before):
+                self._handle.registerTimer(wanted)
+            self._state.update((shard.snapshot(),))
+
+    def frames(outcome: Outcome, number: int) -> Iterator[pd.DataFrame]:
+        found = [blob for table in output_tables(outcome, number, output) for blob in pieces(table)]
+        yield pd.DataFrame({ROWS: pd.Series(found, dtype=object)})
+
+    return Processor()
+
+
+def _query_and_batch() -> str:
+    """What all attempts at a task have in common, and no other query and batch of the same frame: Spark takes it that
+    they come to the same state. Where it does not say, they draw different keys, of which one is stored.
+    """
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    asked = [None if task is None else task.getLocalProperty(name) for name in _QUERY_AND_BATCH]
+    return os.urandom(KEY_BYTES).hex() if None in asked else f"query {asked[0]} batch {asked[1]}"
+
+
+class hiding_values:  # noqa: N801
+    """Around what runs in a worker: an error of another library may quote a value, and Spark shows it to everybody."""
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        """Say what kind of error it was, and no more."""
+        if error is None or isinstance(error, CastleguardError | GeneratorExit) or not isinstance(error, Exception):
+            return
+        if os.environ.get("CASTLEGUARD_DEBUG"):
+            return
+        raise RuntimeError(
+            f"castleguard failed in a worker with {type(error).__name__}; please report it (CASTLEGUARD_DEBUG=1 in "
+            f"the environment of the workers shows more, and may show values of rows)"
+        ) from None

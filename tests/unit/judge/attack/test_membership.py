@@ -1,0 +1,274 @@
+"""The game: canaries make neighbours, the event is chosen without its test, and the verdict says what is proved."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from castleguard.algorithms.castle.policy import Castle
+from castleguard.errors import PolicyError, UsageError
+from castleguard.judge.attack.canaries import Canary, standard_canaries, with_values_replaced
+from castleguard.judge.attack.evidence import Claim
+from castleguard.judge.attack.features import Observer, standing_together
+from castleguard.judge.attack.membership import Event, Game, Seen, choose_event, judge, play, publisher
+from castleguard.schema.hierarchy import Hierarchy
+from castleguard.schema.roles import Categorical, Numeric, Schema
+from castleguard.schema.sensitive import Sensitive
+
+SCHEMA = Schema(
+    person="pid",
+    quasi_identifiers=[
+        Numeric("age", lower=0, upper=100, step=10),
+        Categorical("job", hierarchy=Hierarchy.flat(["cook", "nurse", "pilot"])),
+    ],
+    sensitive=[Sensitive("illness", values=["cold", "flu", "rare"])],
+)
+ROWS: list[dict[str, Any]] = [
+    {"pid": number, "age": 40 + number, "job": "nurse", "illness": ("flu", "flu", "cold")[number % 3], "now": 5.0}
+    for number in range(8)
+]
+CLAIM = Claim(1.0, 0.0)
+
+
+def coins(one: float, other: float, *, runs: int = 400, seed: int = 0) -> Seen:
+    """A feature that is 1 so often on either stream, beside two that mean nothing."""
+    draw = np.random.default_rng(seed)
+    sides = [np.column_stack([draw.normal(size=runs), draw.random(runs) < p, np.ones(runs)]) for p in (one, other)]
+    return Seen("coin", ("noise", "coin", "constant"), sides[0].astype(np.float64), sides[1].astype(np.float64))
+
+
+# Canaries
+
+
+@pytest.mark.parametrize("canary", standard_canaries(SCHEMA, ROWS), ids=lambda canary: canary.name)
+def test_streams_differ_by_the_rows_in_question_and_nothing_else(canary: Canary) -> None:
+    with_rows, without = canary.streams(ROWS)
+    assert len(canary.rows) == 1
+    assert with_rows[: canary.place] == without[: canary.place]
+    assert with_rows[canary.place] == canary.rows[0]
+    assert with_rows[canary.place + 1 :] == without[canary.place :]
+    assert [row for row in without if row in ROWS] == ROWS
+
+
+@pytest.mark.parametrize("canary", standard_canaries(SCHEMA, ROWS), ids=lambda canary: canary.name)
+def test_replaced_values_leave_person_time_and_length_as_they_are(canary: Canary) -> None:
+    replaced = with_values_replaced(canary, SCHEMA, ROWS)
+    one, other = replaced.streams(ROWS)
+    assert len(one) == len(other)
+    differing = [place for place, rows in enumerate(zip(one, other, strict=True)) if rows[0] != rows[1]]
+    assert differing == [canary.place]
+    here, there = one[canary.place], other[canary.place]
+    assert [name for name in here if here[name] != there[name]] == ["age", "job", "illness"]
+
+
+def test_canaries_are_what_they_are_called() -> None:
+    unique, outlier, first, repeated, extender = standard_canaries(SCHEMA, ROWS)
+    assert unique.rows[0]["illness"] == "rare"
+    assert unique.rows[0]["pid"] == 8
+    assert (outlier.rows[0]["age"], outlier.rows[0]["job"]) == (100, "pilot")
+    assert first.at == 0
+    assert 39 < first.rows[0]["age"] < 40  # type: ignore[operator]
+    assert {row["pid"] for row in repeated.company} == {repeated.rows[0]["pid"]} == {8}
+    assert (extender.at, extender.rows[0]["age"], extender.rows[0]["job"]) == (1, 100, "nurse")
+
+
+def test_a_whole_person_is_in_question_with_all_rows() -> None:
+    one, other = standard_canaries(SCHEMA, ROWS, whole_person=True)[3].streams(ROWS)
+    assert other == ROWS
+    assert sum(row["pid"] == 8 for row in one) == 5
+
+
+def test_canaries_need_no_declared_values() -> None:
+    schema = Schema(person=None, quasi_identifiers=[Numeric("age")], sensitive=["illness", "cost"])
+    rows = [{"age": age, "illness": "flu", "cost": age} for age in (20, 30, 40)]
+    unique, outlier, *_ = standard_canaries(schema, rows)
+    assert unique.rows[0] == {"age": 30, "illness": "canary", "cost": 41}
+    assert outlier.rows[0]["age"] == 120
+
+
+def test_a_place_outside_the_stream_is_refused() -> None:
+    with pytest.raises(UsageError, match="at 9 of 8 rows"):
+        Canary(name="lost", rows=ROWS[:1], at=9).streams(ROWS)
+
+
+# What is looked at
+
+
+def published(illnesses: Sequence[str | None]) -> pa.Table:
+    count = len(illnesses)
+    return pa.table(
+        {
+            "age_min": pa.array([40] * count, pa.int64()),
+            "age_max": pa.array([50] * count, pa.int64()),
+            "job": pa.array(["nurse"] * count, pa.string()),
+            "illness": pa.array(illnesses, pa.string()),
+        }
+    )
+
+
+def test_the_observer_looks_for_what_is_known() -> None:
+    known = {"pid": 8, "age": 40, "job": "nurse", "illness": "rare"}
+    look = Observer(SCHEMA, [known, {**known, "age": 10, "illness": "flu"}], place=1)
+    found = look([published(["flu", "rare", None]), published([])])
+    assert found["rows"] == found["rows of release 0"] == 3
+    assert found["rows of release 1"] == 0
+    assert found["boxes"] == 1
+    assert (found["lowest age"], found["highest age"]) == (40, 50)
+    assert found["width of age"] == pytest.approx(0.1)
+    assert (found["rows around it (0)"], found["rows around it (1)"]) == (3, 0)
+    assert (found["bounds at its age (0)"], found["bounds at its age (1)"]) == (3, 0)
+    assert (found["rows with its illness (0)"], found["rows with its illness (1)"]) == (1, 1)
+    assert (found["rows around it with its illness (0)"], found["rows around it with its illness (1)"]) == (1, 0)
+    assert (found["its illness in its place (0)"], found["its illness in its place (1)"]) == (1, 0)
+    assert (found["lower age in its place"], found["upper age in its place"]) == (40, 50)
+    assert (found["loss of the smallest box around it (0)"], found["loss of the smallest box around it (1)"]) == (
+        0.05,
+        1,
+    )
+
+
+def test_an_empty_output_has_the_same_features() -> None:
+    look = Observer(SCHEMA, ROWS[:1], place=0)
+    nothing = look([published([]), published([])])
+    assert nothing.keys() == look([published(["flu"]), published([])]).keys()
+    assert all(np.isfinite(value) for value in nothing.values())
+    assert nothing["rows"] == nothing["boxes"] == 0
+
+
+def test_rows_stand_together_in_one_box_only() -> None:
+    look = standing_together(SCHEMA, [("flu", "rare"), ("flu", "cold")])
+    apart = published(["rare"]).set_column(0, "age_min", pa.array([30]))
+    assert look([published(["flu", "cold"]), apart]) == {"pairs in one box": 1}
+    assert look([published(["flu", "cold", "rare"])]) == {"pairs in one box": 2}
+
+
+# The game
+
+
+def test_every_run_has_its_own_seed_and_the_stream_of_its_side() -> None:
+    asked: list[tuple[int, int]] = []
+
+    def publish(stream: pa.Table, seed: int) -> list[pa.Table]:
+        asked.append((stream.num_rows, seed))
+        return [published(["flu"] * (seed % 2))]
+
+    game = Game(schema=SCHEMA, publish=publish, background=ROWS, runs=20, seed=100)
+    seen = play(game, Canary(name="more", rows=ROWS[:1], at=3))
+    assert asked == [(9 if run < 20 else 8, 100 + run) for run in range(40)]
+    assert seen.one.shape == seen.other.shape == (20, len(seen.features))
+    assert seen.one[:, seen.features.index("rows")].tolist() == [0, 1] * 10
+
+
+def test_the_same_seed_gives_the_same_game() -> None:
+    game = Game(schema=SCHEMA, publish=publisher(SCHEMA, Castle(k=2, delay=4)), background=ROWS, runs=20, seed=3)
+    canary = standard_canaries(SCHEMA, ROWS)[1]
+    one, other = play(game, canary), play(game, canary)
+    assert np.array_equal(one.one, other.one)
+    assert np.array_equal(one.other, other.other)
+    assert judge([one], CLAIM) == judge([other], CLAIM)
+
+
+def test_a_publisher_hands_rows_over_by_their_time() -> None:
+    late = [{**row, "now": 9.0} for row in ROWS]
+    stream = pa.Table.from_pylist([*ROWS, *late])
+    policy = Castle(k=2, delay=100, max_wait=4)
+    by_time = publisher(SCHEMA, policy, clock="now")(stream, 1)
+    assert [table.num_rows for table in by_time] == [0, 8, 8]
+    at_once = publisher(SCHEMA, policy)(stream, 1)
+    assert [table.num_rows for table in at_once] == [0, 16]
+    assert by_time[0].schema == by_time[2].schema
+
+
+@pytest.mark.parametrize("runs", [0, 19])
+def test_too_few_runs_are_refused(runs: int) -> None:
+    with pytest.raises(UsageError, match="runs must be at least 20"):
+        Game(schema=SCHEMA, publish=publisher(SCHEMA, Castle(k=2, delay=4)), background=ROWS, runs=runs)
+
+
+# The choice of the event, and the verdict
+
+
+def test_the_event_is_chosen_by_what_it_proves() -> None:
+    event = choose_event(coins(0.6, 0.1), CLAIM, alpha=0.05)
+    assert event.name == "coin is at least 1"
+    assert event.count(np.array([[5.0, 1.0, 1.0], [5.0, 0.0, 1.0]])) == 1
+    assert choose_event(coins(0.1, 0.6), CLAIM, alpha=0.05).name == "coin is at most 0"
+
+
+def test_an_event_may_take_several_features_together() -> None:
+    draw = np.random.default_rng(1)
+    sides = [draw.normal(size=(2000, 6)) + shift for shift in (0.6, 0.0)]
+    seen = Seen("cloud", tuple("abcdef"), sides[0], sides[1])
+    assert choose_event(seen, CLAIM, alpha=0.05).name.startswith("a sum of all features")
+    alone = max(
+        judge([seen._replace(features=("a",), one=s, other=o)], CLAIM).epsilon
+        for s, o in [(sides[0][:, [at]], sides[1][:, [at]]) for at in range(6)]
+    )
+    assert judge([seen], CLAIM).epsilon > alone
+
+
+def test_the_choice_knows_nothing_of_its_test() -> None:
+    """Whatever the second half holds, the event stays: the first half alone decides it."""
+    seen = coins(0.6, 0.1)
+    half = len(seen.one) // 2
+    turned = seen._replace(
+        one=np.vstack([seen.one[:half], seen.other[half:]]), other=np.vstack([seen.other[:half], seen.one[half:]])
+    )
+    before, after = judge([seen], CLAIM).worst, judge([turned], CLAIM).worst
+    assert before.event == after.event
+    assert (before.seen, before.seen_other) == (after.seen_other, after.seen)
+    assert before.epsilon > 1
+    assert after.epsilon == 0
+
+
+def test_the_first_half_counts_for_nothing() -> None:
+    """Runs that chose the event are not evidence: they may differ as much as they like."""
+    seen = coins(0.5, 0.5)
+    half = len(seen.one) // 2
+    seen.one[:half, 1], seen.other[:half, 1] = 1.0, 0.0
+    found = judge([seen], CLAIM)
+    assert found.worst.event == "coin is at least 1"
+    assert found.worst.tested == half
+    assert not found.refuted
+
+
+def test_a_verdict_says_what_is_proved() -> None:
+    found = judge([coins(0.9, 0.02, runs=2000)], CLAIM)
+    assert found.refuted
+    assert 3 < found.epsilon < np.log(0.9 / 0.02)
+    assert 0.7 < found.dp_delta < 0.9 - np.e * 0.02
+    assert found.epsilon < found.ceiling
+    assert str(found).startswith("claim (1, 0): REFUTED, epsilon >= 3.")
+    assert "95 % confidence, 1,000 + 1,000 runs" in str(found)
+    true = judge([coins(0.9, 0.02, runs=2000)], Claim(4.5, 0.0))
+    assert not true.refuted
+    assert "not refuted" in str(true)
+
+
+def test_more_canaries_prove_less_each() -> None:
+    seen = coins(0.9, 0.02)
+    alone, among = judge([seen], CLAIM), judge([seen, coins(0.5, 0.5), coins(0.5, 0.5, seed=1)], CLAIM)
+    assert alone.worst.event == among.worst.event
+    assert 0 < among.epsilon < alone.epsilon
+    assert among.ceiling < alone.ceiling
+    assert among.worst.canary == "coin"
+
+
+def test_more_confidence_proves_less() -> None:
+    seen = [coins(0.9, 0.02)]
+    assert judge(seen, CLAIM, confidence=0.999).epsilon < judge(seen, CLAIM, confidence=0.9).epsilon
+    with pytest.raises(PolicyError, match="confidence"):
+        judge(seen, CLAIM, confidence=1.0)
+
+
+def test_streams_without_a_difference_refute_nothing() -> None:
+    same = Seen("nothing", ("constant",), np.ones((50, 1)), np.ones((50, 1)))
+    found = judge([same], Claim(0.0, 0.0))
+    assert (found.epsilon, found.dp_delta, found.refuted) == (0, 0, False)
+
+
+def test_an_event_is_counted_with_its_weights() -> None:
+    event = Event("both", np.array([1.0, 2.0]), 3.0)
+    assert event.count(np.array([[1.0, 1.0], [0.0, 1.0], [5.0, 0.0]])) == 2

@@ -1,0 +1,36 @@
+"""Games whose outcome is known, without a single run."""
+
+from dataclasses import replace
+
+import numpy as np
+
+import castleguard as cg
+from castleguard.judge.attack.membership import Seen
+from castleguard.judge.game.game import Played, judge_all
+from castleguard.judge.game.settings import setting_for
+
+SAMPLED = cg.Castleguard(k=20, delay=100, sample_rate=0.5, phi=100, mode="paper", clock="sampled")
+ARRIVALS = replace(SAMPLED, clock="arrivals")
+
+
+def coins(one: float, other: float, *, name: str = "coin", runs: int = 800) -> Seen:
+    """A feature that is 1 so often on either stream."""
+    draw = np.random.default_rng(5)
+    sides = [(draw.random((runs, 1)) < p).astype(np.float64) for p in (one, other)]
+    return Seen(name, ("rows with its s (0)",), sides[0], sides[1])
+
+
+def outcome(policy: cg.Castle, *seen: Seen, made_up: bool = True) -> Played:
+    """What these runs prove about the claims that the policy has."""
+    setting = replace(setting_for(policy), made_up=made_up)
+    return judge_all(setting, seen, runs=len(seen[0].one), seed=3)
+
+
+def with_claims() -> Played:
+    """The policy's own claim stands, and the paper's falls."""
+    return outcome(SAMPLED, coins(0.4, 0.0), coins(0.5, 0.5, name="blank"))
+
+
+def without_claim() -> Played:
+    """Everything shows, and nothing is claimed."""
+    return outcome(cg.Castle(k=5, delay=100), coins(1.0, 0.0))

@@ -1,0 +1,153 @@
+"""The setting for a policy: rows enough, canaries with the right neighbours, all of a person in one window."""
+
+import datetime as dt
+import pickle
+
+import pyarrow as pa
+import pytest
+
+import castleguard as cg
+from castleguard.errors import InputError, UsageError
+from castleguard.judge.attack.canaries import Canary
+from castleguard.judge.attack.features import Observer
+from castleguard.judge.game.backgrounds import COMMON, SCHEMA, background_for, made_up_rows, rows_of
+from castleguard.judge.game.points import PointObserver
+from castleguard.judge.game.settings import Given, setting_for, worst_group
+
+PAPER = cg.Castleguard(k=20, delay=100, sample_rate=0.5, phi=100, mode="paper")
+PER_PERSON = cg.Sdgs(k=10, sample_rate=0.25, epsilon=1, window=60)
+
+
+def repeated(policy: cg.Doca | cg.Sdgs | cg.Castleguard) -> Canary:
+    return next(canary for canary in setting_for(policy).canaries if canary.name == "repeated person")
+
+
+# Rows
+
+
+@pytest.mark.parametrize(
+    ("policy", "rows"),
+    [
+        (PAPER, 150),  # 3.75 * 20 / 0.5
+        (cg.Castle(k=5, delay=40), 60),
+        (cg.Castle(k=5, delay=100), 150),  # one and a half delays
+        (cg.Castle(k=5, delay=100_000), 600),
+        (PER_PERSON, 80),  # two values on the edge of k: 2 * 10 / 0.25
+        (cg.Doca(epsilon=1, delay=100, k=5), 150),
+    ],
+)
+def test_a_background_is_as_long_as_the_policy_needs(policy: cg.Castle | cg.Sdgs | cg.Doca, rows: int) -> None:
+    assert len(background_for(policy)) == rows
+
+
+def test_a_game_that_would_take_for_ever_is_refused() -> None:
+    with pytest.raises(UsageError, match="every run would need 37,500 rows"):
+        background_for(cg.Castleguard(k=100, delay=100, sample_rate=0.01, phi=1, mode="paper"))
+    with pytest.raises(UsageError, match="a window would need"):
+        background_for(cg.Sdgs(k=1000, sample_rate=0.01, epsilon=1, window=60))
+    with pytest.raises(UsageError, match="4 common values"):
+        background_for(cg.Castle(k=10, l=5, delay=100))
+
+
+def test_made_up_rows_leave_an_outside_and_a_value_for_nobody() -> None:
+    rows = made_up_rows(100, every=40, seconds=60)
+    assert all(40 <= row["x"] <= 60 and 40 <= row["y"] <= 60 for row in rows)  # type: ignore[operator]
+    assert {row["s"] for row in rows} == set(COMMON)
+    assert [row["now"] for row in rows[::40]] == [0, 60, 120]
+    assert len({row["pid"] for row in rows}) == 100
+
+
+def test_rows_of_a_file_become_values_of_their_columns() -> None:
+    schema = cg.Schema(
+        person="who",
+        quasi_identifiers=[
+            cg.Numeric("age", lower=0, upper=100),
+            cg.Numeric("day", lower=dt.date(2026, 1, 1), upper=dt.date(2026, 12, 31)),
+            cg.Numeric("at", lower=dt.datetime(2026, 1, 1), upper=dt.datetime(2027, 1, 1)),
+            cg.Categorical("job", hierarchy=cg.Hierarchy.flat(["cook", "nurse"])),
+        ],
+        sensitive=[cg.Sensitive("score", values=[1, 2]), "note"],
+    )
+    usable = ["7", "30", "2026-03-01", "2026-03-01 12:30:00", "nurse", "2", "tired"]
+    table = pa.table(
+        {
+            name: [value] * 40 + [spoilt]
+            for name, value, spoilt in zip(schema.columns, usable, [*usable[:5], "9", "tired"], strict=True)
+        }
+    )
+    rows = rows_of(table, schema)
+    assert len(rows) == 40  # a score of 9 is not declared, and so is missing
+    assert rows[0] == {
+        "who": "7",
+        "age": 30,
+        "day": dt.date(2026, 3, 1),
+        "at": dt.datetime(2026, 3, 1, 12, 30),
+        "job": "nurse",
+        "score": 2,
+        "note": "tired",
+    }
+    setting = setting_for(cg.Castle(k=2, delay=10), Given(schema=schema, rows=rows))
+    assert not setting.made_up
+    assert all(pa.Table.from_pylist(canary.streams(rows)[0]).num_rows > 40 for canary in setting.canaries)
+
+
+def test_too_few_usable_rows_are_refused() -> None:
+    schema = cg.Schema(person=None, quasi_identifiers=[cg.Numeric("age", lower=0, upper=100)])
+    with pytest.raises(InputError, match="3 rows of the data can be used"):
+        rows_of(pa.table({"age": ["1", "2", "x", None, "3"]}), schema)
+
+
+# Canaries
+
+
+def test_a_claim_about_presence_is_played_with_and_without() -> None:
+    for canary in setting_for(PAPER).canaries:
+        assert len(canary.rows) == 1
+        assert not canary.instead
+
+
+def test_a_claim_about_values_is_played_with_other_values() -> None:
+    for canary in setting_for(cg.Castleguard(k=20, delay=100, epsilon=1)).canaries:
+        assert len(canary.instead) == len(canary.rows) == 1
+        assert canary.instead[0]["pid"] == canary.rows[0]["pid"]
+
+
+def test_a_claim_about_persons_has_all_their_rows_in_question() -> None:
+    assert len(repeated(PER_PERSON).rows) == 5
+    assert not repeated(PER_PERSON).company
+
+
+@pytest.mark.parametrize(("window", "rows"), [(3, 3), (20, 5), (39, 5)])
+def test_all_rows_of_a_person_lie_in_one_window_of_arrivals(window: int, rows: int) -> None:
+    canary = repeated(cg.Doca(epsilon=1, delay=window, k=2, rows_per_person=9))
+    assert len(canary.rows) == len(canary.instead) == rows
+    assert canary.at // window == (canary.at + rows - 1) // window
+
+
+def test_sdgs_is_also_played_with_its_worst_group() -> None:
+    rows = background_for(PER_PERSON)
+    canary = worst_group(PER_PERSON, SCHEMA, rows)
+    assert setting_for(PER_PERSON).canaries[-1] == canary
+    group = [*canary.company, *canary.rows]
+    assert len({row["pid"] for row in group}) == len(group) >= PER_PERSON.k
+    assert len({row["s"] for row in group} - {row["s"] for row in rows}) == 1  # a value that nobody else has
+    named = [{**row, "pid": f"p{row['pid']}"} for row in rows]
+    assert len({row["pid"] for row in worst_group(PER_PERSON, SCHEMA, named).company}) == len(canary.company)
+
+
+def test_points_and_boxes_have_their_own_observers() -> None:
+    doca, castle = setting_for(cg.Doca(epsilon=1, delay=10, k=2)), setting_for(cg.Castle(k=2, delay=10))
+    assert isinstance(doca.observer(doca.canaries[0]), PointObserver)
+    assert isinstance(castle.observer(castle.canaries[0]), Observer)
+
+
+def test_a_setting_can_be_handed_to_another_process() -> None:
+    for policy in (PAPER, PER_PERSON, cg.Doca(epsilon=1, delay=10, k=2)):
+        setting = setting_for(policy)
+        again = pickle.loads(pickle.dumps(setting))
+        assert (again.policy, again.schema, again.canaries) == (setting.policy, setting.schema, setting.canaries)
+
+
+def test_only_a_policy_that_asks_for_the_time_is_told_it() -> None:
+    assert setting_for(PER_PERSON).clock == "now"
+    assert setting_for(PAPER).clock is None

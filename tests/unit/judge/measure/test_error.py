@@ -1,0 +1,242 @@
+"""The measures are those of their formulas, refuse what has no answer, and the pairing by rank is the best there is."""
+
+import itertools
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from castleguard.errors import InputError, PolicyError
+from castleguard.judge.measure.error import finite_numbers, histogram_intersection, mean_squared_error, paired_by_rank
+
+WHOLE = st.lists(st.integers(-1000, 1000), min_size=1, max_size=60)
+FLOATS = st.lists(st.floats(-1e150, 1e150), min_size=1, max_size=60)
+
+
+# Mean squared error
+
+
+@pytest.mark.parametrize(
+    ("original", "published", "error"),
+    [
+        ([1], [1], 0.0),
+        ([0, 0], [3, -4], 12.5),
+        ([1, 2, 3], [2, 3, 4], 1.0),
+        ([10, 20, 30, 40], [25, 25, 25, 25], 125.0),
+    ],
+)
+def test_mean_squared_error_is_that_computed_by_hand(original: list[int], published: list[int], error: float) -> None:
+    assert mean_squared_error(original, published) == error
+
+
+@given(pairs=st.lists(st.tuples(st.integers(-10_000, 10_000), st.integers(-10_000, 10_000)), min_size=1))
+def test_mean_squared_error_of_whole_numbers_is_the_exact_fraction_rounded(pairs: list[tuple[int, int]]) -> None:
+    exact = Fraction(sum((one - other) ** 2 for one, other in pairs), len(pairs))
+    assert mean_squared_error([one for one, _ in pairs], [other for _, other in pairs]) == float(exact)
+
+
+@given(values=WHOLE, constant=st.integers(-1000, 1000))
+def test_error_of_a_constant_is_the_variance_plus_its_distance_from_the_mean(values: list[int], constant: int) -> None:
+    known = np.var(values) + (constant - np.mean(values)) ** 2
+    assert mean_squared_error(values, [constant] * len(values)) == pytest.approx(float(known), rel=1e-9)
+
+
+def test_an_error_beyond_a_float64_is_infinite() -> None:
+    assert mean_squared_error([-1e200], [1e200]) == math.inf
+    assert mean_squared_error([-1.7e308], [1.7e308]) == math.inf
+
+
+def test_pairs_must_be_complete() -> None:
+    with pytest.raises(InputError, match="got 3 and 2 values"):
+        mean_squared_error([1, 2, 3], [1, 2])
+    with pytest.raises(InputError, match="got 3 and 1 values"):
+        mean_squared_error([1, 2, 3], [1])  # no broadcasting
+
+
+# Histogram intersection
+
+
+@pytest.mark.parametrize(
+    ("original", "published", "bins", "share"),
+    [
+        ([0, 1, 2, 3], [0, 1, 2, 3], 4, 1.0),
+        ([0, 1, 2, 3], [3, 2, 1, 0], 4, 1.0),
+        ([0, 0, 4, 4], [0, 0, 0, 4], 4, 0.75),
+        ([0, 1], [3, 4], 4, 0.0),
+        ([0, 1], [3, 4], 1, 1.0),
+        ([0, 4], [0, 0, 0, 4], 2, 0.75),  # 1/2 and 1/2 against 3/4 and 1/4
+        ([0, 0, 4], [0, 4], 2, 5 / 6),  # 2/3 and 1/3 against 1/2 and 1/2
+    ],
+)
+def test_intersection_is_that_computed_by_hand(
+    original: list[int], published: list[int], bins: int, share: float
+) -> None:
+    assert histogram_intersection(original, published, bins=bins) == share
+
+
+def test_a_value_on_an_edge_is_in_the_upper_bin_and_the_highest_one_in_the_last() -> None:
+    assert histogram_intersection([0, 1], [0, 2], bins=2, range=(0, 2)) == 1.0
+    assert histogram_intersection([0, 0.99], [0, 1], bins=2, range=(0, 2)) == 0.5
+
+
+@given(values=FLOATS, bins=st.integers(1, 200))
+def test_equal_data_have_all_in_common(values: list[float], bins: int) -> None:
+    assert histogram_intersection(values, values, bins=bins) == 1.0
+    assert histogram_intersection(values, values[::-1] * 3, bins=bins) == 1.0
+
+
+@given(value=st.floats(allow_nan=False, allow_infinity=False), bins=st.integers(1, 200))
+def test_one_value_only_in_both_is_all_in_common(value: float, bins: int) -> None:
+    assert histogram_intersection([value], [value, value], bins=bins) == 1.0
+
+
+@given(one=FLOATS, other=FLOATS, bins=st.integers(1, 100))
+def test_intersection_is_symmetric_and_a_share(one: list[float], other: list[float], bins: int) -> None:
+    share = histogram_intersection(one, other, bins=bins)
+    assert 0 <= share <= 1
+    assert share == histogram_intersection(other, one, bins=bins)
+
+
+@given(one=WHOLE, other=WHOLE, halvings=st.integers(1, 6))
+def test_wider_bins_never_have_less_in_common(one: list[int], other: list[int], halvings: int) -> None:
+    # Powers of two, so that the wide bins are unions of the narrow ones to the last digit.
+    limits = (-1024.0, 1024.0)
+    narrow = histogram_intersection(one, other, bins=8 * 2**halvings, range=limits)
+    assert histogram_intersection(one, other, bins=8, range=limits) >= narrow
+
+
+@given(one=WHOLE, other=WHOLE, bins=st.integers(1, 100))
+def test_intersection_is_that_of_numpys_densities(one: list[int], other: list[int], bins: int) -> None:
+    limits = (-1001.5, 1000.25)
+    edges = np.histogram_bin_edges([], bins=bins, range=limits)
+    densities = [np.histogram(values, bins=edges, density=True)[0] for values in (one, other)]
+    known = float(np.sum(np.minimum(*densities) * np.diff(edges)))
+    assert histogram_intersection(one, other, bins=bins, range=limits) == pytest.approx(known, abs=1e-12)
+
+
+def test_one_value_far_outside_makes_the_bins_wide_unless_the_range_is_given() -> None:
+    original = np.arange(100.0)
+    published = np.append(np.full(99, 50.0), 1e6)
+    assert histogram_intersection(original, published) == 0.99
+    assert histogram_intersection(original, published, range=(0, 99)) == 0.01
+
+
+def test_what_lies_outside_the_range_counts_but_has_nothing_in_common() -> None:
+    assert histogram_intersection([0, 1, 9], [0, 1, 9], bins=2, range=(0, 2)) == 2 / 3
+    assert histogram_intersection([5], [5], range=(0, 1)) == 0.0
+
+
+def test_numbers_that_differ_in_the_last_digit_only_still_have_bins() -> None:
+    above = math.nextafter(1.0, 2.0)
+    assert histogram_intersection([1.0, above], [above, above]) == 0.5
+
+
+def test_a_range_beyond_a_float64_is_refused() -> None:
+    with pytest.raises(InputError, match="too far apart"):
+        histogram_intersection([-1.7e308], [1.7e308])
+
+
+@pytest.mark.parametrize("limits", [(1, 1), (2, 1), (0, math.inf), (math.nan, 1), (-1.7e308, 1.7e308), ("0", 1)])
+def test_a_range_is_two_finite_numbers_in_order(limits: Any) -> None:
+    with pytest.raises(PolicyError, match="range must be two finite numbers"):
+        histogram_intersection([1], [1], range=limits)
+
+
+@pytest.mark.parametrize("bins", [0, -1, 2.5, True])
+def test_bins_are_a_whole_number_above_0(bins: Any) -> None:
+    with pytest.raises(PolicyError, match="bins must be a whole number"):
+        histogram_intersection([1], [1], bins=bins)
+
+
+# Pairs by rank
+
+
+def test_pairs_are_made_within_windows() -> None:
+    original, published = paired_by_rank([9, 1, 5, 2, 8, 3, 4], [1.5, 9.5, 5.5, 2.5, 8.5, 3.5, 4.5], window=3)
+    assert original.tolist() == [1, 5, 9, 2, 3, 8, 4]
+    assert published.tolist() == [1.5, 5.5, 9.5, 2.5, 3.5, 8.5, 4.5]
+
+
+def test_a_shorter_last_window_may_be_missing_and_only_that() -> None:
+    original, published = paired_by_rank([9, 1, 5, 2, 8], [1.5, 9.5, 5.5, 2.5], window=2)
+    assert original.tolist() == [1, 9, 2, 5]
+    assert published.tolist() == [1.5, 9.5, 2.5, 5.5]
+    with pytest.raises(InputError, match="must have 5 values, or 4 without a last window"):
+        paired_by_rank([9, 1, 5, 2, 8], [1.5, 9.5], window=2)
+    with pytest.raises(InputError, match="must have 4 values, or 4 without"):
+        paired_by_rank([9, 1, 5, 2], [1.5, 9.5], window=2)
+    with pytest.raises(InputError, match="got 3"):
+        paired_by_rank([9, 1], [1, 2, 3], window=2)
+
+
+def test_a_window_beyond_the_data_pairs_all_of_it_by_rank() -> None:
+    original, published = paired_by_rank([3, 1, 2], [10, 30, 20], window=99)
+    assert (original.tolist(), published.tolist()) == ([1, 2, 3], [10, 20, 30])
+
+
+@given(values=WHOLE, window=st.integers(1, 70), draw=st.randoms(use_true_random=False))
+def test_windows_shuffled_within_themselves_have_no_error(values: list[int], window: int, draw: Any) -> None:
+    shuffled = []
+    for start in range(0, len(values), window):
+        part = values[start : start + window]
+        draw.shuffle(part)
+        shuffled += part
+    assert mean_squared_error(*paired_by_rank(values, shuffled, window=window)) == 0.0
+
+
+@given(pairs=st.lists(st.tuples(st.integers(-50, 50), st.integers(-50, 50)), min_size=1, max_size=6))
+def test_no_other_pairing_has_a_smaller_error(pairs: list[tuple[int, int]]) -> None:
+    original, published = [one for one, _ in pairs], [other for _, other in pairs]
+    least = min(mean_squared_error(original, order) for order in itertools.permutations(published))
+    assert mean_squared_error(*paired_by_rank(original, published, window=len(pairs))) == least
+
+
+@pytest.mark.parametrize("window", [0, -5, 1.0])
+def test_a_window_is_a_whole_number_above_0(window: Any) -> None:
+    with pytest.raises(PolicyError, match="window must be a whole number"):
+        paired_by_rank([1], [1], window=window)
+
+
+# What all of them refuse
+
+MEASURES: list[Callable[[Any, Any], object]] = [
+    mean_squared_error,
+    histogram_intersection,
+    lambda original, published: paired_by_rank(original, published, window=2),
+]
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([], "must hold a value at least"),
+        ([1.0, math.nan], "must hold finite numbers only, got 1 that"),
+        ([1.0, math.inf], "must hold finite numbers only, got 1 that"),
+        ([None, None], "must hold finite numbers only, got 2 that"),
+        ([[1.0, 2.0]], "must be one row of numbers, got 2 dimensions"),
+        (7.0, "must be one row of numbers, got 0 dimensions"),
+        (["a secret", "b"], "must hold numbers only"),
+        ([10**400, 1], "must hold numbers only"),
+    ],
+)
+def test_what_is_no_row_of_finite_numbers_is_refused_on_either_side(
+    measure: Callable[[Any, Any], object], values: Any, message: str
+) -> None:
+    for name, pair in (("original", (values, [1.0, 2.0])), ("published", ([1.0, 2.0], values))):
+        with pytest.raises(InputError, match=f"^{name} {message}") as raised:
+            measure(*pair)
+        assert "secret" not in str(raised.value)
+        assert raised.value.__cause__ is None
+        assert raised.value.__suppress_context__ or raised.value.__context__ is None
+
+
+@pytest.mark.parametrize("make", [list, np.array, pa.array, lambda values: pa.chunked_array([values[:1], values[1:]])])
+def test_numbers_may_come_as_lists_and_arrays(make: Callable[[list[int]], Any]) -> None:
+    assert finite_numbers("values", make([1, 2, 3])).tolist() == [1.0, 2.0, 3.0]

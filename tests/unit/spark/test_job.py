@@ -1,0 +1,399 @@
+"""A job file in Spark: what is refused before anything starts, and how a query is looked after. No Spark is started."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from castleguard.config.job_model import JobFile
+from castleguard.errors import (
+    CastleguardError,
+    ConfigError,
+    InputError,
+    OutputError,
+    SchemaError,
+    SnapshotError,
+    UnavailableError,
+)
+from castleguard.jobs.assemble import load
+from castleguard.runtime.stopping import Stop
+from castleguard.spark import job as module
+from castleguard.spark.job import Prepared, check_inputs, check_kept, follow_query, opened, prepare
+from castleguard.spark.kept import KEY, PLAN
+from castleguard.spark.progress import Batch
+from castleguard.spark.reading import FileRead
+from tests.unit.spark.test_progress import batch
+
+JOB = """\
+source: {type: csv, path: in/, follow: true}
+schema:
+  person: pid
+  quasi_identifiers: [{name: age, lower: 0, upper: 100, step: 5}]
+  sensitive: [{name: illness, values: [flu, cold]}]
+privacy: {algorithm: castle, k: 5, delay: 100, max_wait: 10s}
+sink: {type: parquet, path: out/}
+checkpoint: {path: state, every: 2s}
+spark: {shards: 2}
+"""
+
+Change = Callable[..., JobFile]
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Change:
+    """The job file, with some of its text replaced."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("pid,age,illness\n1,20,flu\n")
+
+    def changed(*changes: tuple[str, str]) -> JobFile:
+        text = JOB
+        for before, after in changes:
+            assert before in text
+            text = text.replace(before, after)
+        (tmp_path / "job.yaml").write_text(text)
+        return load(tmp_path / "job.yaml")
+
+    return changed
+
+
+@pytest.fixture(autouse=True)
+def sessions(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """What sessions were started with, in place of starting them."""
+    started: list[tuple[Any, ...]] = []
+
+    def start(settings: dict[str, str], shards: int, master: str | None, *, name: str) -> Any:
+        started.append((settings, shards, master, name))
+        return SimpleNamespace(stop=lambda: started.append(("stopped",)))
+
+    monkeypatch.setattr(module, "session", start)
+    return started
+
+
+BATCH = (", follow: true", "")
+
+
+def test_a_job_is_prepared_with_places_as_positions(job: Change) -> None:
+    found = prepare(job())
+    assert found.streaming
+    assert found.every == 2.0
+    assert found.plan.position == ("_file", "_row")
+    assert found.reading.columns.names == ["pid", "age", "illness"]
+    assert "Each of the 2 shards keeps this by itself" in found.guarantee.promise
+
+
+def test_positions_of_the_file_are_read_too(job: Change) -> None:
+    found = prepare(job(("shards: 2", "shards: 2, position: [at]")))
+    assert found.plan.position == ("at",)
+    assert found.reading.columns.names == ["pid", "age", "illness", "at"]
+    assert prepare(job(("shards: 2", "shards: 2, position: []"))).plan.position == ()
+
+
+def test_a_job_without_the_section_is_told_what_to_add(job: Change) -> None:
+    plain = job(("spark: {shards: 2}\n", ""))
+    with pytest.raises(ConfigError, match=r"has no spark section: add spark: \{shards: 2\}, or run the job with"):
+        prepare(plain)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ((", max_wait: 10s", ""), "job.yaml:6  privacy cannot work in Spark: a stream needs max_wait"),
+        (("k: 5", "k: 5, order: input"), "job.yaml:6  privacy cannot work in Spark: order='input' cannot be kept"),
+        (
+            ("shards: 2", "shards: 2, position: [age]"),
+            "job.yaml:2  schema cannot work in Spark: column 'age' is declared",
+        ),
+        (
+            ("name: age", "name: _ROW"),
+            "job.yaml:2  schema cannot have a column '_ROW' in Spark: where a row stood has that name there; rename it",
+        ),
+        (("person: pid", "person: _offset"), "job.yaml:2  schema cannot have a column '_offset' in Spark"),
+        (("shards: 2", "shards: 2, position: [_Bad]"), "job.yaml:9  spark.position cannot have '_Bad': it is taken"),
+        (("path: out/", "path: state/out"), "job.yaml:7  sink.path is inside of checkpoint.path: name a folder beside"),
+        (("path: state", "path: out/a/state"), "job.yaml:8  checkpoint.path is inside of sink.path: name a folder"),
+        (("path: out/", "path: in/out"), "job.yaml:7  sink.path is inside of the folder that is read"),
+        (("path: state", "path: in/a/state"), "job.yaml:8  checkpoint.path is inside of the folder that is read"),
+        (
+            ("type: parquet, path: out/", 'type: kafka, brokers: "b:1", topic: t'),
+            "job.yaml:7  sink.type kafka may get rows twice in Spark, which writes to it without transactions: use a",
+        ),
+    ],
+)
+def test_what_cannot_be_promised_is_refused_with_its_line(job: Change, changes: tuple[str, str], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        prepare(job(changes))
+    assert said in str(caught.value)
+
+
+def test_no_limit_moves_rows_where_presence_is_hidden(job: Change) -> None:
+    sdgs = (
+        "algorithm: castle, k: 5, delay: 100, max_wait: 10s",
+        "algorithm: sdgs, k: 5, sample_rate: 0.5, epsilon: 1, window: 60s, window_unit: seconds",
+    )
+    assert prepare(job(sdgs)).plan.shards == 2
+    topic = ("type: csv, path: in/, follow: true", 'type: kafka, brokers: "b:1", topic: t')
+    for limit, source in (("max_files: 3", ("", "")), ("max_offsets: 3", topic)):
+        with pytest.raises(
+            ConfigError, match=r"job\.yaml:9  spark\.max_\w+ cannot be used with this policy, which hides"
+        ):
+            prepare(job(sdgs, source, ("shards: 2", f"shards: 2, {limit}")))
+
+
+def test_duplicates_can_be_allowed_for_kafka(job: Change) -> None:
+    topic = job(("type: parquet, path: out/", 'type: kafka, brokers: "b:1", topic: t'))
+    assert prepare(topic, allow_duplicates=True).job.sink.type == "kafka"
+
+
+def test_locality_takes_its_cuts_from_the_domain_or_from_a_file(job: Change, tmp_path: Path) -> None:
+    from castleguard.shards.cuts import cut_domain
+    from castleguard.shards.cuts_file import write_cuts
+
+    even = prepare(job(("shards: 2", "shards: 2, route: locality")))
+    assert "age" in even.plan.route.columns
+    write_cuts(cut_domain(even.job.schema, 3), even.job.schema, tmp_path / "cuts.json")
+    three = job(("shards: 2", "shards: 3, route: locality, cuts: cuts.json"))
+    assert prepare(three).plan.shards == 3
+    with pytest.raises(ConfigError, match=r"spark.shards is 2, and .*cuts.json cuts the domain into 3"):
+        prepare(job(("shards: 2", "shards: 2, route: locality, cuts: cuts.json")))
+    with pytest.raises(ConfigError, match="cannot be read"):
+        prepare(job(("shards: 2", "shards: 2, route: locality, cuts: gone.json")))
+
+
+def test_a_stream_keeps_its_plan_before_a_session_is_started(
+    job: Change, tmp_path: Path, sessions: list[tuple[Any, ...]]
+) -> None:
+    settings = ("shards: 2", "shards: 2, settings: {spark.executor.cores: 3}")
+    with opened(prepare(job(settings)), master="local[1]") as (_, key):
+        assert key is None
+        assert sessions == [({"spark.executor.cores": "3"}, 2, "local[1]", "castleguard job")]
+        assert (tmp_path / "state" / PLAN).stat().st_size
+        with pytest.raises(UnavailableError, match="a job runs once"), opened(prepare(job())):
+            pass
+    assert sessions[-1] == ("stopped",)
+    assert check_kept(prepare(job()))
+
+
+@pytest.mark.parametrize(
+    ("change", "differs"),
+    [
+        (("k: 5", "k: 6"), "privacy.k"),
+        (("shards: 2", "shards: 3"), "route.shards"),
+        (("upper: 100", "upper: 90"), "schema.quasi_identifiers.age"),
+        (("path: out/", "path: other/"), "sink.where"),
+        (("shards: 2", "shards: 2, position: []"), "position"),
+    ],
+)
+def test_another_plan_is_refused_before_a_session_is_started(
+    job: Change, sessions: list[tuple[Any, ...]], change: tuple[str, str], differs: str
+) -> None:
+    with opened(prepare(job())):
+        pass
+    started = len(sessions)
+    other = prepare(job(change))
+    for attempt in (lambda: check_kept(other), lambda: opened(other).__enter__()):
+        with pytest.raises(SnapshotError, match=f"with another .*{differs}"):
+            attempt()
+    assert len(sessions) == started
+
+
+KAFKA = (
+    "type: csv, path: in/, follow: true",
+    'type: kafka, brokers: "a:1,b:1", topic: t, format: csv, columns: [pid, age, illness]',
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "differs"),
+    [
+        (("[pid, age, illness]", "[pid, illness, age]"), "source.columns"),
+        (("[pid, age, illness]", "[age, illness], key_column: pid"), "source.columns and another source.key_column"),
+        (("format: csv, columns: [pid, age, illness]", "format: json"), "source.columns and another source.format"),
+        (("a:1,b:1", "c:1"), "source.brokers"),
+    ],
+)
+def test_messages_that_are_read_in_another_way_are_refused(job: Change, change: tuple[str, str], differs: str) -> None:
+    with opened(prepare(job(KAFKA))):
+        pass
+    assert check_kept(prepare(job(KAFKA, ("a:1,b:1", "b:1, a:1"))))
+    with pytest.raises(SnapshotError, match=f"with another {differs}. To change that: run the job as it was"):
+        check_kept(prepare(job(KAFKA, change)))
+
+
+def test_files_of_another_type_are_refused(job: Change, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    parquet = ("type: csv, path: in/", 'type: parquet, path: "in/*.parquet"')
+    columns = {"pid": [1], "age": [20], "illness": ["flu"]}
+    pq.write_table(pa.table(columns), tmp_path / "in" / "b.parquet")
+    with opened(prepare(job(parquet))):
+        pass
+    assert check_kept(prepare(job(parquet)))
+    pq.write_table(pa.table({**columns, "age": ["20"]}), tmp_path / "in" / "a.parquet")
+    with pytest.raises(SnapshotError, match=r"with another source\.read\.age\.type\. To change that"):
+        check_kept(prepare(job(parquet)))
+
+
+def test_a_plan_that_is_kept_is_not_written_again(job: Change, tmp_path: Path) -> None:
+    with opened(prepare(job())):
+        pass
+    before = (tmp_path / "state" / PLAN).stat()
+    with opened(prepare(job())):
+        pass
+    after = (tmp_path / "state" / PLAN).stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_the_folder_of_a_stream_says_what_is_promised(job: Change, tmp_path: Path) -> None:
+    found = prepare(job())
+    with opened(found):
+        pass
+    told = json.loads((tmp_path / "out" / "_castleguard.json").read_text())
+    (statement,) = told["statements"].values()
+    assert statement["statement"] == found.guarantee.sentence
+    assert statement["policy"]["k"] == 5
+    before = (tmp_path / "out" / "_castleguard.json").stat()
+    with opened(prepare(job())):
+        pass
+    after = (tmp_path / "out" / "_castleguard.json").stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_what_describes_a_folder_is_not_a_file_that_was_left_out(job: Change, tmp_path: Path) -> None:
+    (tmp_path / "in" / "_castleguard.json").write_text("{}")
+    (tmp_path / "in" / "_b.csv").write_text("pid,age,illness\n1,20,flu\n")
+    reading = prepare(job()).reading
+    assert isinstance(reading, FileRead)
+    assert reading.left_out() == ["_b.csv"]
+
+
+def test_a_batch_whose_files_changed_is_not_complete(job: Change, tmp_path: Path) -> None:
+    found = prepare(job(BATCH))
+    assert [name for name, _, _ in found.inputs] == ["a.csv"]
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "_SUCCESS").touch()
+    check_inputs(found)
+    assert (tmp_path / "out" / "_SUCCESS").exists()
+    (tmp_path / "in" / "a.csv").write_text("pid,age,illness\n1,20,flu\n2,20,flu\n")
+    with pytest.raises(InputError, match=r"^a\.csv has changed while it was read: .*out must not be used; delete it"):
+        check_inputs(found)
+    assert not (tmp_path / "out" / "_SUCCESS").exists()
+
+
+def test_the_time_between_micro_batches_and_settings_may_change(job: Change) -> None:
+    with opened(prepare(job())):
+        pass
+    later = prepare(job(("every: 2s", "every: 3s"), ("shards: 2", "shards: 2, max_files: 5")))
+    assert check_kept(later)
+
+
+def test_an_output_of_another_stream_is_refused(job: Change, tmp_path: Path, sessions: list[tuple[Any, ...]]) -> None:
+    (tmp_path / "out" / "_spark_metadata").mkdir(parents=True)
+    (tmp_path / "out" / "_spark_metadata" / "0").write_text("v1")
+    with pytest.raises(OutputError, match="whose checkpoint is not in"):
+        check_kept(prepare(job()))
+    with pytest.raises(OutputError, match="whose checkpoint is not in"), opened(prepare(job())):
+        pass
+    assert sessions == []
+
+
+def test_a_checkpoint_of_castleguard_run_is_refused(job: Change, tmp_path: Path) -> None:
+    (tmp_path / "state").touch()
+    for changes in ((), (BATCH,)):
+        with pytest.raises(OutputError, match=r"is a file, and checkpoint\.path is a folder in Spark"):
+            check_kept(prepare(job(*changes)))
+
+
+def test_a_batch_has_a_key_where_it_has_a_folder(job: Change, tmp_path: Path) -> None:
+    with opened(prepare(job(BATCH))) as (_, first):
+        assert first is not None
+        assert (tmp_path / "state" / KEY).exists()
+    with opened(prepare(job(BATCH))) as (_, again):
+        assert again == first
+    with opened(prepare(job(BATCH, ("checkpoint: {path: state, every: 2s}\n", "")))) as (_, none):
+        assert none is None
+    assert not check_kept(prepare(job(BATCH)))
+
+
+def test_a_batch_that_was_written_is_not_written_again(job: Change, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    assert not check_kept(prepare(job(BATCH)))
+    assert (tmp_path / "out").exists()  # only looked at
+    (tmp_path / "out" / "_SUCCESS").touch()
+    with pytest.raises(OutputError, match="is complete, and a batch is written once"):
+        check_kept(prepare(job(BATCH)))
+
+
+class Query:
+    """A query whose progress is written down before."""
+
+    def __init__(self, *batches: Any, fails: Exception | None = None) -> None:
+        self._batches = list(batches)
+        self._fails = fails
+        self.recentProgress: list[Any] = []
+        self.stopped = False
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802
+        if self._batches:
+            self.recentProgress.append(self._batches.pop(0))
+            return True
+        return self._fails is None
+
+    @property
+    def lastProgress(self) -> Any:  # noqa: N802
+        return self.recentProgress[-1] if self.recentProgress else None
+
+    def exception(self) -> Exception | None:
+        return self._fails
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+@pytest.fixture
+def prepared(job: Change, monkeypatch: pytest.MonkeyPatch) -> Prepared:
+    monkeypatch.setattr(module, "_LOOK", 0.0)
+    monkeypatch.setattr(module, "_IDLE_TRIGGERS", 0)
+    return prepare(job((", max_wait: 10s", ", max_wait: 1ms")))
+
+
+def test_a_query_is_told_of_until_it_is_asked_to_stop(prepared: Prepared) -> None:
+    query, stop, told = Query(batch(0, rows=3), batch(1, published=3)), Stop(), list[Batch]()
+
+    def tell(one: Batch) -> None:
+        told.append(one)
+        if one.published:
+            stop.ask()
+
+    assert follow_query(query, prepared, tell, stop=stop) == "stopped"
+    assert [(one.number, one.rows, one.published) for one in told] == [(0, 3, 0), (1, 0, 3)]
+    assert query.stopped
+
+
+def test_a_stream_that_is_idle_ends_if_that_is_asked_for(prepared: Prepared) -> None:
+    query = Query(batch(0, rows=3, pending_0=3), batch(1, published=3, pending_0=0), batch(2, at=9.0))
+    told: list[Batch] = []
+    assert follow_query(query, prepared, told.append, stop=Stop(), until_idle=True) == "idle"
+    assert sum(one.published for one in told) == 3
+    assert query.stopped
+
+
+def test_a_query_that_fails_is_told_in_one_line_without_values(prepared: Prepared) -> None:
+    ours = Query(fails=RuntimeError("... castleguard.errors.SchemaError: a.csv has no column 'age'\n\tat java"))
+    with pytest.raises(SchemaError, match=r"^a\.csv has no column 'age'$"):
+        follow_query(ours, prepared, lambda _: None, stop=Stop())
+    theirs = Query(fails=RuntimeError("[PERSON_FAILED] could not convert 'Ann Miller'"))
+    with pytest.raises(CastleguardError) as caught:
+        follow_query(theirs, prepared, lambda _: None, stop=Stop())
+    assert "Spark stopped the query: RuntimeError" in str(caught.value)
+    assert "Ann" not in str(caught.value)
+
+
+def test_a_java_that_was_stopped_with_us_has_stopped(prepared: Prepared) -> None:
+    stop = Stop()
+    query = Query(batch(0, rows=1), fails=RuntimeError("SparkContext was shut down"))
+    assert follow_query(query, prepared, lambda _: stop.ask(), stop=stop) == "stopped"

@@ -1,0 +1,205 @@
+"""What must be installed for Spark, and what a session is started with. No Spark is started here."""
+
+import importlib.metadata
+import importlib.util
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from castleguard.errors import ConfigError, UsageError
+from castleguard.spark import session as module
+from castleguard.spark.session import check_installed, quiet_java, session
+
+
+@pytest.fixture
+def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of Java whose version can be chosen."""
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    install(tmp_path, 'openjdk version "17.0.2" 2022-01-18')
+    return tmp_path
+
+
+def install(home: Path, answer: str) -> None:
+    program = home / "bin" / "java"
+    program.write_text(f"#!/bin/sh\necho '{answer}' >&2\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+
+
+@pytest.fixture
+def pyspark(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Whether pyspark is installed or not, it is version 4.1.0 and all that it needs is there."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "4.1.0")
+    return {}
+
+
+def test_what_is_there_is_told(java: Path, pyspark: dict[str, str]) -> None:
+    assert check_installed() == ("4.1.0", "17")
+
+
+def test_what_is_not_installed_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = {"pyspark", "google.protobuf"}
+
+    def find(name: str) -> object:
+        if name == "google.protobuf":
+            raise ModuleNotFoundError("google")
+        return None if name in missing else object()
+
+    monkeypatch.setattr(importlib.util, "find_spec", find)
+    with pytest.raises(UsageError) as caught:
+        check_installed()
+    assert str(caught.value) == "pyspark and protobuf are not installed: pip install 'castleguard[spark]'"
+
+
+def test_an_old_pyspark_is_refused(java: Path, pyspark: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "3.5.1")
+    with pytest.raises(UsageError, match=r"pyspark 3\.5\.1 is too old, 4\.0 is the first"):
+        check_installed()
+
+
+def test_without_java_it_says_which_one_is_needed(pyspark: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UsageError) as caught:
+        check_installed()
+    assert str(caught.value) == ("there is no Java here. Spark 4 needs Java 17 or later: install it, or set JAVA_HOME")
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [('java version "1.8.0_301"', "is Java 8. "), ('openjdk version "11.0.2"', "is Java 11. "), ("?", "does not tell")],
+)
+def test_an_old_java_is_refused(java: Path, pyspark: dict[str, str], answer: str, said: str) -> None:
+    install(java, answer)
+    with pytest.raises(UsageError, match="Spark 4 needs Java 17 or later") as caught:
+        check_installed()
+    assert said in str(caught.value)
+
+
+def test_a_home_without_java_is_told(java: Path, pyspark: dict[str, str]) -> None:
+    (java / "bin" / "java").unlink()
+    with pytest.raises(UsageError, match=f"JAVA_HOME is {java}, and there is no Java in it that answers"):
+        check_installed()
+
+
+def test_spark_submit_brings_its_own_java(pyspark: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1234")
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    assert check_installed().java == ""
+
+
+class Builder:
+    """Takes settings as pyspark does."""
+
+    def __init__(self, fails: bool) -> None:
+        self.settings: dict[str, str] = {}
+        self.level = ""
+        self._fails = fails
+
+    @property
+    def sparkContext(self) -> "Builder":  # noqa: N802
+        return self
+
+    def config(self, name: str, value: str) -> "Builder":
+        self.settings[name] = value
+        return self
+
+    def setLogLevel(self, level: str) -> None:  # noqa: N802
+        self.level = level
+
+    def getOrCreate(self) -> "Builder":  # noqa: N802
+        if self._fails:
+            raise RuntimeError("a page of Java, with row 17")
+        return self
+
+
+@pytest.fixture
+def builder(monkeypatch: pytest.MonkeyPatch) -> Builder:
+    return fake(monkeypatch)
+
+
+def fake(monkeypatch: pytest.MonkeyPatch, *, fails: bool = False) -> Builder:
+    made = Builder(fails)
+    stand_in: Any = ModuleType("pyspark.sql")
+    stand_in.SparkSession = type("SparkSession", (), {"builder": made})
+    monkeypatch.setitem(sys.modules, "pyspark.sql", stand_in)
+    monkeypatch.setattr(module, "check_installed", lambda: None)
+    for name in ("PYSPARK_PYTHON", "PYSPARK_GATEWAY_PORT", "CASTLEGUARD_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+    return made
+
+
+def test_a_session_has_what_shards_need(builder: Builder) -> None:
+    session({"spark.executor.memory": "4g"}, 3)
+    found = builder.settings
+    assert found["spark.sql.streaming.stateStore.providerClass"].endswith("RocksDBStateStoreProvider")
+    assert found["spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"] == "true"
+    assert found["spark.sql.shuffle.partitions"] == "3"
+    assert found["spark.sql.session.timeZone"] == "UTC"
+    assert found["spark.executor.memory"] == "4g"
+    assert found["spark.master"] == "local[*]"
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+
+
+def test_a_session_is_quiet_unless_asked(builder: Builder) -> None:
+    session({}, 1)
+    assert (builder.settings["spark.ui.enabled"], builder.settings["spark.ui.showConsoleProgress"]) == (
+        "false",
+        "false",
+    )
+    assert builder.level == "OFF"
+    session({"spark.ui.enabled": "true"}, 1)
+    assert builder.settings["spark.ui.enabled"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("settings", "master", "chosen"),
+    [
+        ({}, "local[2]", "local[2]"),
+        ({"spark.master": "yarn"}, None, "yarn"),
+        ({"spark.master": "yarn"}, "local", "local"),
+    ],
+)
+def test_the_master_is_the_one_that_was_named(
+    builder: Builder, settings: dict[str, str], master: str | None, chosen: str
+) -> None:
+    session(settings, 1, master)
+    assert builder.settings["spark.master"] == chosen
+
+
+def test_a_setting_that_breaks_a_promise_starts_nothing(builder: Builder) -> None:
+    with pytest.raises(ConfigError, match=r"spark\.speculation"):
+        session({"spark.speculation": "true"}, 1)
+    assert builder.settings == {}
+
+
+def test_a_session_that_cannot_be_started_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake(monkeypatch, fails=True)
+    with pytest.raises(UsageError) as caught:
+        session({}, 1)
+    assert str(caught.value).startswith("Spark cannot be started (RuntimeError): look at spark.settings and the master")
+    assert "row 17" not in str(caught.value)
+
+
+def test_what_is_started_meanwhile_says_nothing_and_we_do_again(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CASTLEGUARD_DEBUG", raising=False)
+    shout = ["sh", "-c", "echo out; echo err >&2"]
+    with quiet_java():
+        subprocess.run(shout, check=True)
+    os.write(1, b"after\n")
+    assert capfd.readouterr() == ("after\n", "")
+    monkeypatch.setenv("CASTLEGUARD_DEBUG", "1")
+    with quiet_java():
+        subprocess.run(shout, check=True)
+    assert capfd.readouterr() == ("out\n", "err\n")
