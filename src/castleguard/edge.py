@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from castleguard.algorithms.stages import make_keys
+from castleguard.algorithms.keys import make_keys
 from castleguard.checkpoint.codec import Record, differences, pack, unpack
 from castleguard.errors import SnapshotError
 from castleguard.intake.local import LocalNoise

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 import pyarrow as pa
 
 from castleguard import __version__
-from castleguard.algorithms.sdgs.policy import LONGEST_LAG
+from castleguard.algorithms.facts import LONGEST_LAG
 from castleguard.checkpoint.codec import differences
 from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Checkpoint, Ended, Store

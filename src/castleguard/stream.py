@@ -16,18 +16,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.algorithms.registry import Policy, check_policy
-from castleguard.algorithms.sdgs.engine import SdgsEngine
-from castleguard.algorithms.sdgs.policy import Sdgs
-from castleguard.algorithms.stages import (
-    begin_at,
-    make_decoder,
-    make_encoder,
-    make_engine,
-    make_gate,
-    make_intake,
-    make_keys,
-)
+from castleguard.algorithms.base import Policy
+from castleguard.algorithms.keys import make_keys
+from castleguard.algorithms.registry import check_policy
+from castleguard.algorithms.stages import check_gate
 from castleguard.checkpoint.codec import Record, differences, pack, unpack
 from castleguard.checkpoint.tables import table_from_bytes, table_to_bytes
 from castleguard.errors import SchemaError, SnapshotError, UsageError
@@ -78,16 +70,13 @@ class Anonymiser:
         """Bytes that a row may take as JSON where it goes; a longer one is rejected. None: any number."""
         self._schema = schema
         self._policy = policy
-        self._algorithm = str(policy.fingerprint()["algorithm"])
         self._seeded = seed is not None
         self._numbers = numbers or "bounds"
         columns = len(schema.quasi_identifiers)
         self._keys = make_keys(seed, key)
-        self._intake = make_intake(schema, policy, self._keys)
-        self._engine = make_engine(schema, policy, self._keys)
-        self._decoder = make_decoder(schema, policy, self._keys.hashes)
-        self._gate = make_gate(schema, policy)
-        self._encoder = make_encoder(schema, policy, numbers)
+        stages = policy.stages(schema, self._keys, numbers=numbers)
+        check_gate(stages.gate, policy.guarantee(schema, seeded=self._seeded).k)
+        self._decoder, self._intake, self._engine, self._gate, self._encoder = stages
         self._pending = Pending(columns, len(schema.sensitive))
         self._order = InputOrder(columns) if policy.chosen_order == "input" else None
         self._payload_schema = pa.schema([(name, pa.null()) for name in _payload_names(schema)])
@@ -111,7 +100,7 @@ class Anonymiser:
         first row is published, because it was always null, is text for ever.
         """
         self._advance(now)
-        if not is_warm(self._algorithm):
+        if not is_warm(self._policy.name):
             LOG.warning("compiling the kernels for this machine, once: up to two minutes")
         table, misfits = self._as_published(to_table(batch, self._schema.columns, person=self._schema.person))
         self._decoder.longest_row = self.longest_row
@@ -124,7 +113,7 @@ class Anonymiser:
             rows, present = self._enter(decoded, payload, table.num_rows)
             slices = [slice(at, at + _SLICE) for at in range(0, max(rows.person.size, 1), _SLICE)]
             out = [self._pass_on(rows.take(at), None if present is None else present[at]) for at in slices]
-        mark_warm(self._algorithm)
+        mark_warm(self._policy.name)
         return out[0] if len(out) == 1 else pa.concat_tables(out)
 
     def reject_unfit(self, unfit: Unfit | None) -> None:
@@ -154,7 +143,7 @@ class Anonymiser:
         suppressed. Publishing them now would show when the stream ended, and with that when its last row came.
         """
         self._check_whole()
-        if not isinstance(self._engine, SdgsEngine):
+        if self._policy.presence is None:
             raise UsageError("only SDGS has windows that can be dropped; flush the stream")
         with self._releasing():
             return self._publish(self._engine.drop())
@@ -164,18 +153,16 @@ class Anonymiser:
         """The end of the open window, in seconds as `now` counts them. None where presence is not promised, and before
         the stream was told the time.
         """
-        policy = self._policy
-        if not isinstance(policy, Sdgs) or not policy.hides_presence or self._now == -math.inf:
-            return None
-        return policy.edge_after(self._now)
+        presence = self._policy.presence
+        return None if presence is None or self._now == -math.inf else presence.edge_after(self._now)
 
     @property
     def lag(self) -> float | None:
         """Seconds after the edge at which a job delivers what a window released; None where presence is not
         promised.
         """
-        policy = self._policy
-        return policy.lag if isinstance(policy, Sdgs) and policy.hides_presence else None
+        presence = self._policy.presence
+        return None if presence is None else presence.lag
 
     def report(self) -> Report:
         """The books of the stream: for its operator, never to be published."""
@@ -272,12 +259,12 @@ class Anonymiser:
         if differing:
             return differing
         self._keys = self._keys._replace(hashes=record.arrays["hash_key"])
-        self._decoder = make_decoder(self._schema, self._policy, self._keys.hashes)
+        self._decoder.change_key(self._keys.hashes)
         arrivals = self._intake.take_over(record.arrays)
         if counting["unit"] == "seconds" and counting["window"] is not None and record.facts["now"] is not None:
             self._now = record.facts["now"]  # a window that has been counted must not come again
         # Windows of the engine are those of the ledger: only so a window of the engine has what the ledger admits.
-        if counting["unit"] == "rows" and counting["aligned"] and begin_at(self._engine, arrivals):
+        if counting["unit"] == "rows" and counting["aligned"] and self._engine.begin_at(arrivals):
             self._pending.begin_at(arrivals)
         return []
 
@@ -368,7 +355,7 @@ class Anonymiser:
         self._engine.restore(groups["engine"])
         self._gate.restore(groups["gate"])
         self._intake.restore(groups["intake"])
-        self._decoder = make_decoder(self._schema, self._policy, self._keys.hashes)
+        self._decoder.change_key(self._keys.hashes)
         self._decoder.counter = facts["decoder"]
         self._decoder.person_kind = facts["person_kind"]
         self._payload_schema = payload.schema

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from castleguard.algorithms.castle.engine import CastleEngine
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard, Clock
-from castleguard.algorithms.stages import Keys, make_intake
+from castleguard.algorithms.keys import Keys
 from castleguard.schema.coded import CodedRows
 from tests.properties.guard_transcription import GuardTranscription
 from tests.properties.streams import Step, Stream, examples, joined, large_streams, one_by_one, streams
@@ -63,7 +63,7 @@ class Player:
             noise=SAMPLER_KEY,
             counts=SAMPLER_KEY,
         )
-        self.intake = make_intake(stream.schema, stream.policy, keys)
+        self.intake = stream.policy.stages(stream.schema, keys).intake
         self.engine = CastleEngine(stream.schema, stream.policy, key=stream.key)
         self.clustered: dict[int, tuple[float, ...]] = {}
         self.sampled_out = 0

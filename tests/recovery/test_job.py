@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import castleguard as cg
-from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.base import Policy
 from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Store
 from castleguard.errors import InputError, OutputError, SnapshotError, UnavailableError

@@ -41,7 +41,7 @@ class Site:
     def start(self) -> Job:
         self.epoch += 1
         parts = Parts(
-            open_source=lambda position: self.topic.source(position, batch=POLICY.step),
+            open_source=lambda position: self.topic.source(position, batch=POLICY.joint.step),
             make_stream=self.stream,
             sink=self.shelf,
             store=Store(self.folder / f"{self.name}.db"),
@@ -84,7 +84,7 @@ def run(folder: Path, *, dies: tuple[int, int] | None = None) -> tuple[list[Site
             raise CrashError
 
     sites[0].happens = step
-    for _ in range(2 * ROWS // POLICY.step):
+    for _ in range(2 * ROWS // POLICY.joint.step):
         for site in sites:
             site.turn()
         relay.pass_time()

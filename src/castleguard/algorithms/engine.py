@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from castleguard.errors import UsageError
 from castleguard.kernels.state import Arrays
 from castleguard.schema.coded import CodedRows, Decisions
 
@@ -70,6 +71,16 @@ class Engine(Protocol):
     def longest_wait(self) -> int:
         """The most arrivals that a published row has waited."""
         ...
+
+    def begin_at(self, arrivals: int) -> bool:
+        """Before the first row: give it this number, so that windows counted in rows go on where an earlier stream left
+        them. Whether the engine has such windows.
+        """
+        return False
+
+    def drop(self) -> Decisions:
+        """Give up the rows of the open window. Only engines of policies that promise presence can."""
+        raise UsageError("this algorithm has no windows that can be dropped; flush the stream")
 
     def snapshot(self) -> Arrays:
         """The whole state, by name. It holds coded personal data."""

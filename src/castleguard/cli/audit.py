@@ -14,7 +14,7 @@ from castleguard.cli.file_options import published_formulas_option
 from castleguard.cli.policy_options import make_policy, policy_options
 
 if TYPE_CHECKING:
-    from castleguard.algorithms.registry import Policy
+    from castleguard.algorithms.base import Policy
     from castleguard.judge.findings import Audit
     from castleguard.schema.roles import Schema
 

@@ -16,7 +16,7 @@ from castleguard.cli.exit_codes import BROKEN
 from castleguard.cli.policy_options import make_policy, policy_options
 
 if TYPE_CHECKING:
-    from castleguard.algorithms.registry import Policy
+    from castleguard.algorithms.base import Policy
     from castleguard.judge.game.game import Played
     from castleguard.judge.game.settings import Given
 

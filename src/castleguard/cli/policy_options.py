@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from castleguard.algorithms.registry import Policy
+    from castleguard.algorithms.base import Policy
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -108,9 +108,9 @@ def make_policy(algorithm: str, options: dict[str, Any]) -> "Policy":
     for name in REQUIRED[algorithm]:
         if name not in given:
             raise click.UsageError(f"--{name.replace('_', '-')} is needed: it has no default with {algorithm}")
-    from castleguard.algorithms.registry import POLICIES
+    from castleguard.algorithms.registry import find
 
-    kind = POLICIES[algorithm]
+    kind = find(algorithm)
     if any(name in given for name in _CLOSENESS):
         given["closeness"] = _closeness({_CLOSENESS[name]: given.pop(name) for name in _CLOSENESS if name in given})
     if algorithm == "sdgs" and "window" not in given:

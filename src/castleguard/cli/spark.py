@@ -143,7 +143,7 @@ def _saying_what_is_left(prepared: "Prepared") -> Iterator[None]:
 
 def opening_words(prepared: "Prepared") -> str:
     """What is promised, and where it goes."""
-    from castleguard.config.durations import spell_duration
+    from castleguard.runtime.durations import spell_duration
     from castleguard.spark.output import OUTCOME, PUBLISHED
 
     job, shards = prepared.job, prepared.plan.shards

@@ -7,7 +7,7 @@ column and its role): `castleguard validate` does.
 from collections.abc import Callable
 from typing import Any, Literal, get_args
 
-from castleguard.algorithms.registry import POLICIES
+from castleguard.algorithms.registry import names
 from castleguard.config.entry import Entry
 from castleguard.config.job_file import NAME, NEEDED, Connectors, own_model
 from castleguard.config.job_model import Checkpoint, DeadLetter, Metrics, Numbers
@@ -43,7 +43,7 @@ def job_schema(connectors: Connectors, relay: Callable[[], type]) -> Node:
         "confirmed": {"type": "boolean"},
         "source": {"oneOf": made.endpoints(connectors, "source")},
         "schema": {"oneOf": [_tagged({"additionalProperties": False}, "file"), made.section(SchemaEntry)]},
-        "privacy": {"oneOf": [_tagged(_privacy(made, name), "algorithm", name) for name in POLICIES]},
+        "privacy": {"oneOf": [_tagged(_privacy(made, name), "algorithm", name) for name in names()]},
         "sink": {"oneOf": made.endpoints(connectors, "sink")},
         "checkpoint": made.section(own_model(Checkpoint)),
         "dead_letter": made.section(own_model(DeadLetter)),

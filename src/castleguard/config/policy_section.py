@@ -5,7 +5,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from castleguard.algorithms.registry import POLICIES, Policy
+from castleguard.algorithms.base import Policy
+from castleguard.algorithms.registry import find, names
 from castleguard.config.document import Place
 from castleguard.config.problems import Problem, explain, suggest
 from castleguard.config.secrets import FromEnvironment
@@ -16,8 +17,7 @@ _SECONDS = ("max_wait", "window")
 
 def policy_model(algorithm: str) -> type[Section]:
     """What the section may hold besides the algorithm."""
-    policy: type = POLICIES[algorithm]
-    return section_model(policy, _SECONDS)
+    return section_model(find(algorithm), _SECONDS)
 
 
 def build_policy(data: Any, section: Place, problems: list[Problem]) -> Policy | None:
@@ -27,7 +27,7 @@ def build_policy(data: Any, section: Place, problems: list[Problem]) -> Policy |
         return None
     given = dict(data)
     algorithm = given.pop("algorithm", None)
-    if not isinstance(algorithm, str) or algorithm not in POLICIES:
+    if not isinstance(algorithm, str) or algorithm not in names():
         problems.append(Problem((*section, "algorithm"), _which(algorithm)))
         return None
     model, before = policy_model(algorithm), len(problems)
@@ -47,16 +47,16 @@ def build_policy(data: Any, section: Place, problems: list[Problem]) -> Policy |
 
 
 def _which(algorithm: object) -> str:
-    known = ", ".join(POLICIES)
+    known = ", ".join(names())
     if algorithm is None:
         return f"is missing: one of {known}"
     if isinstance(algorithm, str) and not isinstance(algorithm, FromEnvironment):
-        return f"must be one of {known}, got {algorithm!r}; {suggest(algorithm, POLICIES)}"
+        return f"must be one of {known}, got {algorithm!r}; {suggest(algorithm, names())}"
     return f"must be one of {known}"
 
 
 def _stranger(key: str, algorithm: str) -> str:
-    owners = [name for name in POLICIES if key in policy_model(name).names()]
+    owners = [name for name in names() if key in policy_model(name).names()]
     if owners:
         return f"does not belong to {algorithm}; {' and '.join(owners)} {'has' if len(owners) == 1 else 'have'} it"
     return f"is not a known key; {suggest(key, ('algorithm', *policy_model(algorithm).names()))}"

@@ -13,7 +13,6 @@ from typing import Any, cast, get_args
 import pyarrow as pa
 
 from castleguard.algorithms.dcastle.policy import Dcastle
-from castleguard.algorithms.registry import is_noisy
 from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.letters import DeadLetters, check_letters
 from castleguard.checkpoint.store import Checkpoint, Store
@@ -206,7 +205,7 @@ def make_job(
         letters = None if job.dead_letter is None else DeadLetters(job.dead_letter.path, cipher=cipher)
         sink = until_available(partial(open_sink, job), "the sink", clock=WallClock(), pace=pace, stop=stop or Stop())
         opened.callback(sink.close)
-        if not sink.exactly_once and is_noisy(job.policy) and not allow_duplicates:
+        if not sink.exactly_once and job.policy.draws_noise and not allow_duplicates:
             raise ConfigError(
                 f"{job.where('sink')}  sink.type {job.sink.type} may get rows twice after a crash, and a row that is "
                 f"published twice with noise says more than is promised: use another sink, or --allow-duplicates"
@@ -218,7 +217,7 @@ def make_job(
             relay = open_relay(job)
             opened.callback(relay.close)
             streams, close = partial(make_site_stream, job, relay), relay.close
-            sources = partial(sources, most=job.policy.step)
+            sources = partial(sources, most=job.policy.joint.step)
         parts = Parts(
             open_source=sources,
             make_stream=streams,

@@ -172,9 +172,7 @@ def _check_readable(found: list[str]) -> Iterator[Check]:
 
 def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
     """What the decoder makes of the first rows. Counts, never values."""
-    import numpy as np
-
-    from castleguard.algorithms.stages import make_decoder
+    from castleguard.algorithms.keys import make_keys
     from castleguard.jobs.assemble import unfit_values
     from castleguard.schema.roles import Numeric
     from castleguard.schema.table import to_table
@@ -184,8 +182,8 @@ def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
         if bad:
             yield Check(f"source: none of the first {bad:,} lines can be read", "bad", _LINES)
         return
-    decoder = make_decoder(job.schema, job.policy, np.zeros(2, dtype=np.uint64))
     try:
+        decoder = job.policy.stages(job.schema, make_keys(seed=0)).decoder
         decoded = decoder.decode(to_table(rows, job.schema.columns), unfit_values(job))
     except CastleguardError as exc:
         yield Check(f"source: {_said(exc)}", "bad", "correct the schema")
@@ -228,14 +226,13 @@ def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
 
 
 def _check_sink(job: "JobFile") -> Iterator[Check]:
-    from castleguard.algorithms.registry import is_noisy
     from castleguard.jobs.assemble import connector_of
 
     path = _path_of(job.sink)
     if path is not None:
         yield from _check_output(job, path)
     yield from _check_parts(job)
-    if is_noisy(job.policy) and not connector_of(job.sink).exactly_once:
+    if job.policy.draws_noise and not connector_of(job.sink).exactly_once:
         yield Check(
             f"sink: {job.sink.type} cannot know what it has, so after a crash rows may be published twice",
             "bad",
@@ -280,10 +277,11 @@ def _check_parts(job: "JobFile") -> Iterator[Check]:
 
 
 def _check_checkpoint(job: "JobFile") -> Iterator[Check]:
-    from castleguard.algorithms.registry import is_noisy
 
     if job.checkpoint is None:
-        again = "; the same rows then get fresh noise, which spends their budget again" if is_noisy(job.policy) else ""
+        again = (
+            "; the same rows then get fresh noise, which spends their budget again" if job.policy.draws_noise else ""
+        )
         yield Check(
             f"checkpoint: there is none, so a stopped job starts from the beginning{again}",
             "doubtful",

@@ -4,27 +4,16 @@ import textwrap
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
-from castleguard.algorithms.castle.policy import Castle
-from castleguard.algorithms.castleguard.policy import Castleguard
-from castleguard.algorithms.dcastle.policy import Dcastle
-from castleguard.algorithms.doca.policy import Doca
-from castleguard.algorithms.registry import is_noisy
-from castleguard.algorithms.sdgs.policy import Sdgs
-from castleguard.algorithms.stages import make_encoder
-from castleguard.config.durations import spell_duration
 from castleguard.config.job_model import Endpoint, JobFile
 from castleguard.connectors.csv_options import csv_of
 from castleguard.connectors.listing import MANIFEST
 from castleguard.errors import CastleguardError
 from castleguard.jobs.assemble import connector_of, make_stream, manifest_of, promised
 from castleguard.privacy.guarantee import Guarantee
-from castleguard.release.encode import Encoder
-from castleguard.schema.arrow import numeric_type, numeric_values
-from castleguard.schema.roles import Categorical, Numeric
-from castleguard.schema.sensitive import Sensitive
+from castleguard.runtime.durations import spell_duration
+from castleguard.schema.roles import Numeric
 
 WIDTH = 100
 
@@ -81,16 +70,15 @@ def _guarantee(job: JobFile) -> Guarantee:
 
 def becomes(job: JobFile) -> Iterator[Becomes]:
     """Every declared column: those that are published first, in the order of the output."""
-    fields = iter(_published_fields(job))
+    fields = iter(job.policy.encoder(job.schema, job.numbers).fields)
     for role in job.schema.quasi_identifiers:
         count = 2 if isinstance(role, Numeric) and _writes_bounds(job) else 1
         own = [next(fields) for _ in range(count)]
         names = ", ".join(field.name for field in own)
         output = f"{names} ({_TYPES.get(own[0].type, str(own[0].type))})"
-        meaning = _number_form(job, role, own) if isinstance(role, Numeric) else _label_form(job, role)
-        yield Becomes(role.name, "quasi-identifier", output, meaning)
+        yield Becomes(role.name, "quasi-identifier", output, job.policy.becomes(role, job.numbers))
     for sensitive in job.schema.sensitive:
-        yield Becomes(sensitive.name, "sensitive", sensitive.name, _sensitive_form(job, sensitive))
+        yield Becomes(sensitive.name, "sensitive", sensitive.name, job.policy.becomes(sensitive, job.numbers))
     for name in job.schema.public:
         yield Becomes(name, "public", name, "passes as it is, and is not looked at")
     if job.schema.person is not None:
@@ -109,7 +97,8 @@ def _columns(job: JobFile) -> Iterator[str]:
 
 def _reading_of_ranges(job: JobFile) -> Iterator[str]:
     """How a range of cells is read, and which columns it does not hide."""
-    if isinstance(job.policy, Doca) or not job.policy.strict:
+    publication = job.policy.publication(job.schema)
+    if publication.form == "points" or publication.closed:
         return
     numbers = [role for role in job.schema.quasi_identifiers if isinstance(role, Numeric)]
     if not numbers:
@@ -120,7 +109,7 @@ def _reading_of_ranges(job: JobFile) -> Iterator[str]:
             "only where it ends the domain."
         )
     single = [role.name for role in numbers if role.holds_single_units]
-    if single and not _randomises(job):
+    if single and not publication.noisy:
         yield (
             f"  A cell holds only one whole number, day or second, so that a range of one cell tells such a value: "
             f"{', '.join(single)}. A larger step hides it."
@@ -129,85 +118,23 @@ def _reading_of_ranges(job: JobFile) -> Iterator[str]:
 
 def _clamping(job: JobFile) -> Iterator[str]:
     """Which columns move a value outside the domain to its nearest end."""
-    always = isinstance(job.policy, Castleguard | Doca) and job.policy.strict
+    always = job.policy.accepts_any_value
     numbers = [role for role in job.schema.quasi_identifiers if isinstance(role, Numeric) and role.domain is not None]
     clamped = [role.name for role in numbers if always or role.outside == "clamp"]
     if clamped:
-        meaning = "" if isinstance(job.policy, Doca) else ', which then means "or beyond"'
+        points = job.policy.publication(job.schema).form == "points"
+        meaning = "" if points else ', which then means "or beyond"'
         yield f"  Values outside the domain count as its nearest end (clamp){meaning}: {', '.join(clamped)}."
 
 
-def _published_fields(job: JobFile) -> list[pa.Field]:
-    """The quasi-identifiers' columns as the encoder itself names and types them."""
-    encoder = make_encoder(job.schema, job.policy, job.numbers)
-    if isinstance(encoder, Encoder):
-        return encoder.fields
-    columns = len(job.schema.quasi_identifiers) + len(job.schema.sensitive)
-    payload = pa.table({name: pa.nulls(0) for name in (*(s.name for s in job.schema.sensitive), *job.schema.public)})
-    return list(encoder.encode(np.empty((0, columns)), payload).schema)[: len(job.schema.quasi_identifiers)]
-
-
 def _writes_bounds(job: JobFile) -> bool:
-    return not isinstance(job.policy, Doca) and job.numbers in (None, "bounds")
-
-
-def _number_form(job: JobFile, role: Numeric, own: list[pa.Field]) -> str:
-    domain = f"from {role.lower} to {role.upper}" if role.domain else "as far as the data goes"
-    if isinstance(job.policy, Doca):
-        return f"the noisy mean of a group of values, {domain}"
-    if role.edges.size == 0:
-        return "the range of its group's own values"
-    if not job.policy.strict:
-        return f"the range of its group's own values, both ends included, {domain}"
-    low, high = _example_range(role, own[0].type if _writes_bounds(job) else None)
-    if _writes_bounds(job):
-        form = f"a range such as {low} and {high}"
-    elif job.numbers == "interval":
-        form = f"a range such as [{low}, {high}]"
-    else:
-        form = "the middle of a range"
-    randomised = ", randomised first" if _randomises(job) else ""
-    cells = role.edges.size - 1
-    return f"{form}, {domain} on a public grid of {cells} cell{'s' if cells > 1 else ''}{randomised}"
-
-
-def _example_range(role: Numeric, kind: pa.DataType | None) -> tuple[str, str]:
-    """Two edges of the grid: the form of what is published, and nobody's values."""
-    at = role.edges.size // 3
-    edges = role.edges[[at, min(at + 2, role.edges.size - 1)]]
-    values = numeric_values(role, kind or numeric_type(role), edges).to_pylist()
-    return str(values[0]), str(values[1])
-
-
-def _label_form(job: JobFile, role: Categorical) -> str:
-    tree = role.hierarchy
-    randomised = ", randomised first" if _randomises(job) else ""
-    if isinstance(job.policy, Doca):
-        return f"one of {len(tree.leaves)} labels such as {tree.leaves[0]}, as often as noisy counts say"
-    inner = [label for label in tree.labels[1:] if label not in tree.leaves]
-    above = f"a node above it such as {inner[0]}, or {tree.labels[0]}" if inner else f"{tree.labels[0]}"
-    return f"one of {len(tree.leaves)} labels such as {tree.leaves[0]}, or {above} where a group differs{randomised}"
-
-
-def _sensitive_form(job: JobFile, role: Sensitive) -> str:
-    if isinstance(job.policy, Doca) and job.policy.strict:
-        return "one of its declared values, as often as noisy counts say"
-    if _randomises(job) or isinstance(job.policy, Doca):
-        return "one of its declared values, randomised"
-    if isinstance(job.policy, Sdgs):
-        return "one of its declared values, as it is"
-    if role.labels is None and job.policy.strict and (job.policy.l or 1) > 1:
-        return "published as it is; its values are counted in every group, numbers by their whole part"
-    return "published as it is; its values are counted in every group"
-
-
-def _randomises(job: JobFile) -> bool:
-    return isinstance(job.policy, Castleguard)
+    return job.policy.publication(job.schema).form != "points" and job.numbers in (None, "bounds")
 
 
 def _sites(job: JobFile) -> Iterator[str]:
     assert job.sites is not None
-    assert isinstance(job.policy, Dcastle)
+    joint = job.policy.joint
+    assert joint is not None
     others = [name for name in job.sites.names if name != job.site]
     yield f"This is {job.site}; it publishes together with {', '.join(others)}, by way of {_spell(job.sites.relay)}."
     yield (
@@ -215,7 +142,7 @@ def _sites(job: JobFile) -> Iterator[str]:
         "goes there as it will be published, with a keyed hash of its person, sealed with the key that the sites share."
     )
     yield (
-        f"Rows take part from {1 - job.policy.reserve:.0%} of the delay on; the source is read {job.policy.step:,} "
+        f"Rows take part from {1 - joint.reserve:.0%} of the delay on; the source is read {joint.step:,} "
         f"rows at a time, so that the others are heard. Such releases bring commits of their own."
     )
     yield (
@@ -241,33 +168,19 @@ def _shards(job: JobFile) -> Iterator[str]:
 
 
 def _delay(job: JobFile) -> Iterator[str]:
-    policy = job.policy
-    rows: int | None
-    if isinstance(policy, Sdgs):
-        rows = int(policy.window) if policy.window_unit == "rows" else None
-        span = f"{rows:,} rows" if rows is not None else spell_duration(float(policy.window))
-        later = "" if rows is not None else f", and is delivered {policy.lag:g} s later"
-        yield f"A row waits for the end of its window, {span}{later}."
-    else:
-        rows = policy.delay + (1 if isinstance(policy, Castle) or not policy.strict else 0)
-        yield f"A row leaves at the latest when {policy.delay:,} more rows have arrived."
-        if policy.max_wait is None and (job.spark is None or job.source.never_ends):
-            yield "There is no max_wait: while the source is silent, rows wait as long as it is silent."
-    if policy.max_wait is not None and not isinstance(policy, Sdgs):
-        yield f"It also leaves after {spell_duration(policy.max_wait)}, even if nothing else arrives."
+    yield from job.policy.waits(endless=job.spark is None or job.source.never_ends)
     if job.spark is not None and job.source.never_ends:
         yield "Both are looked at once in a micro-batch: up to two of them may pass until the row can be read."
     elif job.checkpoint is not None and job.spark is None:
         yield f"What is released is delivered at the next commit, up to {spell_duration(job.checkpoint.every)} later."
-    size = _row_bytes(job)
+    size, rows = _row_bytes(job), job.policy.rows_held
     if rows is None:
         yield f"All rows of a window are held in memory: about {size:,} bytes for each."
     else:
         yield f"Up to {rows:,} rows are held in memory, {_size(rows * size)}, besides some 250 MB for the program."
         if job.spark is not None:
             yield "A shard also holds all rows of a micro-batch (or of the whole batch) that are its own."
-    if isinstance(policy, Castleguard) and policy.rows_per_person is not None and policy.window is None:
-        yield "Every person is remembered (rows_per_person without a window): memory grows with their number."
+    yield from job.policy.keeps()
 
 
 def _row_bytes(job: JobFile) -> int:
@@ -280,7 +193,7 @@ def _restart(job: JobFile) -> Iterator[str]:
     if job.spark is not None:
         yield from _restart_in_spark(job)
         return
-    noisy = is_noisy(job.policy)
+    noisy = job.policy.draws_noise
     if job.checkpoint is None:
         yield "There is no checkpoint: nothing can be continued, and the next run starts from the beginning."
         if noisy:
@@ -328,8 +241,7 @@ def _formulas(job: JobFile) -> Iterator[str]:
 
 
 def _bad_rows(job: JobFile) -> Iterator[str]:
-    total = isinstance(job.policy, Castleguard | Doca) and job.policy.strict
-    if total:
+    if job.policy.accepts_any_value:
         yield "No row is refused for its values: what cannot be read becomes the column's default, and is randomised."
         yield "What is no row at all is rejected."
     else:

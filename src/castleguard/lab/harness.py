@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from castleguard.algorithms.castle.policy import Castle, Mode
+from castleguard.algorithms.base import Mode
+from castleguard.algorithms.castle.policy import Castle
 from castleguard.errors import UsageError
 from castleguard.judge.measure.loss import measure_loss
 from castleguard.judge.reading.identities import NOBODY

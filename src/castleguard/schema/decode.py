@@ -89,6 +89,10 @@ class Decoder:
                     'a domain that is observed would publish the extreme rows; only mode="paper" accepts that'
                 )
 
+    def change_key(self, key: NDArray[np.uint64]) -> None:
+        """Before the first row: hash with another key."""
+        self._key = np.array(key, dtype=np.uint64)
+
     def decode(
         self,
         table: pa.Table,

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.algorithms.registry import Policy, check_policy
+from castleguard.algorithms.base import Policy
+from castleguard.algorithms.registry import check_policy
 from castleguard.release.encode import Numbers
 from castleguard.schema.arguments import check_schema
 from castleguard.schema.roles import Schema

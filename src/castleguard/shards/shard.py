@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from castleguard.algorithms.sdgs.policy import Sdgs
-from castleguard.algorithms.stages import KEY_BYTES
+from castleguard.algorithms.keys import KEY_BYTES
 from castleguard.checkpoint.codec import Record, differences, pack, unpack
 from castleguard.checkpoint.tables import table_from_bytes, table_to_bytes
 from castleguard.errors import SnapshotError
@@ -130,11 +129,9 @@ class Shard:
 
     def _due(self, arrival: float) -> float:
         """When a row that arrived then must leave: after `max_wait`, or at the end of its window."""
-        policy = self._plan.policy
-        assert policy.max_wait is not None
-        if isinstance(policy, Sdgs):
-            return (policy.window_at(arrival, 0) + 1) * policy.max_wait
-        return arrival + policy.max_wait
+        due = self._plan.policy.leaves_by(arrival)
+        assert due is not None
+        return due
 
     def take(self, rows: pa.Table, now: float) -> Outcome:
         """Take in the rows of a batch, in whatever order they are."""

@@ -95,7 +95,7 @@ class Cooperation:
         self._columns = engine.columns
         self._local = local
         self._views = Views(policy, engine, wire)
-        self._tempo = Tempo(delay=policy.delay, slow=2 * policy.step)
+        self._tempo = Tempo(delay=policy.delay, slow=2 * policy.joint.step)
         self._epochs: dict[str, str] = {}
         self._away: set[str] = set()
         self._tried: set[int] = set()

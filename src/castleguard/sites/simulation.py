@@ -62,7 +62,7 @@ def simulate(
         )
         for number, name in enumerate(names)
     }
-    step = batch or policy.step
+    step = batch or policy.joint.step
     out: list[pa.Table] = []
     for first in range(0, table.num_rows, step * len(names)):
         rows = np.arange(first, min(first + step * len(names), table.num_rows))

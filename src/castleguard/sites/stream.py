@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from castleguard.algorithms.dcastle.engine import MemberEngine
 from castleguard.algorithms.dcastle.policy import Dcastle
-from castleguard.algorithms.stages import make_decoder
 from castleguard.checkpoint.codec import Record, pack, unpack
 from castleguard.checkpoint.tables import table_from_bytes, table_to_bytes
 from castleguard.errors import PolicyError, SnapshotError
@@ -61,7 +60,7 @@ class SiteStream(Anonymiser):
         super().__init__(schema, policy, seed=seed, numbers=numbers)
         self._token_key = site.token_key()
         self._keys = self._keys._replace(hashes=self._token_key)
-        self._decoder = make_decoder(schema, policy, self._keys.hashes)
+        self._decoder.change_key(self._keys.hashes)
         self._decoder.counter = site.number << 48  # rows without a person column are nobody else's
         self._shuffle = random.Random(f"{seed} {site.name}") if seed is not None else secrets.SystemRandom()
         self.wire = Wire(site, self._identity(), transport, seal=seal)
@@ -122,8 +121,8 @@ class SiteStream(Anonymiser):
     def _pass_on(self, rows: CodedRows, present: NDArray[np.bool_] | None) -> pa.Table:
         """In steps so small that the other sites are heard in time."""
         out = []
-        for at in range(0, max(rows.person.size, 1), self._policy.step):
-            part = slice(at, at + self._policy.step)
+        for at in range(0, max(rows.person.size, 1), self._policy.joint.step):
+            part = slice(at, at + self._policy.joint.step)
             self._settle(self.cooperation.turn(rows.person[part].size, self._now))
             out.append(super()._pass_on(rows.take(part), None if present is None else present[part]))
         return self._with_held(out)

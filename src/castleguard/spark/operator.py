@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from castleguard.algorithms.registry import Policy, check_policy
-from castleguard.algorithms.stages import KEY_BYTES
+from castleguard.algorithms.base import Policy
+from castleguard.algorithms.keys import KEY_BYTES
+from castleguard.algorithms.registry import check_policy
 from castleguard.checkpoint.tables import table_from_bytes
 from castleguard.errors import CastleguardError, SchemaError, UsageError
 from castleguard.release.encode import Numbers

@@ -278,7 +278,7 @@ def test_rows_that_nobody_decides_come_back_in_time_though_many_rows_arrive_at_o
     stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6)))
     b.tick(0.0)
     commit(b)
-    assert b.report().pending == 2 < stage.policy.step
+    assert b.report().pending == 2 < stage.policy.joint.step
     table = b.push(rows(*[4] * 60, first=3), now=0.0)
     assert {1, 2} <= set(table["row"].to_pylist())
     assert b.report().oldest_wait <= 40

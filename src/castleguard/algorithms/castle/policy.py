@@ -2,25 +2,31 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 import numpy as np
 
+from castleguard.algorithms.base import MAX_DELAY, Mode, Order, Policy
+from castleguard.algorithms.facts import MembershipGame, Publication, ShardPromise
 from castleguard.errors import PolicyError
 from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.criteria import CountedPer, Criteria
 from castleguard.privacy.diversity import Diversity
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.privacy.parameters import is_number, is_whole
+from castleguard.runtime.durations import spell_duration
 from castleguard.schema.arguments import kind_of
-from castleguard.schema.roles import Schema
+from castleguard.schema.roles import QuasiIdentifier, Schema
+from castleguard.schema.sensitive import Sensitive
 
-Mode = Literal["strict", "paper"]
+if TYPE_CHECKING:
+    from castleguard.algorithms.keys import Keys
+    from castleguard.algorithms.stages import Stages
+    from castleguard.release.encode import Encoder, Numbers
+
 Suppression = Literal["root", "generalise", "drop"]
-Order = Literal["shuffled", "arrival", "input"]
 Reuse = Literal["paper", "off"]
 
-MAX_DELAY = 1 << 30
 _PAIRS_PER_BOX = 64  # what is remembered of a box that may be used again, on average
 
 
@@ -67,12 +73,15 @@ PAPER = Reading(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Castle:
+class Castle(Policy):
     """CASTLE (Cao, Carminati, Ferrari, Tan: IEEE TDSC 8(3), 2011), strict (repaired) or as the paper prints it.
 
     Strict keeps the promise where the paper loses it, and is the default. Paper is for science: the engine decides
     as the paper prints, and the gate still refuses to publish what is not covered.
     """
+
+    name: ClassVar[str] = "castle"
+    summary: ClassVar[str] = "k-anonymous groups of true rows"
 
     k: int
     """Distinct persons per published group. No default: it is the promise."""
@@ -170,14 +179,14 @@ class Castle:
         return "arrivals"
 
     @property
-    def timed(self) -> bool:
-        """Whether the policy needs to be told the time."""
-        return self.max_wait is not None
+    def draws_noise(self) -> bool:
+        """Whether publishing the same rows again spends their budget again: there is none."""
+        return False
 
     @property
-    def publishes_values(self) -> bool:
-        """Whether published bounds are made of true values, which a public grid has to hide."""
-        return self.strict
+    def rows_held(self) -> int | None:
+        """The most rows that are held in memory."""
+        return self.delay + 1
 
     @property
     def chosen_suppression(self) -> Suppression:
@@ -194,13 +203,54 @@ class Castle:
         """The reading in force."""
         return self.reading or (STRICT if self.strict else PAPER)
 
+    def stages(self, schema: Schema, keys: "Keys", *, numbers: "Numbers | None" = None) -> "Stages":
+        """New stages for a stream."""
+        from castleguard.algorithms.castle.stages import castle_stages
+
+        return castle_stages(self, schema, keys, numbers)
+
+    def encoder(self, schema: Schema, numbers: "Numbers | None" = None) -> "Encoder":
+        """The encoder of boxes."""
+        from castleguard.release.encode import Encoder
+
+        return Encoder(schema, numbers=numbers or "bounds", exact=not self.strict)
+
+    def becomes(self, role: QuasiIdentifier | Sensitive, numbers: "Numbers | None" = None) -> str:
+        """What is published for a column, in one line."""
+        if isinstance(role, Sensitive):
+            whole = ", numbers by their whole part" if role.labels is None and self.strict and self.l > 1 else ""
+            return f"published as it is; its values are counted in every group{whole}"
+        from castleguard.algorithms.words import boxed
+
+        return boxed(role, numbers, closed=not self.strict)
+
+    def waits(self, *, endless: bool) -> Iterator[str]:
+        """How long a row waits, a sentence each."""
+        yield f"A row leaves at the latest when {self.delay:,} more rows have arrived."
+        if self.max_wait is not None:
+            yield f"It also leaves after {spell_duration(self.max_wait)}, even if nothing else arrives."
+        elif endless:
+            yield "There is no max_wait: while the source is silent, rows wait as long as it is silent."
+
+    def publication(self, schema: Schema) -> Publication:
+        """What a published table can be held to."""
+        return Publication(form="boxes", criteria=self.criteria, closed=not self.strict, delay=self.delay)
+
+    def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:
+        """What shards promise together."""
+        return ShardPromise(closeness=self.closeness, judges_shape=self.criteria.judges_shape)
+
+    def game(self, schema: Schema) -> MembershipGame | None:
+        """How `audit dp` plays."""
+        return MembershipGame(rows_per_group=self.k, longest_delay=self.delay, l=self.l, period=self.max_wait)
+
     def fingerprint(self) -> dict[str, object]:
         """A canonical description that JSON can hold: two policies decide alike iff theirs are equal."""
         described = asdict(self)
         closeness = self.criteria.closeness
         described.update(
             closeness=None if closeness is None else closeness.fingerprint(),
-            algorithm="castle",
+            algorithm=self.name,
             suppression=self.chosen_suppression,
             order=self.chosen_order,
             reading=asdict(self.chosen_reading),

@@ -6,19 +6,27 @@ hold (docs/proofs/castleguard.md); strict mode replaces the noise by one for whi
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from castleguard.algorithms.castle.policy import Castle, Suppression
+from castleguard.algorithms.facts import MembershipGame, PrintedClaim, Publication, ShardPromise
 from castleguard.errors import PolicyError
 from castleguard.privacy.budget import Shares, check_weights, exact, float_above, share_epsilon
 from castleguard.privacy.composition import Loss, compose_advanced, compose_basic, compose_zcdp
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
+from castleguard.privacy.parameters import least_epsilon
 from castleguard.privacy.sdgs import sdgs_delta
-from castleguard.schema.roles import Schema
+from castleguard.schema.roles import QuasiIdentifier, Schema
+from castleguard.schema.sensitive import Sensitive
+
+if TYPE_CHECKING:
+    from castleguard.algorithms.keys import Keys
+    from castleguard.algorithms.stages import Stages
+    from castleguard.release.encode import Numbers
 
 Clock = Literal["arrivals", "sampled", "time"]
 WindowUnit = Literal["seconds", "rows"]
@@ -32,6 +40,9 @@ class Castleguard(Castle):
     randomised response; every column is locally differentially private, and clustering is post-processing. Paper: the
     published algorithm, with Laplace noise by the range seen so far and raw sensitive values; needs `phi`.
     """
+
+    name: ClassVar[str] = "castleguard"
+    summary: ClassVar[str] = "the same on sampled and noisy rows"
 
     sample_rate: float = 1.0
     """The probability that a row is kept at all: CASTLEGUARD's beta."""
@@ -138,6 +149,16 @@ class Castleguard(Castle):
         return False
 
     @property
+    def draws_noise(self) -> bool:
+        """Whether publishing the same rows again spends their budget again."""
+        return True
+
+    @property
+    def accepts_any_value(self) -> bool:
+        """Whether no row is rejected for its values."""
+        return self.strict
+
+    @property
     def chosen_clock(self) -> Clock:
         """The clock in force."""
         return self.clock or "arrivals"
@@ -151,9 +172,66 @@ class Castleguard(Castle):
         """Strict: the epsilon of every column that is randomised."""
         return share_epsilon(schema.described, epsilon=self.epsilon, phi=self.phi, weights=self.weights)
 
+    def stages(self, schema: Schema, keys: "Keys", *, numbers: "Numbers | None" = None) -> "Stages":
+        """New stages for a stream."""
+        from castleguard.algorithms.castleguard.stages import castleguard_stages
+
+        return castleguard_stages(self, schema, keys, numbers)
+
+    def becomes(self, role: QuasiIdentifier | Sensitive, numbers: "Numbers | None" = None) -> str:
+        """What is published for a column, in one line."""
+        if isinstance(role, Sensitive):
+            return "one of its declared values, randomised" if self.strict else super().becomes(role, numbers)
+        from castleguard.algorithms.words import boxed
+
+        return boxed(role, numbers, closed=not self.strict, randomised=True)
+
+    def keeps(self) -> Iterator[str]:
+        """What is kept in memory besides pending rows."""
+        if self.rows_per_person is not None and self.window is None:
+            yield "Every person is remembered (rows_per_person without a window): memory grows with their number."
+
+    def publication(self, schema: Schema) -> Publication:
+        """What a published table can be held to."""
+        found = replace(super().publication(schema), noisy=True, hides_values=self.strict)
+        if self.chosen_clock == "arrivals":
+            return found
+        why = "The delay counts sampled rows, and the file does not tell which were."
+        return replace(found, delay=None, why_no_delay=why)
+
+    def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:
+        """What shards promise together."""
+        return (
+            super()
+            .sharded(schema, streaming=streaming)
+            ._replace(
+                counts_persons=self.rows_per_person is not None,
+                hides_presence=not self.strict and self.guarantee(schema, seeded=False).privacy is not None,
+                has_window=self.window is not None and self.window_unit == "seconds",
+            )
+        )
+
+    def game(self, schema: Schema) -> MembershipGame:
+        """How `audit dp` plays; in paper mode also against Theorem 2, which has a delta for every epsilon."""
+        return MembershipGame(
+            printed=self._printed_claim if not self.strict and self.sample_rate < 1 else None,
+            any_epsilon=True,
+            window_rows=self.window if self.window_unit == "rows" else None,
+            rows_per_group=self.k / self.sample_rate,
+            longest_delay=self.delay,
+            l=self.l,
+            period=self.window or self.max_wait,
+        )
+
+    def _printed_claim(self, epsilon: float | None) -> PrintedClaim:
+        rate = self.sample_rate
+        chosen = epsilon or self.epsilon or max(1.0, least_epsilon(sample_rate=rate))
+        delta = sdgs_delta(k=self.k, sample_rate=rate, epsilon=chosen)
+        return PrintedClaim("Theorem 2 of the CASTLEGUARD paper", chosen, delta)
+
     def fingerprint(self) -> dict[str, object]:
         """A canonical description that JSON can hold: two policies decide alike iff theirs are equal."""
-        return {**super().fingerprint(), "algorithm": "castleguard", "clock": self.chosen_clock}
+        return {**super().fingerprint(), "clock": self.chosen_clock}
 
     def spent(self, schema: Schema) -> Loss:
         """Strict: what a row spends, or a person in one window of the ledger, by the best of the known sums."""

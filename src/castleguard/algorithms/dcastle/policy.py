@@ -1,14 +1,20 @@
 """The dCASTLE policy: CASTLE at several sites that publish one stream together."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from castleguard.algorithms.castle.policy import Castle
+from castleguard.algorithms.facts import Joint, Publication, ShardPromise
 from castleguard.errors import PolicyError
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.privacy.parameters import is_number, is_whole
 from castleguard.schema.roles import Schema
+
+if TYPE_CHECKING:
+    from castleguard.algorithms.keys import Keys
+    from castleguard.algorithms.stages import Stages
+    from castleguard.release.encode import Numbers
 
 Scope = Literal["global", "per_site"]
 
@@ -20,6 +26,9 @@ class Dcastle(Castle):
     Strict: every site runs CASTLE over its own rows; sites publish groups together by an atomic release, and use what
     others have published. Paper is for experiments in one process: as printed, the protocol publishes fewer than k.
     """
+
+    name: ClassVar[str] = "dcastle"
+    summary: ClassVar[str] = "k-anonymous groups of true rows from several sites"
 
     sites: int
     """How many sites there are: the paper's n."""
@@ -59,13 +68,30 @@ class Dcastle(Castle):
         return self.k if self.strict else -(-self.k // self.sites)
 
     @property
-    def step(self) -> int:
-        """The most rows that may arrive at a site before it listens to the others again."""
-        return max(1, int(self.reserve * self.delay) // 8)
+    def joint(self) -> Joint:
+        """How sites publish together."""
+        return Joint(reserve=self.reserve, step=max(1, int(self.reserve * self.delay) // 8))
+
+    def stages(self, schema: Schema, keys: "Keys", *, numbers: "Numbers | None" = None) -> "Stages":
+        """New stages for a stream."""
+        from castleguard.algorithms.castle.stages import castle_stages
+        from castleguard.algorithms.dcastle.engine import MemberEngine
+
+        return castle_stages(self, schema, keys, numbers, engine=MemberEngine)
+
+    def publication(self, schema: Schema) -> Publication:
+        """What a published table can be held to."""
+        why = "The delay counts the rows of each site, and the file has those of all."
+        return replace(super().publication(schema), delay=None, why_no_delay=why, alone=False)
+
+    def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:
+        """Refused."""
+        why = "dcastle is for sites that agree with one another, and shards never talk: use castle"
+        return super().sharded(schema, streaming=streaming)._replace(refused=why)
 
     def fingerprint(self) -> dict[str, object]:
         """See Castle."""
-        return {**super().fingerprint(), "algorithm": "dcastle", "share_threshold": self.chosen_threshold}
+        return {**super().fingerprint(), "share_threshold": self.chosen_threshold}
 
     def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:
         """See Castle."""

@@ -7,30 +7,41 @@ not hold, because its groups depend on the data; strict mode makes groups for wh
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from castleguard.algorithms.castle.policy import MAX_DELAY, Mode, Order
+from castleguard.algorithms.base import MAX_DELAY, Mode, Order, Policy
+from castleguard.algorithms.facts import MembershipGame, PrintedClaim, Publication, ShardPromise
 from castleguard.errors import PolicyError, SchemaError
 from castleguard.privacy.budget import Shares, check_weights, exact, float_above, share_epsilon
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
 from castleguard.privacy.parameters import check_count, check_positive, is_number
-from castleguard.schema.levels import check_declared, check_labels
-from castleguard.schema.roles import Categorical, Numeric, Schema
+from castleguard.runtime.durations import spell_duration
+from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
+from castleguard.schema.sensitive import Sensitive
+
+if TYPE_CHECKING:
+    from castleguard.algorithms.keys import Keys
+    from castleguard.algorithms.stages import Stages
+    from castleguard.release.encode import Numbers
+    from castleguard.release.points import PointEncoder
 
 RANGES = 1.5
 """The paper's sensitivity, in ranges of the column."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Doca:
+class Doca(Policy):
     """DOCA: every number is published as the noisy mean of a group of rows, under its own name.
 
     Strict, the default: windows of `delay` rows, each column sorted and cut into runs of k, exact noise on their sums,
     noisy counts of labels; each column leaves shuffled, so that no value belongs to a row. Paper: online clusters by
     enlargement, one Laplace draw per published cluster, and no claim.
     """
+
+    name: ClassVar[str] = "doca"
+    summary: ClassVar[str] = "noisy means of groups of rows"
 
     epsilon: float
     """Strict: the loss of a row, or of a person in a window, over all columns. Paper: noise of scale sensitivity /
@@ -90,11 +101,6 @@ class Doca:
         return self.mode == "strict"
 
     @property
-    def timed(self) -> bool:
-        """Whether the policy needs to be told the time."""
-        return self.max_wait is not None
-
-    @property
     def publishes_values(self) -> bool:
         """Whether published bounds are made of true values, which a public grid has to hide: here there are none."""
         return False
@@ -143,9 +149,85 @@ class Doca:
             found[role.name] = float(known.get(role.name, RANGES * (high - low)))
         return found
 
+    def stages(self, schema: Schema, keys: "Keys", *, numbers: "Numbers | None" = None) -> "Stages":
+        """New stages for a stream."""
+        from castleguard.algorithms.doca.stages import doca_stages
+
+        return doca_stages(self, schema, keys, numbers)
+
+    def encoder(self, schema: Schema, numbers: "Numbers | None" = None) -> "PointEncoder":
+        """The encoder of points."""
+        if numbers is not None:
+            raise PolicyError(
+                f"numbers={numbers!r} says how a range is written, and DOCA publishes numbers, not ranges"
+            )
+        from castleguard.release.points import PointEncoder
+
+        return PointEncoder(schema, sensitive=self.strict)
+
+    def becomes(self, role: QuasiIdentifier | Sensitive, numbers: "Numbers | None" = None) -> str:
+        """What is published for a column, in one line."""
+        if isinstance(role, Sensitive):
+            counted = "as often as noisy counts say" if self.strict else "randomised"
+            return f"one of its declared values, {counted}"
+        if isinstance(role, Categorical):
+            leaves = role.hierarchy.leaves
+            return f"one of {len(leaves)} labels such as {leaves[0]}, as often as noisy counts say"
+        from castleguard.algorithms.words import domain
+
+        return f"the noisy mean of a group of values, {domain(role)}"
+
+    def waits(self, *, endless: bool) -> Iterator[str]:
+        """How long a row waits, a sentence each."""
+        yield f"A row leaves at the latest when {self.delay:,} more rows have arrived."
+        if self.max_wait is not None:
+            yield f"It also leaves after {spell_duration(self.max_wait)}, even if nothing else arrives."
+        elif endless:
+            yield "There is no max_wait: while the source is silent, rows wait as long as it is silent."
+
+    @property
+    def rows_held(self) -> int | None:
+        """The most rows that are held in memory."""
+        return self.delay + (not self.strict)
+
+    @property
+    def accepts_any_value(self) -> bool:
+        """Whether no row is rejected for its values."""
+        return self.strict
+
+    def publication(self, schema: Schema) -> Publication:
+        """What a published table can be held to."""
+        return Publication(
+            form="points",
+            criteria=None,
+            hides_values=self.strict,
+            closed=not self.strict,
+            window_rows=self.delay,
+            why_no_delay="Rows wait for the end of their window, which a file does not tell.",
+            refused_by_sweep=None
+            if self.strict
+            else "paper-mode doca claims nothing and has no least group: its error stands against no risk",
+        )
+
+    def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:
+        """What shards promise together."""
+        return ShardPromise(counts_persons=self.rows_per_person is not None)
+
+    def game(self, schema: Schema) -> MembershipGame:
+        """How `audit dp` plays: neighbours have other values, in paper mode too."""
+        printed = PrintedClaim("the DOCA paper", float(self.epsilon), 0.0)
+        return MembershipGame(
+            replaced=True,
+            printed=None if self.strict else lambda _: printed,
+            window_rows=self.delay,
+            rows_per_group=self.k or 1,
+            longest_delay=self.delay,
+            period=self.max_wait,
+        )
+
     def fingerprint(self) -> dict[str, object]:
         """A canonical description that JSON can hold: two policies decide alike iff theirs are equal."""
-        return {**asdict(self), "algorithm": "doca"}
+        return {**asdict(self), "algorithm": self.name}
 
     def check(self, schema: Schema) -> None:
         """Refuse a schema that this policy cannot publish."""
@@ -205,11 +287,15 @@ class Doca:
                 f"strict DOCA publishes no column as it is, and {', '.join(schema.public)} would be: "
                 f"declare it as a quasi-identifier or as sensitive, or leave it out of the schema"
             )
+        from castleguard.schema.levels import check_declared
+
         check_declared(schema)
 
     def _check_groups(self, schema: Schema) -> None:
         if not any(isinstance(role, Numeric) for role in schema.quasi_identifiers):
             raise SchemaError("paper-mode DOCA needs a numeric quasi-identifier: its groups are made of numbers")
+        from castleguard.schema.levels import check_labels
+
         check_labels(schema)
         self.sensitivities(schema)
         for role in schema.quasi_identifiers:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.algorithms.engine import Flags
+from castleguard.algorithms.engine import Engine, Flags
 from castleguard.algorithms.sdgs.axes import Axes, mean_loss
 from castleguard.algorithms.sdgs.cell_checks import Check, CloseCells, checks_of
 from castleguard.algorithms.sdgs.partition import Nodes, Partition, Released, Rule, adapt
@@ -48,7 +48,7 @@ class _Cells(NamedTuple):
     rows: Ints
 
 
-class SdgsEngine:
+class SdgsEngine(Engine):
     """SDGS over one stream. Keeps the promises of `engine.base.Engine`.
 
     A window is closed by the first call whose `now` lies beyond it, or by the row that fills it. It is closed whether
@@ -71,11 +71,12 @@ class SdgsEngine:
         self._count = dict.fromkeys(_COUNTERS, 0)
         self._count["window"] = NO_WINDOW if self._by_time else 0
 
-    def begin_at(self, arrivals: int) -> None:
+    def begin_at(self, arrivals: int) -> bool:
         """Give the first row this number, in place of 0: windows of rows go on where an earlier stream left them."""
         self._count["arrivals"] = arrivals
         if not self._by_time:
             self._count["window"] = self._policy.window_at(0.0, arrivals)
+        return True
 
     def push(self, rows: CodedRows, now: float, present: Flags | None = None) -> Decisions:
         """Take in rows, and close every window that has ended."""

@@ -4,11 +4,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 import numpy as np
 
-from castleguard.algorithms.castle.policy import Order
+from castleguard.algorithms.base import Policy
+from castleguard.algorithms.facts import MembershipGame, Presence, Publication, ShardPromise
 from castleguard.errors import PolicyError, SchemaError
 from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.composition import group
@@ -16,23 +17,32 @@ from castleguard.privacy.criteria import ColumnFacts, Criteria
 from castleguard.privacy.diversity import Diversity
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
 from castleguard.privacy.parameters import check_count, check_positive, check_probability, check_sampling
-from castleguard.privacy.sdgs import sdgs_delta
-from castleguard.schema.roles import Numeric, Schema
+from castleguard.privacy.sdgs import sdgs_delta, worst_case
+from castleguard.runtime.durations import spell_duration
+from castleguard.schema.roles import Numeric, QuasiIdentifier, Schema
+from castleguard.schema.sensitive import Sensitive
 
-LONGEST_LAG = 10.0  # seconds
+if TYPE_CHECKING:
+    from castleguard.algorithms.keys import Keys
+    from castleguard.algorithms.stages import Stages
+    from castleguard.release.encode import Encoder, Numbers
+
 
 WindowUnit = Literal["seconds", "rows"]
 Unit = Literal["person", "row"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sdgs:
+class Sdgs(Policy):
     """(k, beta)-SDGS for streams: sample, generalise by a public grid, suppress below k, window by window.
 
     Li, Qardaji and Su (ASIACCS 2012) for a table; Theorem 2 of CASTLEGUARD (Robinson, Brown, Hall, Jackson, Kemp and
     Leeke) gives delta. What is published is true, and a row comes out with a probability of at most `sample_rate`.
     See docs/concepts/sdgs.md, and docs/proofs/sdgs.md for the proof.
     """
+
+    name: ClassVar[str] = "sdgs"
+    summary: ClassVar[str] = "true rows under differential privacy"
 
     k: int
     """Rows of one window with the same box and the same sensitive values that are published together, or not at all."""
@@ -98,24 +108,9 @@ class Sdgs:
         return Criteria(k=self.k, l=self.l, diversity=self.diversity, c=self.c, closeness=self.closeness)
 
     @property
-    def strict(self) -> bool:
-        """Published numbers are edges of the public grid, and domains are declared: always."""
-        return True
-
-    @property
-    def timed(self) -> bool:
-        """Whether the policy needs to be told the time."""
-        return self.window_unit == "seconds"
-
-    @property
     def publishes_values(self) -> bool:
         """Whether published bounds are made of true values: here they are edges of the grid, whatever the rows."""
         return False
-
-    @property
-    def chosen_order(self) -> Order:
-        """Rows leave by what is published of them."""
-        return "shuffled"
 
     @property
     def max_wait(self) -> float | None:
@@ -132,33 +127,97 @@ class Sdgs:
         return math.floor(now / self.window) if self.window_unit == "seconds" else position // int(self.window)
 
     @property
-    def hides_presence(self) -> bool:
-        """Whether neighbours have one row more, or one person: only windows of the clock stay where they are then."""
-        return self.window_unit == "seconds"
-
-    def edge_after(self, now: float) -> float:
-        """The end of the window that `now` lies in: the first moment of the next one."""
-        window = self.window_at(now, 0)
-        edge = (window + 1) * float(self.window)
-        while self.window_at(edge, 0) <= window:  # a product that was rounded down
-            edge = math.nextafter(edge, math.inf)
-        return edge
+    def presence(self) -> Presence | None:
+        """Windows that hide whether a row arrived: only those of the clock stay where they are without it."""
+        return Presence(window=self.window) if self.window_unit == "seconds" else None
 
     @property
-    def lag(self) -> float:
-        """Seconds from the end of a window to the moment at which a job delivers it: time for the work to be done,
-        so that the moment does not show how much work there was.
-        """
-        return min(self.window / 10, LONGEST_LAG)
+    def rows_held(self) -> int | None:
+        """The most rows that are held in memory."""
+        return int(self.window) if self.window_unit == "rows" else None
+
+    def leaves_by(self, arrival: float) -> float | None:
+        """The end of the window of a row that arrived then; None: windows count rows."""
+        return None if self.max_wait is None else (self.window_at(arrival, 0) + 1) * self.max_wait
 
     def unit_for(self, schema: Schema) -> Unit:
         """What can be protected: without a column of persons every row stands for itself."""
         return "row" if schema.person is None else self.unit
 
+    def stages(self, schema: Schema, keys: "Keys", *, numbers: "Numbers | None" = None) -> "Stages":
+        """New stages for a stream."""
+        from castleguard.algorithms.sdgs.stages import sdgs_stages
+
+        return sdgs_stages(self, schema, keys, numbers)
+
+    def encoder(self, schema: Schema, numbers: "Numbers | None" = None) -> "Encoder":
+        """The encoder of boxes."""
+        from castleguard.release.encode import Encoder
+
+        return Encoder(schema, numbers=numbers or "bounds")
+
+    def becomes(self, role: QuasiIdentifier | Sensitive, numbers: "Numbers | None" = None) -> str:
+        """What is published for a column, in one line."""
+        if isinstance(role, Sensitive):
+            return "one of its declared values, as it is"
+        from castleguard.algorithms.words import boxed
+
+        return boxed(role, numbers)
+
+    def waits(self, *, endless: bool) -> Iterator[str]:
+        """How long a row waits, a sentence each."""
+        if self.presence is None:
+            yield f"A row waits for the end of its window, {self.window:,} rows."
+        else:
+            span = spell_duration(float(self.window))
+            yield f"A row waits for the end of its window, {span}, and is delivered {self.presence.lag:g} s later."
+
+    def publication(self, schema: Schema) -> Publication:
+        """What a published table can be held to."""
+        return Publication(
+            form="cells",
+            criteria=self.criteria,
+            window_rows=int(self.window) if self.window_unit == "rows" else None,
+            one_row_per_person=schema.person is None or self.unit_for(schema) == "person",
+            why_no_delay="Rows wait for the end of their window, which a file does not tell.",
+        )
+
+    def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:
+        """What shards promise together."""
+        refused = None
+        if streaming and self.window_unit == "rows":
+            refused = (
+                "a stream needs window_unit='seconds': with 'rows' a shard would keep the rows of an unfinished window "
+                "until enough others come, if ever"
+            )
+        elif streaming and self.adapt and self.start_cells > 1:
+            refused = (
+                f"start_cells must be 1 in a stream, got {self.start_cells}: a shard begins with its first row, and a "
+                f"grid of several boxes would show when that came; or give adapt=False"
+            )
+        return ShardPromise(
+            refused=refused,
+            closeness=self.closeness,
+            counts_persons=self.unit_for(schema) == "person",
+            hides_presence=self.presence is not None,
+            has_window=self.window_unit == "seconds",
+        )
+
+    def game(self, schema: Schema) -> MembershipGame:
+        """How `audit dp` plays: among rows that stand on the edge of being published."""
+        return MembershipGame(
+            window_rows=self.window if self.window_unit == "rows" else None,
+            critical_group=worst_case(k=self.k, sample_rate=self.sample_rate, epsilon=self.epsilon).rows,
+            rows_per_group=self.k / self.sample_rate,
+            fills_windows=1 if self.window_unit == "seconds" else 2,
+            l=self.l,
+            period=float(self.window),
+        )
+
     def fingerprint(self) -> dict[str, object]:
         """A canonical description that JSON can hold: two policies decide alike iff theirs are equal."""
         closeness = None if self.closeness is None else self.closeness.fingerprint()
-        return {**asdict(replace(self, closeness=None)), "closeness": closeness, "algorithm": "sdgs"}
+        return {**asdict(replace(self, closeness=None)), "closeness": closeness, "algorithm": self.name}
 
     def check(self, schema: Schema) -> None:
         """Refuse a schema for which the claim would not hold."""
@@ -251,13 +310,13 @@ class Sdgs:
             if self.unit == "person":
                 yield "The schema has no column of persons, so that only single rows are protected."
             yield "k counts rows, not persons: rows of one person may stand together, and their losses add up."
-        if self.window_unit == "seconds":
+        if self.presence is not None:
             yield "The moments of push, tick and flush must come from a clock outside, whatever rows there are."
             yield (
-                f"A job delivers a window {self.lag:g} s after its end, and never before: names, numbers, headers, "
-                f"sizes and moments at the sink follow from the published rows and the clock. Outside the claim: how "
-                f"late a job is that was down or too slow then, and which window a row falls into that is read late, "
-                f"from a backlog."
+                f"A job delivers a window {self.presence.lag:g} s after its end, and never before: names, numbers, "
+                f"headers, sizes and moments at the sink follow from the published rows and the clock. Outside the "
+                f"claim: how late a job is that was down or too slow then, and which window a row falls into that is "
+                f"read late, from a backlog."
             )
         else:
             yield "That a row arrived, and when, is not hidden."

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.base import Policy
 from castleguard.errors import UsageError
 from castleguard.judge.attack.canaries import Canary, Stream
 from castleguard.judge.attack.evidence import Claim, ceiling, limits

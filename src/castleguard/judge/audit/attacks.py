@@ -5,8 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from castleguard.algorithms.dcastle.policy import Dcastle
-from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.base import Policy
 from castleguard.judge.attack.adversary import (
     Uniform,
     count_duplicated,
@@ -71,7 +70,7 @@ def _enumeration(material: Material) -> Finding:
     why_not = None
     if not material.attack_runs:
         why_not = "No runs were asked for."
-    elif isinstance(policy, Dcastle):
+    elif not material.promised.alone:
         why_not = "Several sites publish together: one stream by itself would say nothing about them."
     usable = np.flatnonzero(material.accepted)[: _sample_size(policy)]
     if why_not is None and usable.size < 2:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.judge.audit.material import Material, finding, none_of
 from castleguard.judge.findings import Finding
 from castleguard.judge.reading.identities import NOBODY
@@ -34,7 +33,7 @@ def distribution_findings(material: Material) -> Iterator[Finding]:
         yield _distinct(material, promised)
     if not promised.judges_shape:
         return
-    by_rows = isinstance(material.policy, Sdgs)
+    by_rows = material.promised.form == "cells"
     linked = material.linked
     if linked is None and not by_rows:
         for id, title in _asked(promised):
@@ -164,7 +163,7 @@ _MOVING = (
 def _unknown_reference(material: Material) -> Finding:
     why = (
         "Groups were compared with what had been released up to their own window, and a file does not tell windows."
-        if isinstance(material.policy, Sdgs)
+        if material.promised.form == "cells"
         else "Groups were compared with randomised values of all rows, of which the file has only the published ones."
     )
     return finding("closeness", _TITLES["closeness"], "not checked", why)

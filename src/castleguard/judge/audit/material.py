@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.algorithms.castleguard.policy import Castleguard
-from castleguard.algorithms.doca.policy import Doca
-from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.base import Policy
+from castleguard.algorithms.facts import Publication
 from castleguard.errors import InputError, UsageError
 from castleguard.judge.attack.longitudinal import LeftOver, by_groups
 from castleguard.judge.findings import Figure, Finding, Status
@@ -58,22 +57,27 @@ class Material:
         if self.attack_runs < 0:
             raise UsageError(f"attack_runs must not be negative, got {self.attack_runs}")
 
+    @cached_property
+    def promised(self) -> Publication:
+        """What the policy says of its publications."""
+        return self.policy.publication(self.schema)
+
     @property
     def kind(self) -> Published:
         """What the published rows are made of."""
-        if isinstance(self.policy, Doca):
+        if self.promised.form == "points":
             return "points"
-        return "noisy boxes" if isinstance(self.policy, Castleguard) else "true boxes"
+        return "noisy boxes" if self.promised.noisy else "true boxes"
 
     @property
     def criteria(self) -> Criteria | None:
         """What is promised of a group; None where nothing is."""
-        return None if isinstance(self.policy, Doca) else self.policy.criteria
+        return self.promised.criteria
 
     @cached_property
     def sides(self) -> tuple[Side, ...]:
         """What was published, one side per quasi-identifier. Not for points."""
-        return read_boxes(self.published, self.schema, closed=not self.policy.strict)
+        return read_boxes(self.published, self.schema, closed=self.promised.closed)
 
     @cached_property
     def groups(self) -> Codes:
@@ -95,14 +99,15 @@ class Material:
         """Original rows that the stream takes in: where values are claimed to be hidden it takes all, with a default
         for what it cannot read.
         """
-        takes_all = self.kind != "true boxes" and self.policy.strict
-        return np.ones(self.original.num_rows, dtype=np.bool_) if takes_all else ~self.originals.refused
+        if self.promised.hides_values:
+            return np.ones(self.original.num_rows, dtype=np.bool_)
+        return ~self.originals.refused
 
     @property
     def kept_columns(self) -> tuple[str, ...]:
         """The columns that are published as they came: sensitive ones too, unless they are randomised."""
-        randomised = self.kind != "true boxes" and self.policy.strict
-        return (*(() if randomised else (role.name for role in self.schema.sensitive)), *self.schema.public)
+        hidden = self.promised.hides_values
+        return (*(() if hidden else (role.name for role in self.schema.sensitive)), *self.schema.public)
 
     @cached_property
     def row(self) -> Codes | None:

@@ -4,10 +4,6 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
-from castleguard.algorithms.castle.policy import Castle
-from castleguard.algorithms.castleguard.policy import Castleguard
-from castleguard.algorithms.dcastle.policy import Dcastle
-from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.judge.audit.columns import column_findings
 from castleguard.judge.audit.distribution import distribution_findings
 from castleguard.judge.audit.material import Material, finding, none_of
@@ -45,7 +41,7 @@ def structure_section(material: Material) -> Section:
 def _findings(material: Material) -> Iterator[Finding]:
     yield from column_findings(material)
     yield from _readable(material)
-    if material.kind != "true boxes" and material.policy.strict:
+    if material.promised.hides_values:
         yield labels_finding(material)
     if material.kind == "points":
         yield from mean_findings(material)
@@ -154,8 +150,8 @@ def _listed(columns: Collection[str]) -> str:
 def _persons(material: Material) -> Finding:
     k = material.policy.k
     assert k is not None
-    if isinstance(material.policy, Sdgs):
-        return _alike(material, material.policy)
+    if material.promised.form == "cells":
+        return _alike(material, k)
     rows = np.bincount(material.groups, minlength=material.group_count)
     if material.linked is not None:
         persons = material.linked.persons_per_group
@@ -186,7 +182,7 @@ def _persons(material: Material) -> Finding:
     return Finding(id="fewest-persons", title=_PERSONS, status="not checked", sentence=text, figures=figures)
 
 
-def _alike(material: Material, policy: Sdgs) -> Finding:
+def _alike(material: Material, k: int) -> Finding:
     """SDGS promises k rows of a window with the same box and values: in all windows together there are no fewer."""
     cells: Codes = material.groups.astype(np.int64)
     for role in material.schema.sensitive:
@@ -196,12 +192,12 @@ def _alike(material: Material, policy: Sdgs) -> Finding:
     return none_of(
         "fewest-persons",
         "Does every row have k - 1 others like it?",
-        int(np.count_nonzero(rows < policy.k)),
-        good=f"At least {policy.k} rows have each combination of box and sensitive values. A file does not tell "
+        int(np.count_nonzero(rows < k)),
+        good=f"At least {k} rows have each combination of box and sensitive values. A file does not tell "
         f"windows, so that they were all in one is not checked.",
-        bad=f"combinations of box and sensitive values have fewer than {policy.k} rows.",
+        bad=f"combinations of box and sensitive values have fewer than {k} rows.",
         groups=int(rows.size),
-        asked=policy.k,
+        asked=k,
         fewest=int(rows.min()) if rows.size else None,
     )
 
@@ -279,10 +275,10 @@ def _delay(material: Material) -> Finding:
     reason = _why_no_delay(material)
     if reason is not None:
         return finding("delay", _DELAY, "not checked", reason)
-    assert isinstance(material.policy, Castle)
+    delay = material.promised.delay
+    assert delay is not None
     assert material.linked is not None
     position = material.position[material.linked.row[material.linked.known]]
-    delay = material.policy.delay
     return none_of(
         "delay",
         _DELAY,
@@ -295,13 +291,8 @@ def _delay(material: Material) -> Finding:
 
 
 def _why_no_delay(material: Material) -> str | None:
-    policy = material.policy
-    if not isinstance(policy, Castle):
-        return "Rows wait for the end of their window, which a file does not tell."
-    if isinstance(policy, Dcastle):
-        return "The delay counts the rows of each site, and the file has those of all."
-    if isinstance(policy, Castleguard) and policy.chosen_clock != "arrivals":
-        return "The delay counts sampled rows, and the file does not tell which were."
+    if material.promised.delay is None:
+        return material.promised.why_no_delay
     if material.linked is None:
         return "Without a column that links the rows nobody knows in which order they arrived."
     return None

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.base import Policy
 from castleguard.errors import UsageError
 from castleguard.judge.attack.evidence import Claim
 from castleguard.judge.attack.membership import publisher

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from castleguard.algorithms.sdgs.policy import Sdgs
+from castleguard.algorithms.facts import Publication
 from castleguard.judge.reading.boxes import group_numbers, read_boxes
 from castleguard.judge.reading.linked import distinct_per_group
 from castleguard.judge.reading.values import Codes
@@ -17,8 +17,10 @@ from castleguard.judge.sweep.judgement import NOTHING, Judgement, largest_share,
 from castleguard.schema.roles import Schema
 
 
-def judge_cells(parts: Sequence[pa.Table], schema: Schema, policy: Sdgs) -> Judgement:
+def judge_cells(parts: Sequence[pa.Table], schema: Schema, promised: Publication) -> Judgement:
     """Check k and l of every window, then measure. Every part is one window, or nothing."""
+    criteria = promised.criteria
+    assert criteria is not None
     windows = [part for part in parts if part.num_rows]
     if not windows:
         return NOTHING
@@ -34,15 +36,15 @@ def judge_cells(parts: Sequence[pa.Table], schema: Schema, policy: Sdgs) -> Judg
     diverse = [distinct_per_group(groups, codes, per_group.size) for codes in sensitive]
     refuse(
         {
-            f"cells with fewer than {policy.k} rows": int(np.count_nonzero(per_cell < policy.k)),
-            f"boxes with fewer than {policy.l} values of a sensitive attribute": sum(
-                int(np.count_nonzero(values < policy.l)) for values in diverse
+            f"cells with fewer than {criteria.k} rows": int(np.count_nonzero(per_cell < criteria.k)),
+            f"boxes with fewer than {criteria.l} values of a sensitive attribute": sum(
+                int(np.count_nonzero(values < criteria.l)) for values in diverse
             ),
         }
     )
     widths = float(np.mean([side.losses() for side in sides]))
     # A person has one row at most in a window, unless rows are what is protected.
-    persons = schema.person is None or policy.unit_for(schema) == "person"
+    persons = promised.one_row_per_person
     return Judgement(
         information_loss=widths,
         loss=widths,

@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 
-from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.base import Policy
 from castleguard.errors import CastleguardError
 from castleguard.judge.sweep.criteria import Outcome
 from castleguard.judge.sweep.figures import Figures

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from castleguard.algorithms.doca.policy import Doca
 from castleguard.judge.measure.error import mean_squared_error
 from castleguard.judge.reading.originals import Originals, read_originals
 from castleguard.judge.reading.values import Codes, Numbers, numbers_of, texts_of
@@ -20,18 +19,18 @@ from castleguard.schema.roles import Categorical, Numeric, Schema
 Windows = Sequence[tuple[pa.Table, slice]]
 
 
-def judge_windows(parts: Sequence[pa.Table], original: pa.Table, schema: Schema, policy: Doca) -> Judgement:
+def judge_windows(parts: Sequence[pa.Table], original: pa.Table, schema: Schema, *, window: int, k: int) -> Judgement:
     """Check that no number stands for fewer than k rows, then measure.
 
     Part i is what the i-th window published, or nothing; the last part is what the flush published of the last one.
     """
-    windows = _windows(parts, original.num_rows, policy.delay)
+    windows = _windows(parts, original.num_rows, window)
     if not windows:
         return NOTHING
     originals = read_originals(original, schema)
     fewest = min(map(_fewest_equal, _numbers(windows, schema)), default=None)
     if fewest is not None:
-        refuse({f"numbers that stand for fewer than {policy.k} rows": int(fewest < policy.run)})
+        refuse({f"numbers that stand for fewer than {k} rows": int(fewest < k)})
     errors = [_error(windows, originals, schema, at) for at in range(len(schema.quasi_identifiers))]
     for role in schema.sensitive:
         before = true_labels(original.column(role.name), role)
@@ -40,7 +39,7 @@ def judge_windows(parts: Sequence[pa.Table], original: pa.Table, schema: Schema,
     return Judgement(
         information_loss=error,
         loss=error,
-        groups=sum(part.num_rows // policy.run for part, _ in windows),
+        groups=sum(part.num_rows // k for part, _ in windows),
         smallest_group=fewest,
         mean_risk=None,
         highest_risk=None,

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from castleguard.algorithms.castle.policy import Castle, Mode
+from castleguard.algorithms.base import Mode
+from castleguard.algorithms.castle.policy import Castle
 from castleguard.errors import UsageError
 from castleguard.lab.baselines.boxes import NOWHERE, Boxed, Coded, Codes, published, read
 from castleguard.lab.baselines.condensation import HISTORY, condensation

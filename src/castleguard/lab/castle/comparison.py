@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from castleguard.algorithms.castle.policy import Mode
+from castleguard.algorithms.base import Mode
 from castleguard.lab.castle.answers import Asked, Grouping, answer, grouping_loss, queries_of
 from castleguard.lab.castle.pictures import Panel, Picture
 from castleguard.lab.castle.report import (

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from castleguard.algorithms.castle.policy import Mode
+from castleguard.algorithms.base import Mode
 from castleguard.lab.castle.pictures import Panel, Picture
 from castleguard.lab.castle.report import (
     END_NOTE,

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from castleguard.algorithms.castle.policy import Mode
+from castleguard.algorithms.base import Mode
 from castleguard.lab.castle.pictures import Panel, Picture
 from castleguard.lab.castle.report import (
     END_NOTE,

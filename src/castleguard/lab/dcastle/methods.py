@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from castleguard.algorithms.base import Mode
 from castleguard.algorithms.castle.engine import CastleEngine
-from castleguard.algorithms.castle.policy import Castle, Mode
+from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.dcastle.policy import Dcastle
-from castleguard.algorithms.stages import make_decoder
+from castleguard.algorithms.keys import make_keys
 from castleguard.lab.dcastle.settings import Setting
 from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
 from castleguard.lab.transcriptions.dcastle.sites import PaperNetwork
@@ -43,7 +44,9 @@ class Task:
 
     def rows(self, policy: Castle) -> CodedRows:
         """The rows as the engine of a policy takes them."""
-        return make_decoder(self.schema, policy, np.arange(2, dtype=np.uint64)).decode(self.table).rows
+        decoder = policy.stages(self.schema, make_keys(seed=0)).decoder
+        decoder.change_key(np.arange(2, dtype=np.uint64))
+        return decoder.decode(self.table).rows
 
 
 @dataclass(frozen=True, kw_only=True)

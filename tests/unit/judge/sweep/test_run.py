@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import castleguard as cg
-from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.base import Policy
 from castleguard.errors import CastleguardError
 from castleguard.judge.sweep import run
 from castleguard.judge.sweep.criteria import Outcome

@@ -2,7 +2,7 @@
 
 import pytest
 
-from castleguard.config.durations import parse_duration
+from castleguard.runtime.durations import parse_duration
 
 
 @pytest.mark.parametrize(
