@@ -4,10 +4,10 @@ from math import floor
 
 import numpy as np
 import pytest
-from castleguard.engine.castle import CastleEngine
-from castleguard.engine.policy import PAPER, Castle, Reading
 from numpy.typing import NDArray
 
+from castleguard.algorithms.castle.engine import CastleEngine
+from castleguard.algorithms.castle.policy import PAPER, Castle, Reading
 from castleguard.kernels.assign import enlargements
 from castleguard.kernels.compile import entry_kernel
 from castleguard.kernels.state import State

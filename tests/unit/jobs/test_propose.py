@@ -1,0 +1,211 @@
+"""Guesses for a job file: roles, domains and comments that a person reviews."""
+
+import datetime as dt
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from castleguard.config.document import read_document
+from castleguard.jobs.propose.domains import nice, number_bins, number_domain, time_domain
+from castleguard.jobs.propose.doubts import find_doubts
+from castleguard.jobs.propose.guesses import Guess, guess_roles
+from castleguard.jobs.propose.job_text import Subject, proposal, scalar
+from castleguard.jobs.propose.profile import Profile
+from castleguard.schema.roles import Numeric
+
+ROWS = 200
+
+
+def guess(values: object, name: str = "column") -> Guess:
+    """The guess for a column of this name beside one of another."""
+    (found,) = guess_roles(pa.table({name: pa.array(values)}))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "role"),
+    [
+        ("patient_id", [f"p{n % 50}" for n in range(ROWS)], "person"),
+        ("CustomerNo", list(range(ROWS)), "person"),
+        ("user", [f"u{n}" for n in range(ROWS)], "person"),
+        ("id", [f"x{n}" for n in range(ROWS)], "person"),
+        ("driver_age", [20 + n % 40 for n in range(ROWS)], "quasi-identifier"),
+        ("age", [20 + n % 40 for n in range(ROWS)], "quasi-identifier"),
+        ("city", ["Rome", "Oslo"] * (ROWS // 2), "quasi-identifier"),
+        ("income", [n * 37 % 1000 for n in range(ROWS)], "sensitive"),
+        ("diagnosis", ["flu", "cold"] * (ROWS // 2), "sensitive"),
+        ("email", ["a@x", "b@x"] * (ROWS // 2), "dropped"),
+        ("last_name", ["Ann", "Bob"] * (ROWS // 2), "dropped"),
+        ("note", [f"text {n}" for n in range(ROWS)], "dropped"),
+        ("note", [f"text {n % 80}" for n in range(ROWS)], "dropped"),
+        ("line", list(range(ROWS)), "dropped"),
+        ("constant", ["x"] * ROWS, "dropped"),
+        ("empty", [None] * ROWS, "dropped"),
+        ("blank", [""] * ROWS, "dropped"),
+        ("nested", [{"a": 1}] * ROWS, "dropped"),
+        ("zone_id", [n % 5 for n in range(ROWS)], "quasi-identifier"),
+        ("zone_id", [n * 7 % 199 for n in range(ROWS)], "dropped"),
+    ],
+)
+def test_roles_go_by_names_and_values(name: str, values: list[object], role: str) -> None:
+    assert guess(values, name).role == role
+
+
+def test_one_column_of_persons_is_chosen_and_other_identifiers_are_dropped() -> None:
+    table = pa.table({
+        "trip_id": [f"t{n}" for n in range(ROWS)], "age": [n % 60 for n in range(ROWS)],
+        "rider_id": [f"r{n % 70}" for n in range(ROWS)],
+    })  # fmt: skip
+    assert [found.role for found in guess_roles(table)] == ["dropped", "quasi-identifier", "person"]
+
+
+def test_codes_are_labels_and_postcodes_are_no_numbers() -> None:
+    assert guess([n % 3 for n in range(ROWS)], "payment_type").labels == ("0", "1", "2")
+    assert guess(["01067", "10115"] * (ROWS // 2), "zip").labels == ("01067", "10115")
+
+
+def test_rare_labels_are_not_repeated() -> None:
+    found = guess(["Rome"] * 100 + ["Oslo"] * 100 + ["Atlantis"], "city")
+    assert (found.labels, found.rare) == (("Oslo", "Rome"), 1)
+    text = proposal(Subject("x.csv", "x.csv", "csv", 201), [found])
+    assert "Atlantis" not in text
+    assert "unknown: root" in text
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "comment"),
+    [
+        (
+            "days",
+            [None] * 5 + [1, 7, 3] * 50,
+            "5 rows of the sample have no value here: null: reject refuses such a row",
+        ),
+        (
+            "income",
+            [None] * 5 + [1, 7, 3] * 50,
+            "5 rows of the sample have no value here: all of them together count as",
+        ),
+        ("patient_id", [None] * 5 + ["a", "b", "c"] * 50, "all of them together count as one person"),
+    ],
+)
+def test_where_values_are_missing_it_is_said_what_can_become_of_them(
+    column: str, values: list[object], comment: str, tmp_path: Path
+) -> None:
+    others = pa.table({column: pa.array(values), "weight": pa.array([1.5, 2.5, 7.5, 9.0, 4.0] * 31)})
+    text = proposal(Subject("x.csv", "x.csv", "csv", 155), guess_roles(others))
+    assert comment in text
+    assert ("null: reject}" in text) == (column == "days")
+    (tmp_path / "in.yaml").write_text(text)
+    assert read_document(tmp_path / "in.yaml").data
+
+
+def test_where_nothing_is_missing_nothing_is_said() -> None:
+    text = proposal(Subject("x.csv", "x.csv", "csv", 150), [guess([1, 7, 3] * 50)])
+    assert "null" not in text.replace("person: null", "")
+    assert "no value" not in text
+
+
+def doubtful(table: pa.Table) -> str:
+    """The job file that is proposed for a table, as if it were a CSV file."""
+    guesses = guess_roles(table)
+    return proposal(Subject("x.csv", "x.csv", "csv", table.num_rows), guesses, find_doubts(table, guesses, csv=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "comment"),
+    [
+        ("weight", [str(n) for n in range(96)], "# 96 % of the values are numbers; the rest is rejected (or published"),
+        (
+            "seen",
+            [f"2026-01-{n % 28 + 1:02}" for n in range(96)],
+            "# 96 % of the values are dates; the rest is rejected",
+        ),
+        (
+            "income",
+            [str(n * 37 % 101) for n in range(96)],
+            "# 96 % of the values are numbers; the rest counts as one more",
+        ),
+    ],
+)
+def test_a_column_with_some_mess_in_it_is_still_one_of_numbers_or_dates(
+    name: str, good: list[str], comment: str
+) -> None:
+    text = doubtful(pa.table({name: [*good, "?", "none", "n/a", "x"] * 5}))
+    assert comment in text
+    assert "different texts" not in text
+    assert "values are" not in doubtful(pa.table({name: good}))
+
+
+def test_columns_that_may_say_whose_row_it_is_are_named_where_none_is_found() -> None:
+    columns = {"who": [f"w{n % 70}" for n in range(ROWS)], "age": [str(n % 15) for n in range(ROWS)]}
+    assert "# values that come again are in who: is it one of them?" in doubtful(pa.table(columns))
+    columns["patient_id"] = [f"p{n % 70}" for n in range(ROWS)]
+    assert "is it one of them?" not in doubtful(pa.table(columns))
+
+
+def test_dates_and_timestamps_are_recognised_as_text_and_as_types() -> None:
+    days = [dt.date(2026, 1, 1) + dt.timedelta(days=n) for n in range(ROWS)]
+    for values in (days, [day.isoformat() for day in days]):
+        domain = guess(values).domain
+        assert domain is not None
+        assert (domain.lower, domain.upper, domain.step) == ("2025-12-01", "2026-09-01", "7")
+    moments = [f"2026-03-01T{n % 24:02}:15:30" for n in range(ROWS)]
+    domain = guess(moments).domain
+    assert domain is not None
+    assert (domain.lower, domain.upper) == ("2026-02-28 00:00:00", "2026-03-03 00:00:00")
+
+
+def test_an_age_has_the_domain_that_everybody_knows() -> None:
+    domain = guess([18 + n % 60 for n in range(ROWS)], "age").domain
+    assert domain == ("0", "120", "5")
+
+
+def profile(values: list[float], kind: str = "number") -> Profile:
+    return Profile("x", len(values), kind, Counter(map(str, values)), np.array(values, dtype=np.float64))  # type: ignore[arg-type]
+
+
+@given(values=st.lists(st.floats(-1e12, 1e12).map(lambda x: round(x, 3)) | st.integers(-(10**9), 10**9), min_size=1))
+def test_bounds_of_numbers_leave_room_are_no_values_and_can_be_declared(values: list[float]) -> None:
+    found = profile(values)
+    lower, upper, step = map(float, number_domain(found))
+    room = (max(values) - min(values)) / 10
+    assert upper >= max(values) + 0.99 * room
+    assert lower <= min(values) - 0.99 * room or lower == 0 <= min(values)
+    assert Numeric("x", lower=lower, upper=upper, step=step).edges.size >= 2
+
+
+@given(values=st.lists(st.integers(-700_000, 2_900_000).map(float), min_size=1))
+def test_bounds_of_dates_leave_room_and_can_be_declared(values: list[float]) -> None:
+    lower, upper, step = time_domain(profile(values, "date"))
+    low, high = dt.date.fromisoformat(lower), dt.date.fromisoformat(upper)
+    day = dt.timedelta(days=1)
+    epoch = dt.date(1970, 1, 1)
+    assert low <= max(epoch + min(values) * day - day, dt.date(1, 1, 2))
+    assert high >= min(epoch + max(values) * day + day, dt.date(9999, 1, 1))
+    assert Numeric("x", lower=low, upper=high, step=int(step)).edges.size >= 2
+
+
+@given(values=st.lists(st.floats(-1e12, 1e12), min_size=1))
+def test_bins_are_sorted_and_never_empty(values: list[float]) -> None:
+    edges = [float(edge) for edge in number_bins(profile(values))]
+    assert edges == sorted(set(edges))
+    assert edges
+
+
+def test_nice_numbers() -> None:
+    assert [nice(Decimal(text)) for text in ("9", "4", "1", "0.07")] == [5, 2, 1, Decimal("0.05")]
+
+
+@given(text=st.text(min_size=1))
+def test_a_text_comes_back_from_yaml_as_it_was(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    if "\0" in text or any(0xD800 <= ord(character) < 0xE000 for character in text):
+        return
+    path = tmp_path_factory.mktemp("yaml") / "x.yaml"
+    path.write_text(f"a: [{scalar(text)}]\n", encoding="utf-8")
+    assert read_document(path).data == {"a": [text]}
