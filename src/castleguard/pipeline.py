@@ -209,7 +209,7 @@ class Job:
     def _halt(self) -> Outcome:
         """Keep what is pending for the next run; without a checkpoint, publish what may be published now."""
         if self._store is None:
-            self._gather(self.stream.flush() if self._schedule is None else self.stream.drop_window())
+            self._gather(self.stream.finish() if self._schedule is None else self.stream.drop_window())
         self.commit()
         if self._store is None:
             self._write_manifest(self._epochs.after(None, "stopped"))
@@ -234,7 +234,8 @@ class Job:
             self._gather(self.stream.drop_window())
         elif self._schedule is not None and edge is not None and not self._await(edge):
             return self._halt()
-        self._gather(self.stream.flush(warn=False))  # below, with the malformed lines
+        # A dry run takes the rows for all there are; a schedule has waited for the edge. Warnings come below.
+        self._gather(self.stream.finish(warn=False) if self._schedule is None else self.stream.flush(warn=False))
         if self.stream.unsettled:
             self.commit()
             raise UnavailableError(

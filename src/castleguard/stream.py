@@ -132,18 +132,42 @@ class Anonymiser:
     def flush(self, *, warn: bool = True) -> pa.Table:
         """The end of the stream: publish whatever can be published; the rest is counted as suppressed.
 
-        If rows came in and none was ever published, a warning is logged: `warn=False` leaves it out.
+        Where presence is promised, the open window has not ended and is dropped: publishing it now would show when the
+        caller flushed, and rows that still arrive in it would be a second release of one window. Use `finish` for an
+        input that is complete.
+
+        A warning is logged if a window with rows is dropped, and if rows came in and none was ever published:
+        `warn=False` leaves both out.
         """
         self._check_whole()
+        dropped = self._engine.pending if self.edge is not None else 0
         with self._releasing():
             out = self._publish(self._engine.flush())
-        if warn:
+        if warn and dropped:
+            LOG.warning(
+                "%d rows of a window that has not ended were dropped, because presence is promised: tick the stream at "
+                "the end of the window before the flush, or finish it if its input is complete",
+                dropped,
+            )
+        elif warn:
             self._warn_if_empty()
         return out
 
+    def finish(self, *, warn: bool = True) -> pa.Table:
+        """The end of an input that is complete, such as a table: let the open window end, then flush.
+
+        Its time is then the end of that window, so that no row can arrive in it any more.
+        """
+        edge = self.edge
+        if edge is None:
+            return self.flush(warn=warn)
+        ended = self.tick(edge)
+        flushed = self.flush(warn=warn)
+        return pa.concat_tables([ended.cast(flushed.schema), flushed])
+
     def drop_window(self) -> pa.Table:
-        """The end of a stream that promises presence, in the middle of a window: its rows are given up and counted as
-        suppressed. Publishing them now would show when the stream ended, and with that when its last row came.
+        """The end of a stream in the middle of a window of SDGS: its rows are dropped and counted as suppressed. Windows
+        of rows, too, which `flush` would publish.
         """
         self._check_whole()
         if not isinstance(self._engine, SdgsEngine):
@@ -558,11 +582,11 @@ _COUNTS = (
 def anonymise(
     table: object, schema: Schema, policy: Policy, *, seed: int | None = None, numbers: Numbers | None = None
 ) -> pa.Table:
-    """The whole of a finite table: push and flush in one."""
+    """The whole of a finite table: push and finish in one."""
     stream = Anonymiser(schema, policy, seed=seed, numbers=numbers)
     pushed = stream.push(table, now=0.0)
-    flushed = stream.flush()
-    return pa.concat_tables([pushed.cast(flushed.schema), flushed])
+    finished = stream.finish()
+    return pa.concat_tables([pushed.cast(finished.schema), finished])
 
 
 def _payload_names(schema: Schema) -> list[str]:

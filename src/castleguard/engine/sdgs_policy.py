@@ -253,6 +253,7 @@ class Sdgs:
             yield "k counts rows, not persons: rows of one person may stand together, and their losses add up."
         if self.window_unit == "seconds":
             yield "The moments of push, tick and flush must come from a clock outside, whatever rows there are."
+            yield "A flush drops the window that has not ended, so that a window has one release, at its end."
             yield (
                 f"A job delivers a window {self.lag:g} s after its end, and never before: names, numbers, headers, "
                 f"sizes and moments at the sink follow from the published rows and the clock. Outside the claim: how "

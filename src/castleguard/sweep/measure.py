@@ -62,7 +62,7 @@ def _once(ground: Ground, policy: Policy, seed: int) -> Figures:
     started = time.perf_counter()
     size = _batch(policy)
     parts = [stream.push(sample.slice(at, size), now=0.0) for at in range(0, sample.num_rows, size)]
-    parts.append(stream.flush(warn=False))
+    parts.append(stream.finish(warn=False))
     seconds = time.perf_counter() - started
     parts = [part.cast(parts[-1].schema) for part in parts]
     if isinstance(policy, Sdgs):
