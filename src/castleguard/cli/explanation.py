@@ -91,9 +91,12 @@ def becomes(job: JobFile) -> Iterator[Becomes]:
         meaning = _number_form(job, role, own) if isinstance(role, Numeric) else _label_form(job, role)
         yield Becomes(role.name, "quasi-identifier", output, meaning)
     for sensitive in job.schema.sensitive:
-        yield Becomes(sensitive.name, "sensitive", sensitive.name, _sensitive_form(job, sensitive))
-    for name in job.schema.public:
-        yield Becomes(name, "public", name, "passes as it is, and is not looked at")
+        declared = None if sensitive.type is None or _publishes_labels(job) else sensitive.type
+        output = sensitive.name if declared is None else f"{sensitive.name} ({declared})"
+        yield Becomes(sensitive.name, "sensitive", output, _sensitive_form(job, sensitive))
+    for public in job.schema.public_roles:
+        output = public.name if public.type is None else f"{public.name} ({public.type})"
+        yield Becomes(public.name, "public", output, "passes as it is, and is not looked at")
     if job.schema.person is not None:
         yield Becomes(job.schema.person, "person", "", "says whose row it is, and is never published")
 
@@ -200,6 +203,11 @@ def _sensitive_form(job: JobFile, role: Sensitive) -> str:
     if role.labels is None and job.policy.strict and (job.policy.l or 1) > 1:
         return "published as it is; its values are counted in every group, numbers by their whole part"
     return "published as it is; its values are counted in every group"
+
+
+def _publishes_labels(job: JobFile) -> bool:
+    """Whether sensitive columns hold labels of declared values in place of what came."""
+    return (_randomises(job) and job.policy.strict) or isinstance(job.policy, Doca | Sdgs)
 
 
 def _randomises(job: JobFile) -> bool:

@@ -98,8 +98,8 @@ class SdgsEngine:
         return self._joined(self._close_until(self._policy.window_at(now, self.arrivals)))
 
     def flush(self) -> Decisions:
-        """End the stream. Of time, a window that has not reached its edge is dropped. Of rows, it is closed as it is, and
-        the rows that still fill it are a release of their own: when rows arrive is not hidden there.
+        """End the stream. A window of time that has not reached its edge is dropped. A window of rows is closed as it
+        is, and the rows that still fill it are a release of their own: when rows arrive is not hidden there.
         """
         if self._by_time:
             return self.drop()
