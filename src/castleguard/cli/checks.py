@@ -175,6 +175,7 @@ def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
     import numpy as np
 
     from castleguard.assemble import unfit_values
+    from castleguard.schema.declared import read_types
     from castleguard.schema.roles import Numeric
     from castleguard.schema.table import to_table
     from castleguard.stages import make_decoder
@@ -186,7 +187,10 @@ def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
         return
     decoder = make_decoder(job.schema, job.policy, np.zeros(2, dtype=np.uint64))
     try:
-        decoded = decoder.decode(to_table(rows, job.schema.columns), unfit_values(job))
+        sealed = [role.name for role in job.schema.sensitive if decoder.seals_sensitive]
+        types = {name: declared for name, declared in job.schema.types.items() if name not in sealed}
+        table, misfits = read_types(to_table(rows, job.schema.columns), types)
+        decoded = decoder.decode(table, unfit_values(job), misfits=misfits)
     except CastleguardError as exc:
         yield Check(f"source: {_said(exc)}", "bad", "correct the schema")
         return

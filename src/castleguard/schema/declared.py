@@ -4,7 +4,7 @@ Most input is text (CSV, JSON), so text is read by its meaning: "2.50" is the nu
 declared type costs its own row, and no value is changed: 2.5 is not an integer, and a time of day is not dropped.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -16,6 +16,7 @@ from castleguard.schema.casting import Misfits, cast_values
 from castleguard.schema.column import FINE, NULL
 from castleguard.schema.grid import EXACT
 from castleguard.schema.numbers import read_numbers
+from castleguard.schema.plain import plain
 from castleguard.schema.text import is_text, strip
 from castleguard.schema.times import DAY
 
@@ -51,6 +52,19 @@ def read_declared(column: pa.ChunkedArray, declared: ValueType) -> tuple[pa.Chun
     missing = np.asarray(array.is_null()) if found.missing is None else found.missing
     misfits = np.asarray(found.values.is_null()) & ~missing
     return pa.chunked_array([found.values]), misfits if misfits.any() else None
+
+
+def read_types(table: pa.Table, types: Mapping[str, ValueType]) -> tuple[pa.Table, dict[str, Misfits]]:
+    """A table with these columns as their declared types, and by column the rows with a value of another one."""
+    misfits: dict[str, Misfits] = {}
+    for name, declared in types.items():
+        at = table.schema.get_field_index(name)
+        if at >= 0:
+            column, found = read_declared(plain(table.column(at)), declared)
+            table = table.set_column(at, name, column)
+            if found is not None:
+                misfits[name] = found
+    return table, misfits
 
 
 class _Found:

@@ -6,6 +6,7 @@ by itself. So what becomes of a value depends on the values before it and never 
 
 import datetime as dt
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 from castleguard.errors import SchemaError
 from castleguard.schema.casting import Misfits, cast_values
 from castleguard.schema.grid import EXACT
-from castleguard.schema.table import texts_of_values
+from castleguard.schema.table import MISFITS, texts_of_values
 
 Convert = Callable[[pa.ChunkedArray], tuple[pa.ChunkedArray, Misfits | None]]
 
@@ -72,14 +73,15 @@ def convert_values(
 
     Values of one Python type are converted together by `convert`, by default if they stay the same.
     """
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return pa.chunked_array([pa.array(texts_of_values(values), kind)]), None
-    missing = np.array([value is None for value in values], np.bool_)
     kinds = set(map(type, values)) - {type(None)}
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return pa.chunked_array([_texts(values, kinds, kind)]), None
     if len(kinds) == 1:
         converted, failed = _convert_group(values, kinds.pop(), kind, convert)
-        failed &= ~missing
+        if failed.any():
+            failed &= np.fromiter((value is not None for value in values), np.bool_, len(values))
         return converted, failed if failed.any() else None
+    missing = np.fromiter((value is None for value in values), np.bool_, len(values))
     pieces, places = [pa.nulls(int(missing.sum()), kind)], [np.flatnonzero(missing)]
     misfits = np.zeros(len(values), np.bool_)
     for python in kinds:
@@ -89,6 +91,14 @@ def convert_values(
         places.append(rows)
     back = np.argsort(np.concatenate(places))
     return pa.chunked_array(pieces, kind).take(pa.array(back)), misfits if misfits.any() else None
+
+
+def _texts(values: list[Any], kinds: set[type], kind: pa.DataType) -> pa.Array:
+    """Values as text; those that are text already at once, if all are UTF-8."""
+    if kinds <= {str}:
+        with suppress(*MISFITS):
+            return pa.array(values, kind)
+    return pa.array(texts_of_values(values), kind)
 
 
 def _convert_group(
