@@ -58,6 +58,7 @@ def number_texts(number: int, draw: random.Random) -> Iterator[str]:
     yield f"{sign}{digits}{'0' * shift}e-{shift}"
     yield f"{sign or '+'} {zeros}{digits}"
     yield f"{digits}{draw.choice(('', ' '))}-" if sign else f"{digits}.0"
+    yield f"{sign}{digits},{draw.choice(('0', '00', '0000'))}"
     if len(digits) > 3:
         mark = draw.choice((" ", "\u202f", "'", "\u2019"))
         yield sign + f"{abs(number):,}".replace(",", mark)
@@ -141,7 +142,7 @@ def day_texts(day: dt.date, draw: random.Random) -> Iterator[str]:
     yield day.isoformat().replace("-", "")
     yield f"{day.year:04d}-{day:%j}"
     yield draw.choice((f"{year:04d}-W{week:02d}-{weekday}", f"{year:04d}W{week:02d}{weekday}"))
-    for mark in "-/.":
+    for mark in "-/._: ":
         yield f"{day.year:04d}{mark}{day.month}{mark}{day.day}"
         yield day.isoformat().replace("-", mark)
     yield f"{day.isoformat()}{draw.choice(('Z', '+00:00', ' UTC'))}"
@@ -174,8 +175,9 @@ def instants(draw: random.Random, *, fold: bool = True) -> Iterator[Spelling]:
     east = aware.astimezone(dt.timezone(dt.timedelta(minutes=offset)))
     texts = [moment.isoformat(), moment.isoformat(" "), aware.isoformat(), aware.isoformat().replace("+00:00", "Z")]
     texts += [east.isoformat(), str(east), moment.isoformat().replace(".", ",")]
-    texts += [f"{day_text}{draw.choice('T ')}{text}" for day_text, text in _moments(moment, draw)]
+    texts += [f"{day_text}{draw.choice(('T', ' ', ', '))}{text}" for day_text, text in _moments(moment, draw)]
     texts += [f"{day_text} {text}{east:%z}" for day_text, text in _moments(east.replace(tzinfo=None), draw)]
+    texts += [f"{east.isoformat()}[Europe/Paris]", f"{moment.isoformat()}Z[UTC]"]
     texts += [f"{east.date()} {east.time()} {draw.choice(('GMT', 'UTC'))}{east:%z}"]
     if (seconds, micros) == (0, 0):
         eve = day - dt.timedelta(days=1)

@@ -29,13 +29,15 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNOR
 _NO_NUMBER = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 _HEX = "[0-9a-f]"
 _UUID = re.compile(f"{_HEX}{{32}}|{_HEX}{{8}}(-{_HEX}{{4}}){{3}}-{_HEX}{{12}}")
+_CITY = r"(\[[a-z0-9_/+-]+\])?"
+_ZONE = rf"(?P<zone>( ?(z|utc|gmt){_CITY})?( ?[+-][0-9][0-9:]*{_CITY})?)"
 _MOMENT = re.compile(
-    r"(?P<day>[0-9]{4}([-/.])[0-9]{1,2}\2[0-9]{1,2}|[0-9]{8}|[0-9]{4}-?[0-9]{3}|[0-9]{4}-?w[0-9]{2}-?[0-9])"
-    r"([t ](?P<clock>[0-9][0-9:.,]*( ?[ap]\.?m\.?)?))?(?P<zone>( ?(z|utc|gmt))?( ?[+-][0-9][0-9:]*)?)",
+    r"(?P<day>[0-9]{4}([-/._: ])[0-9]{1,2}\2[0-9]{1,2}|[0-9]{8}|[0-9]{4}-?[0-9]{3}|[0-9]{4}-?w[0-9]{2}-?[0-9])"
+    r"((t| |, )(?P<clock>[0-9][0-9:.,]*( ?[ap]\.?m\.?)?))?" + _ZONE,
     re.IGNORECASE,
 )
 _TIME = re.compile(
-    r"(?P<clock>(t[0-9]{2}|t?[0-9]{1,2}:)[0-9:.,]*( ?[ap]\.?m\.?)?)(?P<zone>( ?(z|utc|gmt))?( ?[+-][0-9][0-9:]*)?)",
+    r"(?P<clock>(t[0-9]{2}|t?[0-9]{1,2}:)[0-9:.,]*( ?[ap]\.?m\.?)?)" + _ZONE,
     re.IGNORECASE,
 )
 _CLOCKS = (
@@ -45,6 +47,7 @@ _CLOCKS = (
 _OFFSET = re.compile(r"([0-9]{1,2})(?::?([0-9]{2})(?::?([0-9]{2}))?)?")
 _THOUSANDS = re.compile(r"[0-9]{1,3}( [0-9]{3})+(\.[0-9]*)?|[0-9]{1,3}('[0-9]{3})+(\.[0-9]*)?")
 _COMMAS = re.compile(r"[0-9]{1,3}(,[0-9]{3}){2,}|[0-9]{1,3}(,[0-9]{3})+\.[0-9]*")
+_EITHER = re.compile(r"[1-9][0-9]?[0-9]?,[0-9]{3}")  # more than a thousand, or a fraction
 _EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _TYPED = dict.fromkeys([*range(0x2010, 0x2016), 0x2212], "-") | {0x66B: ".", 0x66C: ","}
 _TYPED |= dict.fromkeys([0x60, 0x2BB, 0x2BC, 0x2018, 0x2019, 0x201B, 0x2032], "'")
@@ -196,6 +199,8 @@ def _ungrouped(text: str) -> str:
         sign, rest = text[:1], text[1:].strip()
     if _THOUSANDS.fullmatch(rest) or _COMMAS.fullmatch(rest):
         rest = "".join(letter for letter in rest if letter not in " ',")
+    elif re.fullmatch(r"[0-9]+,[0-9]+(e[+-]?[0-9]+)?", rest, re.IGNORECASE) and not _EITHER.fullmatch(rest):
+        rest = rest.replace(",", ".")
     return sign + rest
 
 
@@ -222,7 +227,7 @@ def _moment(text: str) -> object:
     found = _MOMENT.fullmatch(text)
     if found is None:
         return None
-    if found["clock"] is None and re.fullmatch(r".*[+-][0-9]+", found["zone"]):
+    if found["clock"] is None and re.search(r"[+-][0-9]+(\[|$)", found["zone"]):
         return None
     day, clock, east = _day(found["day"]), _clock(found["clock"] or "00"), _east(found["zone"])
     if day is None or clock is None or east is None:
@@ -236,7 +241,7 @@ def _day(text: str) -> dt.date | None:
         if "w" in text.lower():
             year, week = text[:4], text[5:].lower().replace("w", "").replace("-", "")
             return dt.date.fromisocalendar(int(year), int(week[:2]), int(week[2:]))
-        parts = re.split("[-/.]", text)
+        parts = re.split("[-/._: ]", text)
         if len(parts) == 3:
             return dt.date(*map(int, parts))
         digits = "".join(parts)
@@ -271,6 +276,7 @@ def _clock(text: str) -> Fraction | None:
 
 def _east(zone: str) -> int | None:
     """Seconds ahead of UTC; None for an offset that is not one."""
+    zone = re.sub(r"\[[^]]*\]", "", zone)
     at = max(zone.find("+"), zone.find("-"))
     if at < 0:
         return 0

@@ -16,7 +16,7 @@ Flags = NDArray[np.bool_]
 MOST_DIGITS = 40  # of a number that is spelt without an exponent
 
 _BLANK, _TILDE = 0x20, 0x7E
-_ZERO, _NINE, _PLUS, _MINUS, _POINT, _SLASH = 0x30, 0x39, 0x2B, 0x2D, 0x2E, 0x2F
+_ZERO, _NINE, _PLUS, _MINUS, _POINT, _LOW_LINE = 0x30, 0x39, 0x2B, 0x2D, 0x2E, 0x5F
 _F, _G, _I, _N, _T, _U, _W, _Z = 0x66, 0x67, 0x69, 0x6E, 0x74, 0x75, 0x77, 0x7A
 _BRACE, _PARENTHESIS = 0x7B, 0x28
 
@@ -99,7 +99,7 @@ def _may_be_word(data: Bytes, start: Int, stop: Int) -> Bool:
 
 @kernel
 def _may_be_moment(data: Bytes, start: Int, stop: Int) -> Bool:
-    """Whether text that begins with a digit and has letters may be a date: 2020-..., 2020w..., 20200102t..."""
+    """Whether text that begins with a digit, without colons and slashes, may be a date: 2020-..., 20200102t..."""
     at = start
     while at < stop and _is_digit(data[at]):
         at += 1
@@ -112,7 +112,7 @@ def _may_be_moment(data: Bytes, start: Int, stop: Int) -> Bool:
         if letter == _W:
             return True
         follows = at + 1 < stop and (_is_digit(data[at + 1]) or (data[at + 1] | 0x20) == _W)
-        return follows and (after == _MINUS or after == _SLASH or after == _POINT)
+        return follows and (after == _MINUS or after == _POINT or after == _BLANK or after == _LOW_LINE)
     return after == _BLANK or letter == _T or letter == _Z or letter == _U or letter == _G
 
 

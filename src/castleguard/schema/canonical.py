@@ -34,6 +34,7 @@ _ACUTE = "\u00b4"  # typed for an apostrophe; NFKC would make a blank of it
 _DIGIT = re.compile(r"(?![0-9])\d")  # of other scripts
 _NUMBER = re.compile(r"([+-]?)(?=\.?[0-9])([0-9]*)\.?([0-9]*)(?:[eE]([+-]?[0-9]+))?")
 _GROUPED = re.compile(r"[0-9]{1,3}(?P<mark>[ ,'])[0-9]{3}(?P<more>(?:(?P=mark)[0-9]{3})*)(?P<part>\.[0-9]*)?")
+_COMMA = re.compile(r"(?![1-9][0-9]{0,2},[0-9]{3}$)[0-9]+,[0-9]+(?:[eE][+-]?[0-9]+)?")  # "1,234" is ambiguous
 _NO_NUMBER = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _UUID = re.compile(r"([0-9a-f]{8})(-?)([0-9a-f]{4})\2([0-9a-f]{4})\2([0-9a-f]{4})\2([0-9a-f]{12})")
 _MOST_EXPONENT = 4000  # digits of an exponent that is reckoned with; a number beyond is indistinguishable
@@ -102,9 +103,9 @@ def canonical_number(text: str, *, whole: bool = False) -> str | None:
 
 
 def _plain_number(text: str) -> str | None:
-    """A number without blanks and groups, its sign in front; None if the text is not a number.
+    """A number without blanks and groups, its sign in front, with a point; None if the text is not a number.
 
-    One comma is left alone: "1,234" may be more than a thousand or less than two.
+    "1,234" is left alone: it may be more than a thousand or less than two.
     """
     if _NUMBER.fullmatch(text):
         return text
@@ -114,6 +115,8 @@ def _plain_number(text: str) -> str | None:
     grouped = _GROUPED.fullmatch(digits)
     if grouped is not None and (grouped["mark"] != "," or grouped["more"] or grouped["part"]):
         digits = digits.replace(grouped["mark"], "")
+    elif _COMMA.fullmatch(digits):
+        digits = digits.replace(",", ".")
     return sign + digits if _NUMBER.fullmatch(sign + digits) else None
 
 

@@ -1,6 +1,6 @@
 """Dates, moments and times of day as text: one form for all spellings that mean the same.
 
-    days        2020-01-02, 2020-1-2, 2020/01/02, 2020.1.2, 2020-002 (day of the year), 2020-W01-4,
+    days        2020-01-02, 2020-1-2, 2020/01/02, 2020 1 2, 2020-002 (day of the year), 2020-W01-4,
                 20200102T00, 2020-01-01T24:00, 2020-01-02T02:00+02:00                               20200102
     moments     2020-01-02T12:30, 2020-01-02 12:30:00Z, 20200102T1230, 2020-01-02 2:30 PM +02:00     @1577968200
     times       12:30, T1230, 12:30:00.000, 2:30 PM+02:00                                           12:30:00
@@ -13,18 +13,20 @@ import datetime as dt
 import re
 
 _DAY = (
-    r"(?P<year>[0-9]{4})(?:(?P<mark>[-/.])(?P<month>[0-9]{1,2})(?P=mark)(?P<day>[0-9]{1,2})"
+    r"(?P<year>[0-9]{4})(?:(?P<mark>[-/._: ])(?P<month>[0-9]{1,2})(?P=mark)(?P<day>[0-9]{1,2})"
     r"|(?P<digits>[0-9]{4})|-?(?P<nth>[0-9]{3})|-?W(?P<week>[0-9]{2})-?(?P<weekday>[1-7]))"
 )
 _CLOCK = (
     r"(?P<hour>[0-9]{2}|[0-9](?=:))(?::?(?P<minute>[0-9]{2})(?::?(?P<second>[0-9]{2})(?:[.,](?P<part>[0-9]+))?)?)?"
     r"(?: ?(?P<half>[AP])\.?M\.?)?"
 )
+_NAME = r"(?:\[[A-Z0-9_/+-]+\])?"  # of a zone, after its offset
 _ZONE = (
-    r"(?: ?(?:Z|UTC|GMT))?"
-    r"(?: ?(?P<sign>[+-])(?P<hours>[0-9]{1,2})(?::?(?P<minutes>[0-9]{2})(?::?(?P<seconds>[0-9]{2}))?)?)?"
+    rf"(?: ?(?:Z|UTC|GMT){_NAME})?"
+    r"(?: ?(?P<sign>[+-])(?P<hours>[0-9]{1,2})(?::?(?P<minutes>[0-9]{2})(?::?(?P<seconds>[0-9]{2}))?)?"
+    rf"{_NAME})?"
 )
-_MOMENT = re.compile(f"{_DAY}(?:[T ]{_CLOCK})?{_ZONE}", re.IGNORECASE | re.ASCII)
+_MOMENT = re.compile(f"{_DAY}(?:(?:T|,? ){_CLOCK})?{_ZONE}", re.IGNORECASE | re.ASCII)
 _TIME = re.compile(f"(?:T|(?=[0-9]?[0-9]:)){_CLOCK}{_ZONE}", re.IGNORECASE | re.ASCII)
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 _LAST = dt.date.max.toordinal()
@@ -41,9 +43,10 @@ def read_moment(text: str) -> str | None:
     if found is None:
         return None
     days, within, east = _days(found), _seconds_of_day(found), _east(found)
-    # Without an hour only "-05:00" is a zone: "2020-123-0456" rather is a number of a file.
-    if days is None or within is None or east is None or (found["sign"] and not found["hour"] and ":" not in text):
+    if days is None or within is None or east is None:
         return None
+    if found["sign"] and not found["hour"] and ":" not in text[found.start("sign") :]:
+        return None  # "2020-123-0456" has the form of a case number; behind a day, a zone is "-04:56"
     return moment_form(days * _PER_DAY + within - east, found["part"] or "")
 
 
