@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from castleguard.schema.hierarchy import Hierarchy
     from castleguard.schema.person import Person
     from castleguard.schema.roles import Categorical, Numeric, Schema
-    from castleguard.schema.sensitive import Sensitive
+    from castleguard.schema.sensitive import Public, Sensitive
     from castleguard.stream import Anonymiser, anonymise
 
 __version__ = "0.1.0"
@@ -40,6 +40,7 @@ __all__ = [
     "Hierarchy",
     "Numeric",
     "Person",
+    "Public",
     "Randomiser",
     "Report",
     "Schema",
@@ -61,6 +62,7 @@ _HOMES = {
     "Hierarchy": "schema.hierarchy",
     "Numeric": "schema.roles",
     "Person": "schema.person",
+    "Public": "schema.sensitive",
     "Randomiser": "edge",
     "Report": "release.report",
     "Schema": "schema.roles",

@@ -28,7 +28,7 @@ def convert(
             writer.write(stream.push(batch, now))
             if progress is not None:
                 progress(batch.num_rows)
-        writer.write(stream.flush(warn=False))  # the caller knows of malformed lines, too, and warns
+        writer.write(stream.finish(warn=False))  # the caller knows of malformed lines, too, and warns
         writer.close()
     except BaseException:
         writer.abort()

@@ -209,7 +209,7 @@ class Job:
     def _halt(self) -> Outcome:
         """Keep what is pending for the next run; without a checkpoint, publish what may be published now."""
         if self._store is None:
-            self._gather(self.stream.flush() if self._schedule is None else self.stream.drop_window())
+            self._gather(self.stream.finish() if self._schedule is None else self.stream.drop_window())
         self.commit()
         if self._store is None:
             self._write_manifest(self._epochs.after(None, "stopped"))
@@ -234,7 +234,8 @@ class Job:
             self._gather(self.stream.drop_window())
         elif self._schedule is not None and edge is not None and not self._await(edge):
             return self._halt()
-        self._gather(self.stream.flush(warn=False))  # below, with the malformed lines
+        # A dry run takes the rows for all there are; a schedule has waited for the edge. Warnings come below.
+        self._gather(self.stream.finish(warn=False) if self._schedule is None else self.stream.flush(warn=False))
         if self.stream.unsettled:
             self.commit()
             raise UnavailableError(
@@ -276,6 +277,11 @@ class Job:
         described = self.stream.describe()
         if latest.snapshot is None or not self._epochs.is_open:
             differing = [] if latest.carried is None else self.stream.take_over(latest.carried)
+            if latest.counts_wiped:
+                LOG.warning(
+                    "rows of a person that were published before do not count any more: their counts were deleted when "
+                    "the checkpoint lost its key. The statement says what all epochs of the job together promise"
+                )
             if differing:
                 LOG.warning(
                     "rows of a person that were published before do not count any more: another %s than then. The "
@@ -373,47 +379,16 @@ class Job:
         """
         latest = None if self._store is None else self._store.load()
         there = self._until_available(self._sink.last, "the sink")
-        if latest is None:
-            latest = Checkpoint(number=0, position=None, snapshot=None, delivered=True)
-        else:
-            latest = self._same_job(latest, there)
-        if there > latest.segments:
-            raise OutputError(
-                f"the sink has segment {there}, and the checkpoint knows of {latest.segments or 'none'}: going on "
-                f"would publish rows twice. Bring back the checkpoint that belongs to the sink; without it, only a new "
-                f"job can begin: no checkpoint, an empty sink, and a source without the rows that were published"
-            )
+        latest = continued(latest, there, self._identity, stored=self._store is not None)
         self.recovered = not latest.delivered
         if not latest.delivered:
             # Of a segment that is there already nobody knows whether its letters are.
             latest = self._deliver(latest, segment=there < latest.segments)
         return latest
 
-    def _same_job(self, latest: Checkpoint, there: int) -> Checkpoint:
-        """Refuse a checkpoint of another job. After a drain another source begins at its own beginning, and only then:
-        rows that were published must not be read again because of another sink.
-        """
-        if latest.ended == "drained" and latest.delivered:
-            sections = {place.partition(".")[0] for place in differences(self._identity, latest.identity)}
-            if there and "sink" in sections:
-                raise OutputError(f"the sink has segment {there} of another job: begin with an empty sink")
-            if "source" not in sections:
-                return latest
-            LOG.warning(
-                "the source is another one than before the drain, and is read from its beginning: what it has in "
-                "common with the former one is published again"
-            )
-            return replace(latest, position=None)
-        check_identity(self._identity, latest)
-        return latest
-
     def _deliver(self, checkpoint: Checkpoint, *, segment: bool = True) -> Checkpoint:
         """Steps 3 and 4."""
-        if checkpoint.letters and self._letters is None:
-            raise OutputError(
-                "the latest commit holds dead letters that have not been written: run the job once more with its "
-                "dead_letter section before it goes without"
-            )
+        check_letters_have_a_place(checkpoint, has_letters=self._letters is not None)
         self._step(3)
         if segment and checkpoint.segment:
             table = from_bytes(checkpoint.segment)
@@ -621,6 +596,57 @@ class Job:
     def books(self) -> dict[str, Any]:
         """The job in numbers, over all its streams: as a report has them, and `bad`, what arrived and was no row."""
         return {**_summed(asdict(self.stream.report()), self._before), "bad": self._bad, "before": self._before}
+
+
+def continued(latest: Checkpoint | None, there: int, identity: dict[str, Any], *, stored: bool) -> Checkpoint:
+    """The commit that a job goes on from, if its sink has the segments up to `there`; before the first commit, one that
+    says nothing. Raises SnapshotError or OutputError where going on would publish rows twice. `stored`: the job has a
+    checkpoint.
+    """
+    if latest is None:
+        latest = Checkpoint(number=0, position=None, snapshot=None, delivered=True)
+    else:
+        latest = _same_job(latest, there, identity)
+    if there > latest.segments:
+        if not stored:
+            raise OutputError(
+                f"the sink has segment {there}, and the job has no checkpoint that knows of it: going on would publish "
+                f"rows twice. Name an empty sink"
+            )
+        raise OutputError(
+            f"the sink has segment {there}, and the checkpoint knows of {latest.segments or 'none'}: going on "
+            f"would publish rows twice. Bring back the checkpoint that belongs to the sink; without it, only a new "
+            f"job can begin: no checkpoint, an empty sink, and a source without the rows that were published"
+        )
+    return latest
+
+
+def _same_job(latest: Checkpoint, there: int, identity: dict[str, Any]) -> Checkpoint:
+    """Refuse a checkpoint of another job. After a drain another source begins at its own beginning, and only then:
+    rows that were published must not be read again because of another sink.
+    """
+    if latest.ended == "drained" and latest.delivered:
+        sections = {place.partition(".")[0] for place in differences(identity, latest.identity)}
+        if there and "sink" in sections:
+            raise OutputError(f"the sink has segment {there} of another job: begin with an empty sink")
+        if "source" not in sections:
+            return latest
+        LOG.warning(
+            "the source is another one than before the drain, and is read from its beginning: what it has in "
+            "common with the former one is published again"
+        )
+        return replace(latest, position=None)
+    check_identity(identity, latest)
+    return latest
+
+
+def check_letters_have_a_place(latest: Checkpoint, *, has_letters: bool) -> None:
+    """Refuse to go on from a commit with dead letters if the job has no section for them any more."""
+    if latest.letters and not has_letters:
+        raise OutputError(
+            "the latest commit holds dead letters that have not been written: run the job once more with its "
+            "dead_letter section before it goes without"
+        )
 
 
 def check_identity(identity: dict[str, Any], latest: Checkpoint) -> None:

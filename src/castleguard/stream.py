@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,13 +35,26 @@ from castleguard.release.report import Report
 from castleguard.runtime.epochs import Described
 from castleguard.schema.arguments import check_schema, kind_of
 from castleguard.schema.casting import Misfits, cast_values
-from castleguard.schema.coded import NEW, REASONS, REUSED, ROOT, CodedRows, Decisions, Decoded, Quasi, Rejects
+from castleguard.schema.coded import (
+    NEW,
+    REASONS,
+    REUSED,
+    ROOT,
+    CodedRows,
+    Decisions,
+    Decoded,
+    Quasi,
+    Rejects,
+    join_rejects,
+)
+from castleguard.schema.declared import ARROW_TYPES, read_declared
 from castleguard.schema.decode import SAMPLE, reject_names
 from castleguard.schema.identities import CANONICAL_FORM
 from castleguard.schema.plain import plain, plain_type
 from castleguard.schema.roles import Numeric, Schema
-from castleguard.schema.table import has_types, to_table
+from castleguard.schema.table import has_types, split_table
 from castleguard.schema.unfit import Unfit
+from castleguard.schema.untyped import Arrivals, convert_values, kind_of_value
 from castleguard.telemetry.logs import LOG
 
 _SLICE = 1 << 16  # rows handed to the engine at once: bounds the memory of one call
@@ -79,7 +93,8 @@ class Anonymiser:
         self._decoder, self._intake, self._engine, self._gate, self._encoder = stages
         self._pending = Pending(columns, len(schema.sensitive))
         self._order = InputOrder(columns) if policy.chosen_order == "input" else None
-        self._payload_schema = pa.schema([(name, pa.null()) for name in _payload_names(schema)])
+        types = {name: ARROW_TYPES[schema.types[name]] for name in self._published_as_they_are if name in schema.types}
+        self._payload_schema = pa.schema([(name, types.get(name, pa.null())) for name in _payload_names(schema)])
         self._counts = dict.fromkeys(_COUNTS, 0)
         self._rejected: dict[str, int] = {}
         self._clamped: dict[str, int] = {}
@@ -95,26 +110,83 @@ class Anonymiser:
         """Take in rows that arrive `now` (seconds; needed with `max_wait`), and return what is published by that.
 
         Rows may come as a pyarrow Table or RecordBatch, a pandas or polars DataFrame, or a list of dicts. The result
-        has all output columns, and maybe no rows. A sensitive or public column is published with the type that it first
-        came with, and a row with a value that does not convert to it is rejected; a column that has no type when the
-        first row is published, because it was always null, is text for ever.
+        has all output columns, and maybe no rows. A sensitive or public column is published with the type that the
+        schema declares, else with the one that its input declares, else with that of its first value; a row with a
+        value that does not convert to it is rejected. A column that has no type when the first row is published,
+        because it was always null, is text for ever.
         """
         self._advance(now)
         if not is_warm(self._policy.name):
             LOG.warning("compiling the kernels for this machine, once: up to two minutes")
-        table, misfits = self._as_published(to_table(batch, self._schema.columns, person=self._schema.person))
+        table, values = split_table(
+            batch, self._schema.columns, person=self._schema.person, apart=self._published_as_they_are
+        )
         self._decoder.longest_row = self.longest_row
-        typed = has_types(batch, self._schema.person)
-        decoded = self._decoder.decode(table, self._unfit, typed=typed, misfits=misfits)
-        payload = self._typed(decoded.payload, batch)
-        self._rejects = decoded.rejected
+        rows = Arrivals(table, values, typed=has_types(batch, self._schema.person))
+        rejects: list[tuple[int, Rejects]] = []
+        out: list[pa.Table] = []
+        first, known = 0, self._payload_schema
+        try:
+            while first < table.num_rows or not out:
+                part = self._next_part(rows)
+                published, rejected = self._push_part(part)
+                out += published
+                rejects.append((first, rejected))
+                first, rows = first + part.table.num_rows, rows.slice(part.table.num_rows)
+        except BaseException:
+            if not out:  # nothing was taken in: nothing is decided either
+                self._payload_schema = known
+            raise
+        self._rejects = join_rejects(rejects)
+        mark_warm(self._policy.name)
+        return out[0] if len(out) == 1 else pa.concat_tables([table.cast(out[-1].schema) for table in out])
+
+    def _next_part(self, rows: Arrivals) -> Arrivals:
+        """The rows before the next one whose values decide the type of a column, after deciding by the first row.
+
+        A column without a type is text as soon as a row is published. Whether one is, before the row with the first
+        value comes, must not depend on what else is in the batch. So the rows before it go first.
+        """
+        while True:
+            self._take_types(rows.table)
+            at, kinds = self._find_types(rows)
+            if at != 0:
+                return rows if at is None else rows.slice(0, at)
+            for name, kind in kinds.items():
+                self._set_type(name, kind)
+
+    def _find_types(self, rows: Arrivals) -> tuple[int | None, dict[str, pa.DataType]]:
+        """The first row with a value in a column without a type, and the types that its values decide; None if there is
+        none. A row that is rejected because of its other columns decides nothing.
+        """
+        undecided = [name for name in rows.values if pa.types.is_null(self._payload_schema.field(name).type)]
+        found = {name: rows.first_value(name) for name in undecided}
+        if all(at is None for at in found.values()):
+            return None, {}
+        before = self._decoder.counter, self._decoder.person_kind
+        rejected = set(self._decode(rows).rejected.index.tolist())
+        self._decoder.counter, self._decoder.person_kind = before
+        found = {name: rows.first_value(name, rejected) for name in undecided}
+        at = min((row for row in found.values() if row is not None), default=None)
+        if at is None:
+            return None, {}
+        deciding = {name: rows.values[name][at] for name in undecided}
+        return at, {name: kind_of_value(value) for name, value in deciding.items() if value is not None}
+
+    def _push_part(self, rows: Arrivals) -> tuple[list[pa.Table], Rejects]:
+        """Take in rows that decide no type: what is published by that, and what is rejected."""
+        decoded = self._decode(rows)
+        payload = self._typed(decoded.payload)
         # What can fail because of the rows has not failed: from here on the state changes.
         with self._releasing():
-            rows, present = self._enter(decoded, payload, table.num_rows)
-            slices = [slice(at, at + _SLICE) for at in range(0, max(rows.person.size, 1), _SLICE)]
-            out = [self._pass_on(rows.take(at), None if present is None else present[at]) for at in slices]
-        mark_warm(self._policy.name)
-        return out[0] if len(out) == 1 else pa.concat_tables(out)
+            coded, present = self._enter(decoded, payload, rows.table.num_rows)
+            slices = [slice(at, at + _SLICE) for at in range(0, max(coded.person.size, 1), _SLICE)]
+            out = [self._pass_on(coded.take(at), None if present is None else present[at]) for at in slices]
+        return out, decoded.rejected
+
+    def _decode(self, rows: Arrivals) -> Decoded:
+        table, misfits = self._as_published(rows)
+        return self._decoder.decode(table, self._unfit, typed=rows.typed, misfits=misfits)
 
     def reject_unfit(self, unfit: Unfit | None) -> None:
         """From now on, reject rows with a sensitive or public value that the sink cannot take. Not in the snapshot."""
@@ -129,21 +201,45 @@ class Anonymiser:
     def flush(self, *, warn: bool = True) -> pa.Table:
         """The end of the stream: publish whatever can be published; the rest is counted as suppressed.
 
-        If rows came in and none was ever published, a warning is logged: `warn=False` leaves it out.
+        Where presence is promised, the open window has not ended and is dropped: publishing it now would show when the
+        caller flushed, and rows that still arrive in it would be a second release of one window. Use `finish` for an
+        input that is complete.
+
+        A warning is logged if a window with rows is dropped, and if rows came in and none was ever published:
+        `warn=False` leaves both out.
         """
         self._check_whole()
+        dropped = self._engine.pending if self.edge is not None else 0
         with self._releasing():
             out = self._publish(self._engine.flush())
-        if warn:
+        if warn and dropped:
+            LOG.warning(
+                "%d rows of a window that has not ended were dropped, because presence is promised: tick the stream at "
+                "the end of the window before the flush, or finish it if its input is complete",
+                dropped,
+            )
+        elif warn:
             self._warn_if_empty()
         return out
 
+    def finish(self, *, warn: bool = True) -> pa.Table:
+        """The end of an input that is complete, such as a table: let the open window end, then flush.
+
+        Its time is then the end of that window, so that no row can arrive in it any more.
+        """
+        edge = self.edge
+        if edge is None:
+            return self.flush(warn=warn)
+        ended = self.tick(edge)
+        flushed = self.flush(warn=warn)
+        return pa.concat_tables([ended.cast(flushed.schema), flushed])
+
     def drop_window(self) -> pa.Table:
-        """The end of a stream that promises presence, in the middle of a window: its rows are given up and counted as
-        suppressed. Publishing them now would show when the stream ended, and with that when its last row came.
+        """The end of a stream in the middle of a window of SDGS: its rows are dropped and counted as suppressed, also
+        if it is a window of rows, which `flush` would publish.
         """
         self._check_whole()
-        if self._policy.presence is None:
+        if not self._engine.has_windows:
             raise UsageError("only SDGS has windows that can be dropped; flush the stream")
         with self._releasing():
             return self._publish(self._engine.drop())
@@ -474,20 +570,41 @@ class Anonymiser:
         """Pending rows that the engine does not hold."""
         return 0
 
-    def _as_published(self, table: pa.Table) -> tuple[pa.Table, dict[str, Misfits]]:
+    @property
+    def _published_as_they_are(self) -> list[str]:
+        """The columns whose values are published: not sensitive ones that are made anew from codes."""
+        sealed = len(self._schema.sensitive) if self._decoder.seals_sensitive else 0
+        return _payload_names(self._schema)[sealed:]
+
+    def _set_type(self, name: str, kind: pa.DataType) -> None:
+        at = self._payload_schema.get_field_index(name)
+        self._payload_schema = self._payload_schema.set(at, self._payload_schema.field(at).with_type(kind))
+
+    def _take_types(self, table: pa.Table) -> None:
+        """Give columns without a type the one that the batch declares, if it declares one."""
+        for name in self._published_as_they_are:
+            at = table.schema.get_field_index(name)
+            if at >= 0 and pa.types.is_null(self._payload_schema.field(name).type):
+                try:
+                    self._set_type(name, plain_type(table.schema.field(at).type))
+                except SchemaError as exc:
+                    raise SchemaError(f"column {name!r}: {exc}") from exc
+
+    def _as_published(self, rows: Arrivals) -> tuple[pa.Table, dict[str, Misfits]]:
         """A batch with its sensitive and public columns in the types that they are published with, and by column the
         rows with a value that does not convert. Before decoding: values that differ, and are published as the same
         one, must not count as two.
         """
-        misfits = {}
-        sealed = len(self._schema.sensitive) if self._decoder.seals_sensitive else 0
-        for name in _payload_names(self._schema)[sealed:]:
+        table, misfits = rows.table, {}
+        for name in self._published_as_they_are:
             at = table.schema.get_field_index(name)
             kind = self._payload_schema.field(name).type
-            if at < 0 or pa.types.is_null(kind) or plain_type(table.schema.field(at).type) == kind:
+            if at < 0 or pa.types.is_null(kind):
+                continue
+            if name not in rows.values and plain_type(table.schema.field(at).type) == kind:
                 continue
             try:
-                column, found = cast_values(plain(table.column(at)), kind)
+                column, found = self._converted(rows, name, kind)
             except SchemaError as exc:
                 raise SchemaError(f"column {name!r}: {exc}") from exc
             table = table.set_column(at, name, column)
@@ -495,21 +612,23 @@ class Anonymiser:
                 misfits[name] = found
         return table, misfits
 
-    def _typed(self, payload: pa.Table, batch: object) -> pa.Table:
-        """The payload with the types of the batches before it. A column without a type so far takes its first: the one
-        that the batch declares, or that of the values of accepted rows.
-        """
-        if payload.schema.equals(self._payload_schema, check_metadata=True):
+    def _converted(self, rows: Arrivals, name: str, kind: pa.DataType) -> tuple[pa.ChunkedArray, Misfits | None]:
+        declared = self._schema.types.get(name)
+        convert = None if declared is None else partial(read_declared, declared=declared)
+        if name in rows.values:
+            return convert_values(rows.values[name], kind, convert)
+        column = plain(rows.table.column(name))
+        return cast_values(column, kind) if convert is None else convert(column)
+
+    def _typed(self, payload: pa.Table) -> pa.Table:
+        """The payload with the types that are published, as far as they are known."""
+        if payload.schema.equals(self._payload_schema, check_metadata=True) or not payload.num_columns:
             return payload
-        fields = []
-        for field, column in zip(self._payload_schema, payload.columns, strict=True):
-            settles = has_types(batch, field.name) or column.null_count < len(column)
-            fields.append(field.with_type(column.type) if pa.types.is_null(field.type) and settles else field)
         columns = [
             pa.nulls(payload.num_rows) if pa.types.is_null(field.type) else column.cast(field.type)
-            for field, column in zip(fields, payload.columns, strict=True)
+            for field, column in zip(self._payload_schema, payload.columns, strict=True)
         ]
-        return pa.table(columns, schema=pa.schema(fields)) if columns else payload
+        return pa.table(columns, schema=self._payload_schema)
 
     def _check_grids(self, values: Quasi) -> None:
         """Warn once where a cell of the public grid holds a single value of the data: its bounds then tell it."""
@@ -553,11 +672,11 @@ _COUNTS = (
 def anonymise(
     table: object, schema: Schema, policy: Policy, *, seed: int | None = None, numbers: Numbers | None = None
 ) -> pa.Table:
-    """The whole of a finite table: push and flush in one."""
+    """The whole of a finite table: push and finish in one."""
     stream = Anonymiser(schema, policy, seed=seed, numbers=numbers)
     pushed = stream.push(table, now=0.0)
-    flushed = stream.flush()
-    return pa.concat_tables([pushed.cast(flushed.schema), flushed])
+    finished = stream.finish()
+    return pa.concat_tables([pushed.cast(finished.schema), finished])
 
 
 def _payload_names(schema: Schema) -> list[str]:

@@ -19,6 +19,7 @@ PUBLIC_NAMES = [
     "Hierarchy",
     "Numeric",
     "Person",
+    "Public",
     "Randomiser",
     "Report",
     "Schema",

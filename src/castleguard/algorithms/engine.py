@@ -5,7 +5,7 @@ go to the gate.
 """
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ class Engine(Protocol):
     * The same rows with the same `now` give the same decisions, in one push or in many.
     * Nothing blocks, and nothing depends on a wall clock.
     """
+
+    has_windows: ClassVar[bool] = False
+    """Whether `drop` gives up the rows of an open window."""
 
     def push(self, rows: CodedRows, now: float, present: Flags | None = None) -> Decisions:
         """Take in rows that arrive at `now` seconds, and decide whatever that makes due. May be empty.
@@ -79,7 +82,7 @@ class Engine(Protocol):
         return False
 
     def drop(self) -> Decisions:
-        """Give up the rows of the open window. Only engines of policies that promise presence can."""
+        """Give up the rows of the open window. Only engines that have such windows can."""
         raise UsageError("this algorithm has no windows that can be dropped; flush the stream")
 
     def snapshot(self) -> Arrays:

@@ -50,6 +50,8 @@ class Publication:
     """Whether quasi-identifiers are randomised before they are grouped."""
     hides_values: bool = False
     """Whether sensitive values are randomised, and no row is rejected for its values."""
+    publishes_labels: bool = False
+    """Whether sensitive columns hold labels of declared values, in place of what came."""
     closed: bool = False
     """Whether ranges include their upper bounds, as papers print them."""
     window_rows: int | None = None

@@ -59,6 +59,7 @@ def run_job(
     with stopping_on_signals(stop), logging_as(log_format) as facts:
         from castleguard.cli.job_view import job_view
         from castleguard.jobs.assemble import load, make_job
+        from castleguard.jobs.prediction import check_start
 
         job = load(job_file, site=site)
         facts["job"] = job.name
@@ -71,6 +72,7 @@ def run_job(
                 watch(status)
 
             with telling_failure(watch, job.name):
+                goes_on_from = check_start(job, allow_duplicates=allow_duplicates) if dry_run else 0
                 made = make_job(job, stop=stop, watch=tell, dry_run=dry_run, allow_duplicates=allow_duplicates)
             before = made.status().commits
             LOG.info("starting after commit %d", before, extra={"job": job.name, "commit": before})
@@ -86,7 +88,10 @@ def run_job(
     if not quiet:
         idle = outcome == "finished" and after == before
         said = outcome if not idle else "delivered late" if made.recovered else "finished before"
-        say_at_end(job, closing_words(made, said, dry_run=dry_run, site=site is not None), dry_run=dry_run)
+        words = closing_words(made, said, dry_run=dry_run, site=site is not None)
+        if goes_on_from:
+            words += f"\n`run` would go on after commit {goes_on_from}; the dry run began at the beginning."
+        say_at_end(job, words, dry_run=dry_run)
     if dry_run and job.dead_letter is not None and rejected_share(made) > job.dead_letter.max_share:
         with logging_as(log_format):
             raise InputError(

@@ -22,11 +22,20 @@ from castleguard.config.places import check_places
 from castleguard.connectors import registry
 from castleguard.connectors.base import Position, Sink, Source, Unfit
 from castleguard.connectors.csv_options import csv_of
+from castleguard.connectors.file_sink import last_part
 from castleguard.connectors.holding import Held, check_held
 from castleguard.connectors.manifest import Manifest
 from castleguard.connectors.registry import Connector
 from castleguard.errors import ConfigError, OutputError, PolicyError, SchemaError
-from castleguard.job import Job, Pace, Parts, check_identity, until_available
+from castleguard.job import (
+    Job,
+    Pace,
+    Parts,
+    check_identity,
+    check_letters_have_a_place,
+    continued,
+    until_available,
+)
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.runtime.clock import WallClock
 from castleguard.runtime.epochs import Epochs, sink_name
@@ -205,11 +214,7 @@ def make_job(
         letters = None if job.dead_letter is None else DeadLetters(job.dead_letter.path, cipher=cipher)
         sink = until_available(partial(open_sink, job), "the sink", clock=WallClock(), pace=pace, stop=stop or Stop())
         opened.callback(sink.close)
-        if not sink.exactly_once and job.policy.draws_noise and not allow_duplicates:
-            raise ConfigError(
-                f"{job.where('sink')}  sink.type {job.sink.type} may get rows twice after a crash, and a row that is "
-                f"published twice with noise says more than is promised: use another sink, or --allow-duplicates"
-            )
+        _check_duplicates(job, exactly_once=sink.exactly_once, allowed=allow_duplicates)
         streams: Callable[[bytes | None], Anonymiser] = partial(make_stream, job)
         sources, close = partial(open_source, job), _nothing
         if job.sites is not None:
@@ -239,6 +244,34 @@ _SITE_POLL = 0.02  # seconds that a site waits for rows before it listens to the
 
 def _nothing() -> None:
     """Nothing to let go of."""
+
+
+def _check_duplicates(job: JobFile, *, exactly_once: bool, allowed: bool) -> None:
+    if not exactly_once and job.policy.draws_noise and not allowed:
+        raise ConfigError(
+            f"{job.where('sink')}  sink.type {job.sink.type} may get rows twice after a crash, and a row that is "
+            f"published twice with noise says more than is promised: use another sink, or --allow-duplicates"
+        )
+
+
+def check_start(job: JobFile, *, allow_duplicates: bool = False) -> int:
+    """Raise what `run` would raise when it opens its checkpoint, its sink and its source at their position, as far as
+    that can be found without changing anything; the number of the commit that it would go on from.
+
+    Brokers are asked what they have, but not for the last segment: that takes a producer of the job's own name.
+    """
+    _check_duplicates(job, exactly_once=connector_of(job.sink).exactly_once, allowed=allow_duplicates)
+    latest = _look(job)
+    if latest is None and job.checkpoint is not None and job.checkpoint.path.exists():
+        check_kept(job)  # what is there is not a file
+    folder = Path(job.sink.options.path) if job.sink.type in FORMATS else None
+    there = last_part(folder) if folder is not None and folder.exists() else 0
+    latest = continued(latest, there, _identity_of(job), stored=job.checkpoint is not None)
+    check_letters_have_a_place(latest, has_letters=job.dead_letter is not None)
+    check_kept(job)
+    if job.source.type in FORMATS and latest.position is not None:
+        open_source(job, latest.position).close()
+    return latest.number
 
 
 def refuse_spark(job: JobFile) -> None:

@@ -174,6 +174,7 @@ def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
     """What the decoder makes of the first rows. Counts, never values."""
     from castleguard.algorithms.keys import make_keys
     from castleguard.jobs.assemble import unfit_values
+    from castleguard.schema.declared import read_types
     from castleguard.schema.roles import Numeric
     from castleguard.schema.table import to_table
 
@@ -184,7 +185,10 @@ def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
         return
     try:
         decoder = job.policy.stages(job.schema, make_keys(seed=0)).decoder
-        decoded = decoder.decode(to_table(rows, job.schema.columns), unfit_values(job))
+        sealed = [role.name for role in job.schema.sensitive if decoder.seals_sensitive]
+        types = {name: declared for name, declared in job.schema.types.items() if name not in sealed}
+        table, misfits = read_types(to_table(rows, job.schema.columns), types)
+        decoded = decoder.decode(table, unfit_values(job), misfits=misfits)
     except CastleguardError as exc:
         yield Check(f"source: {_said(exc)}", "bad", "correct the schema")
         return

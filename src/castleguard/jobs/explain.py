@@ -70,6 +70,7 @@ def _guarantee(job: JobFile) -> Guarantee:
 
 def becomes(job: JobFile) -> Iterator[Becomes]:
     """Every declared column: those that are published first, in the order of the output."""
+    labels = job.policy.publication(job.schema).publishes_labels
     fields = iter(job.policy.encoder(job.schema, job.numbers).fields)
     for role in job.schema.quasi_identifiers:
         count = 2 if isinstance(role, Numeric) and _writes_bounds(job) else 1
@@ -78,9 +79,12 @@ def becomes(job: JobFile) -> Iterator[Becomes]:
         output = f"{names} ({_TYPES.get(own[0].type, str(own[0].type))})"
         yield Becomes(role.name, "quasi-identifier", output, job.policy.becomes(role, job.numbers))
     for sensitive in job.schema.sensitive:
-        yield Becomes(sensitive.name, "sensitive", sensitive.name, job.policy.becomes(sensitive, job.numbers))
-    for name in job.schema.public:
-        yield Becomes(name, "public", name, "passes as it is, and is not looked at")
+        declared = None if labels else sensitive.type
+        output = sensitive.name if declared is None else f"{sensitive.name} ({declared})"
+        yield Becomes(sensitive.name, "sensitive", output, job.policy.becomes(sensitive, job.numbers))
+    for public in job.schema.public_roles:
+        output = public.name if public.type is None else f"{public.name} ({public.type})"
+        yield Becomes(public.name, "public", output, "passes as it is, and is not looked at")
     if job.schema.person is not None:
         yield Becomes(job.schema.person, "person", "", "says whose row it is, and is never published")
 

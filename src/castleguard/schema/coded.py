@@ -5,6 +5,7 @@ are published, the lower edge of its cell), a category is its leaf number, a per
 of arrays, so that kernels take them without conversion.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -59,6 +60,21 @@ class Rejects:
     """Index into `reject_names`: the quasi-identifiers, then the sensitive and the public columns."""
     counts: dict[str, int]
     """Rejects per column and reason, keyed "age: outside"; only what occurred, in schema order."""
+
+
+def join_rejects(parts: Sequence[tuple[int, Rejects]]) -> Rejects:
+    """The rejects of the parts of a batch, each with the number of its first row; at least one."""
+    if len(parts) == 1:
+        return parts[0][1]
+    counts: Counter[str] = Counter()
+    for _, part in parts:
+        counts.update(part.counts)
+    return Rejects(
+        index=np.concatenate([first + part.index for first, part in parts]),
+        reason=np.concatenate([part.reason for _, part in parts]),
+        column=np.concatenate([part.column for _, part in parts]),
+        counts=dict(counts),
+    )
 
 
 class Decoded(NamedTuple):

@@ -152,9 +152,9 @@ class Shard:
         return self._outcome(published, rejected, now)
 
     def flush(self, now: float) -> Outcome:
-        """The end of the stream."""
+        """The end of a frame that is complete."""
         published, rejected = self._take_waiting()
-        published.append(self._stream.flush(warn=False))
+        published.append(self._stream.finish(warn=False))
         return self._outcome(published, rejected, now)
 
     def _settle(self, now: float) -> bool:

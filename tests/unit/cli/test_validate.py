@@ -69,6 +69,17 @@ def test_rows_of_the_sample_that_would_be_rejected_are_counted_and_not_shown(val
     assert "Elsewhere" not in line
 
 
+def test_values_of_another_type_than_declared_are_counted(validate: Validate, folder: Path) -> None:
+    (folder / "fares.csv").write_text("patient,age,fare\n" + "1,30,2.50\n" * 9 + "2,40,free\n")
+    age, fare = "{name: age, lower: 0, upper: 100}", "{name: fare, type: number}"
+    schema = f"{{person: patient, quasi_identifiers: [{age}], public: [{fare}]}}"
+    source, privacy = "{type: csv, path: fares.csv}", "{algorithm: castle, k: 5, delay: 100}"
+    (line,) = [
+        line for line in marked(validate(source=source, schema=schema, privacy=privacy), "!") if "rejected" in line
+    ]
+    assert "1 of the first 10 rows would be rejected (fare: other type 1)" in line
+
+
 def test_problems_of_the_file_are_listed_each_with_its_line(validate: Validate) -> None:
     shown = validate(privacy="{algorithm: castle, k: 1, delay: 100}", checkpont="{}")
     assert shown.code == 2

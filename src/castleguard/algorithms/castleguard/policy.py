@@ -193,7 +193,7 @@ class Castleguard(Castle):
 
     def publication(self, schema: Schema) -> Publication:
         """What a published table can be held to."""
-        found = replace(super().publication(schema), noisy=True, hides_values=self.strict)
+        found = replace(super().publication(schema), noisy=True, hides_values=self.strict, publishes_labels=self.strict)
         if self.chosen_clock == "arrivals":
             return found
         why = "The delay counts sampled rows, and the file does not tell which were."

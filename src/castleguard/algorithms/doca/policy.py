@@ -199,6 +199,7 @@ class Doca(Policy):
         """What a published table can be held to."""
         return Publication(
             form="points",
+            publishes_labels=True,
             criteria=None,
             hides_values=self.strict,
             closed=not self.strict,

@@ -55,6 +55,8 @@ class SdgsEngine(Engine):
     it has rows or not, so that the grid follows the clock and what was released, and nothing else.
     """
 
+    has_windows = True
+
     def __init__(self, schema: Schema, policy: Sdgs, *, checks: tuple[Check, ...] = ()) -> None:
         policy.check(schema)
         self._policy = policy
@@ -99,16 +101,17 @@ class SdgsEngine(Engine):
         return self._joined(self._close_until(self._policy.window_at(now, self.arrivals)))
 
     def flush(self) -> Decisions:
-        """Close the open window before its end. Rows that still arrive in it are a release of their own, at its end."""
-        begun = self._count["window"] != NO_WINDOW
-        if not self._by_time:
-            begun = self.arrivals % int(self._policy.window) > 0
-        return self._joined([self._close()] if begun else [])
+        """End the stream. A window of time that has not reached its edge is dropped. A window of rows is closed as it
+        is, and the rows that still fill it are a release of their own: when rows arrive is not hidden there.
+        """
+        if self._by_time:
+            return self.drop()
+        return self._joined([self._close()] if self.arrivals % int(self._policy.window) > 0 else [])
 
     def drop(self) -> Decisions:
-        """Give up the rows of the open window: a stream that ends before its edge must not publish them.
+        """Drop the rows of the open window: a stream that ends before its edge must not publish them.
 
-        The window itself stays open, so that the grid moves as if they had not come.
+        The window itself stays open, so that the grid moves as if the rows had not come.
         """
         dropped = np.sort(self._whole_window().position)
         self._held = []

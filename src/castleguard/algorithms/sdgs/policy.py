@@ -176,6 +176,7 @@ class Sdgs(Policy):
         """What a published table can be held to."""
         return Publication(
             form="cells",
+            publishes_labels=True,
             criteria=self.criteria,
             window_rows=int(self.window) if self.window_unit == "rows" else None,
             one_row_per_person=schema.person is None or self.unit_for(schema) == "person",
@@ -312,6 +313,7 @@ class Sdgs(Policy):
             yield "k counts rows, not persons: rows of one person may stand together, and their losses add up."
         if self.presence is not None:
             yield "The moments of push, tick and flush must come from a clock outside, whatever rows there are."
+            yield "A flush drops the window that has not ended, so that a window has one release, at its end."
             yield (
                 f"A job delivers a window {self.presence.lag:g} s after its end, and never before: names, numbers, "
                 f"headers, sizes and moments at the sink follow from the published rows and the clock. Outside the "

@@ -146,7 +146,7 @@ def publisher(schema: Schema, policy: Policy, *, clock: str | None = None) -> Pu
     def publish(stream: pa.Table, seed: int) -> list[pa.Table]:
         anonymiser = Anonymiser(schema, policy, seed=seed)
         out = [anonymiser.push(rows, now=now) for now, rows in _moments(stream, clock)]
-        out.append(anonymiser.flush(warn=False))
+        out.append(anonymiser.finish(warn=False))
         return [table.cast(out[-1].schema) for table in out]
 
     return publish

@@ -63,7 +63,7 @@ def _once(ground: Ground, policy: Policy, seed: int) -> Figures:
     # end here: a file has no clock, and all of it arrives at one moment.
     size = published.window_rows or _BATCH
     parts = [stream.push(sample.slice(at, size), now=0.0) for at in range(0, sample.num_rows, size)]
-    parts.append(stream.flush(warn=False))
+    parts.append(stream.finish(warn=False))
     seconds = time.perf_counter() - started
     parts = [part.cast(parts[-1].schema) for part in parts]
     if published.form == "cells":

@@ -53,7 +53,7 @@ WINDOWS: list[Policy] = [
 def publish(schema: Schema, policy: Policy, seed: int) -> Material:
     original = pa.concat_tables(visits(500, persons=250 if seed % 2 else 50, seed=seed, flaws=0.03))
     stream = Anonymiser(schema, policy, seed=seed)
-    published = pa.concat_tables([stream.push(original, now=0.0), stream.flush()], promote_options="default")
+    published = pa.concat_tables([stream.push(original, now=0.0), stream.finish()], promote_options="default")
     assert published.num_rows
     return Material(original=original, published=published, schema=schema, policy=policy, attack_runs=0)
 
