@@ -1,12 +1,12 @@
 """The cases: each follows from its number. `PLAN` says how many there are of which surface, algorithm and mode."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
 
 from tests.golden.draws import Draws
-from tests.golden.policies import KINDS, is_timed, make_policy
+from tests.golden.policies import KINDS, is_timed, make_policy, split_budget
 from tests.golden.worlds import Written, make_rows, make_schema
 
 _STRICT_GUARD, _SDGS, _DOCA, _PAPER_DOCA = KINDS[2], KINDS[4], KINDS[5], KINDS[6]
@@ -38,6 +38,8 @@ _ALL = [
 COUNT = len(_ALL)
 
 _WITHOUT_CLOCK = ("anonymise", "job", "anonymise command", "simulate", "simulate command", "carry", "edge")
+_IN_MEMORY = ("anonymise", "push", "restore")
+"""Where rows have types that not every file can hold."""
 _MOST_ROWS = {"simulate": 700, "simulate command": 500, "paper sites": 400, "push": 2000}
 
 
@@ -82,7 +84,8 @@ class Case:
         algorithm = "castleguard" if self.algorithm == "local noise" else self.algorithm
         clock = self.surface not in _WITHOUT_CLOCK
         policy, traits = make_policy(draws, algorithm, self.mode, clock=clock)
-        return policy, make_schema(draws, traits)
+        schema = make_schema(draws, replace(traits, rich=self.surface in _IN_MEMORY))
+        return split_budget(draws, policy, schema), schema
 
     @property
     def policy(self) -> Written:

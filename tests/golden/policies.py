@@ -25,6 +25,16 @@ def make_policy(draws: Draws, algorithm: str, mode: str, *, clock: bool) -> tupl
     return _MAKERS[algorithm, mode](draws, clock)
 
 
+def split_budget(draws: Draws, policy: Written, schema: Written) -> Written:
+    """Where columns have a share of the noise, a policy that names some of them."""
+    numeric = [entry["name"] for entry in schema["quasi_identifiers"] if "lower" in entry]
+    if policy.get("epsilon") is None or policy["algorithm"] not in ("castleguard", "doca") or not numeric:
+        return policy
+    if policy.get("mode") == "paper" and policy["algorithm"] == "doca":
+        return {**policy, **_maybe(draws, 0.3, sensitivity={numeric[0]: 90.0})}
+    return {**policy, **_maybe(draws, 0.4, weights={numeric[0]: 2.0})}
+
+
 def build_policy(written: Written) -> Any:
     """The same as a value."""
     given = dict(written)
@@ -102,7 +112,7 @@ def _castleguard_paper(draws: Draws, clock: bool) -> tuple[Written, Traits]:
         **_maybe(draws, 0.3, suppression=draws.pick(["root", "generalise"])),
         **_maybe(draws, 0.3, order=draws.pick(["shuffled", "input"])),
     }
-    ways = [{}, {"clock": "sampled"}, *([{"clock": "time", "max_wait": 30.0}] if clock else [])]
+    ways: list[Written] = [{}, {"clock": "sampled"}, *([{"clock": "time", "max_wait": 30.0}] if clock else [])]
     return policy | draws.pick(ways), Traits(observed=True, **traits)
 
 
@@ -119,6 +129,7 @@ def _sdgs(draws: Draws, clock: bool) -> tuple[Written, Traits]:
     else:
         policy |= {"window": draws.pick([100, 160, 240]), "window_unit": "rows"}
     policy |= {**_maybe(draws, 0.4, unit="row"), **_maybe(draws, 0.3, adapt=False), **_maybe(draws, 0.3, survival=0.5)}
+    policy |= _maybe(draws, 0.3, max_cells=draws.pick([4, 6]))
     way = draws.whole(0, 5)
     more: list[Written] = [
         {},
@@ -225,18 +236,17 @@ def _values(draws: Draws, policy: Written) -> dict[str, bool]:
 
 
 def _reference(draws: Draws, tree: bool) -> Written:
-    found = draws.pick(
-        [
-            {"burn_in": 30},
-            {"reference": "window", "window": 150},
-            {"reference": "decay", "decay": 0.99, "alpha": 0.5},
-            {"burn_in": 0, "alpha": 2.0},
-        ]
-    )
+    running: list[Written] = [
+        {"burn_in": 30},
+        {"reference": "window", "window": 150},
+        {"reference": "decay", "decay": 0.99, "alpha": 0.5},
+        {"burn_in": 0, "alpha": 2.0},
+    ]
+    found = draws.pick(running)
     if not tree:
         return {**found, "distance": draws.pick(["equal", "ordered"])}
     shares = {"asthma": 0.3, "cold": 0.2, "flu": 0.2, "gout": 0.2, "measles": 0.1}
-    public = {"reference": "public", "public": {"illness": shares}}
+    public: Written = {"reference": "public", "public": {"illness": shares}}
     return {**draws.pick([found, public]), "distance": "hierarchical"}
 
 

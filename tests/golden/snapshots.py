@@ -112,7 +112,10 @@ class Kept:
 SNAPSHOTS = (
     Kept("castle-strict", {**_CASTLE, "l": 2}, _PAYLOAD),
     Kept(
-        "castle-strict-close", {**_CASTLE, "order": "input", "closeness": {"t": 0.6, "burn_in": 20}}, _FULL, "interval"
+        "castle-strict-close",
+        {**_CASTLE, "delay": 24, "order": "input", "closeness": {"t": 0.6, "burn_in": 20}},
+        _FULL,
+        "interval",
     ),
     Kept("castle-strict-apart", {**_CASTLE, "reuse": "off", "max_wait": 30.0}, {**_PAYLOAD, "person": None}),
     Kept("castle-paper", {**_CASTLE, "mode": "paper"}, _OBSERVED, "midpoint"),

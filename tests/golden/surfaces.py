@@ -17,6 +17,7 @@ from tests.golden.outcomes import Outcome
 from tests.golden.policies import build_policy
 from tests.golden.worlds import build_schema
 
+_FORMS = ("table", "table", "batch", "dicts", "polars", "pandas")
 _NUMBERS = (None, "bounds", "interval", "midpoint")
 _OPTIONS = (
     *("k", "l", "delay", "mode", "epsilon", "phi", "sample_rate", "rows_per_person", "window", "window_unit", "clock"),
@@ -34,7 +35,7 @@ def run_case(case: Case, folder: Path) -> Outcome:
 def _anonymise(case: Case, folder: Path) -> Outcome:
     outcome, draws = Outcome(), case.draws("surface")
     schema, policy, numbers = build_schema(case.schema), build_policy(case.policy), _pick_numbers(case, draws)
-    outcome.add_table(cg.anonymise(_as_batch(draws, case.rows), schema, policy, seed=case.seed, numbers=numbers))
+    outcome.add_table(cg.anonymise(_forms(case, draws)(case.rows), schema, policy, seed=case.seed, numbers=numbers))
     return outcome
 
 
@@ -53,10 +54,10 @@ def _stream(case: Case, *, restores: int) -> Outcome:
     with_key = draws.chance(0.3)
     keys: dict[str, Any] = {"key": case.seed.to_bytes(32, "big")} if with_key else {"seed": case.seed}
     stream = cg.Anonymiser(schema, policy, numbers=numbers, **keys)
-    batches = list(_batches(case, draws, parts=draws.whole(2, 20)))
+    form, batches = _forms(case, draws), list(_batches(case, draws, parts=draws.whole(2, 20)))
     restored = set(draws.sample(range(len(batches)), min(restores, len(batches))))
     for number, (rows, now) in enumerate(batches):
-        outcome.add_table(stream.push(_as_batch(draws, rows), now=now))
+        outcome.add_table(stream.push(form(rows), now=now))
         outcome.books.append(stream.rejected())
         if number in restored:
             stream = cg.Anonymiser.restore(schema, policy, stream.snapshot(), numbers=numbers)
@@ -73,13 +74,13 @@ def _carry(case: Case, folder: Path) -> Outcome:
     """Two streams, one after the other, that count the rows of each person together."""
     outcome, draws = Outcome(), case.draws("surface")
     schema, policy = build_schema(case.schema), build_policy(case.policy)
-    middle = case.rows.num_rows // 2
+    form, middle = _forms(case, draws), case.rows.num_rows // 2
     carried: bytes | None = None
     for number, rows in enumerate((case.rows.slice(0, middle), case.rows.slice(middle))):
         stream = cg.Anonymiser(schema, policy, seed=case.seed + number)
         if carried is not None:
             outcome.books.append(stream.take_over(carried))
-        outcome.add_table(stream.push(_as_batch(draws, rows)))
+        outcome.add_table(stream.push(form(rows)))
         outcome.add_table(stream.flush(warn=False))
         outcome.add_report(stream.report())
         carried = stream.carry()
@@ -153,8 +154,9 @@ def _randomise_command(case: Case, folder: Path) -> Outcome:
     outcome, draws = Outcome(), case.draws("surface")
     source, output = folder / f"in.{draws.pick(FORMATS)}", folder / f"out.{FORMATS[case.number % len(FORMATS)]}"
     write_rows(case.rows, source)
-    given = {name: case.policy[name] for name in ("epsilon", "phi") if name in case.policy}
-    _run_on_file("randomise", case, source, output, {**given, "seed": case.seed})
+    given: dict[str, Any] = {"seed": case.seed}
+    given |= {name: case.policy[name] for name in ("epsilon", "phi") if name in case.policy}
+    _run_on_file("randomise", case, source, output, given)
     add_published(outcome, output)
     return outcome
 
@@ -170,10 +172,10 @@ def _run_on_file(command: str, case: Case, source: Path, output: Path, given: di
 
 def _randomise(case: Case, folder: Path) -> Outcome:
     outcome, draws = Outcome(), case.draws("surface")
-    schema, parameters = build_schema(case.schema), _noise(case, draws)
-    randomiser = cg.Randomiser(schema, **parameters, seed=case.seed)
+    schema, parameters = build_schema(case.schema), _noise(case)
+    form, randomiser = _forms(case, draws), cg.Randomiser(schema, **parameters, seed=case.seed)
     for first, end in draws.cuts(case.rows.num_rows, draws.whole(1, 6)):
-        outcome.add_table(randomiser.randomise(_as_batch(draws, case.rows.slice(first, end - first))))
+        outcome.add_table(randomiser.randomise(form(case.rows.slice(first, end - first))))
         if draws.chance(0.3):
             randomiser = cg.Randomiser.restore(schema, randomiser.snapshot(), **parameters)
     return outcome
@@ -183,7 +185,7 @@ def _edge(case: Case, folder: Path) -> Outcome:
     """Rows are randomised where they arise, and grouped elsewhere."""
     outcome, draws = Outcome(), case.draws("surface")
     schema, policy = build_schema(case.schema), build_policy({**case.policy, "noise": "edge"})
-    parameters = {name: case.policy[name] for name in ("epsilon", "phi") if name in case.policy}
+    parameters = _noise(case)
     randomiser = cg.Randomiser(schema, **parameters, seed=case.seed)
     stream = cg.Anonymiser(schema, policy, seed=case.seed + 1)
     for first, end in draws.cuts(case.rows.num_rows, 5):
@@ -194,12 +196,9 @@ def _edge(case: Case, folder: Path) -> Outcome:
     return outcome
 
 
-def _noise(case: Case, draws: Draws) -> dict[str, Any]:
+def _noise(case: Case) -> dict[str, Any]:
     """The parameters of a randomiser."""
-    if "phi" in case.policy:
-        return {"phi": case.policy["phi"]}
-    first = case.schema["quasi_identifiers"][0]["name"]
-    return {"epsilon": case.policy["epsilon"], **({"weights": {first: 3.0}} if draws.chance(0.5) else {})}
+    return {name: case.policy[name] for name in ("epsilon", "phi", "weights") if name in case.policy}
 
 
 def _simulate(case: Case, folder: Path) -> Outcome:
@@ -288,9 +287,15 @@ def _pick_numbers(case: Case, draws: Draws) -> Any:
     return None if case.algorithm == "doca" else draws.pick(_NUMBERS)
 
 
-def _as_batch(draws: Draws, rows: pa.Table) -> object:
-    """The same rows in one of the forms that a stream takes."""
-    form = draws.pick(["table", "batch", "dicts", "polars", "pandas"])
+def _forms(case: Case, draws: Draws) -> Callable[[pa.Table], object]:
+    """Hands rows over in one of the forms that a stream takes, or in another one each time."""
+    # Times of day are text in some forms, and a stream refuses a batch with another type than the first had.
+    mixed = draws.chance(0.4) and "time" not in case.schema.get("public", ())
+    form = draws.pick(_FORMS)
+    return lambda rows: _in_form(rows, draws.pick(_FORMS) if mixed else form)
+
+
+def _in_form(rows: pa.Table, form: str) -> object:
     if form == "batch":
         return pa.RecordBatch.from_arrays([_whole(column) for column in rows.columns], schema=rows.schema)
     if form == "polars":

@@ -3,10 +3,14 @@
 Where a change of published rows is meant, record anew with `python -m tests.golden.record` and say so in the commit.
 """
 
+from dataclasses import asdict
+
+import pyarrow as pa
 import pytest
 
-from tests.golden.cases import COUNT, PLAN
-from tests.golden.record import check_case, check_snapshot, recorded
+from tests.golden.cases import COUNT, PLAN, Case
+from tests.golden.outcomes import Outcome, digests_of
+from tests.golden.record import check_case, check_snapshot, differing, recorded
 from tests.golden.snapshots import FOLDER, SNAPSHOTS, Kept
 
 _CHUNKS = 30
@@ -39,3 +43,42 @@ def test_every_case_publishes_rows() -> None:
     few = {entry["case"]: entry["count"] for entry in known["cases"] if entry["count"] < _LEAST_ROWS}
     assert not few
     assert all(entry["count"] >= _LEAST_ROWS for entry in known["snapshots"].values())
+
+
+def _outcome(*rows: str, books: int = 1, columns: str = "age: int64") -> Outcome:
+    outcome = Outcome(books=[books])
+    outcome.add_rows([columns], list(rows))
+    return outcome
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (_outcome("a", "b", "b"), []),
+        (_outcome("a", "b", "c"), ["published values"]),
+        (_outcome("b", "a", "b"), ["the order of rows, or the call that returned them"]),
+        (_outcome("a", "b", "b", columns="age: int32"), ["names or types of columns"]),
+        (_outcome("a", "b", "b", books=2), ["the books"]),
+        (_outcome("a", "b"), ["published values", "3 rows before, 2 now"]),
+    ],
+)
+def test_difference_is_named(changed: Outcome, words: list[str]) -> None:
+    entry = asdict(digests_of(_outcome("a", "b", "b")))
+    assert differing(entry, digests_of(changed)) == words
+
+
+def test_digest_tells_types_and_every_bit_of_a_float() -> None:
+    values = [pa.array([1]), pa.array([1.0]), pa.array(["1"]), pa.array([1.0 + 2**-52]), pa.array([True])]
+    found = set()
+    for value in values:
+        outcome = Outcome()
+        outcome.add_table(pa.table({"x": value}))
+        found.add(digests_of(outcome).rows)
+    assert len(found) == len(values)
+
+
+def test_case_is_the_same_each_time_it_is_made() -> None:
+    one, other = Case(40), Case(40)
+    assert (one.schema, one.policy) == (other.schema, other.policy)
+    assert one.rows.equals(other.rows)
+    assert not one.rows.equals(Case(41).rows)

@@ -44,6 +44,7 @@ _DECLARED: dict[str, list[Written]] = {
 }
 _UNDECLARED = ("illness", "cost", "grade", "seen", "flag")
 _PUBLIC = ("note", "amount", "ticks", "moment", "rate")
+_RICH = (*_PUBLIC, "tiny", "time", "kind", "wide", "gone", "raw")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +66,8 @@ class Traits:
     """At least one sensitive column."""
     person: bool = False
     """A person column."""
+    rich: bool = False
+    """Public columns may have types that not every file can hold."""
 
 
 def make_schema(draws: Draws, traits: Traits) -> Written:
@@ -78,7 +81,7 @@ def make_schema(draws: Draws, traits: Traits) -> Written:
     if columns:
         schema["sensitive"] = columns
     if traits.public and draws.chance(0.6):
-        schema["public"] = draws.sample(_PUBLIC, draws.whole(1, 3))
+        schema["public"] = draws.sample(_RICH if traits.rich else _PUBLIC, draws.whole(1, 4))
     return schema
 
 
@@ -271,6 +274,12 @@ _COLUMNS: dict[str, Callable[[Draws, int], pa.Array]] = {
     "amount": _amount,
     "ticks": lambda draws, rows: pa.array(draws.wholes(-(2**40), 2**40, rows)),
     "moment": _moment,
+    "tiny": lambda draws, rows: pa.array(draws.wholes(-100, 100, rows).astype(np.int8)),
+    "time": lambda draws, rows: pa.array(draws.wholes(0, 86_399, rows) * 1_000_000, pa.time64("us")),
+    "kind": lambda draws, rows: _labels("red", "green", "blue", "grey")(draws, rows).dictionary_encode(),
+    "wide": lambda draws, rows: pa.array([f"text {n}" for n in draws.wholes(0, 9, rows).tolist()], pa.large_string()),
+    "gone": lambda draws, rows: pa.nulls(rows),
+    "raw": lambda draws, rows: pa.array([bytes([n, 0, 255]) for n in draws.wholes(0, 200, rows).tolist()]),
     "rate": lambda draws, rows: pa.array(draws.units(rows).astype(np.float32)),
 }
 
