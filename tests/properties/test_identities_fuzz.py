@@ -35,7 +35,8 @@ IDENTITIES = effort(60, 1000)
 
 def identities(seed: int, *, fold: bool) -> list[list[Spelling]]:
     """Identities of all families, until they are enough and their spellings make enough pairs."""
-    draw, found, pairs = random.Random(seed), [], 0
+    draw, pairs = random.Random(seed), 0
+    found: list[list[Spelling]] = []
     while pairs < PAIRS or len(found) < IDENTITIES:
         spellings = list(draw.choice(FAMILIES)(draw, fold=fold))
         found.append(spellings)
