@@ -17,18 +17,18 @@ from typing import Any
 import pyarrow as pa
 
 import castleguard as cg
-from castleguard.assemble import load, make_job
+from castleguard.algorithms.castle.policy import Reading
+from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.cli import commands
-from castleguard.engine.dcastle_policy import Dcastle
-from castleguard.engine.policy import Reading
-from castleguard.hosts.cuts import cut_domain
-from castleguard.hosts.plan import Plan
-from castleguard.hosts.routing import HashRoute, LocalityRoute
-from castleguard.hosts.shard import Outcome, Shard
+from castleguard.jobs.assemble import load, make_job
+from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
+from castleguard.lab.transcriptions.dcastle.sites import PaperNetwork
+from castleguard.shards.cuts import cut_domain
+from castleguard.shards.plan import Plan
+from castleguard.shards.routing import HashRoute, LocalityRoute
+from castleguard.shards.shard import Outcome, Shard
 from castleguard.sites.membership import Membership
 from castleguard.sites.memory import Relay, Weather
-from castleguard.sites.paper import PaperNetwork
-from castleguard.sites.paper_policy import PaperPolicy
 from castleguard.sites.simulation import simulate
 from castleguard.sites.stream import SiteStream
 
