@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from castleguard.algorithms.castleguard.policy import Castleguard
     from castleguard.algorithms.doca.policy import Doca
     from castleguard.algorithms.sdgs.policy import Sdgs
+    from castleguard.books import Report
     from castleguard.edge import Randomiser
     from castleguard.errors import CastleguardError
     from castleguard.privacy.closeness import Closeness
     from castleguard.privacy.guarantee import Guarantee
-    from castleguard.release.report import Report
     from castleguard.schema.hierarchy import Hierarchy
     from castleguard.schema.person import Person
     from castleguard.schema.roles import Categorical, Numeric, Schema
@@ -64,7 +64,7 @@ _HOMES = {
     "Person": "schema.person",
     "Public": "schema.sensitive",
     "Randomiser": "edge",
-    "Report": "release.report",
+    "Report": "books",
     "Schema": "schema.roles",
     "Sdgs": "algorithms.sdgs.policy",
     "Sensitive": "schema.sensitive",

@@ -53,7 +53,7 @@ class Place:
         stop = Stop()
 
         def watch(status: Status) -> None:
-            if sum(status.rows.values()) >= rows_in:
+            if status.books.rows_in >= rows_in:
                 stop.ask()
 
         assert make_job(load(self.write(**source)), stop=stop, watch=watch).run() == "stopped"

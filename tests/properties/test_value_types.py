@@ -148,4 +148,4 @@ def run_job(schema: cg.Schema, parts: list[list[Row]], *, batch_rows: int) -> tu
             )
         )
         assert job.run() == "finished"
-        return [row for _, table in delivered.delivered for row in table.to_pylist()], job.books()["rejected"]
+        return [row for _, table in delivered.delivered for row in table.to_pylist()], job.books().rejected

@@ -68,13 +68,24 @@ class Publication:
     """Why its loss cannot be weighed against a risk."""
 
 
-class Joint(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Joint:
     """How the streams of several sites publish together."""
 
+    sites: int
+    k: int
+    delay: int
+    max_wait: float | None
     reserve: float
     """The share of the delay that is kept for agreeing."""
     step: int
     """The most rows that may arrive at a site before it listens to the others again."""
+    threshold: int
+    """Persons that a cluster must have before other sites are told its box."""
+    shares_boxes: bool
+    """Whether a box that one site has published is used again by others."""
+    refused: str | None = None
+    """Why sites cannot publish so; None: they can."""
 
 
 class ShardPromise(NamedTuple):

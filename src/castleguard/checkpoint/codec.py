@@ -30,6 +30,24 @@ class Record:
     blobs: dict[str, bytes] = field(default_factory=dict)
 
 
+Groups = Mapping[str, Mapping[str, NDArray[Any]]]
+"""Arrays by the part of a stream that owns them, and by name."""
+
+
+def flat(groups: Groups) -> dict[str, NDArray[Any]]:
+    """Arrays by one name each, "engine.quasi"."""
+    return {f"{group}.{name}": array for group, arrays in groups.items() for name, array in arrays.items()}
+
+
+def grouped(arrays: Mapping[str, NDArray[Any]]) -> dict[str, dict[str, Any]]:
+    """The groups that `flat` was given."""
+    groups: dict[str, dict[str, Any]] = {}
+    for name, array in arrays.items():
+        group, _, own = name.partition(".")
+        groups.setdefault(group, {})[own] = array
+    return groups
+
+
 def pack(record: Record) -> bytes:
     """The record as bytes."""
     arrays = {name: np.ascontiguousarray(array) for name, array in record.arrays.items()}

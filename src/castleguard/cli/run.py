@@ -4,7 +4,6 @@ import logging
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -110,7 +109,7 @@ class CommitLog:
         """Write a line if there is news."""
         if self._commits is not None and status.commits > self._commits:
             facts = {"job": status.job, "commit": status.commits}
-            LOG.info("committed in %.3f s, %d rows pending", status.commit_seconds, status.rows["pending"], extra=facts)
+            LOG.info("committed in %.3f s, %d rows pending", status.commit_seconds, status.books.pending, extra=facts)
         self._commits = status.commits
 
 
@@ -122,7 +121,7 @@ def telling_failure(watch: "Callable[[Status], None]", job: str) -> Iterator[Non
     except Exception:
         from castleguard.telemetry.metrics import Status
 
-        watch(Status(job=job, state="failed"))
+        watch(Status(job=job, state="failed", counted=False))
         raise
 
 
@@ -185,7 +184,6 @@ def say_at_end(job: "JobFile", words: str, *, dry_run: bool = False) -> None:
 def closing_words(job: "Job", outcome: str, *, dry_run: bool = False, site: bool = False) -> str:
     """The books, the statement, and what comes next."""
     from castleguard.cli.summary import summary
-    from castleguard.release.report import Report
 
     words = {
         "finished": "The source has ended, and everything that can be published is.",
@@ -198,10 +196,9 @@ def closing_words(job: "Job", outcome: str, *, dry_run: bool = False, site: bool
         words = dict.fromkeys(words, "A dry run: nothing was written, and nothing is remembered.")
     # The books of the whole job, not only of the stream that runs now.
     books = job.books()
-    report = Report(**{field.name: books[field.name] for field in fields(Report)})
-    if books["before"]:
+    if job.had_streams:
         words[outcome] = f"{BEFORE}\n\n{words[outcome]}"
-    return f"{summary(report, job.guarantee(), malformed=job.bad)}\n\n{words[outcome]}"
+    return f"{summary(books, job.guarantee(), malformed=books.malformed)}\n\n{words[outcome]}"
 
 
 BEFORE = """\
@@ -212,5 +209,5 @@ finished; for rows before that, what the job file of that time promised holds.""
 def rejected_share(job: "Job") -> float:
     """Of everything that came in."""
     books = job.books()
-    rows = books["rows_in"] + job.bad
-    return (sum(books["rejected"].values()) + job.bad) / rows if rows else 0.0
+    rows = books.rows_in + books.malformed
+    return (books.rejected_rows + books.malformed) / rows if rows else 0.0

@@ -1,8 +1,10 @@
 """The closing summary of a run: every row is accounted for, and the promise is stated."""
 
+from dataclasses import replace
+
+from castleguard.books import Report
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.release.emptiness import empty_output
-from castleguard.release.report import Report
 from castleguard.telemetry.logs import LOG
 
 
@@ -43,7 +45,7 @@ def summary(report: Report, guarantee: Guarantee, *, malformed: int = 0) -> str:
 
 def warn_if_empty(report: Report, *, malformed: int = 0) -> None:
     """Log that nothing was published, and why, where that is so."""
-    found = empty_output(report, malformed=malformed)
+    found = empty_output(replace(report, malformed=malformed))
     if found is not None:
         LOG.warning("%s", found)
 

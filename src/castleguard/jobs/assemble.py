@@ -12,7 +12,6 @@ from typing import Any, cast, get_args
 
 import pyarrow as pa
 
-from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.letters import DeadLetters, check_letters
 from castleguard.checkpoint.store import Checkpoint, Store
@@ -26,24 +25,19 @@ from castleguard.connectors.file_sink import last_part
 from castleguard.connectors.holding import Held, check_held
 from castleguard.connectors.manifest import Manifest
 from castleguard.connectors.registry import Connector
+from castleguard.coordination import Coordinator
 from castleguard.errors import ConfigError, OutputError, PolicyError, SchemaError
-from castleguard.job import (
-    Job,
-    Pace,
-    Parts,
-    check_identity,
-    check_letters_have_a_place,
-    continued,
-    until_available,
-)
+from castleguard.job import Job, Pace, Parts
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.runtime.clock import WallClock
+from castleguard.runtime.continuing import check_identity, check_letters_have_a_place, continued
 from castleguard.runtime.epochs import Epochs, sink_name
+from castleguard.runtime.retrying import Retry
 from castleguard.runtime.stopping import Stop
 from castleguard.schema.published_text import unfit_text
+from castleguard.sites.coordinator import SiteCoordinator
 from castleguard.sites.membership import Membership
 from castleguard.sites.memory import Relay
-from castleguard.sites.stream import SiteStream
 from castleguard.sites.transport import Transport
 from castleguard.stream import Anonymiser
 from castleguard.telemetry.logs import LOG
@@ -87,14 +81,15 @@ def open_sink(job: JobFile) -> Sink:
     return opener(_named(job.sink.options, job.name))
 
 
-def make_stream(job: JobFile, snapshot: bytes | None = None) -> Anonymiser:
+def make_stream(job: JobFile, snapshot: bytes | None = None, *, coordinator: Coordinator | None = None) -> Anonymiser:
     """A new stream, or the one that a snapshot was taken of."""
     _check_schema_texts(job)
+    schema, policy, numbers = job.schema, job.policy, job.numbers
     try:
         if snapshot is not None:
-            stream = Anonymiser.restore(job.schema, job.policy, snapshot, numbers=job.numbers)
+            stream = Anonymiser.restore(schema, policy, snapshot, numbers=numbers, coordinator=coordinator)
         else:
-            stream = Anonymiser(job.schema, job.policy, numbers=job.numbers)
+            stream = Anonymiser(schema, policy, numbers=numbers, coordinator=coordinator)
     except (PolicyError, SchemaError) as exc:
         raise ConfigError(f"{job.where('privacy')}  privacy cannot work: {exc}") from exc
     stream.reject_unfit(unfit_values(job))
@@ -134,20 +129,13 @@ def membership_of(job: JobFile) -> Membership:
     return Membership(name=job.site, sites=job.sites.names, key=key, epoch=f"{time.time_ns():020d}")
 
 
-def make_site_stream(job: JobFile, relay: Transport, snapshot: bytes | None = None) -> SiteStream:
+def make_site_stream(job: JobFile, relay: Transport, snapshot: bytes | None = None) -> Anonymiser:
     """The stream of one of several sites: a new one, or the one that a snapshot was taken of."""
-    assert isinstance(job.policy, Dcastle)
+    assert job.sites is not None
     member = membership_of(job)
     seal = Cipher(member.message_key())
-    _check_schema_texts(job)
-    try:
-        stream = SiteStream(job.schema, job.policy, member, relay, seal=seal, numbers=job.numbers)
-    except (PolicyError, SchemaError) as exc:
-        raise ConfigError(f"{job.where('privacy')}  privacy cannot work: {exc}") from exc
-    stream.reject_unfit(unfit_values(job))
-    if snapshot is not None:
-        stream.resume(snapshot)
-    return stream
+    coordinator = SiteCoordinator(member, relay, seal=seal, patience=job.sites.patience)
+    return make_stream(job, snapshot, coordinator=coordinator)
 
 
 def find_connector(kind: str) -> Connector:
@@ -204,7 +192,7 @@ def make_job(
         return Job(parts, stop=stop, watch=watch)
     pace = Pace() if job.checkpoint is None else Pace(every=job.checkpoint.every)
     if job.sites is not None:
-        pace = replace(pace, poll=_SITE_POLL, hold=job.sites.patience)
+        pace = replace(pace, poll=_SITE_POLL)
     cipher = _cipher(job)
     with ExitStack() as opened:
         store = None
@@ -212,17 +200,17 @@ def make_job(
             # Before the sink: opening that tidies up, and must not do so while another process is writing to it.
             store = opened.enter_context(Store(job.checkpoint.path, cipher=cipher))
         letters = None if job.dead_letter is None else DeadLetters(job.dead_letter.path, cipher=cipher)
-        sink = until_available(partial(open_sink, job), "the sink", clock=WallClock(), pace=pace, stop=stop or Stop())
+        sink = Retry(WallClock(), pace, stop or Stop()).until_available(partial(open_sink, job), "the sink")
         opened.callback(sink.close)
         _check_duplicates(job, exactly_once=sink.exactly_once, allowed=allow_duplicates)
         streams: Callable[[bytes | None], Anonymiser] = partial(make_stream, job)
         sources, close = partial(open_source, job), _nothing
         if job.sites is not None:
-            assert isinstance(job.policy, Dcastle)
             relay = open_relay(job)
             opened.callback(relay.close)
             streams, close = partial(make_site_stream, job, relay), relay.close
-            sources = partial(sources, most=job.policy.joint.step)
+            joint = job.policy.joint
+            sources = partial(sources, most=None if joint is None else joint.step)
         parts = Parts(
             open_source=sources,
             make_stream=streams,

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.dcastle.policy import Dcastle
+from castleguard.books import Report
 from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
 from castleguard.lab.transcriptions.dcastle.sites import PaperNetwork
 from castleguard.release.encode import Numbers
-from castleguard.release.report import Report
 from castleguard.schema.roles import Schema
 from castleguard.sites.simulation import simulate
 from castleguard.stream import Anonymiser

@@ -62,17 +62,18 @@ class Rejects:
     """Rejects per column and reason, keyed "age: outside"; only what occurred, in schema order."""
 
 
-def join_rejects(parts: Sequence[tuple[int, Rejects]]) -> Rejects:
-    """The rejects of the parts of a batch, each with the number of its first row; at least one."""
+def join_rejects(parts: Sequence[Rejects], sizes: Sequence[int]) -> Rejects:
+    """The rejects of the parts of a batch, which have so many rows; at least one."""
     if len(parts) == 1:
-        return parts[0][1]
+        return parts[0]
+    firsts = np.cumsum([0, *sizes[:-1]])
     counts: Counter[str] = Counter()
-    for _, part in parts:
+    for part in parts:
         counts.update(part.counts)
     return Rejects(
-        index=np.concatenate([first + part.index for first, part in parts]),
-        reason=np.concatenate([part.reason for _, part in parts]),
-        column=np.concatenate([part.column for _, part in parts]),
+        index=np.concatenate([first + part.index for first, part in zip(firsts, parts, strict=True)]),
+        reason=np.concatenate([part.reason for part in parts]),
+        column=np.concatenate([part.column for part in parts]),
         counts=dict(counts),
     )
 

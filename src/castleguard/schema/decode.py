@@ -89,6 +89,11 @@ class Decoder:
                     'a domain that is observed would publish the extreme rows; only mode="paper" accepts that'
                 )
 
+    @property
+    def key(self) -> NDArray[np.uint64]:
+        """The key of the hashes."""
+        return self._key
+
     def change_key(self, key: NDArray[np.uint64]) -> None:
         """Before the first row: hash with another key."""
         self._key = np.array(key, dtype=np.uint64)
@@ -331,3 +336,10 @@ def _check_columns(declared: tuple[str, ...], present: list[str]) -> None:
             close = get_close_matches(name.casefold(), by_case, n=1)
             hint = f"; did you mean {by_case[close[0]]!r}?" if close else f" (it has {', '.join(present) or 'none'})"
             raise SchemaError(f"column {name!r} is declared but not in the data{hint}")
+
+
+def reject_reasons(schema: Schema, rejects: Rejects) -> list[tuple[int, str]]:
+    """Rejected rows of a batch: the number of each, and "column: reason"."""
+    names = reject_names(schema)
+    found = zip(rejects.index, rejects.column, rejects.reason, strict=True)
+    return [(int(row), f"{names[column]}: {REASONS[reason]}") for row, column, reason in found]

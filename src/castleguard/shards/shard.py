@@ -11,7 +11,6 @@ import hashlib
 import json
 import math
 import os
-from dataclasses import asdict
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -42,7 +41,7 @@ class Outcome(NamedTuple):
     published: list[pa.Table]
     rejected: list[Reject]
     counts: str
-    """The books so far as JSON: those of `Report`, `waiting` for rows that wait for the keys, and `now`."""
+    """The books so far as JSON: those of `Books`, `waiting` for rows that wait for the keys, and `now`."""
 
 
 class Shard:
@@ -195,7 +194,7 @@ class Shard:
         return max(now, self._stream.now)
 
     def _outcome(self, published: list[pa.Table], rejected: list[Reject], now: float) -> Outcome:
-        books = {**asdict(self._stream.report()), "waiting": self._rows_waiting, "now": now}
+        books = {**self._stream.report().facts(), "waiting": self._rows_waiting, "now": now}
         return Outcome([table for table in published if table.num_rows], rejected, json.dumps(books))
 
     @property

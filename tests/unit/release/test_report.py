@@ -2,7 +2,7 @@
 
 import pytest
 
-from castleguard.release.report import Report
+from castleguard.books import Report
 
 
 def test_balanced_books_are_shown() -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from castleguard.release.encode import Numbers
 
 Scope = Literal["global", "per_site"]
+_PAPER_REFUSED = "mode='paper' publishes fewer than k persons: it is for `castleguard simulate` only"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +71,17 @@ class Dcastle(Castle):
     @property
     def joint(self) -> Joint:
         """How sites publish together."""
-        return Joint(reserve=self.reserve, step=max(1, int(self.reserve * self.delay) // 8))
+        return Joint(
+            sites=self.sites,
+            k=self.k,
+            delay=self.delay,
+            max_wait=self.max_wait,
+            reserve=self.reserve,
+            step=max(1, int(self.reserve * self.delay) // 8),
+            threshold=self.chosen_threshold,
+            shares_boxes=self.reuse != "off" and self.k_scope == "global",
+            refused=None if self.strict else _PAPER_REFUSED,
+        )
 
     def stages(self, schema: Schema, keys: "Keys", *, numbers: "Numbers | None" = None) -> "Stages":
         """New stages for a stream."""

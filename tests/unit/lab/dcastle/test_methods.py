@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from castleguard.algorithms.dcastle.policy import Dcastle
+from castleguard.books import Report
 from castleguard.lab.dcastle import methods
 from castleguard.lab.dcastle.methods import (
     ALONE,
@@ -20,7 +21,6 @@ from castleguard.lab.dcastle.methods import (
 )
 from castleguard.lab.dcastle.runs import run_setting
 from castleguard.lab.dcastle.settings import Setting, load
-from castleguard.release.report import Report
 from castleguard.sites.simulation import Simulated
 from tests.unit.lab.dcastle.made_up import made_up
 

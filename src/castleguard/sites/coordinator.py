@@ -1,134 +1,103 @@
-"""SiteStream: the stream of one site, which publishes together with those of other sites.
+"""SiteCoordinator: agrees with other sites on releases that the stream of this site takes part in.
 
-    decode -> intake -> engine -> gate -> encode        as in `stream.py`
-                          |  ^
-                     cooperation  <-> transport         rows lent to, or borrowed for, releases across sites
-
-It has the same calls as an Anonymiser, and one more: `committed`, once all that it handed out is on disk and delivered.
+decode -> intake -> engine -> gate -> encode        as in `stream.py`
+                      |  ^
+                 cooperation  <-> transport         rows lent to, or borrowed for, releases across sites
 """
 
 import random
 import secrets
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.algorithms.dcastle.engine import MemberEngine
-from castleguard.algorithms.dcastle.policy import Dcastle
+from castleguard.algorithms.facts import Joint
+from castleguard.algorithms.keys import Keys
 from castleguard.checkpoint.codec import Record, pack, unpack
 from castleguard.checkpoint.tables import table_from_bytes, table_to_bytes
+from castleguard.coordination import StreamParts
 from castleguard.errors import PolicyError, SnapshotError
-from castleguard.release.encode import Encoder, Numbers
+from castleguard.release.encode import Encoder
 from castleguard.release.gate import Box, Gate
-from castleguard.schema.coded import NEW, CodedRows, Decisions
-from castleguard.schema.roles import Schema
+from castleguard.schema.coded import NEW, Decisions
 from castleguard.sites.cooperation import Cooperation, Settled
 from castleguard.sites.membership import Membership
 from castleguard.sites.messages import Bounds, Prepared, Rows, Seal
 from castleguard.sites.releases import Lead, Offer, Outcome, Positions, Verdict, facts_of
 from castleguard.sites.transport import Transport
 from castleguard.sites.wire import Wire
-from castleguard.stream import Anonymiser, without_null_types
 
 
-class SiteStream(Anonymiser):
-    """One site's rows under a strict `Dcastle` policy."""
+class SiteCoordinator:
+    """The coordinator of one site (`coordination.Coordinator`). `seed`: as that of its stream.
 
-    _policy: Dcastle
-    _engine: MemberEngine
-    _gate: Gate
-    _encoder: Encoder
+    `patience`: seconds for which the next rows wait, at most, while a decision is awaited. `farewell`: seconds, at
+    most, for what is agreed on at the end of the stream.
+    """
+
+    wire: Wire
+    cooperation: Cooperation
 
     def __init__(
         self,
-        schema: Schema,
-        policy: Dcastle,
         site: Membership,
         transport: Transport,
         *,
         seal: Seal | None = None,
         seed: int | None = None,
-        numbers: Numbers | None = None,
+        patience: float = 0.0,
+        farewell: float = 10.0,
     ) -> None:
-        if not policy.strict:
-            raise PolicyError("mode='paper' publishes fewer than k persons: it is for `castleguard simulate` only")
-        if len(site.sites) != policy.sites:
-            raise PolicyError(f"{policy.sites} sites are promised, and {len(site.sites)} are named")
-        super().__init__(schema, policy, seed=seed, numbers=numbers)
-        self._token_key = site.token_key()
-        self._keys = self._keys._replace(hashes=self._token_key)
-        self._decoder.change_key(self._keys.hashes)
-        self._decoder.counter = site.number << 48  # rows without a person column are nobody else's
+        self._site = site
+        self._transport = transport
+        self._seal = seal
         self._shuffle = random.Random(f"{seed} {site.name}") if seed is not None else secrets.SystemRandom()
-        self.wire = Wire(site, self._identity(), transport, seal=seal)
-        self.cooperation = Cooperation(self.wire, policy, engine=self._engine, local=self)
+        self._patience = patience
+        self._farewell = farewell
+        self._began_to_end: tuple[float, int] | None = None
+        self._token_key = site.token_key()
         self._held: list[pa.Table] = []  # won, and not handed out yet
         self._held_boxes: list[Box] = []
 
-    # -- the stream --------------------------------------------------------------------------------------------------
+    # -- what the stream asks ------------------------------------------------------------------------------------------
+
+    def share_keys(self, own: Keys) -> Keys:
+        """See Coordinator: all sites hash persons alike."""
+        return own._replace(hashes=self._token_key)
+
+    def join(self, stream: StreamParts) -> None:
+        """See Coordinator."""
+        self._joint = _joint_of(stream, self._site)
+        self._stream = stream
+        self._schema, self._pending, self._payload = stream.schema, stream.pending, stream.payload
+        self._engine = cast(MemberEngine, stream.stages.engine)
+        self._gate, self._encoder = cast(Gate, stream.stages.gate), cast(Encoder, stream.stages.encoder)
+        stream.stages.decoder.counter = self._site.number << 48  # rows without a person column are nobody else's
+        self.wire = Wire(self._site, stream.identity(), self._transport, seal=self._seal)
+        self.cooperation = Cooperation(self.wire, self._joint, engine=self._engine, local=self)
 
     @property
-    def urgent(self) -> bool:
-        """Whether something waits for a commit."""
-        return self.cooperation.urgent or bool(self._held)
+    def step(self) -> int:
+        """See Coordinator: so small that the other sites are heard in time."""
+        return self._joint.step
 
-    @property
-    def holding(self) -> bool:
-        """Whether the next rows had better wait a little, for what has to be decided before them."""
-        return self.cooperation.holding
+    def turn(self, arriving: int, now: float) -> None:
+        """See Coordinator."""
+        self._settle(self.cooperation.turn(arriving, now))
 
-    @property
-    def sent(self) -> tuple[int, int]:
-        """See Anonymiser."""
-        return self.wire.messages, self.wire.bytes
+    def decided(self, decisions: Decisions) -> None:
+        """See Coordinator: other sites may use the boxes that the gate has passed."""
+        for group in np.flatnonzero(decisions.kept & (decisions.kind == NEW)):
+            box = (decisions.lower[group], decisions.upper[group])
+            if self._gate.knows(box):
+                self.cooperation.publish(*box)
 
-    @property
-    def unsettled(self) -> bool:
-        """See Anonymiser."""
-        return self.cooperation.unsettled
-
-    def wind_down(self) -> bool:
-        """See Anonymiser."""
-        self.cooperation.ending = True
-        return self.cooperation.is_done
-
-    def committed(self) -> None:
-        """All that was handed out so far has arrived, and a snapshot of after it is on disk."""
-        self._check_whole()
-        with self._releasing():
-            self._settle(self.cooperation.committed())
-
-    def tick(self, now: float) -> pa.Table:
-        """See Anonymiser."""
-        self._advance(now)
-        with self._releasing():
-            self._settle(self.cooperation.turn(0, self._now))
-            return self._with_held([self._publish(self._engine.tick(self._now))])
-
-    def flush(self, *, warn: bool = True) -> pa.Table:
-        """See Anonymiser. Nothing stays locked."""
-        self._check_whole()
-        with self._releasing():
-            self._settle(self.cooperation.settle_all())
-            out = self._with_held([self._publish(self._engine.flush())])
-        if warn:
-            self._warn_if_empty()
-        return out
-
-    def _pass_on(self, rows: CodedRows, present: NDArray[np.bool_] | None) -> pa.Table:
-        """In steps so small that the other sites are heard in time."""
-        out = []
-        for at in range(0, max(rows.person.size, 1), self._policy.joint.step):
-            part = slice(at, at + self._policy.joint.step)
-            self._settle(self.cooperation.turn(rows.person[part].size, self._now))
-            out.append(super()._pass_on(rows.take(part), None if present is None else present[part]))
-        return self._with_held(out)
-
-    def _with_held(self, tables: list[pa.Table]) -> pa.Table:
-        """Tables with what was won before them."""
+    def hand_out(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """See Coordinator."""
         schema = tables[-1].schema
         out = [table if table.schema == schema else table.cast(schema) for table in (*self._held, *tables)]
         self._held.clear()
@@ -137,29 +106,70 @@ class SiteStream(Anonymiser):
         self._held_boxes.clear()
         return out[0] if len(out) == 1 else pa.concat_tables(out)
 
-    def _publish(self, decisions: Decisions) -> pa.Table:
-        table = super()._publish(decisions)
-        for group in np.flatnonzero(decisions.kept & (decisions.kind == NEW)):
-            box = (decisions.lower[group], decisions.upper[group])
-            if self._gate.knows(box):
-                self.cooperation.publish(*box)
-        return table
+    def settle(self) -> None:
+        """See Coordinator."""
+        self._settle(self.cooperation.settle_all())
+
+    def oldest(self, own: int) -> int:
+        """See Coordinator."""
+        return min([own, *(int(positions.min()) for positions in self.cooperation.locked)])
 
     @property
-    def _oldest(self) -> int:
-        locked = [int(positions.min()) for positions in self.cooperation.locked]
-        return min([self._engine.oldest, *locked])
-
-    @property
-    def _locked(self) -> int:
+    def locked(self) -> int:
+        """See Coordinator."""
         return sum(positions.size for positions in self.cooperation.locked)
+
+    # -- what the job asks ---------------------------------------------------------------------------------------------
+
+    @property
+    def urgent(self) -> bool:
+        """See Coordinator."""
+        return self.cooperation.urgent or bool(self._held)
+
+    def holds_rows(self, waited: float) -> bool:
+        """See Coordinator."""
+        return self.cooperation.holding and 0.0 <= waited < self._patience
+
+    def committed(self) -> None:
+        """See Coordinator."""
+        with self._stream.releasing():
+            self._settle(self.cooperation.committed())
+
+    def wind_down(self, now: float, pending: int) -> bool:
+        """See Coordinator. Agreeing ends when it takes too long for what it gains: most rows leave alone in the end,
+        and had better do so at once.
+        """
+        self.cooperation.ending = True
+        if self.cooperation.is_done:
+            return True
+        if self._began_to_end is None:
+            self._began_to_end = now, pending
+            return False
+        began, before = self._began_to_end
+        spent, left = (now - began) / self._farewell, pending / max(before, 1)
+        return spent > 1.0 or (spent > 0.1 and left > 1.0 - spent / 2)
+
+    @property
+    def unsettled(self) -> str | None:
+        """See Coordinator."""
+        if not self.cooperation.unsettled:
+            return None
+        return (
+            "the relay is away, and other sites may have decided about rows of this one: everything else is "
+            "published. Run it again when the relay is back"
+        )
+
+    @property
+    def traffic(self) -> tuple[int, int]:
+        """See Coordinator."""
+        return self.wire.messages, self.wire.bytes
 
     # -- what the protocol asks ----------------------------------------------------------------------------------------
 
     def rows(self, positions: Positions, levels: NDArray[np.int64]) -> Rows:
         """See `cooperation.Local`."""
         coded = self._pending.coded(positions)
-        payload = self._pending.payload(positions, self._payload_schema)
+        payload = self._pending.payload(positions, self._payload.schema)
         return Rows(coded.person, coded.sensitive, payload, levels)
 
     def judge(self, lead: Lead, verdict: Verdict, box: Box) -> bool:
@@ -173,7 +183,7 @@ class SiteStream(Anonymiser):
     def compose(self, lead: Lead, verdict: Verdict, box: Box) -> Outcome:
         """See `cooperation.Local`."""
         own = lead.positions[verdict.takes(lead.release, lead.positions.size)]
-        payloads = [self._pending.payload(own, self._payload_schema)]
+        payloads = [self._pending.payload(own, self._payload.schema)]
         count = own.size
         for offer, rows in _offered(lead):
             taken = verdict.takes(offer, rows.tokens.size)
@@ -202,10 +212,10 @@ class SiteStream(Anonymiser):
             return False
         if not all(self._is_alike(rows.payload.schema, role.name) for role in self._schema.sensitive):
             return False
-        if len(self._payload_schema) and rows.payload.num_rows != rows.tokens.size:
+        if len(self._payload.schema) and rows.payload.num_rows != rows.tokens.size:
             return False
         try:
-            rows.payload.cast(self._payload_schema)
+            rows.payload.cast(self._payload.schema)
         except (pa.ArrowException, ValueError):
             return False
         return True
@@ -213,53 +223,53 @@ class SiteStream(Anonymiser):
     def _is_alike(self, theirs: pa.Schema, name: str) -> bool:
         """Whether a sensitive column has the same type elsewhere: equal values have equal codes only then."""
         kind = theirs.field(name).type
-        return bool(pa.types.is_null(kind) or kind == self._payload_schema.field(name).type)
+        return bool(pa.types.is_null(kind) or kind == self._payload.schema.field(name).type)
 
     # -- the books -----------------------------------------------------------------------------------------------------
 
     def _settle(self, settled: Settled) -> None:
         """Enter what has been settled, and hold what is to be published until the next table is handed out."""
-        counts = self._counts
+        tally = self._stream.tally
         for lead in settled.won:
             self._pending.leave(lead.positions)
             self._emit(lead)
         for lead in settled.found_published:
-            counts["undecided"] -= lead.positions.size
+            tally.undecided -= lead.positions.size
             self._emit(lead)
         for positions in settled.handed_over:
             self._pending.leave(positions)
-            counts["handed_over"] += positions.size
+            tally.handed_over += positions.size
         for positions in settled.undecided:
             self._pending.leave(positions)
-            counts["undecided"] += positions.size
-        counts["undecided"] -= settled.found_handed_over + settled.found_aborted
-        counts["handed_over"] += settled.found_handed_over
-        counts["suppressed"] += settled.found_aborted
+            tally.undecided += positions.size
+        tally.undecided -= settled.found_handed_over + settled.found_aborted
+        tally.handed_over += settled.found_handed_over
+        tally.suppressed += settled.found_aborted
 
     def _emit(self, lead: Lead) -> None:
         """Publish a release that is committed."""
         outcome = lead.outcome
         assert outcome is not None
-        self._payload_schema = without_null_types(self._payload_schema)
+        self._payload.settle()
         group = np.zeros(outcome.rows, dtype=np.int64)
         table = self._encoder.encode(outcome.lower[None, :], outcome.upper[None, :], group, outcome.payload)
         self._held.append(table)
-        self._counts["published"] += lead.positions.size
-        self._counts["received"] += outcome.rows - lead.positions.size
-        self._counts["groups"] += 1
-        self._loss += outcome.rows * outcome.verdict.loss
+        self._stream.tally.published += lead.positions.size
+        self._stream.tally.received += outcome.rows - lead.positions.size
+        self._stream.tally.groups += 1
+        self._stream.tally.loss += outcome.rows * outcome.verdict.loss
         lower, upper = self.adopt(outcome.lower[None, :], outcome.upper[None, :])
         self._engine.adopt(lower, upper)
         self._held_boxes += zip(lower, upper, strict=True)
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> bytes:
-        """See Anonymiser."""
+    def snapshot(self, own: bytes) -> bytes:
+        """See Coordinator: the stream's own among offers and releases."""
         together = self.cooperation
         facts: dict[str, Any] = {"site": self.wire.name, "given_up": together.given_up, "offers": [], "leads": []}
         arrays: dict[str, NDArray[Any]] = {}
-        blobs = {"stream": super().snapshot()}
+        blobs = {"stream": own}
         for at, offer in enumerate(together.offers.values()):
             facts["offers"].append({name: getattr(offer, name) for name in ("name", "release", "coordinator", "made")})
             arrays[f"offer.{at}"] = offer.positions
@@ -274,14 +284,14 @@ class SiteStream(Anonymiser):
             blobs[f"held.{at}"] = table_to_bytes(table)
         return pack(Record(facts, arrays, blobs))
 
-    def resume(self, blob: bytes) -> None:
-        """Continue a snapshot of this site, in place of `restore`."""
+    def restore(self, blob: bytes, restore_stream: Callable[[bytes], None]) -> None:
+        """See Coordinator."""
         record = unpack(blob)
         together = self.cooperation
         if record.facts["site"] != self.wire.name:
             raise SnapshotError(f"the snapshot belongs to the site {record.facts['site']!r}, not to {self.wire.name!r}")
-        self._continue_same(record.blobs["stream"])
-        if not np.array_equal(self._keys.hashes, self._token_key):
+        restore_stream(record.blobs["stream"])
+        if not np.array_equal(self._stream.stages.decoder.key, self._token_key):
             raise SnapshotError(
                 "the snapshot was made with another key of the sites: a person would be two. Drain all sites with the "
                 "former key, then change it"
@@ -323,3 +333,15 @@ class SiteStream(Anonymiser):
 def _offered(lead: Lead) -> Iterator[tuple[str, Rows]]:
     """What others have offered: its name, and the rows."""
     return ((answer.offer, answer.rows) for answer in lead.answers.values() if answer.rows is not None)
+
+
+def _joint_of(stream: StreamParts, site: Membership) -> Joint:
+    """How the policy is published together, if these sites can."""
+    joint = stream.policy.joint
+    if joint is None:
+        raise PolicyError(f"{stream.policy.name} is for one stream by itself: sites that publish together use dcastle")
+    if joint.refused is not None:
+        raise PolicyError(joint.refused)
+    if len(site.sites) != joint.sites:
+        raise PolicyError(f"{joint.sites} sites are promised, and {len(site.sites)} are named")
+    return joint
