@@ -25,7 +25,7 @@ from castleguard.runtime.continuing import continued
 from castleguard.runtime.delivery import Delivery
 from castleguard.runtime.job_books import JobBooks, check_rejects
 from castleguard.runtime.pace import Pace, Rhythm
-from castleguard.runtime.retrying import Reading, Retry
+from castleguard.runtime.retrying import Retry, SourceReader
 from castleguard.runtime.segment import Segment
 from castleguard.runtime.statement import Statement
 from castleguard.runtime.stopping import Stop
@@ -67,7 +67,7 @@ class Job:
         self._statement = Statement(latest, self.stream, parts.identity, parts.manifest, __version__)
         self.stream.longest_row = retry.until_available(lambda: self._sink.longest_row, "the sink")
         self._source = retry.until_available(lambda: parts.open_source(latest.position), "the source")
-        self._reading = Reading(self._source, latest, self._clock, self._pace, stored=self._store is not None)
+        self._reading = SourceReader(self._source, latest, self._clock, self._pace, stored=self._store is not None)
         letters, observed = parts.letters is not None, parts.observed
         self._flow = Flow(self.stream, parts.sink, self._clock, self._books, letters=letters, observed=observed)
         self._delivery.time = self._flow.time

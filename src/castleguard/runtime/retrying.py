@@ -44,7 +44,7 @@ class Retry:
                 pause = min(2 * pause, self._pace.longest_pause)
 
 
-class Reading:
+class SourceReader:
     """Reads from a source that may be away: then it returns no rows, so that the clock goes on for pending ones."""
 
     def __init__(self, source: Source, latest: Checkpoint, clock: Clock, pace: Pace, *, stored: bool) -> None:
