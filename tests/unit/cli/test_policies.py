@@ -100,7 +100,7 @@ def test_more_criteria_can_be_asked_for(run: Run, people: Path, more: tuple[str,
         (("--k", "5"), "--delay is needed: it has no default with castle"),
         (("--delay", "5"), "--k is needed: it has no default with castle"),
         (("--k", "5", "--delay", "9", "--phi", "3"), "--phi does not belong to castle"),
-        (("--k", "5", "--delay", "9", "--distance", "equal"), "--distance and --burn-in belong to --t"),
+        (("--k", "5", "--delay", "9", "--distance", "equal"), "--distance needs --t"),
         (("--algorithm", "sdgs", "--k", "5", "--epsilon", "1"), "--sample-rate is needed"),
         (
             ("--algorithm", "sdgs", "--k", "5", "--epsilon", "1", "--sample-rate", "0.5"),
@@ -135,7 +135,10 @@ def test_options_that_do_not_fit_are_named(run: Run, people: Path, more: tuple[s
             "epsilon must be at least -ln(1 - sample_rate) = 2.30259",
         ),
         (("--algorithm", "doca", "--epsilon", "1", "--delay", "9"), "strict DOCA needs k"),
-        (("--algorithm", "doca", "--epsilon", "0", "--k", "2", "--delay", "9"), "epsilon must be above 0, got 0"),
+        (
+            ("--algorithm", "doca", "--epsilon", "0", "--k", "2", "--delay", "9"),
+            "epsilon must be a number above 0, got 0",
+        ),
         (
             ("--algorithm", "doca", "--epsilon", "1", "--k", "2", "--delay", "9", "--numbers", "interval"),
             "DOCA publishes numbers, not ranges",
