@@ -109,7 +109,7 @@ def check_types(name: str, cls: type, others: Mapping[str, type]) -> None:
 
 def _singles(cls: type, whole: Parameter | None = None) -> Iterator[Single]:
     for each in parameters_of(cls):
-        kind = _type(each)
+        kind = single_type(each)
         if each.declared.option == "":
             continue
         if whole is None and each.nested is not None:
@@ -119,7 +119,8 @@ def _singles(cls: type, whole: Parameter | None = None) -> Iterator[Single]:
             yield Single(each.declared.option or each.name, each, kind, within, whole or each)
 
 
-def _type(each: Parameter) -> Type | None:
+def single_type(each: Parameter) -> Type | None:
+    """How a field can be written as one value; None: it cannot."""
     members = get_args(each.kind) if each.kind not in (bool, int, float, str) and not each.choices else (each.kind,)
     if each.choices:
         return "choice" if all(isinstance(choice, str) for choice in each.choices) else None

@@ -189,7 +189,7 @@ class _Offer:
             [f"{name}/--no-{name.removeprefix('--')}" if flag else name, first.name],
             type=None if flag else _list_type(first) if lists else _click_type(first),
             default=None,
-            help=f"{_differing(owners, _help, end=' ')}  [{self._default()}]".lstrip(),
+            help=f"{_differing(owners, lambda single: single.declared.text, end=' ')}  [{self._default()}]".lstrip(),
         )
 
     def _default(self) -> str:
@@ -294,12 +294,6 @@ def _click_type(single: "Single") -> "click.ParamType[Any]":
 
 def _list_type(single: "Single") -> CommaList:
     return CommaList(click.FLOAT if single.type == "number or shares" else _click_type(single))
-
-
-def _help(single: "Single") -> str:
-    symbol = single.declared.symbol
-    text = single.declared.help.rstrip(".")
-    return f"{text} ({symbol})." if symbol and symbol != single.name else f"{text}." if text else ""
 
 
 def _differing(owners: "Mapping[str, Single]", words: "Callable[[Single], str]", *, end: str) -> str:

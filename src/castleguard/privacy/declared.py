@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 import numpy as np
 
 from castleguard.errors import PolicyError
-from castleguard.privacy.parameters import is_number, is_whole
+from castleguard.privacy.parameters import LARGEST_COUNT, is_number, is_whole
 
 _KEY = "castleguard"
 
@@ -45,6 +45,11 @@ class Declared:
     """What None stands for."""
     option: str | None = None
     """Name on the command line; None: that of the field, "": none."""
+
+    @property
+    def text(self) -> str:
+        """The help with the symbol."""
+        return f"{self.help.rstrip('.')} ({self.symbol})." if self.symbol else self.help
 
 
 def declare(
@@ -116,9 +121,10 @@ def parameters_of(cls: type) -> tuple[Parameter, ...]:
 
 
 def check_parameters(value: Any) -> None:
-    """Refuse a dataclass with a field of another type or out of its bounds; numpy scalars become Python's.
+    """Refuse a dataclass with a field of another type or out of its bounds, nested ones included.
 
-    Raises PolicyError, one sentence that begins with the name of the field.
+    Numpy scalars become Python's, mappings become dicts of their own. Raises PolicyError, one sentence that begins with
+    the name of the field.
     """
     cls: type = type(value)
     for each in parameters_of(cls):
@@ -147,6 +153,7 @@ def _check(each: Parameter, value: object) -> None:
     elif each.nested is not None:
         if not isinstance(value, each.nested):
             raise PolicyError(f"{each.name} must be a {each.nested.__name__}, got {_kind(value)}")
+        check_parameters(value)
     elif each.kind is bool:
         if not isinstance(value, bool):
             raise PolicyError(f"{each.name} must be True or False, got {value!r}")
@@ -184,6 +191,8 @@ def _reason(text: str) -> str:
 
 def _shown(bound: float) -> str:
     """A bound without rounding."""
+    if bound == LARGEST_COUNT:
+        return "2**53"
     return f"{bound:,}".replace(",", "") if float(bound).is_integer() and math.isfinite(bound) else f"{bound:g}"
 
 

@@ -52,9 +52,9 @@ def accepts(node: dict[str, Any], value: Any) -> bool:
 
 
 def _within(node: dict[str, Any], value: float) -> bool:
-    return node.get("minimum", value) <= value <= node.get("maximum", value) and node.get(
-        "exclusiveMinimum", value - 1
-    ) < value < node.get("exclusiveMaximum", value + 1)
+    at_least, at_most = node.get("minimum", value), node.get("maximum", value)
+    above, below = node.get("exclusiveMinimum", value - 1), node.get("exclusiveMaximum", value + 1)
+    return bool(at_least <= value <= at_most and above < value < below)
 
 
 def _fits(node: dict[str, Any], value: dict[str, Any]) -> bool:

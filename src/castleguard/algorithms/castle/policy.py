@@ -81,9 +81,7 @@ class Castle(Policy):
     summary: ClassVar[str] = "k-anonymous groups of true rows"
 
     k: int = field(
-        metadata=declare(
-            "Distinct persons per published group.", least=2, too_low="k=1 publishes rows unprotected", symbol="k"
-        )
+        metadata=declare("Distinct persons per published group.", least=2, too_low="k=1 publishes rows unprotected")
     )
     delay: int = field(
         metadata=declare(

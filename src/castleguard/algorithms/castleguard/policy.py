@@ -49,9 +49,7 @@ class Castleguard(Castle):
     )
     phi: float | None = field(
         default=None,
-        metadata=declare(
-            "Strict: epsilon of every column. Paper: noise of scale R/phi.", above=0, symbol="CASTLEGUARD's phi"
-        ),
+        metadata=declare("Strict: epsilon of every column. Paper: noise of scale R/phi.", above=0),
     )
     epsilon: float | None = field(
         default=None,

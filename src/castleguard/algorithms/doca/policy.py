@@ -60,7 +60,10 @@ class Doca(Policy):
     k: int | None = field(
         default=None,
         metadata=declare(
-            "Strict: rows of a run, which share one number; required. Paper: none.", least=1, most=LARGEST_COUNT
+            "Strict: rows of a run, which share one number. Paper: none.",
+            least=1,
+            most=LARGEST_COUNT,
+            default="required in strict mode",
         ),
     )
     max_wait: float | None = field(

@@ -59,9 +59,7 @@ class Sdgs(Policy):
         )
     )
     epsilon: float = field(
-        metadata=declare(
-            "At least -ln(1 - sample_rate); delta follows from k, sample_rate and epsilon.", least=0, symbol="epsilon"
-        )
+        metadata=declare("At least -ln(1 - sample_rate); delta follows from k, sample_rate and epsilon.", least=0)
     )
     window: float = field(metadata=declare("Length of a window.", above=0, unit="seconds", unit_from="window_unit"))
     window_unit: WindowUnit = field(
