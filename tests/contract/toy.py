@@ -258,6 +258,15 @@ class OtherType(Toy):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Seeded(Toy):
+    """Has a parameter with the name of an option that commands have."""
+
+    name: ClassVar[str] = "seeded"
+
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Silent(Policy):
     """Answers nothing."""
 

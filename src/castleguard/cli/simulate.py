@@ -20,8 +20,8 @@ _WIDTHS = (17, 12, 12, 10, 14)
 @click.command(
     cls=PolicyCommand,
     only="dcastle",
-    # Both modes are compared, and both thresholds; criteria that need rows of other sites are refused by dcastle.
-    without=("sites", "mode", "share_threshold", "l_per", "diversity", "c", "closeness", "reading"),
+    # Modes and thresholds are compared, a file has no clock, and dcastle refuses criteria about distributions.
+    without=("sites", "mode", "share_threshold", "max_wait", "l_per", "diversity", "c", "closeness", "reading"),
     short_help="Try what several sites gain by publishing together.",
 )
 @click.argument("data", type=_FILE, metavar="DATA")

@@ -84,8 +84,9 @@ def options_model(cls: type) -> type[Section]:
 @cache
 def section_model(cls: type, seconds: tuple[str, ...] = ()) -> type[Section]:
     """The section for a dataclass; the fields named `seconds` may be written as durations."""
-    hints, help_texts = get_type_hints(cls), field_docstrings(cls)
+    hints = get_type_hints(cls)
     declared = {each.name: each.declared for each in parameters_of(cls)}
+    help_texts = {} if all(about.help for about in declared.values()) else field_docstrings(cls)
     definitions: dict[str, Any] = {}
     below: dict[str, type[Section]] = {}
     for field in dataclasses.fields(cls):
