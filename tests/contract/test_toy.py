@@ -33,12 +33,8 @@ sensitive: [job]
 ROWS = [{"pid": n % 40, "age": 20 + n % 30, "pay": 100 * (n % 17), "job": "ab"[n % 2]} for n in range(203)]
 """A person comes again after 40 rows, so that the rows of a group are of different persons."""
 OTHERS = (
-    "own-gate:OwnGate",
-    "low-gate:LowGate",
-    "other-type:OtherType",
-    "silent:Silent",
-    "seeded:Seeded",
-    "lost:Nowhere",
+    *("own-gate:OwnGate", "low-gate:LowGate", "other-type:OtherType", "silent:Silent"),
+    *("seeded:Seeded", "together:Together", "listed:Listed", "lost:Nowhere"),
 )
 
 
@@ -179,6 +175,8 @@ def test_its_options_are_unknown_without_its_name(folder: Path, capsys: pytest.C
         ("other-type", 1, "has a parameter 'delay' of another type than castle"),
         ("own-gate", 1, "uses one of the gates"),
         ("seeded", 2, "seeded has a parameter seed, and this command has an argument of that name: use a job file"),
+        ("together", 2, "together is for several sites"),
+        ("listed", 2, "listed needs columns, which has no option: use a job file"),
         ("dcastle", 2, "'dcastle' is not one of"),
     ],
 )

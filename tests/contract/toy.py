@@ -267,6 +267,23 @@ class Seeded(Toy):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Together(Toy):
+    """Says that it is for several sites."""
+
+    name: ClassVar[str] = "together"
+    several_sites: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed(Toy):
+    """Has a required parameter that is not one value."""
+
+    name: ClassVar[str] = "listed"
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Silent(Policy):
     """Answers nothing."""
 

@@ -159,7 +159,11 @@ class PolicyCommand(click.Command):
         if self._only is not None:
             return [self._only]
         offered = [name for name in built_in() if not find(name).several_sites]
-        return [*offered, named] if named in names() and named not in built_in() else offered
+        if named is None or named in built_in() or named not in names():
+            return offered
+        if find(named).several_sites:
+            raise click.UsageError(f"{named} is for several sites: use a job file with a section `sites`")
+        return [*offered, named]
 
     def _offers(self, algorithms: Sequence[str], own: Sequence[click.Parameter]) -> "Iterator[_Offer]":
         """The parameters as options, each once, in the order of the algorithms."""
@@ -210,6 +214,7 @@ def make_policy(algorithm: str, options: dict[str, Any]) -> "Policy":
     from castleguard.algorithms.parameters import missing_parts, nest, singles_of
     from castleguard.algorithms.registry import find
     from castleguard.errors import PolicyError
+    from castleguard.privacy.declared import parameters_of
 
     kind = find(algorithm)
     known = singles_of(kind)
@@ -228,7 +233,11 @@ def make_policy(algorithm: str, options: dict[str, Any]) -> "Policy":
     for single in known.values():
         if single.required and single.name not in completed:
             raise click.UsageError(f"{single.option} is needed: it has no default with {algorithm}")
-    return kind(**nest(kind, completed))
+    arguments = nest(kind, completed)
+    for each in parameters_of(kind):
+        if each.required and each.name not in arguments:
+            raise click.UsageError(f"{algorithm} needs {each.name}, which has no option: use a job file")
+    return kind(**arguments)
 
 
 def _choice() -> click.Option:
