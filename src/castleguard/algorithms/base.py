@@ -5,11 +5,12 @@ its policy as an entry point of the group `castleguard.algorithms` (`registry.py
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from castleguard.algorithms.facts import Joint, MembershipGame, Presence, Publication, ShardPromise
+from castleguard.privacy.declared import check_parameters
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.schema.roles import QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
@@ -21,17 +22,25 @@ if TYPE_CHECKING:  # stages need Arrow and kernels, which a policy does not
 
 Mode = Literal["strict", "paper"]
 Order = Literal["shuffled", "arrival", "input"]
+WindowUnit = Literal["seconds", "rows"]
+Admission = Literal["lt", "le"]
 MAX_DELAY = 1 << 30
 
 
 @dataclass(frozen=True, kw_only=True)
 class Policy(ABC):
-    """Parameters of an algorithm (the fields of the frozen dataclass that derives from it), and its answers."""
+    """Parameters of an algorithm (the fields of the frozen dataclass that derives from it), and its answers.
+
+    A field declares its help text, bounds, unit and symbol (`field(metadata=declare(...))`, `privacy/declared.py`). Job
+    files, the JSON Schema, command-line options and reference tables are generated from the fields.
+    """
 
     name: ClassVar[str]
     """In job files, on the command line and in metrics."""
     summary: ClassVar[str]
     """What it publishes, in a few words: for lists of algorithms."""
+    several_sites: ClassVar[bool] = False
+    """Whether only several sites together can publish: one stream has no use for it."""
 
     if TYPE_CHECKING:  # parameters or properties that every policy has
 
@@ -42,6 +51,14 @@ class Policy(ABC):
         @property
         def max_wait(self) -> float | None:
             """Seconds after which a row leaves; None: only arrivals count."""
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    @classmethod
+    def for_file(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The given parameters, completed for a file, which has no clock. Raises PolicyError if that cannot be done."""
+        return dict(given)
 
     def check(self, schema: Schema) -> None:
         """Raise PolicyError or SchemaError if this policy cannot publish such rows: before the first one arrives."""

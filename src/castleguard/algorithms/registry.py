@@ -5,10 +5,12 @@ when its algorithm is named, not before.
 """
 
 import importlib
+import inspect
 from difflib import get_close_matches
 from importlib.metadata import entry_points
 
 from castleguard.algorithms.base import Policy
+from castleguard.algorithms.parameters import check_types
 from castleguard.errors import PolicyError
 from castleguard.schema.arguments import kind_of
 
@@ -28,6 +30,11 @@ def names() -> list[str]:
     return [*_BUILT_IN, *sorted({entry.name for entry in entry_points(group=GROUP)} - _BUILT_IN.keys())]
 
 
+def built_in() -> list[str]:
+    """The algorithms of the package."""
+    return list(_BUILT_IN)
+
+
 def find(name: str) -> type[Policy]:
     """The policy of this name. Raises PolicyError if there is none, or if it cannot be loaded."""
     if name in _BUILT_IN:
@@ -36,9 +43,11 @@ def find(name: str) -> type[Policy]:
     for entry in entry_points(group=GROUP, name=name):
         try:
             found = entry.load()
-        except (ImportError, AttributeError) as exc:
+        except Exception as exc:  # the module is not ours: it may raise anything
             raise PolicyError(f"the algorithm {name!r} cannot be loaded: {exc}") from exc
-        return _checked(name, found)
+        policy = _checked(name, found)
+        check_types(name, policy, {other: find(other) for other in _BUILT_IN})
+        return policy
     close = get_close_matches(name, names(), n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(names())}"
     raise PolicyError(f"there is no algorithm {name!r}; {hint}")
@@ -55,6 +64,9 @@ def check_policy(value: object) -> None:
 def _checked(name: str, found: object) -> type[Policy]:
     if not (isinstance(found, type) and issubclass(found, Policy)):
         raise PolicyError(f"the algorithm {name!r} is a {kind_of(found)}, and must be a class derived from Policy")
+    if inspect.isabstract(found):
+        lacking = ", ".join(sorted(found.__abstractmethods__))
+        raise PolicyError(f"the algorithm {name!r} does not answer {lacking}")
     if found.name != name:
         raise PolicyError(f"the algorithm {name!r} calls itself {found.name!r}: both must be the same")
     return found

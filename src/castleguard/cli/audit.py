@@ -11,7 +11,7 @@ import click
 
 from castleguard.cli.exit_codes import BROKEN
 from castleguard.cli.file_options import published_formulas_option
-from castleguard.cli.policy_options import make_policy, policy_options
+from castleguard.cli.policy_options import PolicyCommand, make_policy
 
 if TYPE_CHECKING:
     from castleguard.algorithms.base import Policy
@@ -24,7 +24,7 @@ _WIDTH = 100
 _INDENT = 15
 
 
-class _WithGame(click.Command):
+class _WithGame(PolicyCommand):
     """The command itself, unless its first argument is `dp`: that is the membership game, another command."""
 
     def make_context(
@@ -47,7 +47,6 @@ class _WithGame(click.Command):
 @click.argument("original", type=_FILE, metavar="ORIGINAL")
 @click.argument("published", type=_FILE, metavar="[PUBLISHED]", required=False)
 @click.option("--schema", "schema_file", type=_FILE, help="YAML file that gives every column its role.")
-@policy_options
 @click.option("--link", metavar="COLUMN", help="A column of both files that numbers the original rows.")
 @published_formulas_option
 @click.option("--population", type=_FILE, help="A file of whoever might be in the data, with its quasi-identifiers.")

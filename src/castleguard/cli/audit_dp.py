@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from castleguard.cli.exit_codes import BROKEN
-from castleguard.cli.policy_options import make_policy, policy_options
+from castleguard.cli.policy_options import PolicyCommand, make_policy
 
 if TYPE_CHECKING:
     from castleguard.algorithms.base import Policy
@@ -25,8 +25,7 @@ RUNS = 3000
 _WIDTH = 100
 
 
-@click.command(short_help="Play the membership game against claims of differential privacy.")
-@policy_options
+@click.command(cls=PolicyCommand, short_help="Play the membership game against claims of differential privacy.")
 @click.option(
     "--claim-epsilon",
     type=click.FloatRange(0),
@@ -221,4 +220,4 @@ def _words(policy: "Policy") -> str:
         for name, field in policy.__dataclass_fields__.items()
         if (value := getattr(policy, name)) != field.default and isinstance(value, int | float | str)
     ]
-    return f"{type(policy).__name__.lower()}({', '.join(given)})"
+    return f"{policy.name}({', '.join(given)})"

@@ -7,7 +7,7 @@ import click
 
 from castleguard.cli.file_options import check_output, csv_output, formulas_option
 from castleguard.cli.many_runs import read_table, warn_once
-from castleguard.cli.policy_options import make_policy, site_policy_options
+from castleguard.cli.policy_options import PolicyCommand, make_policy
 
 if TYPE_CHECKING:
     from castleguard.lab.sites import Compared
@@ -17,13 +17,17 @@ _TITLES = ("information loss", "published", "suppressed", "messages", "bytes")
 _WIDTHS = (17, 12, 12, 10, 14)
 
 
-@click.command(short_help="Try what several sites gain by publishing together.")
+@click.command(
+    cls=PolicyCommand,
+    only="dcastle",
+    # Modes and thresholds are compared, a file has no clock, and dcastle refuses criteria about distributions.
+    without=("sites", "mode", "share_threshold", "max_wait", "l_per", "diversity", "c", "closeness", "reading"),
+    short_help="Try what several sites gain by publishing together.",
+)
 @click.argument("data", type=_FILE, metavar="DATA")
 @click.option("--sites", type=click.IntRange(2, 1000), required=True, help="How many; rows go to them in turn.")
 @click.option("--schema", "schema_file", type=_FILE, required=True, help="YAML file that gives every column its role.")
 @click.option("-o", "--output", type=_FILE, metavar="OUT", help="Write what the strict run publishes, of all sites.")
-@site_policy_options
-@click.option("--reserve", type=float, help="Share of the delay that is left for agreeing.  [default: 0.25]")
 @formulas_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Another one makes other random choices.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")

@@ -5,11 +5,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from castleguard.cli.policy_options import ALGORITHMS, make_policy, policy_options
+from castleguard.cli.policy_options import PolicyCommand, make_policy
 
 if TYPE_CHECKING:
     from castleguard.judge.sweep.advice import Advice
@@ -17,50 +17,13 @@ if TYPE_CHECKING:
     from castleguard.judge.sweep.folder import Folder
     from castleguard.judge.sweep.grid import Grid
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
 _FILE = click.Path(path_type=Path)
 
 
-class CommaList(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on only
-    """Several values of one kind, with commas between them. The same one twice counts once."""
-
-    def __init__(self, kind: "click.ParamType[Any]") -> None:
-        self.kind = kind
-        self.name = f"{kind.name}s"
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """How the help shows it."""
-        return "LIST" if not isinstance(self.kind, click.Choice) else f"[{'|'.join(self.kind.choices)}],..."
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
-        """The values in their order."""
-        if isinstance(value, tuple):
-            return value
-        parts = [part.strip() for part in str(value).split(",")]
-        if not all(parts):
-            self.fail("between two commas a value is missing", param, ctx)
-        return tuple(dict.fromkeys(self.kind.convert(part, param, ctx) for part in parts))
-
-
-def list_options(command: _Command) -> _Command:
-    """Give a command every option of a policy, as a list of values."""
-
-    @policy_options
-    def carrier() -> None: ...
-
-    single = [option for option in carrier.__click_params__ if option.name != "algorithm"]  # type: ignore[attr-defined]
-    for option in single:
-        command = click.option(*option.opts, option.name, type=CommaList(option.type), help=option.help)(command)
-    return command
-
-
-@click.command(short_help="Try many parameters on a sample, and recommend some.")
+@click.command(cls=PolicyCommand, lists=True, short_help="Try many parameters on a sample, and recommend some.")
 @click.argument("data", type=_FILE, metavar="DATA")
 @click.option("--schema", "schema_file", type=_FILE, required=True, help="YAML file that gives every column its role.")
 @click.option("-o", "--output", type=_FILE, required=True, metavar="OUT", help="Folder for the results.")
-@click.option("--algorithm", type=click.Choice(ALGORITHMS), default="castle", show_default=True)
-@list_options
 @click.option(
     "--sample", type=click.IntRange(min=1), default=20_000, show_default=True, help="Rows to try on, the first ones."
 )

@@ -6,17 +6,17 @@ hold (docs/proofs/castleguard.md); strict mode replaces the noise by one for whi
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
-
+from castleguard.algorithms.base import WindowUnit
 from castleguard.algorithms.castle.policy import Castle, Suppression
 from castleguard.algorithms.facts import MembershipGame, PrintedClaim, Publication, ShardPromise
 from castleguard.errors import PolicyError
-from castleguard.privacy.budget import Shares, check_weights, exact, float_above, share_epsilon
+from castleguard.privacy.budget import Shares, float_above, share_epsilon
 from castleguard.privacy.composition import Loss, compose_advanced, compose_basic, compose_zcdp
+from castleguard.privacy.declared import declare
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
 from castleguard.privacy.parameters import least_epsilon
 from castleguard.privacy.sdgs import sdgs_delta
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from castleguard.release.encode import Numbers
 
 Clock = Literal["arrivals", "sampled", "time"]
-WindowUnit = Literal["seconds", "rows"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,47 +43,65 @@ class Castleguard(Castle):
     name: ClassVar[str] = "castleguard"
     summary: ClassVar[str] = "the same on sampled and noisy rows"
 
-    sample_rate: float = 1.0
-    """The probability that a row is kept at all: CASTLEGUARD's beta."""
-    phi: float | None = None
-    """Strict: the epsilon of every column. Paper: noise of scale R/phi."""
-    epsilon: float | None = None
-    """Strict: the epsilon of a row, split over its columns. Paper: where Theorem 2's value is shown, nothing else."""
-    weights: Mapping[str, float] | None = None
-    """How `epsilon` is split over quasi-identifiers and sensitive columns; one that is not named has weight 1."""
-    rows_per_person: int | None = None
-    """Strict: at most so many rows of a person in any `window`; the others are left out. None: no bound."""
-    window: float | None = None
-    """The ledger's window; None: the whole stream, which keeps every person in memory."""
-    window_unit: WindowUnit = "seconds"
-    dp_delta: float = 1e-6
-    """The delta at which ways to add up a person's rows are compared; 0 allows only the plain sum."""
-    clock: Clock | None = None
-    """What the delay counts: "arrivals" (default), "sampled" rows, or those and the "time" (needs `max_wait`)."""
-    range_floor: float = 0.0
-    """Paper: the least range that noise is made for; 0 as printed, which leaves the first row without noise."""
-    noise: Literal["here", "edge"] = "here"
-    """Strict: "edge" says that rows arrive already randomised, by a `Randomiser` with the same parameters."""
+    sample_rate: float = field(
+        default=1.0,
+        metadata=declare("Probability that a row is kept.", above=0, most=1, symbol="CASTLEGUARD's beta"),
+    )
+    phi: float | None = field(
+        default=None,
+        metadata=declare("Strict: epsilon of every column. Paper: noise of scale R/phi.", above=0),
+    )
+    epsilon: float | None = field(
+        default=None,
+        metadata=declare(
+            "Strict: epsilon of a row, split over its columns. Paper: the epsilon at which Theorem 2 is shown.", above=0
+        ),
+    )
+    weights: Mapping[str, float] | None = field(
+        default=None, metadata=declare("Weights by which epsilon is split over columns.", default="1 for each column")
+    )
+    rows_per_person: int | None = field(
+        default=None,
+        metadata=declare("Strict: rows of a person that are used in any window; the others are left out.", least=1),
+    )
+    window: float | None = field(
+        default=None,
+        metadata=declare(
+            "Window of the ledger of persons.",
+            above=0,
+            unit="seconds",
+            unit_from="window_unit",
+            default="the whole stream; memory then grows with the number of persons",
+        ),
+    )
+    window_unit: WindowUnit = field(default="seconds", metadata=declare("Unit of the window."))
+    dp_delta: float = field(
+        default=1e-6,
+        metadata=declare(
+            "Delta at which ways to compose a person's rows are compared; 0 allows only the plain sum.",
+            least=0,
+            below=1,
+        ),
+    )
+    clock: Clock | None = field(
+        default=None,
+        metadata=declare(
+            "Paper: what the delay counts; time also ends a wait after max_wait seconds.", default="arrivals"
+        ),
+    )
+    range_floor: float = field(
+        default=0.0,
+        metadata=declare(
+            "Paper: least range that noise is made for; 0 as printed leaves the first row without noise.", least=0
+        ),
+    )
+    noise: Literal["here", "edge"] = field(
+        default="here",
+        metadata=declare("Strict: edge if rows arrive randomised, by a Randomiser with the same parameters."),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for field in ("sample_rate", "phi", "epsilon", "rows_per_person", "window", "dp_delta", "range_floor"):
-            value = getattr(self, field)
-            if isinstance(value, np.generic):
-                object.__setattr__(self, field, value.item())
-        if self.weights is not None:
-            check_weights(self.weights)
-            object.__setattr__(self, "weights", dict(self.weights))
-        for name, allowed in (
-            ("clock", (None, "arrivals", "sampled", "time")),
-            ("window_unit", ("seconds", "rows")),
-            ("noise", ("here", "edge")),
-        ):
-            if getattr(self, name) not in allowed:
-                choices = " or ".join(repr(choice) for choice in allowed if choice is not None)
-                raise PolicyError(f"{name} must be {choices}, got {getattr(self, name)!r}")
-        if exact("sample_rate", self.sample_rate) > 1:
-            raise PolicyError(f"sample_rate must be above 0 and at most 1, got {self.sample_rate}")
         if self.clock == "time" and self.max_wait is None:
             raise PolicyError("clock='time' needs max_wait, the seconds after which a row leaves")
         if self.strict:
@@ -102,24 +119,12 @@ class Castleguard(Castle):
             raise PolicyError(
                 f"clock={self.clock!r} belongs to mode='paper': strict mode does not hide whether a row is there"
             )
-        if self.rows_per_person is None:
-            if self.window is not None:
-                raise PolicyError("window needs rows_per_person: how many rows of a person it may hold")
-        elif not isinstance(self.rows_per_person, int) or isinstance(self.rows_per_person, bool):
-            raise PolicyError(f"rows_per_person must be a whole number of at least 1, got {self.rows_per_person}")
-        elif self.rows_per_person < 1:
-            raise PolicyError(f"rows_per_person must be at least 1, got {self.rows_per_person}")
-        if self.window is not None:
-            exact("window", self.window)
-        if not 0 <= self.dp_delta < 1:
-            raise PolicyError(f"dp_delta must be at least 0 and below 1, got {self.dp_delta}")
+        if self.rows_per_person is None and self.window is not None:
+            raise PolicyError("window needs rows_per_person: how many rows of a person it may hold")
 
     def _check_paper(self) -> None:
         if self.phi is None:
             raise PolicyError("mode='paper' needs phi: its noise has scale R/phi")
-        exact("phi", self.phi)
-        if self.range_floor != 0:
-            exact("range_floor", self.range_floor)
         for name in ("weights", "rows_per_person", "window"):
             if getattr(self, name) is not None:
                 raise PolicyError(f"{name} belongs to strict mode: the paper has no such thing")

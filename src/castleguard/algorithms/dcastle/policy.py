@@ -1,14 +1,14 @@
 """The dCASTLE policy: CASTLE at several sites that publish one stream together."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.facts import Joint, Publication, ShardPromise
 from castleguard.errors import PolicyError
+from castleguard.privacy.declared import declare
 from castleguard.privacy.guarantee import Guarantee
-from castleguard.privacy.parameters import is_number, is_whole
 from castleguard.schema.roles import Schema
 
 if TYPE_CHECKING:
@@ -30,29 +30,32 @@ class Dcastle(Castle):
 
     name: ClassVar[str] = "dcastle"
     summary: ClassVar[str] = "k-anonymous groups of true rows from several sites"
+    several_sites: ClassVar[bool] = True
 
-    sites: int
-    """How many sites there are: the paper's n."""
-    share_threshold: int | None = None
-    """Persons that a cluster must have before other sites are told its box; None: k. The paper's is ceil(k / sites),
-    which tells them the ranges of very few persons."""
-    reserve: float = 0.25
-    """The share of the delay that is kept for agreeing with other sites: a row takes part from then on."""
-    k_scope: Scope = "global"
-    """Whether k and l hold of the output of all sites together, or also of what each site writes by itself: then a box
-    that another site has published is not used again."""
+    sites: int = field(metadata=declare("Number of sites.", least=1, symbol="dCASTLE's n"))
+    share_threshold: int | None = field(
+        default=None,
+        metadata=declare(
+            "Persons that a cluster must have before other sites are told its box. The paper's ceil(k / sites) tells "
+            "them the ranges of very few persons.",
+            least=1,
+            default="k",
+        ),
+    )
+    reserve: float = field(
+        default=0.25,
+        metadata=declare("Share of the delay that is kept for agreeing with other sites.", above=0, below=1),
+    )
+    k_scope: Scope = field(
+        default="global",
+        metadata=declare(
+            "Whether k and l hold for the output of all sites together, or also for what each site writes: then a box "
+            "that another site has published is not reused."
+        ),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not is_whole(self.sites) or self.sites < 1:
-            raise PolicyError(f"sites must be a whole number of at least 1, got {self.sites}")
-        least = self.share_threshold
-        if least is not None and not (is_whole(least) and least >= 1):
-            raise PolicyError(f"share_threshold must be a whole number of at least 1, got {least}")
-        if not (is_number(self.reserve) and 0 < self.reserve < 1):
-            raise PolicyError(f"reserve must be between 0 and 1, got {self.reserve}")
-        if self.k_scope not in ("global", "per_site"):
-            raise PolicyError(f"k_scope must be 'global' or 'per_site', got {self.k_scope!r}")
         if self.criteria.judges_shape or self.l_per == "person":
             raise PolicyError(
                 "dcastle promises k persons and l distinct values: entropy, recursive diversity, closeness and "

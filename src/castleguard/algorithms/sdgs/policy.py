@@ -1,22 +1,21 @@
 """The SDGS policy: truthful rows under differential privacy, by sampling, a public grid and suppression."""
 
 import math
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import numpy as np
-
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.base import Policy, WindowUnit
 from castleguard.algorithms.facts import MembershipGame, Presence, Publication, ShardPromise
 from castleguard.errors import PolicyError, SchemaError
 from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.composition import group
 from castleguard.privacy.criteria import ColumnFacts, Criteria
+from castleguard.privacy.declared import declare
 from castleguard.privacy.diversity import Diversity
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
-from castleguard.privacy.parameters import check_count, check_positive, check_probability, check_sampling
+from castleguard.privacy.parameters import LARGEST_COUNT, check_count, check_sampling
 from castleguard.privacy.sdgs import sdgs_delta, worst_case
 from castleguard.runtime.durations import spell_duration
 from castleguard.schema.roles import Numeric, QuasiIdentifier, Schema
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from castleguard.release.encode import Encoder, Numbers
 
 
-WindowUnit = Literal["seconds", "rows"]
 Unit = Literal["person", "row"]
 
 
@@ -44,40 +42,58 @@ class Sdgs(Policy):
     name: ClassVar[str] = "sdgs"
     summary: ClassVar[str] = "true rows under differential privacy"
 
-    k: int
-    """Rows of one window with the same box and the same sensitive values that are published together, or not at all."""
-    sample_rate: float
-    """The probability with which a row takes part: the papers' beta."""
-    epsilon: float
-    """At least -ln(1 - sample_rate). Delta follows from k, sample_rate and epsilon."""
-    window: float
-    """Length of a window, in seconds of the clock that is given or in rows."""
-    window_unit: WindowUnit = "seconds"
-    """"rows" does not hide that a row arrived: a row more would move every later window."""
-    unit: Unit = "person"
-    """What is protected: all that a person has in one window, of which one row at most takes part; or every row."""
-    l: int = 1  # the papers' own name
-    """Distinct values of every sensitive column per published box and window."""
-    diversity: Diversity = "distinct"
-    """Beyond l distinct values: "entropy" or "recursive", as for CASTLE."""
-    c: float | None = None
-    """Of recursive (c, l)-diversity."""
-    closeness: Closeness | None = None
-    """t-closeness of every box of a window to what has been released so far ("cumulative"), or to "public" shares."""
-    adapt: bool = True
-    """Whether the grid follows what has been released; otherwise it stays as it starts."""
-    max_cells: int = 1024
-    """Boxes that the grid may have."""
-    start_cells: int = 1
-    """Boxes that the grid starts with: the domain, cut evenly."""
-    survival: float = 0.75
-    """The share of a box's released rows that must be expected to survive, for the box to be split."""
+    k: int = field(
+        metadata=declare(
+            "Rows of one window with the same box and sensitive values; fewer are suppressed.",
+            least=2,
+            too_low="k=1 publishes rows unprotected",
+        )
+    )
+    sample_rate: float = field(
+        metadata=declare(
+            "Probability that a row takes part.",
+            above=0,
+            below=1,
+            too_high="sample_rate 1 keeps every row, so there is no differential privacy to account for",
+            symbol="the papers' beta",
+        )
+    )
+    epsilon: float = field(
+        metadata=declare("At least -ln(1 - sample_rate); delta follows from k, sample_rate and epsilon.", least=0)
+    )
+    window: float = field(metadata=declare("Length of a window.", above=0, unit="seconds", unit_from="window_unit"))
+    window_unit: WindowUnit = field(
+        default="seconds",
+        metadata=declare("Unit of the window; rows does not hide that a row arrived."),
+    )
+    unit: Unit = field(
+        default="person",
+        metadata=declare("What is protected: all rows of a person in one window, of which one takes part; or one row."),
+    )
+    l: int = field(  # the papers' own name
+        default=1, metadata=declare("Distinct values of every sensitive column per published box and window.", least=1)
+    )
+    diversity: Diversity = field(
+        default="distinct",
+        metadata=declare("Form of l-diversity: distinct values, an entropy of ln l, or recursive (c, l)-diversity."),
+    )
+    c: float | None = field(default=None, metadata=declare("The c of recursive (c, l)-diversity.", above=0))
+    closeness: Closeness | None = field(
+        default=None,
+        metadata=declare("t-closeness of every box of a window to the rows released so far, or to public shares."),
+    )
+    adapt: bool = field(default=True, metadata=declare("Whether the grid follows the released rows."))
+    max_cells: int = field(default=1024, metadata=declare("Most boxes of the grid.", least=1, most=LARGEST_COUNT))
+    start_cells: int = field(
+        default=1, metadata=declare("Boxes of the first grid: the domain, cut evenly.", least=1, most=LARGEST_COUNT)
+    )
+    survival: float = field(
+        default=0.75,
+        metadata=declare("Share of a box's released rows that must be expected to survive a split.", above=0, most=1),
+    )
 
     def __post_init__(self) -> None:
-        for field in self.__dataclass_fields__:
-            value = getattr(self, field)
-            if isinstance(value, np.generic):
-                object.__setattr__(self, field, value.item())
+        super().__post_init__()
         self.criteria  # noqa: B018  # checks k, l and what else is asked of values
         if self.closeness is not None and self.closeness.reference not in ("cumulative", "public"):
             raise PolicyError(
@@ -85,22 +101,24 @@ class Sdgs(Policy):
                 f"'public', got {self.closeness.reference!r}"
             )
         check_sampling(sample_rate=self.sample_rate, epsilon=self.epsilon)
-        for name, choices in (
-            ("window_unit", get_args(WindowUnit)),
-            ("unit", get_args(Unit)),
-            ("adapt", (True, False)),
-        ):
-            if getattr(self, name) not in choices:
-                raise PolicyError(f"{name} must be {' or '.join(map(repr, choices))}, got {getattr(self, name)!r}")
         self._check_window()
-        check_count("max_cells", self.max_cells)
-        check_count("start_cells", self.start_cells)
         if self.start_cells > self.max_cells:
             raise PolicyError(
                 f"start_cells must not be above max_cells, got start_cells={self.start_cells} "
                 f"and max_cells={self.max_cells}"
             )
-        check_probability("survival", self.survival, one=True)
+
+    @classmethod
+    def for_file(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """A file is one window, all of it at one moment, unless windows count rows."""
+        if "window" in given or not {"k", "sample_rate", "epsilon"} <= given.keys():
+            return dict(given)
+        if "start_cells" not in given:
+            raise PolicyError(
+                "a file is one window, and the grid of sdgs starts as one box: cut it with start_cells, or use windows "
+                "that it can learn from (window 10000, window_unit rows)"
+            )
+        return {**given, "window": 1.0}
 
     @property
     def criteria(self) -> Criteria:
@@ -254,9 +272,7 @@ class Sdgs(Policy):
         )
 
     def _check_window(self) -> None:
-        if self.window_unit == "seconds":
-            check_positive("window", self.window)
-        elif check_count("window", self.window) < self.k:
+        if self.window_unit == "rows" and check_count("window", self.window) < self.k:
             raise PolicyError(
                 f"window must be at least k, got window={self.window} rows and k={self.k}: nothing would be published"
             )
