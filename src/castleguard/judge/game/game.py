@@ -6,10 +6,8 @@ that know a canary. What is proved is not touched by that: the bounds of all can
 probabilities of failing, however much they have in common.
 """
 
-import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,11 +16,11 @@ import numpy as np
 
 from castleguard.errors import UsageError
 from castleguard.judge.attack.canaries import Stream
-from castleguard.judge.attack.membership import FEWEST_RUNS, Finding, Measured, Seen, Verdict, judge, publisher
+from castleguard.judge.attack.membership import FEWEST_RUNS, Finding, Measured, Seen, Verdict, judge, observe
 from castleguard.judge.game.claims import NOTHING, Neighbours, Stated, neighbours_of
 from castleguard.judge.game.settings import Setting
+from castleguard.judge.publishing import publisher, quiet
 from castleguard.schema.table import to_table
-from castleguard.telemetry.logs import LOG
 from castleguard.workers import workers
 
 RUNS_AT_ONCE = 100
@@ -97,7 +95,7 @@ def play(
     parts = list(_cut(setting, runs))
     seen: dict[tuple[int, int], list[Measured]] = {}
     names: dict[int, tuple[str, ...]] = {}
-    with _quietly(), workers(min(jobs, len(parts))) as pool:
+    with quiet(), workers(min(jobs, len(parts))) as pool:
         for number, found in enumerate(pool.map(partial(_measure, setting, runs, seed), parts), 1):
             for canary, (columns, measured) in zip(parts[number - 1].canaries, found, strict=True):
                 names[canary] = columns
@@ -197,23 +195,6 @@ def _measure(setting: Setting, runs: int, seed: int, part: _Part) -> list[tuple[
     canaries = [setting.canaries[at] for at in part.canaries]
     stream = to_table(canaries[0].streams(setting.background)[part.side])
     publish = publisher(setting.schema, setting.policy, clock=setting.clock)
-    looks = [setting.observer(canary) for canary in canaries]
     first = seed + part.side * runs + part.first
-    published = (publish(stream, number) for number in range(first, first + part.runs))
-    found = [[look(output) for look in looks] for output in published]
-    measured = []
-    for at in range(len(looks)):
-        names = tuple(found[0][at])
-        measured.append((names, np.array([[run[at][name] for name in names] for run in found])))
-    return measured
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Without the warnings of every single run."""
-    level = LOG.level
-    LOG.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        LOG.setLevel(level)
+    looks = [setting.observer(canary) for canary in canaries]
+    return observe(publish, stream, looks, range(first, first + part.runs))

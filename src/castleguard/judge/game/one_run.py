@@ -16,10 +16,10 @@ import numpy as np
 from castleguard.algorithms.base import Policy
 from castleguard.errors import UsageError
 from castleguard.judge.attack.evidence import Claim
-from castleguard.judge.attack.membership import publisher
 from castleguard.judge.game.backgrounds import CLOCK, COMMON, SCHEMA, background_for
 from castleguard.judge.game.claims import Stated, claims_about, neighbours_of
 from castleguard.judge.game.verdicts import NO_CLAIM, NOT_PROVED
+from castleguard.judge.publishing import publisher
 from castleguard.judge.reading.values import texts_of
 from castleguard.privacy.parameters import check_count, check_probability
 from castleguard.schema.roles import Schema
