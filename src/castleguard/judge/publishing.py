@@ -1,4 +1,4 @@
-"""Streams that a judge runs itself: rows and a seed in, published tables out.
+"""Policies under judgement: in a few words, and as streams that a judge runs itself (rows and a seed in, tables out).
 
 Attacks are given such a function and know neither policy nor engine.
 """
@@ -30,6 +30,19 @@ def publisher(schema: Schema, policy: Policy, *, clock: str | None = None) -> Pu
         return [table.cast(out[-1].schema) for table in out]
 
     return publish
+
+
+def in_words(policy: Policy) -> str:
+    """The policy in a few words: its name, and what differs from its defaults."""
+    given = [
+        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+        for name, field in policy.__dataclass_fields__.items()
+        if (value := getattr(policy, name)) != field.default and isinstance(value, int | float | str)
+    ]
+    closeness = getattr(policy, "closeness", None)
+    if closeness is not None:
+        given.append(f"t={closeness.t:g}")
+    return f"{type(policy).__name__.lower()}({', '.join(given)})"
 
 
 @contextmanager

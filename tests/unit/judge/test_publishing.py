@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from castleguard.algorithms.castle.policy import Castle
-from castleguard.judge.publishing import publisher, quiet
+from castleguard.judge.publishing import in_words, publisher, quiet
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.schema.sensitive import Sensitive
 from castleguard.telemetry.logs import LOG
@@ -38,6 +38,11 @@ def test_the_same_seed_gives_the_same_tables() -> None:
     one, other = publish(stream, 3), publish(stream, 3)
     assert all(here.equals(there) for here, there in zip(one, other, strict=True))
     assert sum(table.num_rows for table in one) == len(ROWS)
+
+
+def test_a_policy_is_told_by_what_differs_from_its_defaults() -> None:
+    assert in_words(Castle(k=4, delay=5)) == "castle(k=4, delay=5)"
+    assert in_words(Castle(k=4, delay=5, l=3, mode="paper")) == "castle(k=4, delay=5, l=3, mode=paper)"
 
 
 def test_only_errors_are_logged_while_it_is_quiet() -> None:

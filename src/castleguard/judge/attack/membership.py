@@ -69,6 +69,11 @@ class Finding:
     """The true delta is above, at the claim's epsilon."""
 
 
+def verdict_word(refuted: bool) -> str:
+    """What is said of a claim. One that is not refuted is not proved."""
+    return "REFUTED" if refuted else "not refuted"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """What all canaries together prove about a claim. With probability `confidence` all bounds are true at once."""
@@ -102,7 +107,7 @@ class Verdict:
     @property
     def sentence(self) -> str:
         """The verdict in words."""
-        word = "REFUTED" if self.refuted else "not refuted"
+        word = verdict_word(self.refuted)
         worst = self.worst
         return (
             f"claim {self.claim}: {word}, epsilon >= {self.epsilon:.2f} at this delta and delta >= {self.dp_delta:.3g} "

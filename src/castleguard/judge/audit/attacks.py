@@ -13,9 +13,9 @@ from castleguard.judge.attack.adversary import (
     observe_bounds,
     observe_values,
 )
-from castleguard.judge.audit.material import Material, finding, none_of
-from castleguard.judge.findings import Figure, Finding, Section, Status
+from castleguard.judge.audit.material import Material
 from castleguard.judge.publishing import publisher, quiet
+from castleguard.judge.report.findings import Figure, Finding, Section, Status, finding, none_of
 from castleguard.judge.verify.criteria import tally, value_codes
 
 _SAMPLE = 300  # rows of the streams that are published anew

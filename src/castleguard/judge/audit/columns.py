@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from castleguard.judge.audit.material import Material, finding, none_of
-from castleguard.judge.findings import Finding
+from castleguard.judge.audit.material import Material
+from castleguard.judge.report.findings import Finding, finding, none_of
 from castleguard.judge.verify.leaks import find_leaks
 
 

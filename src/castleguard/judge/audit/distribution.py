@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from castleguard.judge.audit.material import Material, finding, none_of
-from castleguard.judge.findings import Finding
+from castleguard.judge.audit.material import Material
 from castleguard.judge.reading.identities import NOBODY
 from castleguard.judge.reading.values import Codes
+from castleguard.judge.report.findings import Finding, finding, none_of
 from castleguard.judge.verify import criteria as judged
 from castleguard.judge.verify import moments
 from castleguard.privacy.closeness import Closeness

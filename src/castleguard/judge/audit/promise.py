@@ -6,11 +6,11 @@ import numpy as np
 
 from castleguard.judge.audit.columns import column_findings
 from castleguard.judge.audit.distribution import distribution_findings
-from castleguard.judge.audit.material import Material, finding, none_of
+from castleguard.judge.audit.material import Material
 from castleguard.judge.audit.means import labels_finding, mean_findings
-from castleguard.judge.findings import Finding, Section
 from castleguard.judge.reading.linked import Linked
 from castleguard.judge.reading.values import Codes
+from castleguard.judge.report.findings import Finding, Section, finding, none_of
 from castleguard.judge.verify import structure as exact
 from castleguard.judge.verify.criteria import value_codes
 from castleguard.judge.verify.moments import late_rows

@@ -16,7 +16,16 @@ import numpy as np
 
 from castleguard.errors import UsageError
 from castleguard.judge.attack.canaries import Stream
-from castleguard.judge.attack.membership import FEWEST_RUNS, Finding, Measured, Seen, Verdict, judge, observe
+from castleguard.judge.attack.membership import (
+    FEWEST_RUNS,
+    Finding,
+    Measured,
+    Seen,
+    Verdict,
+    judge,
+    observe,
+    verdict_word,
+)
 from castleguard.judge.game.claims import NOTHING, Neighbours, Stated, neighbours_of
 from castleguard.judge.game.settings import Setting
 from castleguard.judge.publishing import publisher, quiet
@@ -40,7 +49,7 @@ class Judged:
     @property
     def word(self) -> str:
         """The verdict in a word or two."""
-        return "REFUTED" if self.verdict.refuted else "not refuted"
+        return verdict_word(self.verdict.refuted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +79,22 @@ class Played:
         """Whether the policy's own claim was not refuted. Claims of others are theirs."""
         return self.own is None or not self.own.verdict.refuted
 
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "ok": self.ok,
+            "statement": self.statement,
+            "neighbours": self.neighbours.sentence,
+            "runs": self.runs,
+            "seed": self.seed,
+            "background": {"rows": self.rows, "made_up": self.made_up},
+            "claims": [
+                {**judged.stated.as_json(refuted=judged.verdict.refuted), **_figures(self, judged.verdict)}
+                for judged in self.judged
+            ],
+            "found": _figures(self, self.found),
+        }
+
     def event(self, finding: Finding) -> str:
         """The event that a canary proves most by. Of real rows without its number, which may be somebody's value."""
         # Features are numbered by the known row that they are about: the one in question, and the one in its place.
@@ -84,6 +109,20 @@ class _Part(NamedTuple):
     canaries: tuple[int, ...]
     first: int
     runs: int
+
+
+def play_and_judge(
+    setting: Setting,
+    *,
+    runs: int,
+    seed: int = 0,
+    jobs: int = 1,
+    confidence: float = 0.95,
+    progress: Progress | None = None,
+) -> Played:
+    """The whole game against the claims of a setting (`setting_for` makes one for a policy)."""
+    seen = play(setting, runs=runs, seed=seed, jobs=jobs, progress=progress)
+    return judge_all(setting, seen, runs=runs, seed=seed, confidence=confidence)
 
 
 def play(
@@ -123,29 +162,6 @@ def judge_all(setting: Setting, seen: Sequence[Seen], *, runs: int, seed: int = 
         rows=len(setting.background),
         made_up=setting.made_up,
     )
-
-
-def as_json(played: Played) -> dict[str, Any]:
-    """The same for programs."""
-    return {
-        "ok": played.ok,
-        "statement": played.statement,
-        "neighbours": played.neighbours.sentence,
-        "runs": played.runs,
-        "seed": played.seed,
-        "background": {"rows": played.rows, "made_up": played.made_up},
-        "claims": [
-            {
-                "whose": judged.stated.whose,
-                "own": judged.stated.own,
-                "refuted": judged.verdict.refuted,
-                "claimed": {"epsilon": judged.stated.claim.epsilon, "dp_delta": judged.stated.claim.dp_delta},
-                **_figures(played, judged.verdict),
-            }
-            for judged in played.judged
-        ],
-        "found": _figures(played, played.found),
-    }
 
 
 def _figures(played: Played, verdict: Verdict) -> dict[str, Any]:

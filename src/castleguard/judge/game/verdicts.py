@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from castleguard.judge.attack.membership import Finding as Found
 from castleguard.judge.attack.membership import Verdict
-from castleguard.judge.findings import Audit, Finding, Section
 from castleguard.judge.game.game import Judged, Played
+from castleguard.judge.report.findings import Audit, Finding, Section
 
 NOT_PROVED = (
     "Not refuted is not proved: the game knows a few canaries, simple events and so many runs. That a claim holds is "
@@ -72,7 +72,7 @@ def _lines(played: Played) -> Iterator[str]:
         yield from _found_lines(played, played.found)
     for judged in played.judged:
         yield ""
-        yield f"{judged.stated.whose} claims {judged.stated.claim}: {judged.word}"
+        yield judged.stated.sentence(refuted=judged.verdict.refuted)
         yield from _found_lines(played, judged.verdict)
         if judged.verdict.refuted and not judged.stated.own:
             yield "  This is not the policy's own claim, which stands on its own."

@@ -1,7 +1,8 @@
 """Everything that two files can say about the use of what was published, as a list of figures with their meaning."""
 
+import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +54,16 @@ class Utility:
     """What could not be measured, and why: a sentence each."""
     notes: tuple[str, ...]
     """What a reader must know about the figures."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs, by section: null where there is no figure."""
+        sections: dict[str, dict[str, Any]] = {}
+        for figure in self.figures:
+            value: Any = None if isinstance(figure.value, float) and math.isnan(figure.value) else figure.value
+            if not math.isnan(figure.deviation):
+                value = {"mean": value, "deviation": figure.deviation}
+            sections.setdefault(figure.section, {})[figure.name] = value
+        return {**sections, "notes": list(self.notes), "left out": list(self.left_out)}
 
 
 class _Tables(NamedTuple):

@@ -10,7 +10,7 @@ import pytest
 from castleguard.errors import PolicyError, UsageError
 from castleguard.judge.attack.canaries import Canary, standard_canaries, with_values_replaced
 from castleguard.judge.attack.evidence import Claim
-from castleguard.judge.attack.features import Observer, standing_together
+from castleguard.judge.attack.features import Features, Observer, standing_together
 from castleguard.judge.attack.membership import Event, Seen, choose_event, judge, observe
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
@@ -153,7 +153,7 @@ def test_a_stream_is_published_once_per_seed_for_all_observers() -> None:
         asked.append((stream.num_rows, seed))
         return [published(["flu"] * (seed % 2))]
 
-    looks = [Observer(SCHEMA, ROWS[:1], place=3), lambda output: {"tables": float(len(output))}]
+    looks: list[Features] = [Observer(SCHEMA, ROWS[:1], place=3), lambda output: {"tables": float(len(output))}]
     (names, seen), (other_names, other) = observe(publish, pa.Table.from_pylist(ROWS), looks, range(100, 120))
     assert asked == [(8, 100 + run) for run in range(20)]
     assert seen.shape == (20, len(names))

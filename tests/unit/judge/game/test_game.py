@@ -14,7 +14,7 @@ from castleguard.judge.attack.features import Observer, Published
 from castleguard.judge.attack.membership import Seen
 from castleguard.judge.game import game
 from castleguard.judge.game.claims import Stated
-from castleguard.judge.game.game import Played, as_json, judge_all, play
+from castleguard.judge.game.game import Played, judge_all, play
 from castleguard.judge.game.settings import Setting, setting_for
 from castleguard.judge.game.verdicts import NOT_PROVED, audit_of, text_of
 from castleguard.judge.publishing import publisher
@@ -133,7 +133,7 @@ def test_the_text_says_what_was_claimed_found_and_seen() -> None:
 
 
 def test_figures_for_programs() -> None:
-    figures = json.loads(json.dumps(as_json(outcome(SAMPLED, coins(0.4, 0.0)))))
+    figures = json.loads(json.dumps(outcome(SAMPLED, coins(0.4, 0.0)).as_json()))
     assert figures["ok"] is True
     assert [(each["own"], each["refuted"]) for each in figures["claims"]] == [(True, False), (False, True)]
     assert figures["claims"][1]["claimed"]["epsilon"] == 1
@@ -147,7 +147,7 @@ def test_thresholds_of_real_rows_are_not_shown() -> None:
     seen = Seen("outlier", ("highest age",), draw.normal(8123, 1, (400, 1)), draw.normal(40, 1, (400, 1)))
     for made_up in (True, False):
         played = outcome(ARRIVALS, seen, made_up=made_up)
-        shown = text_of(played) + json.dumps(as_json(played)) + repr(audit_of(played, policy="castleguard"))
+        shown = text_of(played) + json.dumps(played.as_json()) + repr(audit_of(played, policy="castleguard"))
         assert played.judged[0].verdict.refuted
         assert ("highest age is at least 8" in shown) == made_up
     assert "highest age is at least a threshold" in shown
