@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from castleguard.errors import UsageError
+from castleguard.judge.measure.error import numeric_errors
 from castleguard.judge.measure.learning import Learning, learning_utility
 from castleguard.judge.measure.loss import Loss, average_group_size, measure_loss
-from castleguard.judge.measure.middles import numeric_errors
 from castleguard.judge.measure.queries import Workload, workload_error, workload_error_in_order
 from castleguard.judge.reading.boxes import group_numbers, read_boxes
 from castleguard.judge.reading.linked import Linked, original_rows

@@ -7,10 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from castleguard.algorithms.base import Policy
-from castleguard.judge.sweep.cells import judge_cells
 from castleguard.judge.sweep.figures import Figures, over_runs
-from castleguard.judge.sweep.groups import judge_groups
-from castleguard.judge.sweep.judgement import Judgement
+from castleguard.judge.sweep.judgement import Judgement, judge_cells, judge_groups
 from castleguard.judge.sweep.windows import judge_windows
 from castleguard.release.report import Report
 from castleguard.schema.roles import Schema

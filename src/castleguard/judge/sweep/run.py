@@ -14,11 +14,11 @@ from typing import Any
 from castleguard.algorithms.base import Policy
 from castleguard.errors import CastleguardError
 from castleguard.judge.sweep.advice import Advice, Limits, advise
-from castleguard.judge.sweep.criteria import Outcome, Weighed, weigh
 from castleguard.judge.sweep.figures import Figures
 from castleguard.judge.sweep.folder import Folder
 from castleguard.judge.sweep.grid import Grid, Setting
 from castleguard.judge.sweep.measure import Ground, measure, warm_up
+from castleguard.judge.sweep.weighing import Outcome, Weighed, weigh
 from castleguard.telemetry.background import SupervisedThread, Task
 from castleguard.workers import workers
 

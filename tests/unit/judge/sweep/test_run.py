@@ -13,11 +13,11 @@ import castleguard as cg
 from castleguard.algorithms.base import Policy
 from castleguard.errors import CastleguardError
 from castleguard.judge.sweep import run
-from castleguard.judge.sweep.criteria import Outcome
 from castleguard.judge.sweep.figures import Figures
 from castleguard.judge.sweep.folder import RESULTS, Folder
 from castleguard.judge.sweep.grid import Grid, make_grid
 from castleguard.judge.sweep.measure import Ground, measure
+from castleguard.judge.sweep.weighing import Outcome
 from castleguard.testing.streams import visits, visits_schema
 from tests.unit.judge.sweep.made_up import FIGURES, castle
 
