@@ -10,7 +10,7 @@ from castleguard.cli.many_runs import read_table, warn_once
 from castleguard.cli.policy_options import make_policy, site_policy_options
 
 if TYPE_CHECKING:
-    from castleguard.sites.comparison import Way
+    from castleguard.sites.ways import Way
 
 _FILE = click.Path(path_type=Path)
 _TITLES = ("information loss", "published", "suppressed", "messages", "bytes")
@@ -53,7 +53,7 @@ def simulate(
     from castleguard.algorithms.dcastle.policy import Dcastle
     from castleguard.config.schema_file import load_schema
     from castleguard.connectors.formats import open_writer
-    from castleguard.sites.comparison import compare
+    from castleguard.sites.ways import compare
 
     assert isinstance(chosen, Dcastle)
     schema = load_schema(schema_file)

@@ -8,7 +8,7 @@ import pytest
 
 import castleguard as cg
 from castleguard.errors import UsageError
-from castleguard.lab.baselines.boxes import read
+from castleguard.lab.baselines.coded_boxes import read
 from castleguard.lab.baselines.laplace import laplace_error
 from castleguard.lab.baselines.methods import METHODS
 from castleguard.lab.compare import Compared, choose, compare

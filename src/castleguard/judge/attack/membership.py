@@ -53,7 +53,7 @@ class Event(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class CanaryEvidence:
     """What one canary proves."""
 
     canary: str
@@ -82,10 +82,10 @@ class Verdict:
     confidence: float
     ceiling: float
     """The largest epsilon that so many runs could have proved."""
-    findings: tuple[Finding, ...]
+    findings: tuple[CanaryEvidence, ...]
 
     @property
-    def worst(self) -> Finding:
+    def worst(self) -> CanaryEvidence:
         """The canary that proves most."""
         return max(self.findings, key=lambda finding: (finding.epsilon, finding.dp_delta))
 
@@ -167,14 +167,14 @@ def choose_event(seen: Seen, claim: Claim, *, alpha: float) -> Event:
     return chosen
 
 
-def _find(seen: Seen, claim: Claim, alpha: float) -> Finding:
+def _find(seen: Seen, claim: Claim, alpha: float) -> CanaryEvidence:
     """Choose on the first half, count in the second."""
     half = len(seen.one) // 2
     event = choose_event(seen._replace(one=seen.one[:half], other=seen.other[:half]), claim, alpha=alpha)
     one, other = seen.one[half:], seen.other[half:]
     counts = event.count(one), event.count(other)
     found = limits(np.array(counts[0]), np.array(counts[1]), runs=len(one), alpha=alpha)
-    return Finding(
+    return CanaryEvidence(
         canary=seen.canary,
         event=event.name,
         tested=len(one),

@@ -16,7 +16,7 @@ from castleguard.judge.attack.adversary import (
 from castleguard.judge.audit.material import Material
 from castleguard.judge.publishing import publisher, quiet
 from castleguard.judge.report.findings import Figure, Finding, Section, Status, finding, none_of
-from castleguard.judge.verify.criteria import tally, value_codes
+from castleguard.judge.verify.group_values import tally, value_codes
 
 _SAMPLE = 300  # rows of the streams that are published anew
 _LARGEST_SAMPLE = 3000

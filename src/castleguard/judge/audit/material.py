@@ -20,7 +20,7 @@ from castleguard.judge.verify.unlinked import Bounded, Kept, bound_groups, kept_
 from castleguard.privacy.criteria import Criteria
 from castleguard.schema.roles import Schema
 
-Published = Literal["true boxes", "noisy boxes", "points"]
+Kind = Literal["true boxes", "noisy boxes", "points"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,7 +62,7 @@ class Material:
         return self.policy.publication(self.schema)
 
     @property
-    def kind(self) -> Published:
+    def kind(self) -> Kind:
         """What the published rows are made of."""
         if self.promised.form == "points":
             return "points"

@@ -11,7 +11,7 @@ from castleguard.judge.reading.linked import Linked
 from castleguard.judge.reading.values import Codes, refine
 from castleguard.judge.report.findings import Finding, Section, finding, none_of
 from castleguard.judge.verify import structure as exact
-from castleguard.judge.verify.criteria import value_codes
+from castleguard.judge.verify.group_values import value_codes
 from castleguard.judge.verify.leaks import find_leaks
 from castleguard.judge.verify.moments import late_rows
 from castleguard.judge.verify.spelling import odd_spellings

@@ -18,7 +18,7 @@ from castleguard.errors import UsageError
 from castleguard.judge.attack.canaries import Stream
 from castleguard.judge.attack.membership import (
     FEWEST_RUNS,
-    Finding,
+    CanaryEvidence,
     Measured,
     Seen,
     Verdict,
@@ -95,7 +95,7 @@ class Played:
             "found": _figures(self, self.found),
         }
 
-    def event(self, finding: Finding) -> str:
+    def event(self, finding: CanaryEvidence) -> str:
         """The event that a canary proves most by. Of real rows without its number, which may be somebody's value."""
         # Features are numbered by the known row that they are about: the one in question, and the one in its place.
         words = finding.event.replace(" (0)", "").replace(" (1)", " (of the row in its place)")

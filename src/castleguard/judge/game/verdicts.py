@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from castleguard.judge.attack.membership import Finding as Found
-from castleguard.judge.attack.membership import Verdict
+from castleguard.judge.attack.membership import CanaryEvidence, Verdict
 from castleguard.judge.game.game import Judged, Played
 from castleguard.judge.report.findings import Audit, Finding, Section
 
@@ -99,7 +98,7 @@ def _bounds(verdict: Verdict) -> str:
     )
 
 
-def _counted(played: Played, found: Found) -> str:
+def _counted(played: Played, found: CanaryEvidence) -> str:
     other = "with the other values" if played.neighbours.replaced else "without it"
     return (
         f"{found.canary} ({played.event(found)}: in {found.seen:,} of {found.tested:,} runs with it, in "
@@ -162,7 +161,7 @@ def _without_claim(played: Played) -> tuple[Finding, ...]:
     return (finding,)
 
 
-def _canary_finding(played: Played, found: Found) -> Finding:
+def _canary_finding(played: Played, found: CanaryEvidence) -> Finding:
     claim = _shown(played).claim
     shows = found.epsilon > 0 or found.dp_delta > 0
     beyond = found.epsilon > claim.epsilon or found.dp_delta > claim.dp_delta

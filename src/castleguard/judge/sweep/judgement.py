@@ -16,7 +16,7 @@ from castleguard.judge.reading.boxes import group_numbers, read_boxes
 from castleguard.judge.reading.linked import Linked, distinct_per_group
 from castleguard.judge.reading.linked import link as linked
 from castleguard.judge.reading.values import Codes, refine
-from castleguard.judge.verify.criteria import tally, value_codes
+from castleguard.judge.verify.group_values import tally, value_codes
 from castleguard.judge.verify.structure import small_groups, verify, wrong_rows
 from castleguard.privacy.criteria import Criteria
 from castleguard.schema.roles import Schema

@@ -14,7 +14,7 @@ from castleguard.judge.measure.error import mean_squared_error
 from castleguard.judge.reading.originals import Originals, read_originals
 from castleguard.judge.reading.values import Codes, Numbers, numbers_of, texts_of
 from castleguard.judge.sweep.judgement import NOTHING, Judgement, refuse
-from castleguard.judge.verify.criteria import value_codes
+from castleguard.judge.verify.group_values import value_codes
 from castleguard.schema.roles import Categorical, Numeric, Schema
 
 Windows = Sequence[tuple[pa.Table, slice]]

@@ -19,7 +19,7 @@ from castleguard.judge.reading.inside import RowsInside
 from castleguard.judge.reading.linked import distinct_per_group
 from castleguard.judge.reading.originals import Originals
 from castleguard.judge.reading.values import Codes, comparable, refine, texts_of
-from castleguard.judge.verify.criteria import value_codes
+from castleguard.judge.verify.group_values import value_codes
 from castleguard.schema.roles import Schema
 
 MOST_PAIRS = 200_000_000

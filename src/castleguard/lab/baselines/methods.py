@@ -9,7 +9,7 @@ import pyarrow as pa
 from castleguard.algorithms.base import Mode
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.errors import UsageError
-from castleguard.lab.baselines.boxes import NOWHERE, Boxed, Coded, Codes, published, read
+from castleguard.lab.baselines.coded_boxes import NOWHERE, Boxed, Coded, Codes, published, read
 from castleguard.lab.baselines.condensation import HISTORY, condensation
 from castleguard.lab.baselines.fads import fads
 from castleguard.lab.baselines.laplace import laplace_error

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from castleguard.judge.verify.criteria import (
+from castleguard.judge.verify.group_values import (
     Tally,
     coordinates,
     distances,

@@ -6,7 +6,7 @@ import pytest
 
 import castleguard as cg
 from castleguard.algorithms.dcastle.policy import Dcastle
-from castleguard.sites.comparison import compare
+from castleguard.sites.ways import compare
 
 SCHEMA = cg.Schema(person=None, quasi_identifiers=[cg.Numeric("x", lower=0, upper=100, step=5)])
 
