@@ -21,8 +21,8 @@ from castleguard.algorithms.castle.policy import Reading
 from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.cli import commands
 from castleguard.jobs.assemble import load, make_job
+from castleguard.lab.transcriptions.dcastle.network import PaperNetwork
 from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
-from castleguard.lab.transcriptions.dcastle.sites import PaperNetwork
 from castleguard.shards.cuts import cut_domain
 from castleguard.shards.plan import Plan
 from castleguard.shards.routing import HashRoute, LocalityRoute

@@ -15,7 +15,7 @@ from castleguard.cli.policy_options import PolicyCommand, make_policy
 
 if TYPE_CHECKING:
     from castleguard.algorithms.base import Policy
-    from castleguard.judge.findings import Audit
+    from castleguard.judge.report.findings import Audit
     from castleguard.schema.roles import Schema
 
 _FILE = click.Path(path_type=Path)
@@ -169,7 +169,8 @@ def _write(found: "Audit", json_file: str | None, html: Path | None) -> None:
             except OSError as exc:
                 raise OutputError(f"{json_file} cannot be written: {exc.strerror}") from exc
     if html is not None:
-        from castleguard.judge.report.page import Repeat, write
+        from castleguard.judge.audit.audit_page import write
+        from castleguard.judge.report.page import Repeat
 
         command = shlex.join(["castleguard", *sys.argv[1:]])
         today = dt.datetime.now(dt.UTC).date().isoformat()

@@ -60,7 +60,7 @@ def measure(original: Path, published: Path, schema_file: Path, as_json: bool, *
     schema = load_schema(schema_file)
     before = read_original(original, list(dict.fromkeys([*schema.columns, *([link] if link else [])])))
     found = measure_utility(read_published(published, options["formulas"]).rows, before, schema, asked)
-    click.echo(json.dumps(as_data(found), indent=2) if as_json else as_text(found))
+    click.echo(json.dumps(found.as_json(), indent=2) if as_json else as_text(found))
 
 
 def as_text(found: "Utility") -> str:
@@ -83,17 +83,6 @@ def as_text(found: "Utility") -> str:
     return "\n".join(lines)
 
 
-def as_data(found: "Utility") -> dict[str, Any]:
-    """The figures for a program: null where there is none."""
-    sections: dict[str, dict[str, Any]] = {}
-    for figure in found.figures:
-        value: Any = _known(figure.value)
-        if not math.isnan(figure.deviation):
-            value = {"mean": value, "deviation": figure.deviation}
-        sections.setdefault(figure.section, {})[figure.name] = value
-    return {**sections, "notes": list(found.notes), "left out": list(found.left_out)}
-
-
 def _number(figure: "Figure") -> str:
     if isinstance(figure.value, int):
         return f"{figure.value:,}"
@@ -101,7 +90,3 @@ def _number(figure: "Figure") -> str:
         return "-"
     spread = "" if math.isnan(figure.deviation) else f" ± {figure.deviation:.4f}"
     return (f"{figure.value:.3e}" if figure.value >= _MOST_DIGITS else f"{figure.value:.4f}") + spread
-
-
-def _known(value: float | int) -> float | int | None:
-    return None if isinstance(value, float) and math.isnan(value) else value

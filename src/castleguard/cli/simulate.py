@@ -10,7 +10,7 @@ from castleguard.cli.many_runs import read_table, warn_once
 from castleguard.cli.policy_options import PolicyCommand, make_policy
 
 if TYPE_CHECKING:
-    from castleguard.lab.sites import Compared
+    from castleguard.sites.ways import Way
 
 _FILE = click.Path(path_type=Path)
 _TITLES = ("information loss", "published", "suppressed", "messages", "bytes")
@@ -42,11 +42,11 @@ def simulate(
     **policy: Any,
 ) -> None:
     """Deal the rows of the file DATA out to several sites in this process, and print what becomes of them: sites that
-    publish together, strict and as the paper prints it; one site with all rows; and sites that do not talk.
+    publish together, one site with all rows, and sites that do not talk.
 
     All parameters are the same for all of them. The delay counts rows of a site, so that the one with all rows has less
     time. A suppressed row counts as a loss of 1. The choices follow from the seed: OUT is for experiments, and is not
-    to be published.
+    to be published. `castleguard compare --methods dcastle-paper` runs the protocol as its paper prints it.
     """
     if output is None and formulas is not None:
         raise click.UsageError("--formulas is for an OUT that is CSV")
@@ -57,7 +57,7 @@ def simulate(
     from castleguard.algorithms.dcastle.policy import Dcastle
     from castleguard.config.schema_file import load_schema
     from castleguard.connectors.formats import open_writer
-    from castleguard.lab.sites import compare
+    from castleguard.sites.ways import compare
 
     assert isinstance(chosen, Dcastle)
     schema = load_schema(schema_file)
@@ -77,10 +77,10 @@ def simulate(
                 raise
 
 
-def line(found: "Compared") -> str:
-    """One way of publishing as a line of the table, and a second one if there is something to say of it."""
+def line(found: "Way") -> str:
+    """One way of publishing as a line of the table, with its note on a second line."""
     loss = "-" if found.information_loss is None else f"{found.information_loss:.4f}"
     numbers = (found.published, found.suppressed, found.messages, found.bytes)
     cells = [loss, *(f"{number:,}" for number in numbers)]
-    text = "".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True)) + f"  {found.way}"
+    text = "".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True)) + f"  {found.name}"
     return f"{text}\n{' ' * sum(_WIDTHS)}  ({found.note})" if found.note else text

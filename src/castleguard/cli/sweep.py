@@ -1,6 +1,5 @@
 """`castleguard sweep DATA --schema schema.yaml --k 5,10,20 --delay 500,1000 -o OUT`: which parameters to take."""
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -12,10 +11,8 @@ import click
 from castleguard.cli.policy_options import PolicyCommand, make_policy
 
 if TYPE_CHECKING:
-    from castleguard.judge.sweep.advice import Advice
-    from castleguard.judge.sweep.criteria import Weighed
     from castleguard.judge.sweep.folder import Folder
-    from castleguard.judge.sweep.grid import Grid
+    from castleguard.judge.sweep.run import Sweep
 
 _FILE = click.Path(path_type=Path)
 
@@ -56,13 +53,14 @@ def sweep(
     from castleguard import __version__
     from castleguard.cli import Interrupted
     from castleguard.config.schema_file import load_schema
-    from castleguard.judge.sweep.advice import Limits, advise
-    from castleguard.judge.sweep.criteria import weigh
+    from castleguard.judge.publishing import quiet
+    from castleguard.judge.sample import read_sample
+    from castleguard.judge.sweep.advice import Limits
     from castleguard.judge.sweep.folder import Folder, identity_of_file
     from castleguard.judge.sweep.grid import make_grid
     from castleguard.judge.sweep.measure import Ground
-    from castleguard.judge.sweep.run import sweep as run_sweep
-    from castleguard.judge.sweep.sample import read_sample
+    from castleguard.judge.sweep.run import recommend
+    from castleguard.workers import cores
 
     lists = {name: values for name, values in _in_order(options).items() if values is not None}
     schema = load_schema(schema_file)
@@ -78,18 +76,19 @@ def sweep(
         "seed": seed,
     }
     ground = Ground(read_sample(data, schema, sample), schema, tuple(range(seed, seed + runs)))
-    with closing(Folder(output, identity, overwrite=overwrite)) as folder, _quiet():
+    with closing(Folder(output, identity, overwrite=overwrite)) as folder, quiet():
         if folder.done:
             click.echo(f"{len(folder.done):,} of {len(grid.settings):,} settings were done before.", err=True)
         try:
             with _bar(len(grid.settings), len(folder.done)) as progress:
-                outcomes = run_sweep(ground, grid.settings, folder, jobs=jobs or _cores(), progress=progress)
+                found = recommend(
+                    ground, grid, folder, limits=Limits(loss=max_loss, risk=max_risk), jobs=jobs or cores(),
+                    progress=progress,
+                )  # fmt: skip
         except Interrupted as exc:
             exc.words = "interrupted; the settings that are done are kept: start it again for the others"
             _forget(exc)
             raise
-        weighed = weigh(outcomes)
-        advice = advise(weighed, grid, Limits(loss=max_loss, risk=max_risk))
         about = {
             "data": f"the first {ground.sample.num_rows:,} rows of {data.name}",
             "algorithm": algorithm,
@@ -97,8 +96,8 @@ def sweep(
             "runs of each setting": str(runs),
             "settings": f"{len(grid.settings)}, and {len(grid.refused)} that are refused",
         }
-        _write(folder, weighed, grid, advice, about)
-    _tell(output, weighed, grid, advice)
+        _write(folder, found, about)
+    _tell(output, found)
 
 
 def _in_order(options: dict[str, Any]) -> dict[str, Any]:
@@ -106,25 +105,6 @@ def _in_order(options: dict[str, Any]) -> dict[str, Any]:
     first = [name for name in ("mode", "epsilon", "phi", "sample_rate", "k", "l") if name in options]
     others = [name for name in options if name not in (*first, "delay")]
     return {name: options[name] for name in (*first, *others, "delay")}
-
-
-def _cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Every setting would warn of its seed and its steps: the same many times, and nothing is published."""
-    import logging
-
-    log = logging.getLogger("castleguard")
-    before = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        log.setLevel(before)
 
 
 @contextmanager
@@ -159,12 +139,13 @@ def _forget(exc: BaseException) -> None:
     gc.collect()
 
 
-def _write(folder: "Folder", weighed: "Weighed", grid: "Grid", advice: "Advice", about: dict[str, str]) -> None:
+def _write(folder: "Folder", found: "Sweep", about: dict[str, str]) -> None:
     """The table, the picture if there is something to draw with, and the report."""
     from castleguard.judge.sweep.folder import PICTURE, REPORT, TABLE
     from castleguard.judge.sweep.picture import draw
     from castleguard.judge.sweep.table import as_csv, as_report
 
+    weighed, grid, advice = found.weighed, found.grid, found.advice
     folder.write(TABLE, as_csv(weighed, grid))
     drawn = True
     try:
@@ -178,10 +159,11 @@ def _write(folder: "Folder", weighed: "Weighed", grid: "Grid", advice: "Advice",
     folder.write(REPORT, as_report(about, weighed, grid, advice, picture=drawn))
 
 
-def _tell(output: Path, weighed: "Weighed", grid: "Grid", advice: "Advice") -> None:
+def _tell(output: Path, found: "Sweep") -> None:
     """The Pareto set, the recommendation, and what is to be known about it."""
     from castleguard.judge.sweep.table import rows_of
 
+    weighed, grid, advice = found.weighed, found.grid, found.advice
     table = rows_of(weighed, grid, advice.chosen, only_best=True)
     widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
     for row in table:

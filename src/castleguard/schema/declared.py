@@ -5,7 +5,7 @@ declared type costs its own row, and no value is changed: 2.5 is not an integer,
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +19,7 @@ from castleguard.schema.numbers import read_numbers
 from castleguard.schema.plain import plain
 from castleguard.schema.text import is_text, strip
 from castleguard.schema.times import DAY
-
-ValueType = Literal["text", "integer", "number", "boolean", "date", "timestamp"]
-"""What the values of a sensitive or public column are."""
+from castleguard.schema.value_type import ValueType
 
 ARROW_TYPES: dict[ValueType, pa.DataType] = {
     "text": pa.string(),
@@ -31,13 +29,6 @@ ARROW_TYPES: dict[ValueType, pa.DataType] = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us"),
 }
-
-
-def check_type(name: str, given: object) -> None:
-    """Refuse a type that is not one of `ValueType`; None is none."""
-    if given is not None and given not in get_args(ValueType):
-        choices = " or ".join(map(repr, get_args(ValueType)))
-        raise SchemaError(f"column {name!r}: type must be {choices}, got {given!r}")
 
 
 def read_declared(column: pa.ChunkedArray, declared: ValueType) -> tuple[pa.ChunkedArray, Misfits | None]:

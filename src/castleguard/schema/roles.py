@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from castleguard.errors import SchemaError
 from castleguard.schema.cells import has_single_values
-from castleguard.schema.declared import ValueType
 from castleguard.schema.grid import Bound, Edges, Grid, Kind, Step, coded, kind_of, make_grid
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.person import Person
 from castleguard.schema.sensitive import Public, Sensitive, check_hierarchy, check_name
+from castleguard.schema.value_type import ValueType
 
 Answer = Literal["reject", "root"]
 """What to do with a value that cannot be used: refuse the row, or publish the whole row at the root."""

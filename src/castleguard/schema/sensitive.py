@@ -12,9 +12,9 @@ from itertools import pairwise
 import numpy as np
 
 from castleguard.errors import SchemaError
-from castleguard.schema.declared import ValueType, check_type
 from castleguard.schema.grid import Bound, Edges, Kind, coded, kind_of
 from castleguard.schema.hierarchy import Hierarchy
+from castleguard.schema.value_type import ValueType, check_type
 
 Label = str | int
 

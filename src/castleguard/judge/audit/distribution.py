@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from castleguard.judge.audit.material import Material, finding, none_of
-from castleguard.judge.findings import Finding
+from castleguard.judge.audit.material import Material
 from castleguard.judge.reading.identities import NOBODY
 from castleguard.judge.reading.values import Codes
-from castleguard.judge.verify import criteria as judged
+from castleguard.judge.report.findings import Finding, finding, none_of
+from castleguard.judge.verify import group_values as judged
 from castleguard.judge.verify import moments
 from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.criteria import Criteria
@@ -169,7 +169,7 @@ def _unknown_reference(material: Material) -> Finding:
     return finding("closeness", _TITLES["closeness"], "not checked", why)
 
 
-def _tell(id: str, promised: Criteria, verdicts: list[judged.Judged], remark: str = "") -> Finding:
+def _tell(id: str, promised: Criteria, verdicts: list[judged.Failures], remark: str = "") -> Finding:
     """What was found in all columns: broken for certain, possibly explained, or neither."""
     failed = np.logical_or.reduce([each.failed for each in verdicts])
     proved = np.logical_or.reduce([each.proved for each in verdicts])

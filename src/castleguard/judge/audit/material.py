@@ -12,7 +12,6 @@ from castleguard.algorithms.base import Policy
 from castleguard.algorithms.facts import Publication
 from castleguard.errors import InputError, UsageError
 from castleguard.judge.attack.longitudinal import LeftOver, by_groups
-from castleguard.judge.findings import Figure, Finding, Status
 from castleguard.judge.reading.boxes import Side, group_numbers, read_boxes
 from castleguard.judge.reading.linked import Linked, original_rows
 from castleguard.judge.reading.originals import Originals, read_originals
@@ -21,7 +20,7 @@ from castleguard.judge.verify.unlinked import Bounded, Kept, bound_groups, kept_
 from castleguard.privacy.criteria import Criteria
 from castleguard.schema.roles import Schema
 
-Published = Literal["true boxes", "noisy boxes", "points"]
+Kind = Literal["true boxes", "noisy boxes", "points"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,7 +62,7 @@ class Material:
         return self.policy.publication(self.schema)
 
     @property
-    def kind(self) -> Published:
+    def kind(self) -> Kind:
         """What the published rows are made of."""
         if self.promised.form == "points":
             return "points"
@@ -141,21 +140,3 @@ class Material:
     def bounded(self) -> Bounded:
         """What groups can hold at most, without a link. Of true boxes only."""
         return bound_groups(self.sides, self.groups, self.originals, self.kept)
-
-
-def finding(id: str, title: str, status: Status, sentence: str, **figures: Figure) -> Finding:
-    """A finding in one line; names of figures have hyphens where arguments have none."""
-    return Finding(
-        id=id,
-        title=title,
-        status=status,
-        sentence=sentence,
-        figures={name.replace("_", "-"): value for name, value in figures.items()},
-    )
-
-
-def none_of(id: str, title: str, wrong: int, *, good: str, bad: str, **figures: Figure) -> Finding:
-    """Passed if nothing was found wrong, else failed; `bad` is told after the number."""
-    if wrong:
-        return finding(id, title, "failed", f"{wrong:,} {bad}", wrong=wrong, **figures)
-    return finding(id, title, "passed", good, wrong=0, **figures)

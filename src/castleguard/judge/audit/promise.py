@@ -4,15 +4,15 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
-from castleguard.judge.audit.columns import column_findings
 from castleguard.judge.audit.distribution import distribution_findings
-from castleguard.judge.audit.material import Material, finding, none_of
+from castleguard.judge.audit.material import Material
 from castleguard.judge.audit.means import labels_finding, mean_findings
-from castleguard.judge.findings import Finding, Section
 from castleguard.judge.reading.linked import Linked
-from castleguard.judge.reading.values import Codes
+from castleguard.judge.reading.values import Codes, refine
+from castleguard.judge.report.findings import Finding, Section, finding, none_of
 from castleguard.judge.verify import structure as exact
-from castleguard.judge.verify.criteria import value_codes
+from castleguard.judge.verify.group_values import value_codes
+from castleguard.judge.verify.leaks import find_leaks
 from castleguard.judge.verify.moments import late_rows
 from castleguard.judge.verify.spelling import odd_spellings
 from castleguard.schema.roles import Numeric
@@ -39,7 +39,7 @@ def structure_section(material: Material) -> Section:
 
 
 def _findings(material: Material) -> Iterator[Finding]:
-    yield from column_findings(material)
+    yield from _columns(material)
     yield from _readable(material)
     if material.promised.hides_values:
         yield labels_finding(material)
@@ -63,6 +63,53 @@ def _findings(material: Material) -> Iterator[Finding]:
     yield _grid(material)
     yield _cells(material)
     yield _delay(material)
+
+
+def _columns(material: Material) -> Iterator[Finding]:
+    """Which columns were published: none that was not declared, none that names a person.
+
+    Names of columns are not values, and may be shown.
+    """
+    leaks = find_leaks(material.published, material.original, material.schema, row=material.row, link=material.link)
+    yield none_of(
+        "undeclared-columns",
+        "Are all published columns declared?",
+        len(leaks.undeclared),
+        good="Every published column is declared in the schema.",
+        bad=f"published columns are not declared in the schema: {', '.join(leaks.undeclared)}.",
+    )
+    if material.schema.person is None:
+        yield finding(
+            "identifiers",
+            "Is nobody named?",
+            "not checked",
+            "The schema has no person column, so that there are no identifiers to look for.",
+        )
+    else:
+        yield none_of(
+            "identifiers",
+            "Is nobody named?",
+            len(leaks.identifiers),
+            good="No published column holds the identifiers of persons.",
+            bad=f"published columns hold the identifiers of persons: {', '.join(leaks.identifiers)}.",
+        )
+    if leaks.pseudonyms:
+        yield finding(
+            "pseudonyms",
+            "Can persons be followed by a column?",
+            "warning",
+            f"These columns have one value for each person and one person for each value, so that whoever reads the "
+            f"file can follow persons by them: {', '.join(leaks.pseudonyms)}.",
+            wrong=len(leaks.pseudonyms),
+        )
+    if material.link is not None:
+        yield finding(
+            "link-column",
+            "Is the row number published?",
+            "warning",
+            f"The column {material.link} numbers the original rows. It served to check the file, and must not be in "
+            f"what others get: whoever holds the original finds every row by it.",
+        )
 
 
 def _readable(material: Material) -> Iterator[Finding]:
@@ -95,25 +142,25 @@ def _readable(material: Material) -> Iterator[Finding]:
 
 
 def _linked_rows(material: Material, linked: Linked) -> Iterator[Finding]:
-    rows = linked.row[linked.known]
+    foreign, repeated = exact.wrong_rows(linked).values()
     yield none_of(
         "origins",
         _ORIGINS,
-        material.published.num_rows - rows.size,
+        foreign,
         good="Every published row is one of the original.",
         bad="published rows are not in the original.",
     )
     yield none_of(
         "repeated-rows",
         _ONCE,
-        rows.size - np.unique(rows).size,
+        repeated,
         good="No row was published twice.",
         bad="rows were published more than once.",
     )
     yield none_of(
         "refused-rows",
         "Was nothing published that had to be refused?",
-        int(np.count_nonzero(~material.accepted[rows])),
+        int(np.count_nonzero(~material.accepted[linked.row[linked.known]])),
         good="No row was published that the schema says to refuse.",
         bad="rows were published that the schema says to refuse.",
     )
@@ -186,8 +233,7 @@ def _alike(material: Material, k: int) -> Finding:
     """SDGS promises k rows of a window with the same box and values: in all windows together there are no fewer."""
     cells: Codes = material.groups.astype(np.int64)
     for role in material.schema.sensitive:
-        values = value_codes(material.published.column(role.name), role)
-        _, cells = np.unique(cells * (int(values.max(initial=0)) + 1) + values, return_inverse=True)
+        cells = refine(cells, value_codes(material.published.column(role.name), role))
     rows = np.bincount(cells) if cells.size else np.zeros(0, np.int64)
     return none_of(
         "fewest-persons",
@@ -214,7 +260,7 @@ def _containment(material: Material) -> Finding:
         return none_of(
             "containment",
             _INSIDE,
-            exact.values_outside(material.sides, material.linked.row, material.originals),
+            int(np.count_nonzero(exact.outside(material.linked))),
             good="Every value lies inside the range or below the node that was published for its row.",
             bad="values lie outside what was published for their row.",
         )

@@ -5,10 +5,11 @@ their values alone. The guarantee says which, and the game is played with such s
 about values, it proves nothing that a row can be seen to be missing.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from castleguard.algorithms.base import Policy
 from castleguard.judge.attack.evidence import Claim
+from castleguard.judge.attack.membership import verdict_word
 from castleguard.schema.roles import Schema
 
 NOTHING = Claim(0.0, 0.0)
@@ -37,6 +38,19 @@ class Stated(NamedTuple):
     claim: Claim
     own: bool
     """Whether the policy itself makes it."""
+
+    def sentence(self, *, refuted: bool) -> str:
+        """The claim and its verdict, as the heading of what was found."""
+        return f"{self.whose} claims {self.claim}: {verdict_word(refuted)}"
+
+    def as_json(self, *, refuted: bool) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "whose": self.whose,
+            "own": self.own,
+            "refuted": refuted,
+            "claimed": {"epsilon": self.claim.epsilon, "dp_delta": self.claim.dp_delta},
+        }
 
 
 def neighbours_of(policy: Policy, schema: Schema) -> Neighbours:

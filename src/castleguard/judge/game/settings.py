@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 
 from castleguard.algorithms.base import Policy
 from castleguard.judge.attack.canaries import Canary, Stream, standard_canaries, with_values_replaced
-from castleguard.judge.attack.features import Features, Observer, Row
+from castleguard.judge.attack.features import Features, Observer, PointObserver, Row
 from castleguard.judge.game.backgrounds import CLOCK, SCHEMA, background_for, game_of
 from castleguard.judge.game.claims import Neighbours, Stated, claims_about, neighbours_of
-from castleguard.judge.game.points import PointObserver
 from castleguard.schema.roles import Schema
 
 

@@ -1,4 +1,4 @@
-"""Runs what is left of a sweep, on several processes, and keeps every setting as soon as it is done."""
+"""Runs a sweep on several processes, keeps every setting as soon as it is done, and chooses one."""
 
 import multiprocessing
 import os
@@ -8,34 +8,83 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 from castleguard.algorithms.base import Policy
 from castleguard.errors import CastleguardError
-from castleguard.judge.sweep.criteria import Outcome
+from castleguard.judge.sweep.advice import Advice, Limits, advise
 from castleguard.judge.sweep.figures import Figures
 from castleguard.judge.sweep.folder import Folder
-from castleguard.judge.sweep.grid import Setting
+from castleguard.judge.sweep.grid import Grid, Setting
 from castleguard.judge.sweep.measure import Ground, measure, warm_up
+from castleguard.judge.sweep.weighing import Outcome, Weighed, weigh
 from castleguard.telemetry.background import SupervisedThread, Task
 from castleguard.workers import workers
 
 _ground: list[Ground] = []  # of this process: handed over once, not with every setting
 
 
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """A finished sweep: every setting on the same axes, and which one to take."""
+
+    grid: Grid
+    weighed: Weighed
+    advice: Advice
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs: figures, and never a row's value."""
+        ranks = {at: rank for rank, at in enumerate(self.weighed.best, start=1)}
+        return {
+            "lists": {name: list(values) for name, values in self.grid.lists.items()},
+            "settings": [
+                {
+                    "parameters": dict(outcome.setting.parameters),
+                    "figures": outcome.figures.as_json(),
+                    "pareto": ranks.get(at),
+                }
+                for at, outcome in enumerate(self.weighed.outcomes)
+            ],
+            "refused": [{"parameters": dict(each.parameters), "reason": each.reason} for each in self.grid.refused],
+            "recommended": {
+                "parameters": dict(self.weighed.outcomes[self.advice.chosen].setting.parameters),
+                "met": self.advice.met,
+                "sentences": list(self.advice.sentences),
+                "warnings": list(self.advice.warnings),
+            },
+        }
+
+
+def recommend(
+    ground: Ground,
+    grid: Grid,
+    folder: Folder | None = None,
+    *,
+    limits: Limits | None = None,
+    jobs: int = 1,
+    progress: Callable[[], None] | None = None,
+) -> Sweep:
+    """Measure every setting of a grid, weigh them against one another, and choose one."""
+    weighed = weigh(sweep(ground, grid.settings, folder, jobs=jobs, progress=progress))
+    return Sweep(grid, weighed, advise(weighed, grid, limits or Limits()))
+
+
 def sweep(
     ground: Ground,
     settings: Sequence[Setting],
-    folder: Folder,
+    folder: Folder | None = None,
     *,
-    jobs: int,
+    jobs: int = 1,
     progress: Callable[[], None] | None = None,
 ) -> tuple[Outcome, ...]:
     """Measure every setting that the folder does not have yet; all outcomes, in the order of the settings.
 
-    `progress` is called after every setting. An interruption keeps what is done and ends all processes at once; one
-    that loses this process, because that was killed, ends itself.
+    Without a folder nothing is kept. `progress` is called after every setting. An interruption keeps what is done and
+    ends all processes at once; one that loses this process, because that was killed, ends itself.
     """
-    left = [setting for setting in settings if setting.key not in folder.done]
+    done = {} if folder is None else dict(folder.done)
+    left = [setting for setting in settings if setting.key not in done]
     if left:
         jobs = min(jobs, len(left))
         start = _start if jobs <= 1 else _start_apart
@@ -43,7 +92,9 @@ def sweep(
         with workers(jobs, start=start, given=(ground, left[0].policy)) as pool:
             try:
                 for setting, figures in _measured(pool, left, jobs):
-                    folder.add(setting, figures)
+                    done[setting.key] = figures
+                    if folder is not None:
+                        folder.add(setting, figures)
                     if progress is not None:
                         progress()
             except BrokenProcessPool as exc:
@@ -58,7 +109,7 @@ def sweep(
                 raise
             finally:
                 _ground.clear()
-    return tuple(Outcome(setting, folder.done[setting.key]) for setting in settings)
+    return tuple(Outcome(setting, done[setting.key]) for setting in settings)
 
 
 def _measured(pool: Executor, settings: Sequence[Setting], jobs: int) -> Iterator[tuple[Setting, Figures]]:

@@ -13,7 +13,8 @@ import pyarrow as pa
 from castleguard.judge.measure.error import mean_squared_error
 from castleguard.judge.reading.originals import Originals, read_originals
 from castleguard.judge.reading.values import Codes, Numbers, numbers_of, texts_of
-from castleguard.judge.sweep.judgement import NOTHING, Judgement, published_labels, refuse, true_labels
+from castleguard.judge.sweep.judgement import NOTHING, Judgement, refuse
+from castleguard.judge.verify.group_values import value_codes
 from castleguard.schema.roles import Categorical, Numeric, Schema
 
 Windows = Sequence[tuple[pa.Table, slice]]
@@ -33,8 +34,8 @@ def judge_windows(parts: Sequence[pa.Table], original: pa.Table, schema: Schema,
         refuse({f"numbers that stand for fewer than {k} rows": int(fewest < k)})
     errors = [_error(windows, originals, schema, at) for at in range(len(schema.quasi_identifiers))]
     for role in schema.sensitive:
-        before = true_labels(original.column(role.name), role)
-        errors.append(_apart([(published_labels(p.column(role.name), role), before[rows]) for p, rows in windows]))
+        before = value_codes(original.column(role.name), role)
+        errors.append(_apart([(value_codes(p.column(role.name), role), before[rows]) for p, rows in windows]))
     error = float(np.mean(errors))
     return Judgement(
         information_loss=error,

@@ -12,7 +12,7 @@ from castleguard.algorithms.doca.policy import Doca
 from castleguard.errors import InputError
 from castleguard.judge.audit.material import Material
 from castleguard.judge.audit.run import audit
-from castleguard.judge.findings import Audit
+from castleguard.judge.report.findings import Audit
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.schema.sensitive import Sensitive
 

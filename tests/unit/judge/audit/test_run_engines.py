@@ -12,7 +12,7 @@ from castleguard.algorithms.doca.policy import Doca
 from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.judge.audit.material import Material
 from castleguard.judge.audit.run import audit
-from castleguard.judge.findings import Audit, Finding
+from castleguard.judge.report.findings import Audit, Finding
 from castleguard.privacy.closeness import Closeness
 from castleguard.schema.roles import Schema
 from castleguard.schema.sensitive import Sensitive

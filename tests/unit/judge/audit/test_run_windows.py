@@ -14,7 +14,7 @@ from castleguard.judge.attack.membership import Publish
 from castleguard.judge.audit import attacks
 from castleguard.judge.audit.material import Material
 from castleguard.judge.audit.run import audit
-from castleguard.judge.findings import Audit, Finding
+from castleguard.judge.report.findings import Audit, Finding
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
 from castleguard.schema.sensitive import Sensitive

@@ -9,9 +9,8 @@ import pytest
 import castleguard as cg
 from castleguard.errors import InputError, UsageError
 from castleguard.judge.attack.canaries import Canary
-from castleguard.judge.attack.features import Observer
+from castleguard.judge.attack.features import Observer, PointObserver
 from castleguard.judge.game.backgrounds import COMMON, SCHEMA, background_for, made_up_rows, rows_of
-from castleguard.judge.game.points import PointObserver
 from castleguard.judge.game.settings import Given, setting_for, worst_group
 from castleguard.privacy.sdgs import worst_case
 

@@ -10,9 +10,7 @@ import castleguard as cg
 from castleguard.algorithms.base import Policy
 from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.errors import CastleguardError
-from castleguard.judge.sweep.cells import judge_cells
-from castleguard.judge.sweep.groups import judge_groups
-from castleguard.judge.sweep.judgement import NOTHING, Judgement, largest_share, published_labels, true_labels
+from castleguard.judge.sweep.judgement import NOTHING, Judgement, judge_cells, judge_groups, largest_share
 from castleguard.judge.sweep.windows import judge_windows
 from tests.unit.judge.sweep.made_up import AGES
 
@@ -164,17 +162,3 @@ def test_the_largest_share_is_over_all_groups_and_columns() -> None:
     assert largest_share(groups, [np.array([7, 7, 7, 9, 7, 9])]) == 3 / 4
     assert largest_share(groups, [np.array([1, 2, 3, 4, 1, 2]), np.array([1, 2, 3, 4, 5, 5])]) == 1
     assert largest_share(groups, []) is None
-
-
-def test_labels_are_those_that_are_published() -> None:
-    fare = cg.Sensitive("fare", bins=[10, 20])
-    column = pa.chunked_array([pa.array([9.9, 10.0, 25.0, None])])
-    assert true_labels(column, fare).tolist() == [0, 1, 2, 3]
-    assert published_labels(pa.chunked_array([pa.array(["< 10", "[10, 20)", ">= 20", None])]), fare).tolist() == [
-        0,
-        1,
-        2,
-        3,
-    ]
-    ward = AGES.sensitive[0]
-    assert true_labels(pa.chunked_array([pa.array(["c", "a", "elsewhere", None])]), ward).tolist() == [2, 0, 3, 3]

@@ -25,7 +25,7 @@ from castleguard.lab.transcriptions.dcastle.books import Books, PaperRun
 from castleguard.lab.transcriptions.dcastle.messages import Message, Release, Scale, Step
 from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
 from castleguard.lab.transcriptions.dcastle.site import Chooser, Site
-from castleguard.lab.transcriptions.dcastle.space import Bounds, Space
+from castleguard.lab.transcriptions.dcastle.space import Bounds, Box, Space
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.decode import Decoder
 from castleguard.schema.roles import Schema
@@ -60,6 +60,11 @@ class PaperNetwork:
         }
         self._order: deque[tuple[int, int, int]] = deque()  # number, sender, receiver of what is or was under way
         self._books = Books(policy, self._space)
+
+    @property
+    def root(self) -> Box:
+        """The most general values: what the paper suppresses a row with."""
+        return self._space.root
 
     def arrive(self, site: int, row: CodedRows) -> Step:
         """A site receives a row, given as coded rows of which there is one."""

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from castleguard.judge.verify.criteria import (
+from castleguard.judge.verify.group_values import (
     Tally,
     coordinates,
     distances,
@@ -140,3 +140,12 @@ def test_another_library_finds_the_same(seed: int) -> None:
 def _other_way_round(counted: Tally, group: int, l: int) -> int:
     rising = np.sort(counted.times[counted.group == group])
     return int(rising[0] / rising[l - 1 :].sum() + 1)
+
+
+def test_a_value_has_the_code_of_its_label_published_or_not() -> None:
+    fare = Sensitive("fare", bins=[10, 20])
+    assert value_codes(pa.chunked_array([pa.array([9.9, 10.0, 25.0, None])]), fare).tolist() == [0, 1, 2, 3]
+    labels = pa.chunked_array([pa.array(["< 10", "[10, 20)", ">= 20", None])])
+    assert value_codes(labels, fare).tolist() == [0, 1, 2, 3]
+    ward = Sensitive("ward", values=["a", "b", "c"])
+    assert value_codes(pa.chunked_array([pa.array(["c", "a", "elsewhere", None])]), ward).tolist() == [2, 0, 3, 3]

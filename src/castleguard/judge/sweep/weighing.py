@@ -1,13 +1,15 @@
-"""What settings are weighed by, as numbers of which less is better: loss, risk, delay, and the delta of a claim."""
+"""Settings weighed against one another by loss, risk, delay and the delta of a claim, and those that nothing beats."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from castleguard.judge.sweep.figures import Figures
 from castleguard.judge.sweep.grid import Setting
-from castleguard.judge.sweep.pareto import Points, pareto
+
+Points = NDArray[np.float64]  # (settings, criteria), less is better in each
 
 
 @dataclass(frozen=True)
@@ -78,3 +80,32 @@ def _point(figures: Figures, by_epsilon: bool) -> tuple[float, float, float, flo
     delay = np.inf if figures.delay is None else figures.delay
     delta = figures.delta if by_epsilon else None
     return figures.loss, risk, delay, 0.0 if delta is None or delta < NO_DELTA else delta
+
+
+def pareto(points: ArrayLike) -> NDArray[np.bool_]:
+    """Whether each point is in the Pareto set: no other is at most as large in all criteria and smaller in one.
+
+    Equal points are in it together, or not at all.
+
+    >>> pareto([[1, 4], [2, 2], [3, 3], [4, 1]]).tolist()
+    [True, True, False, True]
+    """
+    given = np.asarray(points, dtype=np.float64)
+    beaten = [bool(((given <= point).all(axis=1) & (given < point).any(axis=1)).any()) for point in given]
+    return ~np.array(beaten, dtype=np.bool_)
+
+
+def distances_to_ideal(points: ArrayLike) -> NDArray[np.float64]:
+    """How far each point is from the one that has the least of every criterion, each scaled to reach from 0 to 1.
+
+    A criterion in which all are equal does not count.
+
+    >>> distances_to_ideal([[0, 10], [10, 0], [1, 1]]).round(2).tolist()
+    [1.0, 1.0, 0.14]
+    """
+    given = np.asarray(points, dtype=np.float64)
+    least = given.min(axis=0)
+    width = given.max(axis=0) - least
+    scaled = (given - least) / np.where(width > 0, width, 1.0)
+    found: NDArray[np.float64] = np.sqrt((scaled**2).sum(axis=1))
+    return found

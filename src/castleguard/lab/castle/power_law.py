@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 
 from castleguard.algorithms.base import Mode
-from castleguard.lab.castle.pictures import Panel, Picture
-from castleguard.lab.castle.report import (
+from castleguard.lab.castle.curves import Panel, Picture
+from castleguard.lab.castle.repeated_runs import MODES, Run, measure, run_loss
+from castleguard.lab.castle.rules import Curve, Judgement, falls, is_at_most, together
+from castleguard.lab.castle.streams import PowerLaw
+from castleguard.lab.castle.summaries import (
     END_NOTE,
     LOSS_NOTE,
     claim,
@@ -15,9 +18,6 @@ from castleguard.lab.castle.report import (
     some,
     table_of,
 )
-from castleguard.lab.castle.rules import Curve, Judgement, falls, is_at_most, together
-from castleguard.lab.castle.runs import MODES, Run, measure, run_loss
-from castleguard.lab.castle.streams import PowerLaw
 from castleguard.lab.result import Claim, Experiment, Result, Scale
 
 KS = (100, 400, 700, 1_000)

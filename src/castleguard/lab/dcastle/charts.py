@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from castleguard.drawing import BLUE, GREY, INK, LINES
-from castleguard.lab.dcastle.methods import (
+from castleguard.lab.dcastle.contenders import (
     ALONE,
     ALONE_STRICT,
     CENTRALISED,

@@ -2,13 +2,10 @@
 
 import struct
 
-import numpy as np
 import pytest
 
-from castleguard.judge.findings import Audit, Finding, Section
-from castleguard.judge.report.game_pictures import pictures_of_game
-from castleguard.judge.report.pictures import pictures_of, promised_k
-from tests.unit.judge.audit.played import with_claims, without_claim
+from castleguard.judge.audit.audit_page import pictures_of, promised_k
+from castleguard.judge.report.findings import Audit, Finding, Section
 
 pytest.importorskip("matplotlib")
 
@@ -68,14 +65,3 @@ def test_k_is_marked_where_a_finding_says_it() -> None:
     assert with_k.png != without.png
     assert "dashed line" in with_k.caption
     assert "dashed line" not in without.caption
-
-
-def test_a_game_has_a_picture_for_every_claim() -> None:
-    own, printed = pictures_of_game(with_claims())
-    assert own.title == "Claimed by the policy itself: (0, 0.5) - not refuted"
-    assert "delta" in own.caption
-    assert printed.title.endswith("- REFUTED")
-    assert "epsilon" in printed.caption
-    (found,) = pictures_of_game(without_claim())
-    assert "more runs" in found.caption
-    assert all(np.array(size(picture.png)).min() > 100 for picture in (own, printed, found))

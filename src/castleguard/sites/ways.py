@@ -1,4 +1,8 @@
-"""What sites gain by publishing together, and what that costs: the same rows in several ways, side by side."""
+"""What sites gain by publishing together, and what it costs: the same rows published in several ways.
+
+The protocol as the paper prints it is one of the methods of `castleguard compare`: it breaks its promise, and is for
+experiments only.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
@@ -9,8 +13,6 @@ import pyarrow as pa
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.books import Report
-from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
-from castleguard.lab.transcriptions.dcastle.sites import PaperNetwork
 from castleguard.release.encode import Numbers
 from castleguard.schema.roles import Schema
 from castleguard.sites.simulation import simulate
@@ -18,10 +20,10 @@ from castleguard.stream import Anonymiser
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared:
+class Way:
     """One way of publishing the rows."""
 
-    way: str
+    name: str
     information_loss: float | None = None
     """Mean over published and suppressed rows; a suppressed one counts as 1."""
     published: int = 0
@@ -30,22 +32,23 @@ class Compared:
     bytes: int = 0
     note: str = ""
     output: pa.Table | None = field(default=None, repr=False)
-    """What was published; of the first way only."""
+    """What was published, for the first way only."""
 
 
 def compare(
     table: pa.Table, schema: Schema, policy: Dcastle, *, seed: int, numbers: Numbers | None = None
-) -> Iterator[Compared]:
-    """Strict with boxes shared from k persons on, and from k/n; as the paper prints it; all rows at one site; and sites
-    that do not talk. Rows go to the sites in turn. Every way has the same parameters; the delay counts rows of a site.
+) -> Iterator[Way]:
+    """Publish together with boxes shared from k persons on, and from k/n; all rows at one site; and each site alone.
+
+    Rows go to the sites in turn. Every way has the same parameters; the delay counts rows of a site.
     """
     few = -(-policy.k // policy.sites)
     for threshold in sorted({policy.k, few}, reverse=True):
         found = simulate(table, schema, replace(policy, share_threshold=threshold), seed=seed, numbers=numbers)
         published = found.total("published") + found.total("received")
         suppressed = found.total("suppressed") + found.total("undecided")
-        yield Compared(
-            way=f"together, strict, boxes shared from {threshold} persons on",
+        yield Way(
+            name=f"together, strict, boxes shared from {threshold} persons on",
             information_loss=_with_suppressed(found.information_loss, published, suppressed),
             published=published,
             suppressed=suppressed,
@@ -54,28 +57,12 @@ def compare(
             note="" if threshold == policy.k else "the sites learn of boxes with fewer than k persons",
             output=found.output if threshold == policy.k else None,
         )
-    yield _as_printed(table, schema, policy, seed)
-    for way, sites in (("one site has all rows", 1), ("each site by itself", policy.sites)):
-        yield _alone(table, schema, policy, seed=seed, sites=sites, way=way)
+    for name, sites in (("one site has all rows", 1), ("each site by itself", policy.sites)):
+        yield _alone(table, schema, policy, seed=seed, sites=sites, name=name)
 
 
-def _as_printed(table: pa.Table, schema: Schema, policy: Dcastle, seed: int) -> Compared:
-    shared = {name.name: getattr(policy, name.name) for name in fields(PaperPolicy)}
-    run = PaperNetwork(schema, PaperPolicy(**shared), seed=seed).run_round_robin(table)
-    broken = f"{run.groups_below_k:,} of {run.groups:,} groups have fewer than k persons"
-    return Compared(
-        way="together, as the paper prints it",
-        information_loss=run.information_loss,
-        published=run.published,
-        suppressed=run.suppressed,
-        messages=run.messages,
-        bytes=run.bytes,
-        note=broken if run.groups_below_k else "",
-    )
-
-
-def _alone(table: pa.Table, schema: Schema, policy: Dcastle, *, seed: int, sites: int, way: str) -> Compared:
-    """CASTLE without any messages, at one site or at several."""
+def _alone(table: pa.Table, schema: Schema, policy: Dcastle, *, seed: int, sites: int, name: str) -> Way:
+    """CASTLE without messages, at one site or at several."""
     castle = Castle(**{name.name: getattr(policy, name.name) for name in fields(Castle)})
     reports: list[Report] = []
     for site in range(sites):
@@ -86,8 +73,8 @@ def _alone(table: pa.Table, schema: Schema, policy: Dcastle, *, seed: int, sites
     published, suppressed = (sum(getattr(one, name) for one in reports) for name in ("published", "suppressed"))
     lost = sum((report.information_loss or 0.0) * report.published for report in reports)
     loss = lost / published if published else None
-    return Compared(
-        way=way,
+    return Way(
+        name=name,
         information_loss=_with_suppressed(loss, published, suppressed),
         published=published,
         suppressed=suppressed,

@@ -5,17 +5,8 @@ from typing import Literal, NamedTuple
 
 from castleguard.algorithms.base import Mode
 from castleguard.lab.castle.answers import Asked, answer, queries_of
-from castleguard.lab.castle.pictures import Panel, Picture
-from castleguard.lab.castle.report import (
-    POINTS_NOTE,
-    claim,
-    curves,
-    difference_note,
-    flat,
-    seeds_of,
-    some,
-    table_of,
-)
+from castleguard.lab.castle.curves import Panel, Picture
+from castleguard.lab.castle.repeated_runs import MODES, Run, measure
 from castleguard.lab.castle.rules import (
     Curve,
     Judgement,
@@ -26,8 +17,17 @@ from castleguard.lab.castle.rules import (
     stays_below,
     together,
 )
-from castleguard.lab.castle.runs import MODES, Run, measure
 from castleguard.lab.castle.streams import EVEN, Adult
+from castleguard.lab.castle.summaries import (
+    POINTS_NOTE,
+    claim,
+    curves,
+    difference_note,
+    flat,
+    seeds_of,
+    some,
+    table_of,
+)
 from castleguard.lab.result import Claim, Experiment, Result, Scale
 
 Which = Literal["UCI", "SFU"]

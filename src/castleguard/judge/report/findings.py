@@ -83,3 +83,21 @@ class Audit:
                 for section in self.sections
             ],
         }
+
+
+def finding(id: str, title: str, status: Status, sentence: str, **figures: Figure) -> Finding:
+    """A finding in one line; names of figures have hyphens where arguments have none."""
+    return Finding(
+        id=id,
+        title=title,
+        status=status,
+        sentence=sentence,
+        figures={name.replace("_", "-"): value for name, value in figures.items()},
+    )
+
+
+def none_of(id: str, title: str, wrong: int, *, good: str, bad: str, **figures: Figure) -> Finding:
+    """Passed if nothing was found wrong, else failed; `bad` is told after the number."""
+    if wrong:
+        return finding(id, title, "failed", f"{wrong:,} {bad}", wrong=wrong, **figures)
+    return finding(id, title, "passed", good, wrong=0, **figures)

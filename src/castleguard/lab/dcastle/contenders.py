@@ -17,9 +17,9 @@ from castleguard.algorithms.castle.engine import CastleEngine
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.algorithms.keys import make_keys
-from castleguard.lab.dcastle.settings import Setting
+from castleguard.lab.dcastle.design import Setting
+from castleguard.lab.transcriptions.dcastle.network import PaperNetwork
 from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
-from castleguard.lab.transcriptions.dcastle.sites import PaperNetwork
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.roles import Schema
 from castleguard.sites.simulation import simulate

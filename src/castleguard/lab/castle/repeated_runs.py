@@ -15,7 +15,7 @@ import numpy as np
 from castleguard.algorithms.base import Mode
 from castleguard.algorithms.castle.engine import CastleEngine
 from castleguard.algorithms.castle.policy import Castle
-from castleguard.lab.baselines.boxes import NOWHERE, Boxed, Coded
+from castleguard.lab.baselines.coded_boxes import NOWHERE, Boxed, Coded
 from castleguard.lab.castle.streams import Stream, rows_of
 from castleguard.lab.result import Scale
 from castleguard.lab.running import spread

@@ -13,7 +13,7 @@ _BATCH = 65536
 
 
 def read_sample(path: Path, schema: Schema, rows: int) -> pa.Table:
-    """So many rows, or all if there are fewer. Raises InputError if there are none."""
+    """At most `rows` rows. Raises InputError if there are none."""
     found: list[pa.RecordBatch] = []
     with closing(open_reader(path, schema.columns, batch_rows=min(rows, _BATCH))) as reader:
         for batch in reader:
@@ -21,5 +21,6 @@ def read_sample(path: Path, schema: Schema, rows: int) -> pa.Table:
             if sum(each.num_rows for each in found) >= rows:
                 break
     if not sum(batch.num_rows for batch in found):
-        raise InputError(f"{path} has no row to try parameters on")
-    return pa.Table.from_batches(found).slice(0, rows).combine_chunks()
+        raise InputError(f"{path} has no rows")
+    tables = [pa.Table.from_batches([batch]) for batch in found]
+    return pa.concat_tables(tables, promote_options="default").slice(0, rows).combine_chunks()

@@ -13,7 +13,7 @@ of the whole group are a mixture of theirs, and
     distance       is convex, so the group is no farther from the mixture of their references than t.
 
 So a group without a repeated pair that fails is proof of a release that failed. A group with repeated pairs that fails
-is not: each release may have passed by itself. `Judged` keeps the two apart.
+is not: each release may have passed by itself. `Failures` keeps the two apart.
 """
 
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ class Tally(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Judged:
+class Failures:
     """Which groups failed, and of which of them a file alone proves that a promise was broken."""
 
     failed: Flags
@@ -141,10 +141,10 @@ def entropies(counted: Tally) -> Numbers:
     return found
 
 
-def judge_entropy(counted: Tally, l: int) -> Judged:
+def judge_entropy(counted: Tally, l: int) -> Failures:
     """Entropy l-diversity: an entropy of at least ln l (Machanavajjhala et al. 2006, Definition 4.1)."""
     failed = entropies(counted) < np.log(l) - SLACK
-    return Judged(failed, failed & ~counted.repeated)
+    return Failures(failed, failed & ~counted.repeated)
 
 
 def recursive_margins(counted: Tally, l: int) -> tuple[Codes, Codes]:
@@ -156,11 +156,11 @@ def recursive_margins(counted: Tally, l: int) -> tuple[Codes, Codes]:
     return counted.largest, tail.astype(np.int64)
 
 
-def judge_recursive(counted: Tally, *, c: float, l: int) -> Judged:
+def judge_recursive(counted: Tally, *, c: float, l: int) -> Failures:
     """Recursive (c, l)-diversity: r_1 < c (r_l + r_(l+1) + ...) (the same paper, Definition 4.2)."""
     largest, tail = recursive_margins(counted, l)
     failed = ~(largest < c * tail)
-    return Judged(failed, failed & ~counted.repeated)
+    return Failures(failed, failed & ~counted.repeated)
 
 
 def coordinates(shares: Table, distance: Distance, hierarchy: Hierarchy | None = None) -> Table:

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import castleguard as cg
-from castleguard.judge.game.points import PointObserver
+from castleguard.judge.attack.features import PointObserver
 
 SCHEMA = cg.Schema(
     person=None,

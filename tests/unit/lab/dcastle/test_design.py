@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from castleguard.lab import adult
-from castleguard.lab.dcastle.settings import SWEEPS, Data, Setting, Sweep, distinct, shortened
+from castleguard.lab.dcastle.design import SWEEPS, Data, Setting, Sweep, distinct, shortened
 from tests.unit.lab.dcastle.made_up import made_up
 
 QUASI_IDENTIFIERS = [*adult.NUMERIC, "education", "marital-status", "occupation", "native-country"]

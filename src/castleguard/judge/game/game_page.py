@@ -1,11 +1,37 @@
-"""The pictures of a membership game: what each canary proves, beside what is claimed and what could be proved."""
+"""The report of a membership game as one HTML file, with pictures of what each canary proves."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from castleguard.drawing import BLUE, INK, ORANGE
 from castleguard.judge.game.game import Judged, Played
+from castleguard.judge.game.verdicts import NOT_PROVED, audit_of
+from castleguard.judge.report.glossary import OF_GAMES
+from castleguard.judge.report.page import Page, Repeat, save
 from castleguard.judge.report.pictures import Draw, Picture, height, mark, picture
+
+
+def write(played: Played, path: Path, *, policy: str, repeat: Repeat | None = None) -> None:
+    """The report of a membership game. `policy` says which one was played, in words."""
+    page = Page(
+        title="Audit of differential privacy",
+        audit=audit_of(played, policy=policy),
+        summary=_summary(played),
+        draw=lambda: pictures_of_game(played),
+        glossary=OF_GAMES,
+        repeat=repeat,
+    )
+    save(page, path)
+
+
+def _summary(played: Played) -> str:
+    parts = []
+    if played.own is None:
+        parts.append("The policy claims no differential privacy, so there is no claim of its own to refute.")
+    for judged in played.judged:
+        parts.append(f"The claim of {judged.stated.whose}, {judged.stated.claim}, is {judged.word}.")
+    return " ".join([*parts, NOT_PROVED])
 
 
 def pictures_of_game(played: Played) -> tuple[Picture, ...]:
