@@ -148,7 +148,7 @@ def _job(path: Path, options: dict[str, Any]) -> "tuple[Schema, Policy, Path, An
     if given:
         raise click.UsageError(f"--{given[0].replace('_file', '').replace('_', '-')} is said by the job file")
     from castleguard.connectors.csv_options import csv_of
-    from castleguard.jobs.assemble import load
+    from castleguard.jobs.load import load
     from castleguard.jobs.publication import files_of
 
     job = load(path)

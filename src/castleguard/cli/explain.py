@@ -15,8 +15,9 @@ def explain(job_file: Path, name: str | None) -> None:
     to bad rows and at the end. It reads the job file and, if the job has run, what its checkpoint says of earlier
     epochs; no data.
     """
-    from castleguard.jobs.assemble import load, make_stream
+    from castleguard.jobs.assemble import make_stream
     from castleguard.jobs.explain import explanation
+    from castleguard.jobs.load import load
 
     job = load(job_file, site=name)
     make_stream(job)  # refuses what cannot be promised

@@ -20,7 +20,7 @@ def schema(output: Path | None) -> None:
       # yaml-language-server: $schema=job.schema.json
     """
     from castleguard.config.editor_schema import job_schema
-    from castleguard.jobs.assemble import Connectors, relay_options
+    from castleguard.jobs.load import Connectors, relay_options
 
     text = json.dumps(job_schema(Connectors(), relay_options), indent=2, ensure_ascii=False) + "\n"
     if output is None:

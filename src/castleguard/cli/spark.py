@@ -43,8 +43,8 @@ def spark(
     if committed:
         _list_committed(job_file)
         return
-    from castleguard.jobs.assemble import load
     from castleguard.jobs.check_spark import left_out_words
+    from castleguard.jobs.load import load
     from castleguard.spark.job import check_kept, opened, prepare
     from castleguard.spark.session import check_installed
     from castleguard.spark.warming import warm_up
@@ -94,7 +94,7 @@ def _list_committed(path: Path) -> None:
         folder = path
     else:
         from castleguard.errors import ConfigError
-        from castleguard.jobs.assemble import load
+        from castleguard.jobs.load import load
 
         job = load(path)
         if not isinstance(getattr(job.sink.options, "path", None), Path):

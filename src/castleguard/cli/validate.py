@@ -29,8 +29,9 @@ def validate(job_file: Path, name: str | None) -> None:
     and 1 otherwise.
     """
     from castleguard.config.places import check_places
-    from castleguard.jobs.assemble import load, promised
     from castleguard.jobs.check import Check, check_job
+    from castleguard.jobs.kept import promised
+    from castleguard.jobs.load import load
 
     try:
         job = load(job_file, site=name)

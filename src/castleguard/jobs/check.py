@@ -127,7 +127,7 @@ def _check_own(job: "JobFile") -> Iterator[Check]:
 
 
 def _check_source(job: "JobFile") -> Iterator[Check]:
-    from castleguard.jobs.assemble import open_source
+    from castleguard.jobs.endpoints import open_source
 
     path = _path_of(job.source)
     if path is not None:
@@ -173,7 +173,7 @@ def _check_readable(found: list[str]) -> Iterator[Check]:
 def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
     """What the decoder makes of the first rows. Counts, never values."""
     from castleguard.algorithms.keys import make_keys
-    from castleguard.jobs.assemble import unfit_values
+    from castleguard.jobs.endpoints import unfit_values
     from castleguard.schema.roles import Numeric
     from castleguard.schema.table import to_table
 
@@ -226,7 +226,7 @@ def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
 
 
 def _check_sink(job: "JobFile") -> Iterator[Check]:
-    from castleguard.jobs.assemble import connector_of
+    from castleguard.jobs.load import connector_of
 
     path = _path_of(job.sink)
     if path is not None:
@@ -257,7 +257,9 @@ def _check_output(job: "JobFile", name: str) -> Iterator[Check]:
 
 def _check_parts(job: "JobFile") -> Iterator[Check]:
     """Whether all parts that are in the folder were published as the job would publish the next ones."""
-    from castleguard.jobs.assemble import make_stream, manifest_of, published_before
+    from castleguard.jobs.assemble import make_stream
+    from castleguard.jobs.endpoints import manifest_of
+    from castleguard.jobs.kept import published_before
     from castleguard.runtime.epochs import other_parts
 
     manifest = manifest_of(job)
@@ -317,7 +319,7 @@ def _check_dead_letter(job: "JobFile") -> Iterator[Check]:
 
 def _check_kept(job: "JobFile") -> Iterator[Check]:
     """Whether `run` would go on with what is there."""
-    from castleguard.jobs.assemble import check_kept
+    from castleguard.jobs.kept import check_kept
 
     kept = [section.path for section in (job.checkpoint, job.dead_letter) if section is not None]
     if not any(path.is_file() for path in kept):
@@ -350,7 +352,7 @@ def _check_metrics(job: "JobFile") -> Iterator[Check]:
 
 def _ask_connector(endpoint: "Endpoint", key: str) -> Iterator[Check]:
     """What the connector itself has to say."""
-    from castleguard.jobs.assemble import connector_of
+    from castleguard.jobs.load import connector_of
 
     ask = connector_of(endpoint).check
     if ask is None:

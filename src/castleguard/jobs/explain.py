@@ -10,7 +10,10 @@ from castleguard.config.job_model import Endpoint, JobFile
 from castleguard.connectors.csv_options import csv_of
 from castleguard.connectors.listing import MANIFEST
 from castleguard.errors import CastleguardError
-from castleguard.jobs.assemble import connector_of, make_stream, manifest_of, promised
+from castleguard.jobs.assemble import make_stream
+from castleguard.jobs.endpoints import manifest_of
+from castleguard.jobs.kept import promised
+from castleguard.jobs.load import connector_of
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.runtime.durations import spell_duration
 from castleguard.schema.roles import Numeric

@@ -1,0 +1,54 @@
+"""Job files and schemas, read and checked: a file in, a frozen value out."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from castleguard.config.job_file import Options, load_job
+from castleguard.config.job_model import Endpoint, JobFile
+from castleguard.connectors import registry
+from castleguard.connectors.registry import Connector
+from castleguard.errors import ConfigError
+
+
+def load(path: str | Path, *, site: str | None = None) -> JobFile:
+    """Read a job file, for one of its sites if it has some; raises ConfigError with one line per problem."""
+    return load_job(path, Connectors(), site=site, relay=relay_options)
+
+
+def relay_options() -> type:
+    """What a job file can say about the relay between its sites."""
+    from castleguard.connectors.nats.options import Access
+
+    return Access
+
+
+def connector_of(endpoint: Endpoint) -> Connector:
+    """The connector of a source or sink."""
+    return find_connector(endpoint.type)
+
+
+def find_connector(kind: str) -> Connector:
+    """The connector of this name; raises ConfigError if there is none, or if its module cannot be imported."""
+    try:
+        return registry.find(kind)
+    except ImportError as exc:
+        raise ConfigError(f"the connector {kind!r} cannot be loaded: {exc}") from exc
+
+
+class Connectors(Mapping[str, Options]):
+    """The options of all connectors. A module is imported when its options are asked for, not before."""
+
+    def __getitem__(self, kind: str) -> Options:
+        if kind not in registry.names():
+            raise KeyError(kind)
+        found = find_connector(kind)
+        return Options(found.source_options, found.sink_options)
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in registry.names()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(registry.names())
+
+    def __len__(self) -> int:
+        return len(registry.names())
