@@ -43,7 +43,7 @@ def spark(
     if committed:
         _list_committed(job_file)
         return
-    from castleguard.jobs.check_spark import left_out_words
+    from castleguard.jobs.check.for_spark import left_out_words
     from castleguard.jobs.load import load
     from castleguard.spark.job import check_kept, opened, prepare
     from castleguard.spark.session import check_installed
@@ -166,7 +166,7 @@ def batch_words(batch: "Batch") -> str:
 
 def closing_words(prepared: "Prepared", outcome: str) -> str:
     """The books of all shards, and what comes next."""
-    from castleguard.jobs.check_spark import left_out_words
+    from castleguard.jobs.check.for_spark import left_out_words
 
     words = {
         "finished": "The source has ended, and everything that can be published is.",

@@ -12,7 +12,7 @@ from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Store
 from castleguard.config.job_model import JobFile
 from castleguard.config.places import check_places
-from castleguard.errors import ConfigError, PolicyError, SchemaError
+from castleguard.errors import ConfigError, Mistake, PolicyError, SchemaError
 from castleguard.job import Job, Pace, Parts, until_available
 from castleguard.jobs.dry_run import Nowhere
 from castleguard.jobs.dry_run import open_quietly as _open_quietly
@@ -41,7 +41,7 @@ def make_stream(job: JobFile, snapshot: bytes | None = None) -> Anonymiser:
         else:
             stream = Anonymiser(job.schema, job.policy, numbers=job.numbers)
     except (PolicyError, SchemaError) as exc:
-        raise ConfigError(f"{job.where('privacy')}  privacy cannot work: {exc}") from exc
+        raise ConfigError(Mistake(f"cannot work: {exc}", where=job.where("privacy"), key="privacy")) from exc
     stream.reject_unfit(unfit_values(job))
     return stream
 
@@ -50,10 +50,10 @@ def _check_schema_texts(job: JobFile) -> None:
     """Refuse a schema that has a text of its own which the sink cannot take."""
     found = unfit_text(job.schema, unfit_values(job))
     if found is not None:
-        raise ConfigError(
-            f"{job.where('sink')}  sink cannot take {found}, which a spreadsheet would run as a formula: rename it, or "
-            f"set csv.formulas to escape"
+        why = (
+            f"cannot take {found}, which a spreadsheet would run as a formula: rename it, or set csv.formulas to escape"
         )
+        raise ConfigError(Mistake(why, where=job.where("sink"), key="sink"))
 
 
 def membership_of(job: JobFile) -> Membership:
@@ -156,7 +156,8 @@ def _nothing() -> None:
 def refuse_spark(job: JobFile) -> None:
     """Refuse a job that is one for Spark: its checkpoint is a folder, and its rows are spread over shards."""
     if job.spark is not None:
-        raise ConfigError(
-            f"{job.where('spark')}  spark says that this is a job for Apache Spark: run it with `castleguard spark` "
-            f"(with --until-idle to end it), or delete the section"
+        why = (
+            "says that this is a job for Apache Spark: run it with `castleguard spark` (with --until-idle to end it), "
+            "or delete the section"
         )
+        raise ConfigError(Mistake(why, where=job.where("spark"), key="spark"))

@@ -7,7 +7,7 @@ from castleguard.checkpoint.cipher import Cipher
 from castleguard.config.job_model import JobFile
 from castleguard.connectors.base import Position, Sink, Source, Unfit
 from castleguard.connectors.manifest import Manifest
-from castleguard.errors import ConfigError
+from castleguard.errors import ConfigError, Mistake
 from castleguard.jobs.load import connector_of
 from castleguard.sites.transport import Transport
 
@@ -19,7 +19,9 @@ def open_source(job: JobFile, position: Position | None = None, *, most: int | N
     """The source, to begin at a position that it gave, or at its beginning; to read so many rows at once, `most`."""
     opener = connector_of(job.source).open_source
     if opener is None:
-        raise ConfigError(f"{job.where('source')}  source.type cannot be {job.source.type}: that is no source")
+        raise ConfigError(
+            Mistake(f"cannot be {job.source.type}: that is no source", where=job.where("source"), key="source.type")
+        )
     return opener(_small(_named(job.source.options, job.name), most), job.schema.columns, position)
 
 
@@ -27,7 +29,9 @@ def open_sink(job: JobFile) -> Sink:
     """The sink."""
     opener = connector_of(job.sink).open_sink
     if opener is None:
-        raise ConfigError(f"{job.where('sink')}  sink.type cannot be {job.sink.type}: that is no sink")
+        raise ConfigError(
+            Mistake(f"cannot be {job.sink.type}: that is no sink", where=job.where("sink"), key="sink.type")
+        )
     return opener(_named(job.sink.options, job.name))
 
 

@@ -8,7 +8,7 @@ import pyarrow.csv
 import pytest
 
 from castleguard.config.job_model import JobFile
-from castleguard.jobs.explain import becomes
+from castleguard.jobs.explain.columns import becomes
 from castleguard.jobs.load import load
 from castleguard.stream import anonymise
 from tests.unit.cli.conftest import Outcome, Run
