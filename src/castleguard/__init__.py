@@ -10,6 +10,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from castleguard.version import __version__
+
 if TYPE_CHECKING:
     from castleguard.algorithms.castle.policy import Castle
     from castleguard.algorithms.castleguard.policy import Castleguard
@@ -17,6 +19,11 @@ if TYPE_CHECKING:
     from castleguard.algorithms.sdgs.policy import Sdgs
     from castleguard.edge import Randomiser
     from castleguard.errors import CastleguardError
+    from castleguard.jobs.in_process import Job, check, explain, load_job
+    from castleguard.jobs.judging import audit, measure
+    from castleguard.jobs.load import load_schema
+    from castleguard.jobs.propose.proposal import propose
+    from castleguard.jobs.sweeping import sweep
     from castleguard.privacy.closeness import Closeness
     from castleguard.privacy.guarantee import Guarantee
     from castleguard.release.report import Report
@@ -25,8 +32,6 @@ if TYPE_CHECKING:
     from castleguard.schema.roles import Categorical, Numeric, Schema
     from castleguard.schema.sensitive import Sensitive
     from castleguard.stream import Anonymiser, anonymise
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Anonymiser",
@@ -38,6 +43,7 @@ __all__ = [
     "Doca",
     "Guarantee",
     "Hierarchy",
+    "Job",
     "Numeric",
     "Person",
     "Randomiser",
@@ -47,6 +53,14 @@ __all__ = [
     "Sensitive",
     "__version__",
     "anonymise",
+    "audit",
+    "check",
+    "explain",
+    "load_job",
+    "load_schema",
+    "measure",
+    "propose",
+    "sweep",
 ]
 
 _HOMES = {
@@ -59,6 +73,7 @@ _HOMES = {
     "Doca": "algorithms.doca.policy",
     "Guarantee": "privacy.guarantee",
     "Hierarchy": "schema.hierarchy",
+    "Job": "jobs.in_process",
     "Numeric": "schema.roles",
     "Person": "schema.person",
     "Randomiser": "edge",
@@ -67,6 +82,14 @@ _HOMES = {
     "Sdgs": "algorithms.sdgs.policy",
     "Sensitive": "schema.sensitive",
     "anonymise": "stream",
+    "audit": "jobs.judging",
+    "check": "jobs.in_process",
+    "explain": "jobs.in_process",
+    "load_job": "jobs.in_process",
+    "load_schema": "jobs.load",
+    "measure": "jobs.judging",
+    "propose": "jobs.propose.proposal",
+    "sweep": "jobs.sweeping",
 }
 
 

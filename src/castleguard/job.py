@@ -19,7 +19,6 @@ from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 
-from castleguard import __version__
 from castleguard.algorithms.facts import LONGEST_LAG
 from castleguard.checkpoint.codec import differences
 from castleguard.checkpoint.letters import DeadLetters
@@ -36,6 +35,7 @@ from castleguard.runtime.stopping import Stop
 from castleguard.stream import Anonymiser
 from castleguard.telemetry.logs import LOG
 from castleguard.telemetry.metrics import Status
+from castleguard.version import __version__
 
 Outcome = Literal["finished", "stopped", "drained"]
 """How a job ended: its source did; it was told to stop and can go on later; it was drained."""

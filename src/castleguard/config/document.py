@@ -60,6 +60,11 @@ def read_document(path: str | Path) -> Document:
         raise ConfigError(f"{path} cannot be read: {exc.strerror}") from exc
     except UnicodeDecodeError as exc:
         raise ConfigError(f"{path} cannot be read: it is not UTF-8 text") from exc
+    return parse_document(text, path)
+
+
+def parse_document(text: str, path: Path) -> Document:
+    """Read the text of one YAML document; raises ConfigError with `path` and line."""
     with _translated(path):
         loader = yaml.SafeLoader(text)
     lines: dict[Place, int] = {}

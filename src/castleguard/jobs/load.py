@@ -2,17 +2,42 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+from castleguard.config.document import spell
 from castleguard.config.job_file import Options, load_job
 from castleguard.config.job_model import Endpoint, JobFile
+from castleguard.config.problems import Problem
+from castleguard.config.schema_file import build_schema
+from castleguard.config.schema_file import load_schema as load_schema_file
 from castleguard.connectors import registry
 from castleguard.connectors.registry import Connector
-from castleguard.errors import ConfigError
+from castleguard.errors import ConfigError, Mistake
+from castleguard.schema.roles import Schema
 
 
 def load(path: str | Path, *, site: str | None = None) -> JobFile:
     """Read a job file, for one of its sites if it has some; raises ConfigError with one line per problem."""
     return load_job(path, Connectors(), site=site, relay=relay_options)
+
+
+def load_schema(source: str | Path | Mapping[str, Any], *, folder: str | Path = ".") -> Schema:
+    """Read a schema from a YAML file, or from a mapping with the same keys.
+
+    Hierarchies that a mapping names by path are looked for in `folder`; those of a file beside it. Raises ConfigError
+    with all mistakes.
+
+    >>> schema = load_schema({"person": "pid", "quasi_identifiers": [{"name": "age", "lower": 0, "upper": 100}]})
+    >>> schema.columns
+    ('pid', 'age')
+    """
+    if not isinstance(source, Mapping):
+        return load_schema_file(source)
+    problems: list[Problem] = []
+    schema = build_schema(dict(source), (), problems, Path(folder))
+    if schema is None:
+        raise ConfigError(*(Mistake(sentence, key=spell(place)) for place, sentence in problems))
+    return schema
 
 
 def relay_options() -> type:

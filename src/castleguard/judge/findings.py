@@ -83,3 +83,9 @@ class Audit:
                 for section in self.sections
             ],
         }
+
+    def __str__(self) -> str:
+        """What `castleguard audit` prints."""
+        from castleguard.judge.report.text import audit_text
+
+        return audit_text(self)

@@ -1,7 +1,8 @@
 """Everything that two files can say about the use of what was published, as a list of figures with their meaning."""
 
+import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +54,22 @@ class Utility:
     """What could not be measured, and why: a sentence each."""
     notes: tuple[str, ...]
     """What a reader must know about the figures."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures for a program, by section and name: null where there is none."""
+        sections: dict[str, dict[str, Any]] = {}
+        for figure in self.figures:
+            value: Any = None if math.isnan(figure.value) else figure.value
+            if not math.isnan(figure.deviation):
+                value = {"mean": value, "deviation": figure.deviation}
+            sections.setdefault(figure.section, {})[figure.name] = value
+        return {**sections, "notes": list(self.notes), "left out": list(self.left_out)}
+
+    def __str__(self) -> str:
+        """What `castleguard measure` prints."""
+        from castleguard.judge.report.text import utility_text
+
+        return utility_text(self)
 
 
 class _Tables(NamedTuple):

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from castleguard import __version__
 from castleguard.errors import OutputError
 from castleguard.judge.findings import Audit, Figure, Finding, Section, Status
 from castleguard.judge.game.game import Played
@@ -20,6 +19,7 @@ from castleguard.judge.report.game_pictures import pictures_of_game
 from castleguard.judge.report.glossary import OF_GAMES, OF_PUBLICATIONS, Term
 from castleguard.judge.report.page_style import CSS
 from castleguard.judge.report.pictures import Picture, have_matplotlib, pictures_of
+from castleguard.version import __version__
 
 SYMBOLS: dict[Status, str] = {"passed": "\u2713", "failed": "\u2717", "warning": "!", "not checked": "\u2013"}
 _CALLS: dict[Status, str] = {

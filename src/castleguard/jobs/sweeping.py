@@ -1,0 +1,246 @@
+"""A sweep from Python: many settings of one algorithm tried on a sample, and one recommended."""
+
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from castleguard.algorithms.base import Policy
+from castleguard.algorithms.registry import find
+from castleguard.errors import NoRowsError, UsageError
+from castleguard.judge.sweep.advice import Advice, Limits, advise
+from castleguard.judge.sweep.criteria import Weighed, weigh
+from castleguard.judge.sweep.folder import PICTURE, REPORT, TABLE, Folder, identity_of_file
+from castleguard.judge.sweep.grid import Grid, Value, make_grid
+from castleguard.judge.sweep.measure import Ground
+from castleguard.judge.sweep.run import sweep as run_sweep
+from castleguard.judge.sweep.sample import read_sample
+from castleguard.judge.sweep.table import as_csv, as_report, rows_of
+from castleguard.schema.table import to_table
+from castleguard.version import __version__
+
+if TYPE_CHECKING:
+    from castleguard.schema.roles import Schema
+
+SAMPLE_ROWS = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """Every setting with what it costs and protects, and the one that is recommended. `str()` shows the Pareto set."""
+
+    grid: Grid
+    weighed: Weighed
+    advice: Advice
+    about: Mapping[str, str]
+    """What was tried, in words."""
+
+    @property
+    def recommended(self) -> Policy:
+        """The policy of the recommended setting."""
+        return self.weighed.outcomes[self.advice.chosen].setting.policy
+
+    def as_json(self) -> dict[str, Any]:
+        """All settings and the recommendation, for programs."""
+        return {
+            "about": dict(self.about),
+            "settings": [
+                {
+                    "parameters": dict(outcome.setting.parameters),
+                    "figures": outcome.figures.as_json(),
+                    "best": at in self.weighed.best,
+                    "recommended": at == self.advice.chosen,
+                }
+                for at, outcome in enumerate(self.weighed.outcomes)
+            ],
+            "refused": [{"parameters": dict(each.parameters), "reason": each.reason} for each in self.grid.refused],
+            "met": self.advice.met,
+            "sentences": list(self.advice.sentences),
+            "warnings": list(self.advice.warnings),
+        }
+
+    def write(self, folder: Folder) -> bool:
+        """Write table, picture and report; returns False if the picture lacks matplotlib."""
+        from castleguard.judge.sweep.picture import draw
+
+        folder.write(TABLE, as_csv(self.weighed, self.grid))
+        drawn = True
+        try:
+            title = f"{self.about['algorithm']} on {self.about['data']}"
+            folder.write(PICTURE, draw(self.weighed, self.grid, self.advice.chosen, title=title))
+        except ModuleNotFoundError as exc:
+            if exc.name is None or exc.name.partition(".")[0] != "matplotlib":
+                raise
+            drawn = False
+        folder.write(REPORT, as_report(self.about, self.weighed, self.grid, self.advice, picture=drawn))
+        return drawn
+
+    def __str__(self) -> str:
+        table = rows_of(self.weighed, self.grid, self.advice.chosen, only_best=True)
+        widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
+        lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in table]
+        star = "recommended" if self.advice.met else "closest to what was asked"
+        best, settings = len(self.weighed.best), len(self.weighed.outcomes)
+        lines += ["", f"{best} of {settings} settings are beaten by none; * is {star}.", "", *self.advice.sentences]
+        if self.grid.refused:
+            lines.append(f"Combinations that are refused: {len(self.grid.refused)}; the report says why.")
+        lines += [f"note: {warning}" for warning in self.advice.warnings]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """A sweep that can be run: the settings, the rows to try them on, and what tells it from other sweeps."""
+
+    algorithm: str
+    grid: Grid
+    ground: Ground
+    identity: Mapping[str, Any] = field(repr=False)
+    name: str
+    """What the rows are from."""
+
+    def run(
+        self,
+        folder: Folder,
+        *,
+        limits: Limits | None = None,
+        jobs: int | None = None,
+        progress: Callable[[], None] | None = None,
+    ) -> Sweep:
+        """Measure every setting that the folder does not have yet, in `jobs` processes, and recommend one."""
+        grid, rows = self.grid, self.ground.sample.num_rows
+        with _without_warnings():
+            outcomes = run_sweep(self.ground, grid.settings, folder, jobs=jobs or _cores(), progress=progress)
+        weighed = weigh(outcomes)
+        about = {
+            "data": f"the first {rows:,} rows of {self.name}",
+            "algorithm": self.algorithm,
+            **{name.replace("_", " "): ", ".join(map(str, values)) for name, values in grid.lists.items()},
+            "runs of each setting": str(len(self.ground.seeds)),
+            "settings": f"{len(grid.settings)}, and {len(grid.refused)} that are refused",
+        }
+        return Sweep(grid, weighed, advise(weighed, grid, limits or Limits()), about)
+
+
+def plan_sweep(
+    data: object,
+    schema: "Schema",
+    algorithm: str,
+    parameters: Mapping[str, Sequence[Value]],
+    make: Callable[[dict[str, Value]], Policy],
+    *,
+    sample: int = SAMPLE_ROWS,
+    seeds: range = range(1),
+) -> Plan:
+    """Combine the parameters and read the first `sample` rows of a frame or file. `make` gives a setting's policy."""
+    path = Path(data) if isinstance(data, str | os.PathLike) else None
+    grid = make_grid(parameters, make, schema)
+    if path is None:
+        rows = _first_rows(data, schema, sample)
+        known: dict[str, Any] = {"rows": rows.num_rows}  # no checksum: it would tell whether a guess at a row is right
+    else:
+        known = identity_of_file(path)
+        rows = read_sample(path, schema, sample)
+    identity = {
+        "version": __version__,
+        "data": known,
+        "schema": schema.fingerprint(),
+        "algorithm": algorithm,
+        "parameters": parameters,
+        "sample": sample,
+        "runs": len(seeds),
+        "seed": seeds.start,
+    }
+    return Plan(
+        algorithm=algorithm,
+        grid=grid,
+        ground=Ground(rows, schema, tuple(seeds)),
+        identity=identity,
+        name="a table in memory" if path is None else path.name,
+    )
+
+
+def sweep(  # noqa: PLR0913 (options, by keyword only)
+    data: object,
+    schema: "Schema",
+    algorithm: str | type[Policy],
+    parameters: Mapping[str, Sequence[Value]],
+    *,
+    sample: int = SAMPLE_ROWS,
+    runs: int = 1,
+    seed: int = 0,
+    jobs: int | None = 1,
+    max_loss: float | None = None,
+    max_risk: float | None = None,
+    output: str | Path | None = None,
+    overwrite: bool = False,
+) -> Sweep:
+    """Publish the first rows of `data` with every combination of the parameters, in memory, and recommend one.
+
+    `data` is a frame or a file, `algorithm` a policy or its name, and `parameters` has a list of values for each of
+    its parameters: `{"k": [5, 10, 20], "delay": [500, 1000]}`. Every setting is run `runs` times, in `jobs` processes
+    (None: one for each core). Nothing is recommended that exceeds `max_loss` or `max_risk`. With `output`, the folder
+    gets table, picture and report, and the same call after an interruption does only what is left.
+
+    What is published is checked and thrown away. The figures depend on rows that are not published: they are for the
+    operator. Raises PolicyError if no combination can be promised.
+    """
+    kind = find(algorithm) if isinstance(algorithm, str) else algorithm
+    lists = {name: tuple(values) for name, values in parameters.items()}
+    _check_parameters(kind, lists)
+    plan = plan_sweep(
+        data,
+        schema,
+        kind.name,
+        lists,
+        lambda given: kind(**given),
+        sample=sample,
+        seeds=range(seed, seed + runs),
+    )
+    limits = Limits(loss=max_loss, risk=max_risk)
+    if output is None:
+        with tempfile.TemporaryDirectory() as path, closing(Folder(Path(path), plan.identity)) as folder:
+            return plan.run(folder, limits=limits, jobs=jobs)
+    with closing(Folder(Path(output), plan.identity, overwrite=overwrite)) as folder:
+        found = plan.run(folder, limits=limits, jobs=jobs)
+        found.write(folder)
+        return found
+
+
+def _check_parameters(kind: type[Policy], lists: Mapping[str, Sequence[Value]]) -> None:
+    known = [each.name for each in fields(kind) if each.init]
+    for name, values in lists.items():
+        if name not in known:
+            raise UsageError(f"{kind.name} has no parameter {name!r}; it has {', '.join(known)}")
+        if isinstance(values, str) or not values:
+            raise UsageError(f"{name} needs a list of values, for example [5, 10]")
+
+
+def _first_rows(data: object, schema: "Schema", rows: int) -> pa.Table:
+    table = to_table(data, schema.columns, person=schema.person)
+    if not table.num_rows:
+        raise NoRowsError("there are no rows to try parameters on")
+    return table.select(list(schema.columns)).slice(0, rows).combine_chunks()
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Suppress the log: every setting would warn of its seed, and nothing is published."""
+    log = logging.getLogger("castleguard")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
