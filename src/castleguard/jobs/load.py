@@ -1,6 +1,8 @@
 """Job files and schemas, read and checked: a file in, a frozen value out."""
 
+import datetime as dt
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from castleguard.connectors.registry import Connector
 from castleguard.errors import ConfigError, Mistake
 from castleguard.schema.roles import Schema
 
+_BOUNDS = ("lower", "upper", "bins")
+
 
 def load(path: str | Path, *, site: str | None = None) -> JobFile:
     """Read a job file, for one of its sites if it has some; raises ConfigError with one line per problem."""
@@ -24,8 +28,8 @@ def load(path: str | Path, *, site: str | None = None) -> JobFile:
 def load_schema(source: str | Path | Mapping[str, Any], *, folder: str | Path = ".") -> Schema:
     """Read a schema from a YAML file, or from a mapping with the same keys.
 
-    Hierarchies that a mapping names by path are looked for in `folder`; those of a file beside it. Raises ConfigError
-    with all mistakes.
+    Hierarchies that a mapping names by path are looked for in `folder`; those of a file beside it. Bounds of a mapping
+    may be dates and times in ISO form, as JSON has them. Raises ConfigError with all mistakes.
 
     >>> schema = load_schema({"person": "pid", "quasi_identifiers": [{"name": "age", "lower": 0, "upper": 100}]})
     >>> schema.columns
@@ -34,10 +38,24 @@ def load_schema(source: str | Path | Mapping[str, Any], *, folder: str | Path = 
     if not isinstance(source, Mapping):
         return load_schema_file(source)
     problems: list[Problem] = []
-    schema = build_schema(dict(source), (), problems, Path(folder))
+    schema = build_schema(_with_times(dict(source)), (), problems, Path(folder))
     if schema is None:
         raise ConfigError(*(Mistake(sentence, key=spell(place)) for place, sentence in problems))
     return schema
+
+
+def _with_times(value: Any, key: str = "") -> Any:
+    """The mapping with its bounds as dates and times, where they are texts in ISO form."""
+    if isinstance(value, dict):
+        return {name: each if name == "hierarchy" else _with_times(each, name) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_with_times(each, key) for each in value]
+    if not isinstance(value, str) or key not in _BOUNDS:
+        return value
+    for kind in (dt.date, dt.datetime):
+        with suppress(ValueError):
+            return kind.fromisoformat(value)
+    return value
 
 
 def relay_options() -> type:

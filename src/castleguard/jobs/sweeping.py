@@ -5,7 +5,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -192,8 +192,8 @@ def sweep(  # noqa: PLR0913 (options, by keyword only)
     operator. Raises PolicyError if no combination can be promised.
     """
     kind = find(algorithm) if isinstance(algorithm, str) else algorithm
+    _check_parameters(kind, parameters)
     lists = {name: tuple(values) for name, values in parameters.items()}
-    _check_parameters(kind, lists)
     plan = plan_sweep(
         data,
         schema,
@@ -214,12 +214,17 @@ def sweep(  # noqa: PLR0913 (options, by keyword only)
 
 
 def _check_parameters(kind: type[Policy], lists: Mapping[str, Sequence[Value]]) -> None:
-    known = [each.name for each in fields(kind) if each.init]
+    known = [each for each in fields(kind) if each.init]
+    names = [each.name for each in known]
     for name, values in lists.items():
-        if name not in known:
-            raise UsageError(f"{kind.name} has no parameter {name!r}; it has {', '.join(known)}")
-        if isinstance(values, str) or not values:
+        if name not in names:
+            raise UsageError(f"{kind.name} has no parameter {name!r}; it has {', '.join(names)}")
+        if isinstance(values, str) or not isinstance(values, Sequence) or not values:
             raise UsageError(f"{name} needs a list of values, for example [5, 10]")
+    needed = [each.name for each in known if each.default is MISSING and each.default_factory is MISSING]
+    missing = [name for name in needed if name not in lists]
+    if missing:
+        raise UsageError(f"{kind.name} needs {' and '.join(missing)}: give a list of values for each")
 
 
 def _first_rows(data: object, schema: "Schema", rows: int) -> pa.Table:

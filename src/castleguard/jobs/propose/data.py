@@ -41,7 +41,7 @@ def sample_data(data: object, rows: int) -> Data:
     """The first rows of a file, a folder, a pattern or a frame. Raises InputError, SchemaError."""
     if not isinstance(data, str | os.PathLike):
         table = to_table(data).slice(0, rows)
-        if not table.num_rows:
+        if not table.num_rows or not table.num_columns:
             raise NoRowsError("there are no rows to look at")
         return Data(table=table)
     path = Path(data)
