@@ -186,7 +186,7 @@ def closing_words(prepared: "Prepared", outcome: str) -> str:
 
 def _numbers(prepared: "Prepared") -> str:
     """The table of the summary, if the output has books."""
-    from castleguard.cli.summary import summary
+    from castleguard.cli.summary import books_table
     from castleguard.errors import InputError
     from castleguard.spark.books import books_of, malformed_in
 
@@ -201,6 +201,6 @@ def _numbers(prepared: "Prepared") -> str:
         malformed = malformed_in(folder, job.sink.type)  # type: ignore[arg-type]
     except InputError:
         return ""  # nothing was committed
-    table, _, _ = summary(books.report, prepared.guarantee, malformed=malformed).partition("\n\n")
+    table = books_table(books.report, malformed=malformed)
     missing = "" if books.whole else "\nThe books of shards that have been silent for long are not in these numbers."
     return f"\n{table}\n{missing}\n"
