@@ -10,6 +10,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from castleguard.version import __version__
+
 if TYPE_CHECKING:
     from castleguard.algorithms.castle.policy import Castle
     from castleguard.algorithms.castleguard.policy import Castleguard
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
     from castleguard.books import Report
     from castleguard.edge import Randomiser
     from castleguard.errors import CastleguardError
+    from castleguard.jobs.in_process import Job, check, explain, load_job
+    from castleguard.jobs.judging import audit, measure
+    from castleguard.jobs.load import load_schema
+    from castleguard.jobs.propose.proposal import propose
+    from castleguard.jobs.sweeping import sweep
     from castleguard.privacy.closeness import Closeness
     from castleguard.privacy.guarantee import Guarantee
     from castleguard.schema.hierarchy import Hierarchy
@@ -25,8 +32,6 @@ if TYPE_CHECKING:
     from castleguard.schema.roles import Categorical, Numeric, Schema
     from castleguard.schema.sensitive import Public, Sensitive
     from castleguard.stream import Anonymiser, anonymise
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Anonymiser",
@@ -38,6 +43,7 @@ __all__ = [
     "Doca",
     "Guarantee",
     "Hierarchy",
+    "Job",
     "Numeric",
     "Person",
     "Public",
@@ -48,6 +54,14 @@ __all__ = [
     "Sensitive",
     "__version__",
     "anonymise",
+    "audit",
+    "check",
+    "explain",
+    "load_job",
+    "load_schema",
+    "measure",
+    "propose",
+    "sweep",
 ]
 
 _HOMES = {
@@ -60,6 +74,7 @@ _HOMES = {
     "Doca": "algorithms.doca.policy",
     "Guarantee": "privacy.guarantee",
     "Hierarchy": "schema.hierarchy",
+    "Job": "jobs.in_process",
     "Numeric": "schema.roles",
     "Person": "schema.person",
     "Public": "schema.sensitive",
@@ -69,6 +84,14 @@ _HOMES = {
     "Sdgs": "algorithms.sdgs.policy",
     "Sensitive": "schema.sensitive",
     "anonymise": "stream",
+    "audit": "jobs.judging",
+    "check": "jobs.in_process",
+    "explain": "jobs.in_process",
+    "load_job": "jobs.in_process",
+    "load_schema": "jobs.load",
+    "measure": "jobs.judging",
+    "propose": "jobs.propose.proposal",
+    "sweep": "jobs.sweeping",
 }
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from castleguard import __version__
 from castleguard.algorithms.facts import LONGEST_LAG
 from castleguard.books import Books
 from castleguard.checkpoint.store import Checkpoint, Ended
@@ -31,6 +30,7 @@ from castleguard.runtime.statement import Statement
 from castleguard.runtime.stopping import Stop
 from castleguard.runtime.telling import Telling
 from castleguard.telemetry.metrics import Status
+from castleguard.version import __version__
 
 __all__ = ["Job", "Outcome", "Pace", "Parts"]
 

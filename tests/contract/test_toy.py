@@ -15,7 +15,7 @@ from castleguard.algorithms import registry
 from castleguard.cli import main
 from castleguard.config.editor_schema import job_schema
 from castleguard.errors import PolicyError
-from castleguard.jobs.assemble import Connectors, load, relay_options
+from castleguard.jobs.load import Connectors, load, relay_options
 from tests.contract.toy import LowGate, OwnGate, Padding, Toy
 
 SCHEMA = cg.Schema(

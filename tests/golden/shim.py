@@ -20,7 +20,8 @@ import castleguard as cg
 from castleguard.algorithms.castle.policy import Reading
 from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.cli import commands
-from castleguard.jobs.assemble import load, make_job
+from castleguard.jobs.assemble import make_job
+from castleguard.jobs.load import load
 from castleguard.lab.transcriptions.dcastle.network import PaperNetwork
 from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
 from castleguard.shards.cuts import cut_domain

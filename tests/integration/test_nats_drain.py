@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from castleguard.errors import SnapshotError
-from castleguard.jobs.assemble import load, make_job
+from castleguard.jobs.assemble import make_job
+from castleguard.jobs.load import load
 from castleguard.runtime.stopping import Stop
 from castleguard.telemetry.metrics import Status
 from tests.integration.broker_nats import NatsBroker, running_broker

@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from castleguard.books import Books
-from castleguard.jobs.assemble import load, make_job
+from castleguard.jobs.assemble import make_job
+from castleguard.jobs.load import load
 
 JOB = """\
 source: {{type: {source}, path: {path}}}

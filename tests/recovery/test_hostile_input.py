@@ -17,7 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from castleguard.cli import main
-from castleguard.jobs.assemble import load, make_job, open_source
+from castleguard.jobs.assemble import make_job
+from castleguard.jobs.endpoints import open_source
+from castleguard.jobs.load import load
 from castleguard.runtime.stopping import Stop
 
 MARK = "Zm4rk"

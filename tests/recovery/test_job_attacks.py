@@ -19,7 +19,8 @@ from castleguard.cli import commands
 from castleguard.connectors.base import Position, Read
 from castleguard.errors import CastleguardError, ConfigError, OutputError, SnapshotError, UnavailableError
 from castleguard.job import Job, Pace, Parts
-from castleguard.jobs import assemble
+from castleguard.jobs.assemble import make_job
+from castleguard.jobs.load import load
 from castleguard.testing.clock import ManualClock
 from tests.recovery.fakes import Shelf, TopicSource
 from tests.recovery.test_job import POLICIES, SCHEMA, K, World, stop_after
@@ -91,13 +92,13 @@ def write_job(folder: Path, *, path: str = "in.csv", more: str = "", out: str = 
 
 
 def run_file(path: Path) -> Job:
-    job = assemble.make_job(assemble.load(path))
+    job = make_job(load(path))
     job.run()
     return job
 
 
 def drained(path: Path) -> None:
-    assemble.make_job(assemble.load(path)).drain()
+    make_job(load(path)).drain()
 
 
 def test_a_job_is_the_same_from_whatever_folder_it_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,11 +139,11 @@ def test_a_path_from_the_environment_is_part_of_what_a_job_is(tmp_path: Path, mo
 
 def test_a_second_process_does_not_touch_what_the_first_one_is_writing(tmp_path: Path) -> None:
     path = write_job(tmp_path / "job")
-    first = assemble.make_job(assemble.load(path))
+    first = make_job(load(path))
     half = tmp_path / "job" / "out" / ".part-000000000001.csv.01234567.part"
     half.write_text("half a part")
     with pytest.raises(UnavailableError, match="in use by another process"):
-        assemble.make_job(assemble.load(path))
+        make_job(load(path))
     assert half.exists()
     first.close()
 

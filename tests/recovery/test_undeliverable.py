@@ -15,7 +15,8 @@ from castleguard.cli import main
 from castleguard.connectors.file_sink import FileSink
 from castleguard.connectors.payloads import write_payloads
 from castleguard.errors import OutputError
-from castleguard.jobs.assemble import load, make_job
+from castleguard.jobs.assemble import make_job
+from castleguard.jobs.load import load
 from tests.recovery.test_file_jobs import Place, rows
 
 COUNT = 40

@@ -57,7 +57,8 @@ def run_job(
     stop = Stop()
     with stopping_on_signals(stop), logging_as(log_format) as facts:
         from castleguard.cli.job_view import job_view
-        from castleguard.jobs.assemble import load, make_job
+        from castleguard.jobs.assemble import make_job
+        from castleguard.jobs.load import load
         from castleguard.jobs.prediction import check_start
 
         job = load(job_file, site=site)

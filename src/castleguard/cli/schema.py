@@ -33,7 +33,7 @@ def schema(output: Path | None, algorithms: tuple[str, ...], parameters: bool) -
 
 def _schema(algorithms: tuple[str, ...]) -> str:
     from castleguard.config.editor_schema import job_schema
-    from castleguard.jobs.assemble import Connectors, relay_options
+    from castleguard.jobs.load import Connectors, relay_options
 
     return json.dumps(job_schema(Connectors(), relay_options, algorithms), indent=2, ensure_ascii=False) + "\n"
 

@@ -9,7 +9,12 @@ from castleguard.telemetry.logs import LOG
 
 
 def summary(report: Report, guarantee: Guarantee, *, malformed: int = 0) -> str:
-    """A few lines for a person to read. A malformed line is a row that came in and was rejected."""
+    """The books and the promise, for a person to read."""
+    return f"{books_table(report, malformed=malformed)}\n\n{guarantee.paragraphs()}"
+
+
+def books_table(report: Report, *, malformed: int = 0) -> str:
+    """What became of all rows. A malformed line is a row that came in and was rejected."""
     reasons = {**report.rejected, "malformed line": malformed}
     rejected = {reason: count for reason, count in sorted(reasons.items()) if count}
     left_out = (
@@ -39,8 +44,7 @@ def summary(report: Report, guarantee: Guarantee, *, malformed: int = 0) -> str:
         ("oldest wait", _count(report.oldest_wait), "arrivals"),
     ]
     width = max(len(value) for _, value, _ in lines)
-    table = [f"{name:<18}{value:>{width}}  {note}".rstrip() for name, value, note in lines]
-    return "\n".join([*table, "", guarantee.paragraphs()])
+    return "\n".join(f"{name:<18}{value:>{width}}  {note}".rstrip() for name, value, note in lines)
 
 
 def warn_if_empty(report: Report, *, malformed: int = 0) -> None:

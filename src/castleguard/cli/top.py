@@ -48,7 +48,7 @@ def address_of(job: str, site: str | None = None) -> str:
 
     if not Path(job).exists() and ":" in job:
         return job
-    from castleguard.jobs.assemble import load
+    from castleguard.jobs.load import load
 
     loaded = load(job, site=site)
     if loaded.spark is not None:

@@ -16,7 +16,6 @@ from pathlib import Path
 from platform import python_version
 from typing import Any
 
-from castleguard import __version__
 from castleguard.drawing import canvas
 from castleguard.errors import InputError, OutputError, UsageError
 from castleguard.judge.report import markdown
@@ -24,6 +23,7 @@ from castleguard.judge.report.pictures import have_matplotlib
 from castleguard.lab.catalogue import PAPERS, heading, slug
 from castleguard.lab.result import Claim, Result, Scale, Word
 from castleguard.lab.running import Done
+from castleguard.version import __version__
 
 _LIBRARIES = ("numpy", "numba", "pyarrow", "scikit-learn", "matplotlib")
 WORDS: tuple[Word, ...] = ("reproduced", "partly", "not reproduced", "not comparable")

@@ -15,7 +15,8 @@ import pytest
 
 from castleguard.checkpoint.store import Checkpoint, Store
 from castleguard.errors import ConfigError, InputError, OutputError, SnapshotError, UnavailableError
-from castleguard.jobs.assemble import load, make_job
+from castleguard.jobs.assemble import make_job
+from castleguard.jobs.load import load
 from castleguard.telemetry.metrics import Metrics
 from tests.unit.cli.conftest import Run
 

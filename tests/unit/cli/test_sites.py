@@ -7,7 +7,9 @@ import pyarrow.csv
 import pytest
 
 from castleguard.errors import SnapshotError
-from castleguard.jobs.assemble import check_kept, load, make_job
+from castleguard.jobs.assemble import make_job
+from castleguard.jobs.kept import check_kept
+from castleguard.jobs.load import load
 from tests.integration.broker_nats import running_broker
 from tests.unit.cli.conftest import Run
 

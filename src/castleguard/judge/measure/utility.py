@@ -65,6 +65,12 @@ class Utility:
             sections.setdefault(figure.section, {})[figure.name] = value
         return {**sections, "notes": list(self.notes), "left out": list(self.left_out)}
 
+    def __str__(self) -> str:
+        """What `castleguard measure` prints."""
+        from castleguard.judge.measure.utility_text import utility_text
+
+        return utility_text(self)
+
 
 class _Tables(NamedTuple):
     """What is measured."""

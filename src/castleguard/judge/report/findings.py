@@ -84,6 +84,12 @@ class Audit:
             ],
         }
 
+    def __str__(self) -> str:
+        """What `castleguard audit` prints."""
+        from castleguard.judge.report.text import audit_text
+
+        return audit_text(self)
+
 
 def finding(id: str, title: str, status: Status, sentence: str, **figures: Figure) -> Finding:
     """A finding in one line; names of figures have hyphens where arguments have none."""

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from castleguard import __version__
 from castleguard.errors import OutputError
 from castleguard.judge.report.findings import Audit, Figure, Finding, Section, Status
 from castleguard.judge.report.glossary import Term
 from castleguard.judge.report.pictures import Picture, have_matplotlib
+from castleguard.version import __version__
 
 SYMBOLS: dict[Status, str] = {"passed": "\u2713", "failed": "\u2717", "warning": "!", "not checked": "\u2013"}
 _CALLS: dict[Status, str] = {

@@ -4,20 +4,21 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from castleguard.algorithms.base import Policy
 from castleguard.errors import CastleguardError
 from castleguard.judge.sweep.advice import Advice, Limits, advise
 from castleguard.judge.sweep.figures import Figures
-from castleguard.judge.sweep.folder import Folder
+from castleguard.judge.sweep.folder import PICTURE, REPORT, TABLE, Folder
 from castleguard.judge.sweep.grid import Grid, Setting
 from castleguard.judge.sweep.measure import Ground, measure, warm_up
+from castleguard.judge.sweep.table import as_csv, as_report, rows_of
 from castleguard.judge.sweep.weighing import Outcome, Weighed, weigh
 from castleguard.telemetry.background import SupervisedThread, Task
 from castleguard.workers import workers
@@ -27,33 +28,67 @@ _ground: list[Ground] = []  # of this process: handed over once, not with every 
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """A finished sweep: every setting on the same axes, and which one to take."""
+    """Every setting with what it costs and protects, and the one that is recommended. `str()` shows the Pareto set."""
 
     grid: Grid
     weighed: Weighed
     advice: Advice
+    about: Mapping[str, str] = field(default_factory=dict)
+    """What was tried, in words."""
+
+    @property
+    def recommended(self) -> Policy:
+        """The policy of the recommended setting."""
+        return self.weighed.outcomes[self.advice.chosen].setting.policy
 
     def as_json(self) -> dict[str, Any]:
-        """The same for programs: figures, and never a row's value."""
+        """All settings and the recommendation, for programs: figures, and never a row's value."""
         ranks = {at: rank for rank, at in enumerate(self.weighed.best, start=1)}
         return {
+            "about": dict(self.about),
             "lists": {name: list(values) for name, values in self.grid.lists.items()},
             "settings": [
                 {
                     "parameters": dict(outcome.setting.parameters),
                     "figures": outcome.figures.as_json(),
                     "pareto": ranks.get(at),
+                    "recommended": at == self.advice.chosen,
                 }
                 for at, outcome in enumerate(self.weighed.outcomes)
             ],
             "refused": [{"parameters": dict(each.parameters), "reason": each.reason} for each in self.grid.refused],
-            "recommended": {
-                "parameters": dict(self.weighed.outcomes[self.advice.chosen].setting.parameters),
-                "met": self.advice.met,
-                "sentences": list(self.advice.sentences),
-                "warnings": list(self.advice.warnings),
-            },
+            "met": self.advice.met,
+            "sentences": list(self.advice.sentences),
+            "warnings": list(self.advice.warnings),
         }
+
+    def write(self, folder: Folder) -> bool:
+        """Write table, picture and report; returns False if the picture lacks matplotlib."""
+        from castleguard.judge.sweep.picture import draw
+
+        folder.write(TABLE, as_csv(self.weighed, self.grid))
+        drawn = True
+        try:
+            title = f"{self.about['algorithm']} on {self.about['data']}"
+            folder.write(PICTURE, draw(self.weighed, self.grid, self.advice.chosen, title=title))
+        except ModuleNotFoundError as exc:
+            if exc.name is None or exc.name.partition(".")[0] != "matplotlib":
+                raise
+            drawn = False
+        folder.write(REPORT, as_report(self.about, self.weighed, self.grid, self.advice, picture=drawn))
+        return drawn
+
+    def __str__(self) -> str:
+        table = rows_of(self.weighed, self.grid, self.advice.chosen, only_best=True)
+        widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
+        lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in table]
+        star = "recommended" if self.advice.met else "closest to what was asked"
+        best, settings = len(self.weighed.best), len(self.weighed.outcomes)
+        lines += ["", f"{best} of {settings} settings are beaten by none; * is {star}.", "", *self.advice.sentences]
+        if self.grid.refused:
+            lines.append(f"Combinations that are refused: {len(self.grid.refused)}; the report says why.")
+        lines += [f"note: {warning}" for warning in self.advice.warnings]
+        return "\n".join(lines)
 
 
 def recommend(
@@ -64,10 +99,11 @@ def recommend(
     limits: Limits | None = None,
     jobs: int = 1,
     progress: Callable[[], None] | None = None,
+    about: Mapping[str, str] | None = None,
 ) -> Sweep:
     """Measure every setting of a grid, weigh them against one another, and choose one."""
     weighed = weigh(sweep(ground, grid.settings, folder, jobs=jobs, progress=progress))
-    return Sweep(grid, weighed, advise(weighed, grid, limits or Limits()))
+    return Sweep(grid, weighed, advise(weighed, grid, limits or Limits()), about or {})
 
 
 def sweep(

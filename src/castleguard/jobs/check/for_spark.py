@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from castleguard.errors import CastleguardError, UnavailableError
-from castleguard.jobs.check import Check, check_private_folder, check_space, writable
+from castleguard.errors import CastleguardError
+from castleguard.jobs.check.checklist import Check, refused
+from castleguard.jobs.check.folders import check_private_folder, check_space, writable
 from castleguard.spark.reading import FileRead
 
 if TYPE_CHECKING:
@@ -21,13 +22,13 @@ def check_spark(job: "JobFile") -> Iterator[Check]:
     try:
         found = check_installed()
     except CastleguardError as exc:
-        yield Check(f"spark: {exc}", "bad")
+        yield Check("spark", f"{exc}", "bad")
     else:
-        yield Check(f"spark: pyspark {found.spark} and Java {found.java or 'of spark-submit'} are there")
+        yield Check("spark", f"pyspark {found.spark} and Java {found.java or 'of spark-submit'} are there")
     try:
         prepared = prepare(job, allow_duplicates=True)
     except CastleguardError as exc:
-        yield Check(str(exc), "bad", passing=isinstance(exc, UnavailableError))
+        yield from refused(exc)
         return
     yield from _check_names(prepared)
     yield from _check_shards(prepared)
@@ -38,7 +39,7 @@ def check_spark(job: "JobFile") -> Iterator[Check]:
 def _check_names(prepared: "Prepared") -> Iterator[Check]:
     words = left_out_words(prepared)
     if words is not None:
-        yield Check(f"source: {words}", "doubtful", "rename what is to be read")
+        yield Check("source", f"{words}", "doubtful", "rename what is to be read")
 
 
 def left_out_words(prepared: "Prepared") -> str | None:
@@ -59,18 +60,21 @@ def _check_shards(prepared: "Prepared") -> Iterator[Check]:
     by = ", ".join(prepared.plan.route.columns)
     shards = prepared.plan.shards
     if shards == 1:
-        yield Check("spark: one shard, so one core does the work", "doubtful", "more shards spread it, with more loss")
+        yield Check(
+            "spark", "one shard, so one core does the work", "doubtful", "more shards spread it, with more loss"
+        )
     else:
-        yield Check(f"spark: {shards} shards, to which rows are sent by {by}")
+        yield Check("spark", f"{shards} shards, to which rows are sent by {by}")
     if not prepared.plan.position:
-        yield Check("spark: without a position the place of a rejected row is not told", "doubtful")
+        yield Check("spark", "without a position the place of a rejected row is not told", "doubtful")
 
 
 def _check_output(prepared: "Prepared") -> Iterator[Check]:
     sink = prepared.job.sink
     if sink.type == "kafka":
         yield Check(
-            "sink: Spark writes to Kafka without transactions, so rows may come twice",
+            "sink",
+            "Spark writes to Kafka without transactions, so rows may come twice",
             "doubtful",
             "use a folder, or run with --allow-duplicates",
         )
@@ -86,7 +90,8 @@ def _check_checkpoint(prepared: "Prepared") -> Iterator[Check]:
     checkpoint = prepared.job.checkpoint
     if checkpoint is None:
         yield Check(
-            "checkpoint: there is none, so a batch that is run again draws anew",
+            "checkpoint",
+            "there is none, so a batch that is run again draws anew",
             "doubtful",
             "add checkpoint: {path: state/}",
         )
@@ -95,14 +100,15 @@ def _check_checkpoint(prepared: "Prepared") -> Iterator[Check]:
         yield from check_private_folder(checkpoint.path, "checkpoint")
         yield from check_space(checkpoint.path, "checkpoint")
         yield Check(
-            "checkpoint: not encrypted, though it holds raw rows",
+            "checkpoint",
+            "not encrypted, though it holds raw rows",
             "doubtful",
             "put it and spark.local.dir on an encrypted volume",
         )
     try:
         goes_on = check_kept(prepared)
     except CastleguardError as exc:
-        yield Check(f"the job would not start: {exc}", "bad")
+        yield Check("", f"the job would not start: {exc}", "bad")
     else:
         if goes_on:
-            yield Check("the job can go on from what it has kept")
+            yield Check("", "the job can go on from what it has kept")
