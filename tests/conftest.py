@@ -12,9 +12,12 @@ No profile has a deadline: the first example of a process may compile a kernel.
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests import scheduling
 
 settings.register_profile("default", max_examples=50, deadline=None)
 settings.register_profile(
@@ -28,6 +31,19 @@ settings.register_profile(
 settings.register_profile("nojit", max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("thorough", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or "default")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> scheduling.Scheduling:
+    """How tests are given out to workers."""
+    return scheduling.Scheduling(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Order the tests for workers: the long ones first."""
+    scheduling.check_groups(items)
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: scheduling.rank(scheduling.group_of(item.nodeid)))
 
 
 @pytest.fixture(scope="session")
