@@ -15,6 +15,10 @@ SHARED = {"kafka_broker": "kafka", "needs_spark": "spark"}
 """The group of the tests that ask for a fixture; `group_of` knows them by their names."""
 ALONE = ("tests/integration/", "tests/properties/", "tests/recovery/", "tests/statistical/", "tests/unit/cli/")
 FIRST = ("spark", "kafka", *ALONE, "tests/golden/", "tests/reference/", "tests/unit/lab/", "tests/unit/judge/")
+WITHOUT_KERNELS = (
+    "tests/contract/",
+    *(f"tests/unit/{name}/" for name in ("checkpoint", "config", "connectors", "privacy", "telemetry")),
+)
 
 
 def group_of(nodeid: str) -> str:
@@ -32,9 +36,16 @@ def group_of(nodeid: str) -> str:
     return path
 
 
-def rank(group: str) -> int:
-    """How early a group is given out."""
-    return next((place for place, start in enumerate(FIRST) if group.startswith(start)), len(FIRST))
+def needs_no_kernel(nodeid: str) -> bool:
+    """Whether a test can run while the kernels are compiled. If it needs one all the same, it compiles that itself."""
+    return nodeid.startswith(WITHOUT_KERNELS)
+
+
+def rank(nodeid: str, *, cold: bool) -> tuple[bool, int]:
+    """How early a test is given out; `cold`: the kernels are being compiled."""
+    group = group_of(nodeid)
+    place = next((place for place, start in enumerate(FIRST) if group.startswith(start)), len(FIRST))
+    return cold and not needs_no_kernel(nodeid), place
 
 
 class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
