@@ -9,7 +9,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # The limit per test is generous, because whoever runs first also compiles. By thread: a signal waits for the kernel to
 # return, which is what a hanging kernel never does.
-PYTEST := $(BIN)/python -m pytest --timeout=600 --timeout-method=thread
+# One worker for each core; how tests are given out to them is in tests/scheduling.py. ARGS=-n0 runs them one by one.
+PYTEST := $(BIN)/python -m pytest --timeout=600 --timeout-method=thread -n auto
 # The interpreter that .venv is made with; left empty, the first one found that is new enough.
 PYTHON ?=
 # Locks are resolved by the oldest supported Python: what it can install, the newer ones can too.
@@ -40,7 +41,7 @@ KAFKA_JARS := $(KAFKA_CACHE)/kafka/$(shell sed -n '/kafka_2.13/,/version/s|.*<ve
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-nojit test-integration test-both crash soak kafka kafka-if-possible bench reproduce lint format types imports ci clean lock
+.PHONY: help setup demo test quick test-nojit test-integration crash soak kafka kafka-if-possible bench reproduce lint format types imports ci clean lock
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,24 +52,17 @@ setup: $(VENV)/.installed ## make the environment in .venv; the other commands d
 demo: setup ## anonymise a made-up stream and show what was promised
 	@$(BIN)/castleguard demo $(ARGS)
 
-test: setup ## run the test suite, compiled
+test: setup ## run the test suite, compiled, on all cores
 	@$(PYTEST) $(ARGS)
+
+quick: setup ## run the fast tests, for while you work
+	@HYPOTHESIS_PROFILE=quick $(PYTEST) -m "not slow and not integration and not soak and not statistical" $(QUICK) $(ARGS)
 
 test-nojit: setup ## run the test suite with the kernels as plain Python
 	@NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=nojit $(PYTEST) -m "not compiled and not integration" $(COMPILED_ONLY:%=--ignore=%) $(ARGS)
 
 test-integration: setup ## run the tests that start brokers and processes, compiled
 	@$(PYTEST) $(WITH_BROKERS) $(ARGS)
-
-# Everything, on two cores: the compiled suite without processes on one; the plain one, then those on the other. What
-# the second core says is shown when both have ended.
-test-both: setup
-	@mkdir -p build
-	@{ $(MAKE) test-nojit; plain=$$?; $(MAKE) test-integration; exit $$((plain + $$?)); } > build/second-core.log 2>&1 & \
-		second=$$!; \
-		$(MAKE) test ARGS="$(WITH_BROKERS:%=--ignore=%)"; first=$$?; \
-		wait $$second; second=$$?; cat build/second-core.log; \
-		exit $$((first + second))
 
 crash: setup kafka ## kill jobs 200 times for each sink and mode, and check what they published (takes hours)
 	@CASTLEGUARD_KILLS=$${CASTLEGUARD_KILLS:-200} $(BIN)/python -m pytest -v tests/integration/test_crash_*.py $(ARGS)
@@ -104,7 +98,7 @@ imports: setup ## check that imports point down only
 	@$(BIN)/lint-imports --no-logo
 
 ci: export HYPOTHESIS_PROFILE := ci
-ci: lint types imports kafka-if-possible test-both demo ## everything that must pass before a change lands
+ci: lint types imports kafka-if-possible test test-nojit demo ## everything that must pass before a change lands
 
 clean: ## remove the environment, caches and build products
 	@rm -rf $(VENV) build dist src/*.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

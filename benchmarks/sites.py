@@ -32,7 +32,7 @@ import castleguard as cg
 from benchmarks import adult
 from castleguard.checkpoint.store import Store
 from tests.integration.broker_nats import running_broker
-from tests.integration.crash import free_port
+from tests.ports import free_port
 
 SITES = ("berlin", "paris", "rome")
 WARM = 30_000  # rows before the clock starts: kernels are loaded, and the first groups are out

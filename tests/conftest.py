@@ -7,27 +7,72 @@ The environment variable HYPOTHESIS_PROFILE chooses the profile:
     nojit      few, because the kernels run as plain Python
     thorough   many, for a night or for a change to a guarantee
 
-No profile has a deadline: the first example of a process may compile a kernel.
+No profile has a deadline or a limit for making an example: both would judge the machine.
 """
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from subprocess import Popen
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("default", max_examples=50, deadline=None)
+from tests import scheduling, warming
+
+COMPILING = pytest.StashKey[Popen[bytes] | None]()
+
+SLOW = [HealthCheck.too_slow]
+settings.register_profile("default", max_examples=50, deadline=None, suppress_health_check=SLOW)
 settings.register_profile(
-    "ci",
-    max_examples=25,
-    deadline=None,
-    derandomize=True,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
+    "ci", max_examples=25, deadline=None, derandomize=True, print_blob=True, suppress_health_check=SLOW
 )
-settings.register_profile("nojit", max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("thorough", max_examples=2000, deadline=None)
+settings.register_profile("nojit", max_examples=10, deadline=None, suppress_health_check=SLOW)
+settings.register_profile("thorough", max_examples=2000, deadline=None, suppress_health_check=SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or "default")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where several workers will run and the kernels are not compiled: start to compile them."""
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput") and warming.is_cold():
+        config.stash[COMPILING] = warming.start()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Leave no process behind."""
+    compiling = config.stash.get(COMPILING, None)
+    if compiling is not None:
+        compiling.terminate()
+        compiling.wait()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker what all of them must agree on."""
+    node.workerinput["cold"] = COMPILING in node.config.stash
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> scheduling.Scheduling:
+    """How tests are given out to workers."""
+    return scheduling.Scheduling(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Order the tests for workers: the long ones first, or those that can run while the kernels are compiled."""
+    scheduling.check_groups(items)
+    if hasattr(config, "workerinput"):
+        cold = bool(config.workerinput["cold"])
+        items.sort(key=lambda item: scheduling.rank(item.nodeid, cold=cold))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Wait for the kernels before the clock of the test runs."""
+    if hasattr(item.config, "workerinput") and not scheduling.needs_no_kernel(item.nodeid):
+        warming.wait()
+    return (yield)
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ from castleguard.connectors.registry import Connector
 from castleguard.testing.jobs import MemoryLog, MemorySource
 from tests.integration.broker_nats import NatsBroker
 from tests.integration.mock_kafka import MockCluster
+from tests.patience import PATIENCE
 
 COLUMNS = ["text", "number"]
 """The declared columns. What an adapter stores may have others too, and in another order."""
@@ -53,11 +54,12 @@ class SourceAdapter(ABC):
     holds_bad = False
     """Whether it can hold something that is no row."""
     quiet_seconds = 0.0
-    """After how long without rows everything has come that was added; 0 if nothing is ever on its way."""
+    """How long to listen for what comes twice once everything has come; 0 if nothing is ever on its way."""
 
     def __init__(self, folder: Path) -> None:
         """`folder` is an empty one for whatever has to be stored."""
         self.folder = folder
+        self.ended = False
 
     @abstractmethod
     def add(self, entries: Sequence[Entry]) -> None:
@@ -69,7 +71,7 @@ class SourceAdapter(ABC):
 
     def end(self) -> None:
         """Nothing will be added any more."""
-        return
+        self.ended = True
 
     def close(self) -> None:
         """Let go of everything."""
@@ -151,7 +153,7 @@ class StdinAdapter(SourceAdapter):
     replays = False
     grows = True
     holds_bad = True
-    quiet_seconds = 0.5
+    quiet_seconds = 0.1
 
     def __init__(self, folder: Path, render: Callable[..., bytes]) -> None:
         super().__init__(folder)
@@ -168,6 +170,7 @@ class StdinAdapter(SourceAdapter):
         return stdio.StdinSource(options, COLUMNS, self.read_end)
 
     def end(self) -> None:
+        super().end()
         if self.write_end >= 0:
             os.close(self.write_end)
             self.write_end = -1
@@ -201,6 +204,7 @@ class MemoryAdapter(SourceAdapter):
         return MemorySource(self.log, position, batch_rows=3)
 
     def end(self) -> None:
+        super().end()
         self.log.ended = True
 
 
@@ -210,7 +214,7 @@ class NatsAdapter(SourceAdapter):
     ends = False
     grows = True
     holds_bad = True
-    quiet_seconds = 0.5
+    quiet_seconds = 0.1
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -235,7 +239,7 @@ class KafkaAdapter(SourceAdapter):
     ends = False
     grows = True
     holds_bad = True
-    quiet_seconds = 1.0
+    quiet_seconds = 0.2
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -266,15 +270,23 @@ def as_jsonl(entries: Sequence[Entry], *, header: bool = True) -> bytes:
     return "".join(line + "\n" for line in lines).encode()
 
 
-def read_all(adapter: SourceAdapter, source: Source, *, entries: int | None = None) -> list[Read]:
-    """Everything until the source has finished, or until nothing comes any more. Whoever knows how many `entries` are
-    left waits for them as long as for any, and then a fifth of that: what comes twice is there at once.
-    """
+def entries_in(reads: Sequence[Read]) -> int:
+    """How many rows and bad entries were read."""
+    return sum(read.rows.num_rows + len(read.bad) for read in reads)
+
+
+def read_one(adapter: SourceAdapter, source: Source, left: int) -> Read | None:
+    """The next read. What is still to come is waited for: `left` entries, or the end of a source that has one."""
+    comes = left > 0 or (adapter.ends and adapter.ended)
+    return source.read(PATIENCE if comes else adapter.quiet_seconds)
+
+
+def read_all(adapter: SourceAdapter, source: Source, entries: int) -> list[Read]:
+    """So many entries and whatever comes after them: what comes twice is there at once."""
     found: list[Read] = []
     while not source.finished:
         assert len(found) < MOST_READS, "it never ends"
-        is_all = entries is not None and sum(read.rows.num_rows + len(read.bad) for read in found) >= entries
-        read = source.read(adapter.quiet_seconds / 5 if is_all else adapter.quiet_seconds)
+        read = read_one(adapter, source, entries - entries_in(found))
         if read is not None:
             found.append(read)
         elif not source.finished:

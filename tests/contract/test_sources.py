@@ -1,14 +1,26 @@
 """What `connectors/base.py` promises of a source, asked of every one."""
 
 import json
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from castleguard.connectors.base import Position, Read
-from tests.contract.sources import COLUMNS, MOST_READS, SOURCES, Bad, Entry, Row, SourceAdapter, read_all, sources_that
+from tests.contract.sources import (
+    COLUMNS,
+    MOST_READS,
+    SOURCES,
+    Bad,
+    Entry,
+    Row,
+    SourceAdapter,
+    entries_in,
+    read_all,
+    read_one,
+    sources_that,
+)
+from tests.patience import PATIENCE, eventually, fastest
 
 ROWS = [Row(number) for number in range(20)]
 MIXED: list[Entry] = [
@@ -21,7 +33,6 @@ MIXED: list[Entry] = [
     *ROWS[12:],
     Bad("bad-e"),
 ]
-ARRIVAL_SECONDS = 10.0  # how long something that was added may take to arrive, at most
 
 
 @pytest.fixture(params=SOURCES)
@@ -76,7 +87,7 @@ def test_all_rows_arrive_once_and_in_order(adapter: SourceAdapter) -> None:
     adapter.add(entries_for(adapter))
     adapter.end()
     source = adapter.open()
-    reads = read_all(adapter, source)
+    reads = read_all(adapter, source, len(entries_for(adapter)))
     source.close()
     assert rows_of(reads) == list(range(20))
     assert len(reads) > 3, "the suite needs small reads"
@@ -86,7 +97,7 @@ def test_what_is_no_row_is_handed_out_once_and_in_order(adapter: SourceAdapter) 
     adapter.add(entries_for(adapter))
     adapter.end()
     source = adapter.open()
-    reads = read_all(adapter, source)
+    reads = read_all(adapter, source, len(entries_for(adapter)))
     source.close()
     assert bad_of(reads) == expected_bad(adapter)
     assert all(bad.reason and bad.place for read in reads for bad in read.bad)
@@ -96,7 +107,8 @@ def test_a_read_has_the_declared_columns_in_their_order(adapter: SourceAdapter) 
     adapter.add(entries_for(adapter))
     adapter.end()
     source = adapter.open()
-    assert {tuple(read.rows.schema.names) for read in read_all(adapter, source)} == {tuple(COLUMNS)}
+    reads = read_all(adapter, source, len(entries_for(adapter)))
+    assert {tuple(read.rows.schema.names) for read in reads} == {tuple(COLUMNS)}
     source.close()
 
 
@@ -104,7 +116,7 @@ def test_every_row_has_a_place_of_its_own(adapter: SourceAdapter) -> None:
     adapter.add(ROWS)
     adapter.end()
     source = adapter.open()
-    places = [read.place(row) for read in read_all(adapter, source) for row in range(read.rows.num_rows)]
+    places = [read.place(row) for read in read_all(adapter, source, 20) for row in range(read.rows.num_rows)]
     source.close()
     assert len(set(places)) == 20
     assert not any("Zanzibar" in place for place in places)
@@ -114,7 +126,8 @@ def test_nothing_prints_what_is_in_a_row(adapter: SourceAdapter) -> None:
     adapter.add(entries_for(adapter))
     adapter.end()
     source = adapter.open()
-    printed = [repr(thing) for read in read_all(adapter, source) for thing in (read, *read.bad)]
+    reads = read_all(adapter, source, len(entries_for(adapter)))
+    printed = [repr(thing) for read in reads for thing in (read, *read.bad)]
     printed += [repr(source), str(source)]
     source.close()
     assert not any("Zanzibar" in text or "bad-" in text for text in printed)
@@ -126,14 +139,14 @@ def test_every_position_continues_exactly(replaying: SourceAdapter) -> None:
     source = replaying.open()
     seen: list[Read] = []
     taken = [(through_json(source.position()), 0)]
-    while (read := source.read(replaying.quiet_seconds)) is not None and len(seen) < MOST_READS:
+    total = len(entries_for(replaying))
+    while (read := read_one(replaying, source, total - entries_in(seen))) is not None and len(seen) < MOST_READS:
         seen.append(read)
         taken.append((through_json(source.position()), len(seen)))
     source.close()
     for position, reads in taken:
         later = replaying.open(position)
-        handed_out = sum(read.rows.num_rows + len(read.bad) for read in seen[:reads])
-        rest = read_all(replaying, later, entries=len(entries_for(replaying)) - handed_out)
+        rest = read_all(replaying, later, total - entries_in(seen[:reads]))
         later.close()
         assert rows_of(seen[:reads]) + rows_of(rest) == list(range(20))
         assert bad_of(seen[:reads]) + bad_of(rest) == expected_bad(replaying)
@@ -146,7 +159,7 @@ def test_a_process_that_dies_after_every_read_sees_everything_once(replaying: So
     position: Position | None = None
     while True:
         source = replaying.open(position)
-        read = source.read(replaying.quiet_seconds)
+        read = read_one(replaying, source, len(entries_for(replaying)) - entries_in(seen))
         position = through_json(source.position())
         source.close()
         if read is None or len(seen) == MOST_READS:
@@ -161,15 +174,16 @@ def test_a_position_that_is_not_used_changes_nothing(replaying: SourceAdapter) -
     replaying.add(ROWS)
     replaying.end()
     source = replaying.open()
-    first = source.read(ARRIVAL_SECONDS)
+    first = source.read(PATIENCE)
     position = source.position()
     kept = json.dumps(position)
-    read_all(replaying, source)
+    assert first is not None
+    left = 20 - entries_in([first])
+    read_all(replaying, source, left)
     source.close()
     assert json.dumps(position) == kept, "a position must not change after it was given"
-    assert first is not None
     again = replaying.open(position)
-    assert rows_of([first, *read_all(replaying, again)]) == list(range(20))
+    assert rows_of([first, *read_all(replaying, again, left)]) == list(range(20))
     again.close()
 
 
@@ -177,7 +191,7 @@ def test_the_position_at_the_end_gives_nothing_more(replaying: SourceAdapter) ->
     replaying.add(entries_for(replaying))
     replaying.end()
     source = replaying.open()
-    read_all(replaying, source)
+    read_all(replaying, source, len(entries_for(replaying)))
     assert source.read(0.0) is None
     position = through_json(source.position())
     source.close()
@@ -192,7 +206,7 @@ def test_a_source_finishes_when_everything_was_read_if_it_ends_at_all(adapter: S
     adapter.end()
     source = adapter.open()
     assert not source.finished
-    read_all(adapter, source)
+    read_all(adapter, source, 20)
     assert source.finished == adapter.ends
     assert source.read(0.0) is None
     source.close()
@@ -201,11 +215,13 @@ def test_a_source_finishes_when_everything_was_read_if_it_ends_at_all(adapter: S
 def test_a_silent_source_gives_nothing_in_time(growing: SourceAdapter) -> None:
     growing.add(ROWS)
     source = growing.open()
-    read_all(growing, source)
-    started = time.monotonic()
-    assert source.read(0.0) is None
-    assert source.read(0.05) is None
-    assert time.monotonic() - started < 2.0
+    read_all(growing, source, 20)
+
+    def ask() -> None:
+        assert source.read(0.0) is None
+        assert source.read(0.05) is None
+
+    assert fastest(ask, 2.0) < 2.0
     assert not source.finished
     source.close()
 
@@ -213,13 +229,16 @@ def test_a_silent_source_gives_nothing_in_time(growing: SourceAdapter) -> None:
 def test_what_comes_later_is_read_too(growing: SourceAdapter) -> None:
     growing.add(ROWS[:8])
     source = growing.open()
-    reads = read_all(growing, source)
+    reads = read_all(growing, source, 8)
     assert source.read(0.0) is None
     growing.add(ROWS[8:])
-    deadline = time.monotonic() + ARRIVAL_SECONDS
-    while len(rows_of(reads)) < 20 and time.monotonic() < deadline:
+
+    def all_are_read() -> bool:
         if (read := source.read(0.5)) is not None:
             reads.append(read)
+        return len(rows_of(reads)) >= 20
+
+    eventually(all_are_read, "what comes later is not read")
     source.close()
     assert rows_of(reads) == list(range(20))
 
@@ -229,17 +248,17 @@ def test_acknowledging_changes_nothing_that_is_read(replaying: SourceAdapter) ->
     replaying.end()
     source = replaying.open()
     source.acknowledge(source.position())
-    first = source.read(ARRIVAL_SECONDS)
+    first = source.read(PATIENCE)
     position = through_json(source.position())
     source.acknowledge(position)
     source.acknowledge(position)
-    second = source.read(ARRIVAL_SECONDS)
+    second = source.read(PATIENCE)
     source.close()
     assert first is not None
     assert second is not None
     assert rows_of([first, second]) == list(range(len(rows_of([first, second]))))
     later = replaying.open(position)
-    assert rows_of([first, *read_all(replaying, later)]) == list(range(20))
+    assert rows_of([first, *read_all(replaying, later, 20 - entries_in([first]))]) == list(range(20))
     later.close()
 
 
@@ -248,7 +267,7 @@ def test_lag_is_unknown_or_a_number_of_rows(adapter: SourceAdapter) -> None:
     adapter.end()
     source = adapter.open()
     before = source.lag()
-    read_all(adapter, source)
+    read_all(adapter, source, 20)
     after = source.lag()
     source.close()
     assert before is None or 0 <= before <= 20
@@ -258,7 +277,7 @@ def test_lag_is_unknown_or_a_number_of_rows(adapter: SourceAdapter) -> None:
 def test_closing_twice_is_closing_once(adapter: SourceAdapter) -> None:
     adapter.add(ROWS)
     source = adapter.open()
-    source.read(ARRIVAL_SECONDS)
+    source.read(PATIENCE)
     source.close()
     source.close()
 

@@ -1,14 +1,15 @@
 """What `sites/transport.py` promises, asked of every transport."""
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from castleguard.connectors.nats import relay as nats_relay
 from castleguard.errors import UnavailableError
 from tests.contract.transports import TRANSPORTS, TransportAdapter, decided_again, wait_for
+from tests.patience import PATIENCE, fastest
 
 pytestmark = pytest.mark.integration
 
@@ -16,8 +17,11 @@ RELEASE = "berlin.00000000001760000000.7"
 
 
 @pytest.fixture(params=TRANSPORTS)
-def network(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TransportAdapter]:
-    """Every transport."""
+def network(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[TransportAdapter]:
+    """Every transport. A server that is there is waited for, however busy the machine is."""
+    monkeypatch.setattr(nats_relay, "_ANSWER_SECONDS", PATIENCE)
     adapter = TRANSPORTS[request.param](tmp_path)
     yield adapter
     adapter.close()
@@ -90,16 +94,19 @@ def test_while_the_network_is_cut_messages_are_lost_and_the_log_is_unavailable_a
     berlin, paris = map(network.join, ("berlin", "paris"))
     assert berlin.decide(RELEASE, b"commit") == b"commit"
     network.cut()
-    began = time.monotonic()
-    berlin.send("paris", b"lost")
-    berlin.send(None, b"lost too")
-    for _ in range(3):
+
+    def try_all() -> None:
+        berlin.send("paris", b"lost")
+        berlin.send(None, b"lost too")
         with pytest.raises(UnavailableError):
             berlin.decide(f"{RELEASE}1", b"commit")
         with pytest.raises(UnavailableError):
             paris.decision(RELEASE)
         assert paris.receive() == []
-    assert time.monotonic() - began < 3.0
+
+    for _ in range(3):
+        try_all()
+    assert fastest(try_all, 1.0) < 1.0
     network.mend()
     assert decided_again(berlin, RELEASE, b"abort") == b"commit", "the log has kept it"
     assert decided_again(paris, f"{RELEASE}1", b"abort") == b"abort", "what could not be written was not"

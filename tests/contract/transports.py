@@ -1,7 +1,7 @@
 """The transports between sites that have to keep the contract, each with a network that a test can cut."""
 
-import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from castleguard.connectors.nats.options import Access
@@ -10,8 +10,7 @@ from castleguard.errors import UnavailableError
 from castleguard.sites.memory import Relay
 from castleguard.sites.transport import Transport
 from tests.integration.broker_nats import NatsBroker
-
-PATIENCE = 20.0
+from tests.patience import PATIENCE, eventually
 
 
 class TransportAdapter:
@@ -60,7 +59,7 @@ class NatsAdapter(TransportAdapter):
         self.joined: list[NatsRelay] = []
 
     def join(self, name: str) -> Transport:
-        self.joined.append(NatsRelay(Access(servers=self.broker.url), "trips", name))
+        self.joined.append(NatsRelay(Access(servers=self.broker.url, timeout=PATIENCE), "trips", name))
         return self.joined[-1]
 
     def cut(self) -> None:
@@ -81,19 +80,23 @@ TRANSPORTS: dict[str, Callable[[Path], TransportAdapter]] = {"memory": MemoryAda
 def wait_for(transport: Transport, messages: int) -> list[bytes]:
     """So many messages, as soon as they have arrived."""
     found: list[bytes] = []
-    limit = time.monotonic() + PATIENCE
-    while len(found) < messages and time.monotonic() < limit:
-        found += transport.receive()
-        time.sleep(0.005)
+
+    def arrived() -> bool:
+        found.extend(transport.receive())
+        return len(found) >= messages
+
+    eventually(arrived, "messages do not arrive")
     return found
 
 
 def decided_again(transport: Transport, release: str, record: bytes) -> bytes:
     """A decision as soon as the log is back."""
-    limit = time.monotonic() + PATIENCE
-    while True:
-        try:
-            return transport.decide(release, record)
-        except UnavailableError:
-            assert time.monotonic() < limit, "it does not come back"
-            time.sleep(0.02)
+    found: list[bytes] = []
+
+    def decided() -> bool:
+        with suppress(UnavailableError):
+            found.append(transport.decide(release, record))
+        return bool(found)
+
+    eventually(decided, "it does not come back")
+    return found[0]

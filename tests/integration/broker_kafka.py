@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -22,8 +21,10 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
+from tests.patience import PATIENCE, eventually
+from tests.ports import free_port
+
 POM = Path(__file__).with_name("kafka") / "pom.xml"
-STARTED_WITHIN = 60.0  # seconds; usually 6
 USER, PASSWORD = "reader", "a password of the tests"
 
 # One of everything: a cluster of one node cannot keep three copies.
@@ -43,7 +44,7 @@ controller.listener.names=CONTROLLER
 log.dirs={folder}/data
 auto.create.topics.enable=false
 broker.heartbeat.interval.ms=200
-broker.session.timeout.ms=1000
+broker.session.timeout.ms=3000
 group.initial.rebalance.delay.ms=0
 offsets.topic.num.partitions=1
 offsets.topic.replication.factor=1
@@ -61,7 +62,7 @@ class Broker:
     def __init__(self, jars: Path, folder: Path) -> None:
         self._folder = folder
         self._java = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
-        port, secure, controller = _free_ports(3)
+        port, secure, controller = _different_ports(3)
         self.address = f"127.0.0.1:{port}"
         self.secure_address = f"127.0.0.1:{secure}"
         self.certificate = folder / "broker.pem"
@@ -72,7 +73,7 @@ class Broker:
         self._make_certificate()
         cluster = ["--cluster-id", "castleguard-tests-0000", "--config", str(self._properties)]
         formatting = [*self._java, "kafka.tools.StorageTool", "format", *cluster]
-        subprocess.run(formatting, check=True, capture_output=True, timeout=STARTED_WITHIN)
+        subprocess.run(formatting, check=True, capture_output=True, timeout=PATIENCE)
         self._admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
         self.start()
 
@@ -80,7 +81,7 @@ class Broker:
         keytool = ["keytool", "-keystore", str(self._folder / "broker.p12"), "-storepass", PASSWORD, "-alias", "broker"]
         key = ["-keyalg", "EC", "-dname", "CN=broker", "-ext", "san=ip:127.0.0.1", "-storetype", "PKCS12"]
         for command in (["-genkeypair", *key], ["-exportcert", "-rfc", "-file", str(self.certificate)]):
-            subprocess.run([*keytool, *command], check=True, capture_output=True, timeout=STARTED_WITHIN)
+            subprocess.run([*keytool, *command], check=True, capture_output=True, timeout=PATIENCE)
 
     def start(self) -> None:
         """Start the process and wait until it answers."""
@@ -88,7 +89,7 @@ class Broker:
             self._process = subprocess.Popen(
                 [*self._java, "kafka.Kafka", str(self._properties)], stdout=log, stderr=log, stdin=subprocess.DEVNULL
             )
-        deadline = time.monotonic() + STARTED_WITHIN
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 self._admin.list_topics(timeout=1)
@@ -119,34 +120,31 @@ class Broker:
         """A new topic, with a name that no test had before."""
         name = f"t-{uuid.uuid4().hex[:12]}"
         config = {key.replace("_", "."): value for key, value in settings.items()}
-        self._admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(20)
+        self._admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(PATIENCE)
         # It is made, but the broker that is asked for it may not know yet.
-        deadline = time.monotonic() + 20
-        while not self._knows(name, partitions):
-            assert time.monotonic() < deadline, "the broker does not get to know its topic"
-            time.sleep(0.02)
+        eventually(lambda: self._knows(name, partitions), "the broker does not get to know its topic")
         return name
 
     def _knows(self, topic: str, partitions: int) -> bool:
-        found = self._admin.list_topics(topic, timeout=20).topics[topic]
+        found = self._admin.list_topics(topic, timeout=PATIENCE).topics[topic]
         led = [partition for partition in found.partitions.values() if partition.leader >= 0]
         return found.error is None and len(led) == partitions
 
     def add_partitions(self, topic: str, total: int) -> None:
         """Give a topic more partitions."""
-        self._admin.create_partitions([NewPartitions(topic, total)])[topic].result(20)
+        self._admin.create_partitions([NewPartitions(topic, total)])[topic].result(PATIENCE)
 
     def delete_before(self, topic: str, partition: int, offset: int) -> None:
         """Delete the messages before an offset, as retention does in time."""
         place = TopicPartition(topic, partition, offset)
-        self._admin.delete_records([place])[place].result(20)
+        self._admin.delete_records([place])[place].result(PATIENCE)
 
     def committed(self, topic: str, partitions: int, group: str) -> list[int]:
         """What a consumer group has committed."""
         consumer = Consumer({"bootstrap.servers": self.address, "group.id": group})
         try:
             places = [TopicPartition(topic, partition) for partition in range(partitions)]
-            return [place.offset for place in consumer.committed(places, timeout=20)]
+            return [place.offset for place in consumer.committed(places, timeout=PATIENCE)]
         finally:
             consumer.close()
 
@@ -163,14 +161,14 @@ class Broker:
             }
         )
         try:
-            open_ends = set(self._admin.list_topics(topic, timeout=20).topics[topic].partitions)
+            open_ends = set(self._admin.list_topics(topic, timeout=PATIENCE).topics[topic].partitions)
             consumer.assign([TopicPartition(topic, partition, 0) for partition in open_ends])
             found: list[Message] = []
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + PATIENCE
             while open_ends:
                 assert time.monotonic() < deadline, "the end of the topic was not reached"
                 for message in consumer.consume(10_000, timeout=0.05):
-                    deadline = time.monotonic() + 20  # it goes on
+                    deadline = time.monotonic() + PATIENCE  # it goes on
                     error = message.error()
                     if error is None:
                         found.append(message)
@@ -181,15 +179,11 @@ class Broker:
             consumer.close()
 
 
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+def _different_ports(count: int) -> list[int]:
+    found: set[int] = set()
+    while len(found) < count:
+        found.add(free_port())
+    return list(found)
 
 
 def jars_folder() -> Path:

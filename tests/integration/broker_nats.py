@@ -6,12 +6,9 @@ under test.
 
 import asyncio
 import json
-import random
 import shutil
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +18,9 @@ import nats
 import pytest
 from nats.aio.client import Client
 from nats.js.api import AckPolicy, ConsumerConfig
+
+from tests.patience import PATIENCE, eventually
+from tests.ports import free_port
 
 T = TypeVar("T")
 
@@ -36,17 +36,6 @@ class Stored(NamedTuple):
 
 class PortTakenError(AssertionError):
     """The server ended before it answered, most likely because somebody else has its port."""
-
-
-def free_port() -> int:
-    """A port that the system gives to no outgoing connection. Another one could be taken while the server is away:
-    by any program, or by a client that tries to connect to it and is connected to itself.
-    """
-    while True:
-        port = random.SystemRandom().randrange(20_000, 30_000)
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
-                return port
 
 
 class NatsBroker:
@@ -87,12 +76,14 @@ class NatsBroker:
         self._process = subprocess.Popen([*self._command, "--port", str(self.port)], stdout=log, stderr=log)
         log.close()
         ports = self._folder / f"nats-server_{self._process.pid}.ports"
-        deadline = time.monotonic() + 20
-        while not (ports.exists() and ports.read_text().strip()):
-            if self._process.poll() is not None:
+        process = self._process
+
+        def listens() -> bool:
+            if process.poll() is not None:
                 raise PortTakenError((self._folder / "log").read_text())
-            assert time.monotonic() < deadline, "the server does not start"
-            time.sleep(0.02)
+            return ports.exists() and bool(ports.read_text().strip())
+
+        eventually(listens, "the server does not start")
         assert self.port == int(json.loads(ports.read_text())["nats"][0].rpartition(":")[2])
 
     def kill(self) -> None:
@@ -106,7 +97,7 @@ class NatsBroker:
         """Do something with a connection of its own."""
 
         async def connected() -> T:
-            client = await nats.connect(self.url, **self._connect)
+            client = await nats.connect(self.url, connect_timeout=PATIENCE, **self._connect)
             try:
                 return await work(client)
             finally:
@@ -118,7 +109,7 @@ class NatsBroker:
         """The answer of JetStream's interface."""
 
         async def work(client: Client) -> dict[str, Any]:
-            reply = await client.request(f"$JS.API.{request}", json.dumps(body or {}).encode(), timeout=10)
+            reply = await client.request(f"$JS.API.{request}", json.dumps(body or {}).encode(), timeout=PATIENCE)
             answer: dict[str, Any] = json.loads(reply.data)
             assert "error" not in answer, answer
             return answer
@@ -137,7 +128,7 @@ class NatsBroker:
 
         async def work(client: Client) -> None:
             for payload in payloads:
-                reply = await client.request(subject, payload, timeout=10, headers=headers)
+                reply = await client.request(subject, payload, timeout=PATIENCE, headers=headers)
                 assert b"error" not in reply.data, reply.data
 
         self.run(work)
@@ -153,7 +144,7 @@ class NatsBroker:
                 ">", stream=stream, config=ConsumerConfig(ack_policy=AckPolicy.NONE)
             )
             while len(found) < left:
-                for message in await subscription.fetch(min(500, left - len(found)), timeout=60):
+                for message in await subscription.fetch(min(500, left - len(found)), timeout=PATIENCE):
                     sequence = message.metadata.sequence.stream
                     found.append(Stored(sequence, message.subject, message.data, message.headers or {}))
             return found

@@ -4,7 +4,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from urllib.request import urlopen
 import pyarrow as pa
 
 from castleguard.checkpoint.store import Store
+from tests.patience import PATIENCE, eventually
 
 K = 5
 PERSONS = 9_000
@@ -103,31 +103,34 @@ class Victim:
             assert process.poll() is None
             if (now_taken := self.rows_taken()) > taken:
                 taken, since = now_taken, time.monotonic()
-            assert time.monotonic() < since + 60, "the job does not go on"
+            assert time.monotonic() < since + PATIENCE, "the job does not go on"
             time.sleep(0.2)
         process.send_signal(signal.SIGTERM)
-        assert_fine(process, process.wait(timeout=60))
+        assert_fine(process, process.wait(timeout=PATIENCE))
         process = self.start("drain")
-        assert_fine(process, process.wait(timeout=60))
+        assert_fine(process, process.wait(timeout=PATIENCE))
 
     def stop(self) -> None:
         """Stop the job as an operator does, once it works."""
         process = self.start()
         self.wait_for_work(process)
         process.send_signal(signal.SIGTERM)
-        assert_fine(process, process.wait(timeout=60))
+        assert_fine(process, process.wait(timeout=PATIENCE))
 
     def wait_for_work(self, process: "subprocess.Popen[bytes]") -> None:
         """Wait until the checkpoint is written, or the process has ended."""
         state = self.folder / "state.db"
         before = state.stat().st_mtime_ns if state.exists() else 0
-        limit = time.monotonic() + 300  # whoever runs first also compiles
-        while process.poll() is None and (not state.exists() or state.stat().st_mtime_ns == before):
-            if time.monotonic() > limit:
-                process.kill()
-                process.wait()
-                raise AssertionError("the job does not get to work")
-            time.sleep(0.01)
+
+        def works() -> bool:
+            return process.poll() is not None or (state.exists() and state.stat().st_mtime_ns != before)
+
+        try:
+            eventually(works, "the job does not get to work")
+        except AssertionError:
+            process.kill()
+            process.wait()
+            raise
 
     def check(self, rows: list[dict[str, Any]], *, bad: int, rejects: bool) -> None:
         """Every row once: published, or in the letters, or counted as suppressed; groups of k persons over all."""
@@ -149,7 +152,7 @@ class Victim:
     def rows_taken(self) -> int:
         """How many rows a running job has taken in, as its metrics tell."""
         try:
-            with urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
+            with urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=PATIENCE) as answer:
                 text = answer.read().decode()
         except OSError:
             return 0  # it has not got so far
@@ -163,14 +166,6 @@ class Victim:
             latest = store.load()
         assert latest is not None
         return latest.books
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def assert_fine(process: "subprocess.Popen[bytes]", code: int) -> None:

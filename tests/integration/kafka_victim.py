@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from castleguard.connectors.kafka import open_sink
 from castleguard.connectors.kafka.options import KafkaSinkOptions
+from tests.patience import PATIENCE
 
 STEPS = ["messages", "number", "commit"]
 
@@ -29,11 +30,11 @@ class Stopping:
 
     def send_offsets_to_transaction(self, *args: Any) -> None:
         if self._step == "messages":
-            self._producer.flush(20)  # so that they are in the topic, and not only in this process
+            self._producer.flush(PATIENCE)  # so that they are in the topic, and not only in this process
             stop()
         self._producer.send_offsets_to_transaction(*args)
         if self._step == "number":
-            self._producer.flush(20)
+            self._producer.flush(PATIENCE)
             stop()
 
     def commit_transaction(self, *args: Any) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from confluent_kafka import Producer
 
+from tests.patience import PATIENCE
+
 
 class MockCluster:
     """A cluster of one broker in this process. It makes a topic of four partitions when it is asked for one.
@@ -14,10 +16,10 @@ class MockCluster:
     def __init__(self) -> None:
         # The cluster lives as long as this handle.
         self._handle = Producer({"bootstrap.servers": "none", "test.mock.num.brokers": 1, "log_level": 0})
-        brokers = self._handle.list_topics(timeout=10).brokers.values()
+        brokers = self._handle.list_topics(timeout=PATIENCE).brokers.values()
         self.address = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
 
     def write(self, topic: str, messages: Sequence[bytes | None], partition: int = 0, key: bytes | None = None) -> None:
         for message in messages:
             self._handle.produce(topic, message, key, partition=partition)
-        assert self._handle.flush(10) == 0
+        assert self._handle.flush(PATIENCE) == 0

@@ -7,7 +7,7 @@ import pytest
 from castleguard.connectors.nats import NatsSinkOptions, NatsSourceOptions, check
 from castleguard.errors import InputError, UnavailableError
 from tests.integration.broker_nats import running_broker
-from tests.integration.crash import free_port
+from tests.ports import free_port
 
 pytestmark = pytest.mark.integration
 

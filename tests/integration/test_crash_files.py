@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.integration.crash import PORTION, PRIVACY, SCHEMA, Victim, free_port, kills, make_rows
+from tests.integration.crash import PORTION, PRIVACY, SCHEMA, Victim, kills, make_rows
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.compiled, pytest.mark.integration]
 

@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.integration.broker_kafka import Broker
-from tests.integration.crash import PORTION, PRIVACY, SCHEMA, Victim, free_port, kills, make_rows
+from tests.integration.crash import PORTION, PRIVACY, SCHEMA, Victim, kills, make_rows
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.compiled, pytest.mark.integration]
 

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from tests.integration.broker_nats import NatsBroker, running_broker
-from tests.integration.crash import PORTION, PRIVACY, SCHEMA, Victim, free_port, kills, make_rows
+from tests.integration.crash import PORTION, PRIVACY, SCHEMA, Victim, kills, make_rows
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.compiled, pytest.mark.integration]
 

@@ -18,6 +18,7 @@ from cryptography.x509.oid import NameOID
 from castleguard.connectors.nats import NatsSinkOptions, NatsSourceOptions, open_sink, open_source
 from castleguard.errors import InputError, OutputError, UnavailableError
 from tests.integration.broker_nats import NatsBroker, running_broker
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.integration
 
@@ -32,7 +33,7 @@ def write_and_read(broker: NatsBroker, **access: Any) -> None:
         writer.close()
     reader = open_source(NatsSourceOptions(**({"servers": broker.url} | access), stream="trips"), ["n"], None)
     try:
-        read = reader.read(5.0)
+        read = reader.read(PATIENCE)
         assert read is not None
         assert read.rows.column(0).to_pylist()[-1] == str(number)
     finally:
@@ -72,7 +73,7 @@ def test_missing_permission_is_said(tmp_path: Path) -> None:
     )
     with running_broker(tmp_path, ["--config", str(tmp_path / "config")], user="ann", password="a") as broker:
         broker.make_stream("trips", "trips.>")
-        said = refused(broker, user="bob", password="b", timeout=0.5)
+        said = refused(broker, user="bob", password="b", timeout=2.0)
         assert "does not permit it" in said
         assert "$js.api.stream.info.trips" in said.lower()
 

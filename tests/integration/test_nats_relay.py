@@ -5,8 +5,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import nats.errors
 import pytest
@@ -19,16 +19,27 @@ from castleguard.errors import OutputError, UnavailableError
 from castleguard.telemetry.background import tasks
 from tests.contract.transports import decided_again, wait_for
 from tests.integration.broker_nats import NatsBroker, running_broker
+from tests.patience import PATIENCE, eventually
 
 pytestmark = pytest.mark.integration
 
 DAY = 86_400 * 1_000_000_000
 
 
+@pytest.fixture(autouse=True)
+def a_server_that_is_there_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is."""
+    monkeypatch.setattr(nats_relay, "_ANSWER_SECONDS", PATIENCE)
+
+
+def joined(broker: NatsBroker, name: str) -> NatsRelay:
+    return NatsRelay(Access(servers=broker.url, timeout=PATIENCE), "trips", name)
+
+
 def test_the_log_keeps_what_was_decided_for_thirty_days_in_a_file(tmp_path: Path) -> None:
     with running_broker(tmp_path) as broker:
         assert "will be made" in check_relay(Access(servers=broker.url), "trips")
-        NatsRelay(Access(servers=broker.url), "trips", "berlin").close()
+        joined(broker, "berlin").close()
         assert "is there" in check_relay(Access(servers=broker.url), "trips")
         config = broker.ask("STREAM.INFO.KV_castleguard-trips")["config"]
     assert config["max_age"] == 30 * DAY
@@ -47,7 +58,7 @@ def test_a_log_that_forgets_is_refused(tmp_path: Path, config: dict[str, object]
 
 def test_a_log_that_somebody_deletes_is_not_made_anew_under_the_sites(tmp_path: Path) -> None:
     with running_broker(tmp_path) as broker:
-        berlin = NatsRelay(Access(servers=broker.url), "trips", "berlin")
+        berlin = joined(broker, "berlin")
         assert berlin.decide("a.1.1", b"commit") == b"commit"
         broker.ask("STREAM.DELETE.KV_castleguard-trips")
         for _ in range(20):
@@ -71,7 +82,7 @@ def test_a_site_may_start_before_the_relay_does(tmp_path: Path) -> None:
     broker = NatsBroker(tmp_path)
     broker.start()
     broker.kill()
-    berlin = NatsRelay(Access(servers=broker.url), "trips", "berlin")
+    berlin = joined(broker, "berlin")
     try:
         with pytest.raises(UnavailableError):
             berlin.decision("a.1.1")
@@ -82,17 +93,32 @@ def test_a_site_may_start_before_the_relay_does(tmp_path: Path) -> None:
         broker.kill()
 
 
-def test_a_server_that_hangs_is_waited_for_once_and_about_a_second(tmp_path: Path) -> None:
+def test_a_server_that_hangs_is_waited_for_once_and_about_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = Connection.request
+    asked: list[str] = []
+
+    async def noted(self: Connection, subject: str, *rest: Any) -> object:
+        asked.append(subject)
+        return await request(self, subject, *rest)
+
     with running_broker(tmp_path) as broker:
-        berlin = NatsRelay(Access(servers=broker.url), "trips", "berlin")
+        berlin = joined(broker, "berlin")
+        monkeypatch.setattr(Connection, "request", noted)
+        monkeypatch.setattr(nats_relay, "_ANSWER_SECONDS", 1.0)  # less than what the connection would wait
         assert broker._process is not None
         os.kill(broker._process.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, broker._process.pid, os.WSTOPPED)
         try:
             began = time.monotonic()
-            for _ in range(10):
-                with pytest.raises(UnavailableError):
+            with pytest.raises(UnavailableError, match="did not answer within 1 s"):
+                berlin.decide("a.1.1", b"commit")
+            assert 0.5 < time.monotonic() - began < PATIENCE / 2
+            for _ in range(9):
+                with pytest.raises(UnavailableError, match="is away"):
                     berlin.decide("a.1.1", b"commit")
-            assert 0.5 < time.monotonic() - began < 3.0
+            assert len([subject for subject in asked if subject.startswith("$KV.")]) == 1
         finally:
             os.kill(broker._process.pid, signal.SIGCONT)
         # Nobody knew whether the first attempt was written: it was.
@@ -103,13 +129,12 @@ def test_a_server_that_hangs_is_waited_for_once_and_about_a_second(tmp_path: Pat
 def test_of_messages_that_nobody_fetches_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nats_relay, "_MOST_BYTES", 10_000)
     with running_broker(tmp_path) as broker:
-        berlin, paris = (NatsRelay(Access(servers=broker.url), "trips", name) for name in ("berlin", "paris"))
+        berlin, paris = (joined(broker, name) for name in ("berlin", "paris"))
+        waiting = paris._received._messages
         for number in range(30):
             berlin.send("paris", bytes([number]) * 1000)
-            time.sleep(0.002)
-        paris.send("berlin", b"x")
-        assert wait_for(berlin, 1) == [b"x"]
-        time.sleep(0.5)  # not fetching: that would make room
+            # Not fetched: that would make room.
+            eventually(lambda number=number: bool(waiting) and waiting[-1][0] == number)  # type: ignore[misc]
         kept = [message[0] for message in paris.receive()]
         assert kept == list(range(20, 30))
         berlin.close()
@@ -126,7 +151,7 @@ def test_a_site_comes_back_whatever_its_connection_fails_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, call: str
 ) -> None:
     with running_broker(tmp_path) as broker:
-        berlin, paris = (NatsRelay(Access(servers=broker.url), "trips", name) for name in ("berlin", "paris"))
+        berlin, paris = (joined(broker, name) for name in ("berlin", "paris"))
         eventually(lambda: relay_is_up() is True)
         works = getattr(Connection, call)
         failed = threading.Event()
@@ -140,7 +165,7 @@ def test_a_site_comes_back_whatever_its_connection_fails_with(
         monkeypatch.setattr(Connection, call, fails_once)
         broker.kill()
         broker.start()
-        assert failed.wait(20.0)
+        assert failed.wait(PATIENCE)
         for site in (berlin, paris):
             assert decided_again(site, "a.1.1", b"commit") == b"commit"
         paris.send("berlin", b"heard")
@@ -153,7 +178,7 @@ def test_a_site_comes_back_whatever_its_connection_fails_with(
 
 def test_a_relay_that_stays_away_is_down_until_it_is_back(tmp_path: Path) -> None:
     with running_broker(tmp_path) as broker:
-        berlin = NatsRelay(Access(servers=broker.url), "trips", "berlin")
+        berlin = joined(broker, "berlin")
         broker.kill()
         eventually(lambda: relay_is_up() is False)
         broker.start()
@@ -169,13 +194,13 @@ def test_a_connection_that_is_given_up_is_lost_at_once_even_if_closing_it_hangs(
 ) -> None:
     """The keeper waits for `lost`; a site whose library never said that the connection ended would stay alone."""
     with running_broker(tmp_path) as broker:
-        berlin, paris = (NatsRelay(Access(servers=broker.url), "trips", name) for name in ("berlin", "paris"))
+        berlin, paris = (joined(broker, name) for name in ("berlin", "paris"))
         client = berlin._connection._client
         assert client is not None
         really_close = client.close
 
         async def hangs() -> None:
-            await asyncio.sleep(60)
+            await asyncio.sleep(2 * PATIENCE)
 
         monkeypatch.setattr(client, "close", hangs)
         monkeypatch.setattr(client, "_closed_cb", None)
@@ -195,7 +220,7 @@ def test_a_connection_is_lost_even_if_the_library_does_not_say_so(
 ) -> None:
     """Closing fails if the socket breaks while something waits to be sent; reading, if a message cannot be parsed."""
     with running_broker(tmp_path) as broker:
-        berlin, paris = (NatsRelay(Access(servers=broker.url), "trips", name) for name in ("berlin", "paris"))
+        berlin, paris = (joined(broker, name) for name in ("berlin", "paris"))
         client, lost = berlin._connection._client, berlin._connection._lost
         assert client is not None
         assert lost is not None
@@ -227,7 +252,7 @@ def test_a_message_that_the_server_would_not_take_costs_that_message_only(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with running_broker(tmp_path) as broker:
-        berlin, paris = (NatsRelay(Access(servers=broker.url), "trips", name) for name in ("berlin", "paris"))
+        berlin, paris = (joined(broker, name) for name in ("berlin", "paris"))
         for _ in range(3):
             berlin.send("paris", bytes(2 << 20))
         berlin.send("paris", b"heard")
@@ -241,20 +266,13 @@ def test_a_message_that_the_server_would_not_take_costs_that_message_only(
 def test_leaving_is_no_failure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with running_broker(tmp_path) as broker:
         for _ in range(5):
-            NatsRelay(Access(servers=broker.url), "trips", "berlin").close()
+            joined(broker, "berlin").close()
     assert "failed" not in caplog.text
 
 
 def relay_is_up() -> bool | None:
     """Whether the task of the first site is; None: it has not begun."""
     return next((task.up for task in tasks() if task.name == "relay"), None)
-
-
-def eventually(check: Callable[[], bool]) -> None:
-    limit = time.monotonic() + 20.0
-    while not check():
-        assert time.monotonic() < limit
-        time.sleep(0.005)
 
 
 def assert_nothing_is_left() -> None:

@@ -16,6 +16,7 @@ from castleguard.connectors.nats import NatsSink, NatsSinkOptions, connection, o
 from castleguard.connectors.payloads import Format, read_payloads
 from castleguard.errors import CastleguardError, OutputError, UnavailableError
 from tests.integration.broker_nats import NatsBroker, running_broker
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.integration
 
@@ -171,7 +172,7 @@ def test_process_that_is_killed_leaves_each_row_once(
     broker: NatsBroker, stream: str, opened: Open, rows: int, sends: int, last: int, there: int
 ) -> None:
     with child(DYING, broker.url, stream, str(rows), str(sends)) as dying:
-        assert dying.wait(20) == -9
+        assert dying.wait(PATIENCE) == -9
     everything = rows_of(*(segment(number, rows) for number in (1, 2, 3)))
     assert published(broker, stream) == everything[:there]
     # The next one may be told to cut the rows in another way.
@@ -232,7 +233,7 @@ def test_older_of_two_processes_is_fenced(broker: NatsBroker, stream: str, opene
         older.stdin.write("go\n")
         older.stdin.flush()
         said = older.stdout.read().splitlines()
-        assert older.wait(20) == 0
+        assert older.wait(PATIENCE) == 0
     assert len(said) == 2
     assert all(line.startswith(f"OutputError another process writes to subject '{stream}.a'") for line in said)
     newer.deliver(3, segment(3))
@@ -305,7 +306,7 @@ def test_writer_survives_a_server_that_is_killed(
     """It dies while a segment is on its way, and is back later."""
     with running_broker(tmp_path) as broker:
         broker.make_stream("out", "out.>", allow_atomic=atomic)
-        writer = open_sink(NatsSinkOptions(servers=broker.url, stream="out", subject="out.a", timeout=2.0))
+        writer = open_sink(NatsSinkOptions(servers=broker.url, stream="out", subject="out.a"))
         writer.deliver(1, segment(1, 1500))
         real = connection.Connection.request
         left = sends

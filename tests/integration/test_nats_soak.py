@@ -14,8 +14,9 @@ from castleguard.connectors.nats.options import Access
 from castleguard.connectors.nats.relay import NatsRelay
 from castleguard.errors import UnavailableError
 from castleguard.telemetry.background import tasks
-from tests.contract.transports import PATIENCE, decided_again
+from tests.contract.transports import decided_again
 from tests.integration.broker_nats import NatsBroker
+from tests.patience import PATIENCE
 from tests.soak import effort
 
 pytestmark = [pytest.mark.integration, pytest.mark.soak]

@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from castleguard.connectors.base import Read
 from castleguard.connectors.nats import NatsSource, NatsSourceOptions, consumer, open_source, source
 from castleguard.errors import CastleguardError, InputError, UnavailableError
 from tests.integration.broker_nats import NatsBroker, running_broker
+from tests.patience import PATIENCE, eventually
 
 pytestmark = pytest.mark.integration
 
@@ -62,27 +62,32 @@ def read_all(from_source: NatsSource, rows: int) -> list[int]:
     """So many rows, and then no more."""
     found: list[int] = []
     while len(found) < rows:
-        read = from_source.read(5.0)
+        read = from_source.read(PATIENCE)
         assert read is not None, f"{len(found)} of {rows} rows came"
         found += numbers(read)
     assert from_source.read(0.1) is None
     return found
 
 
-def failure_of(reader: NatsSource) -> CastleguardError | None:
-    """What the next read raises, or the one after it: the first may only hear that its consumer is gone."""
-    try:
-        assert reader.read(1.0) is None
-        reader.read(1.0)
-    except CastleguardError as exc:
-        return exc
-    return None
+def failure_of(reader: NatsSource) -> CastleguardError:
+    """What the next read raises, or a later one: the first may only hear that its consumer is gone."""
+    found: list[CastleguardError] = []
+
+    def fails() -> bool:
+        try:
+            assert reader.read(1.0) is None
+        except CastleguardError as exc:
+            found.append(exc)
+        return bool(found)
+
+    eventually(fails, "no read fails")
+    return found[0]
 
 
 def test_rows_come_in_order_and_know_their_place(broker: NatsBroker, stream: str, opened: Open) -> None:
     broker.publish(f"{stream}.a", objects(1, 20))
     reader = opened()
-    read = reader.read(5.0)
+    read = reader.read(PATIENCE)
     assert read is not None
     assert numbers(read) == list(range(1, 21))
     assert [read.place(row) for row in (0, 19)] == [f"{stream} 1", f"{stream} 20"]
@@ -95,7 +100,7 @@ def test_reading_without_waiting_returns_at_once(broker: NatsBroker, stream: str
     reader = opened()
     assert reader.read(0.0) is None
     broker.publish(f"{stream}.a", objects(1, 1))
-    assert numbers(reader.read(5.0)) == [1]
+    assert numbers(reader.read(PATIENCE)) == [1]
 
 
 def test_any_position_resumes_with_the_row_behind_it(broker: NatsBroker, stream: str, opened: Open) -> None:
@@ -106,7 +111,7 @@ def test_any_position_resumes_with_the_row_behind_it(broker: NatsBroker, stream:
     positions = [(reader.position(), 0)]
     found: list[int] = []
     while len(found) < 12:
-        found += numbers(reader.read(5.0))
+        found += numbers(reader.read(PATIENCE))
         positions.append((reader.position(), len(found)))
     assert found == list(range(1, 13))
     assert len(positions) > 3
@@ -141,7 +146,7 @@ def test_position_steps_over_other_subjects(
     monkeypatch.setattr(source, "LOOK_AROUND_SECONDS", 0.0)
     broker.publish(f"{stream}.a", objects(1, 1))
     reader = opened(subject=f"{stream}.a")
-    assert numbers(reader.read(5.0)) == [1]
+    assert numbers(reader.read(PATIENCE)) == [1]
     broker.publish(f"{stream}.b", objects(2, 9))
     assert reader.read(0.1) is None
     position = reader.position()
@@ -183,17 +188,22 @@ def test_stream_that_overtakes_the_reader_stops_it(broker: NatsBroker, opened: O
     broker.make_stream(name, f"{name}.>", max_msgs=30)
     broker.publish(f"{name}.a", objects(1, 30))
     reader = opened(stream=name, skip_deleted=skip, batch_messages=10)
-    assert numbers(reader.read(5.0)) == list(range(1, 11))
-    time.sleep(0.2)  # ten more are fetched ahead, and ten wait at the server
+    assert numbers(reader.read(PATIENCE)) == list(range(1, 11))
+    (consumer_name,) = broker.ask(f"CONSUMER.NAMES.{name}")["consumers"]
+
+    def sent() -> int:
+        return int(broker.ask(f"CONSUMER.INFO.{name}.{consumer_name}")["delivered"]["stream_seq"])
+
+    eventually(lambda: sent() == 20)  # ten more are fetched ahead, and ten wait at the server
     broker.publish(f"{name}.a", objects(31, 130))
-    assert numbers(reader.read(5.0)) == list(range(11, 21))
+    assert numbers(reader.read(PATIENCE)) == list(range(11, 21))
     if skip:
         assert read_all(reader, 30) == list(range(101, 131))
     else:
         with pytest.raises(InputError, match="now begins at 101, and 21 was not read"):
-            reader.read(5.0)
+            reader.read(PATIENCE)
         with pytest.raises(InputError, match="begins at 101, after the position 21"):
-            reader.read(5.0)
+            reader.read(PATIENCE)
     broker.ask(f"STREAM.DELETE.{name}")
 
 
@@ -244,7 +254,7 @@ def test_hostile_messages_are_bad_rows_and_stop_nothing(broker: NatsBroker, stre
     broker.publish(f"{stream}.a", hostile, headers={"Status": "409", "Description": "Consumer Deleted"})
     broker.publish(f"{stream}.a", objects(2, 2))
     reader = opened()
-    read = reader.read(5.0)
+    read = reader.read(PATIENCE)
     assert read is not None
     assert numbers(read) == [1, 2]
     assert [bad.raw for bad in read.bad] == hostile
@@ -255,12 +265,12 @@ def test_hostile_messages_are_bad_rows_and_stop_nothing(broker: NatsBroker, stre
 def test_csv_and_arrow_messages_are_read(broker: NatsBroker, stream: str, opened: Open) -> None:
     broker.publish(f"{stream}.csv", [b"x,1", b"y,2\nz,3", b"lonely"])
     reader = opened(subject=f"{stream}.csv", format="csv", columns=("name", "n"))
-    read = reader.read(5.0)
+    read = reader.read(PATIENCE)
     assert read is not None
     assert numbers(read) == [1, 2, 3]
     assert [(bad.place, bad.raw) for bad in read.bad] == [(f"{stream} 3", b"lonely")]
     broker.publish(f"{stream}.arrow", [b"nothing of the kind"])
-    read = opened(subject=f"{stream}.arrow", format="arrow").read(5.0)
+    read = opened(subject=f"{stream}.arrow", format="arrow").read(PATIENCE)
     assert read is not None
     assert len(read.bad) == 1
 
@@ -291,7 +301,7 @@ def test_reader_survives_a_server_that_dies_and_comes_back(tmp_path: Path) -> No
     with running_broker(tmp_path) as broker:
         broker.make_stream("trips", "trips.>")
         broker.publish("trips.a", objects(1, 3))
-        options = NatsSourceOptions(servers=broker.url, stream="trips", timeout=2.0)
+        options = NatsSourceOptions(servers=broker.url, stream="trips")
         reader = open_source(options, ["n"], None)
         assert read_all(reader, 3) == [1, 2, 3]
         broker.kill()

@@ -20,7 +20,9 @@ import pytest
 
 from castleguard.checkpoint.store import Store
 from tests.integration.broker_nats import running_broker
-from tests.integration.crash import assert_fine, free_port
+from tests.integration.crash import assert_fine
+from tests.patience import PATIENCE, eventually
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.compiled, pytest.mark.integration]
 
@@ -114,22 +116,23 @@ class Site:
         """As an operator does: stop, then drain."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        assert_fine(self.process, self.process.wait(timeout=60))
+        assert_fine(self.process, self.process.wait(timeout=PATIENCE))
 
     def finish(self) -> None:
         """Until it has ended by itself."""
         assert self.process is not None
-        assert_fine(self.process, self.process.wait(timeout=100))
+        assert_fine(self.process, self.process.wait(timeout=PATIENCE))
 
     def wait_for_rows(self, number: int) -> None:
         """Until so many rows have come in."""
-        limit = time.monotonic() + 200  # whoever runs first also compiles
-        while self.rows_taken() < number:
+
+        def come() -> bool:
             assert self.process is not None
             if self.process.poll() is not None:
                 assert_fine(self.process, self.process.returncode)
-            assert time.monotonic() < limit, f"{self.name} does not get on"
-            time.sleep(0.1)
+            return self.rows_taken() >= number
+
+        eventually(come, f"{self.name} does not get on", every=0.1)
 
     def parts(self) -> list[Path]:
         return sorted((self.folder / "out" / self.name).glob("part-*.parquet"))
@@ -140,7 +143,7 @@ class Site:
     def rows_taken(self) -> int:
         """How many rows the running site has taken in, as its metrics tell."""
         try:
-            with urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
+            with urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=PATIENCE) as answer:
                 lines = answer.read().decode().splitlines()
         except OSError:
             return 0  # it has not got so far
@@ -189,6 +192,9 @@ def test_three_sites_of_which_one_is_killed_publish_every_row_once_in_groups_of_
             if number in KILLED_AFTER:
                 victim.kill()
                 victim.start()
+            elif number % 5 == 0:  # on a busy machine they are behind, and agree on less
+                for site in sites:
+                    site.wait_for_rows((number + 1) * PORTION)
         for site in sites:
             site.wait_for_rows(FILES * PORTION)
         for site in sites:  # one after the other: those that still run take part in its last releases

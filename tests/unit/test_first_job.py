@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.patience import PATIENCE
+
 PAGE = Path(__file__).parents[2] / "docs" / "start" / "first-job.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MARK = "--- block"
@@ -59,7 +61,7 @@ def said_by_block(folder: Path) -> dict[int, str]:
         start_new_session=True,  # the page has a job in the background, which must not outlive a failure
     )
     try:
-        shown, _ = process.communicate(timeout=300)
+        shown, _ = process.communicate(timeout=2 * PATIENCE)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

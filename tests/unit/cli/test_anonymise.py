@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from castleguard.connectors.formats import open_reader, open_writer
 from castleguard.judge.verify.structure import verify
 from castleguard.testing.streams import visits_schema
+from tests.patience import PATIENCE, eventually
 from tests.unit.cli.conftest import Outcome, Run
 
 COLUMNS = [
@@ -196,11 +196,9 @@ def test_an_interrupted_run_is_one_line_and_leaves_no_file(folder: Path, number:
         # Whoever runs the tests in the background may have them ignore SIGINT; the command would inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
     ) as process:
-        deadline = time.monotonic() + 300
-        while not list(folder.glob(".out.csv.*.part")) and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.05)
+        eventually(lambda: list(folder.glob(".out.csv.*.part")) or process.poll() is not None)
         process.send_signal(number)
-        _, err = process.communicate(timeout=300)
+        _, err = process.communicate(timeout=PATIENCE)
     os.close(pipe)
     assert process.returncode == 128 + number
     assert err.splitlines()[-1].startswith("castleguard: interrupted")

@@ -2,11 +2,9 @@
 
 import errno
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +16,8 @@ from castleguard.errors import ConfigError, InputError, OutputError, SnapshotErr
 from castleguard.jobs.assemble import make_job
 from castleguard.jobs.load import load
 from castleguard.telemetry.metrics import Metrics
+from tests.patience import PATIENCE, eventually
+from tests.ports import free_port
 from tests.unit.cli.conftest import Run
 
 JOB = """
@@ -292,7 +292,7 @@ def test_a_dry_run_of_a_source_that_never_ends_says_so(folder: Path) -> None:
     try:
         assert "the source never ends, and so does this dry run" in process.stderr.readline()
         process.send_signal(signal.SIGTERM)
-        assert "A dry run: nothing was written" in process.communicate(timeout=60)[0]
+        assert "A dry run: nothing was written" in process.communicate(timeout=PATIENCE)[0]
     finally:
         process.kill()
         process.communicate()
@@ -372,9 +372,9 @@ def test_another_policy_is_refused_until_the_job_is_drained(run: Run, folder: Pa
     (folder / "job.yaml").write_text(job)
     process = subprocess.Popen([sys.executable, "-m", "castleguard", "run", "job.yaml", "--quiet"])
     try:
-        wait_for(lambda: list(folder.glob("out/part-*")))
+        eventually(lambda: list(folder.glob("out/part-*")))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=PATIENCE) == 0
     finally:
         process.kill()
         process.wait()
@@ -407,9 +407,9 @@ def test_a_window_that_has_not_ended_is_kept_or_dropped_and_never_published(run:
     command = [sys.executable, "-m", "castleguard", "run", "job.yaml"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        wait_for((folder / "rejects.jsonl").exists)  # the first commit
+        eventually((folder / "rejects.jsonl").exists)  # the first commit
         process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
         process.wait()
@@ -450,18 +450,18 @@ def test_a_followed_folder_is_watched_until_the_job_is_told_to_stop(run: Run, fo
     (folder / "in").mkdir()
     (folder / "in.csv").rename(folder / "in" / "1.csv")
     text = JOB.replace("path: in.csv", "path: in, follow: true").replace("delay: 50", "delay: 50, max_wait: 1s")
-    port = 20_000 + os.getpid() % 20_000
+    port = free_port()
     (folder / "job.yaml").write_text(f"{text}\nmetrics: {{port: {port}}}\n")
     command = [sys.executable, "-m", "castleguard", "run", "job.yaml", "--log-format", "json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        wait_for(lambda: " 400" in run("top", f"127.0.0.1:{port}", "--once").out)
+        eventually(lambda: " 400" in run("top", f"127.0.0.1:{port}", "--once").out)
         rows = "".join(f"{n},{n % 71 + 20}\n" for n in range(300))
         (folder / "in" / ".2.csv").write_text("pid,age\n" + rows)
         (folder / "in" / ".2.csv").rename(folder / "in" / "2.csv")
-        wait_for(lambda: " 700" in run("top", "job.yaml", "--once").out)
+        eventually(lambda: " 700" in run("top", "job.yaml", "--once").out)
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
         process.communicate()
@@ -483,18 +483,10 @@ def test_a_followed_folder_that_is_not_mounted_yet_is_waited_for(folder: Path) -
         (folder / "mounted").mkdir()
         (folder / "in.csv").rename(folder / "mounted" / "1.csv")
         (folder / "mounted").rename(folder / "in")
-        wait_for(lambda: list(folder.glob("out/part-*")))
+        eventually(lambda: list(folder.glob("out/part-*")))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=PATIENCE) == 0
     finally:
         process.kill()
         process.communicate()
     assert "the source is not available, trying again in 0.1 s: in cannot be read" in said
-
-
-def wait_for(happens: "object") -> None:
-    """Ask until it is so."""
-    limit = time.monotonic() + 60
-    while not happens():  # type: ignore[operator]
-        assert time.monotonic() < limit
-        time.sleep(0.1)

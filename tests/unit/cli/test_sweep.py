@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import castleguard as cg
 from castleguard.judge.sample import read_sample
 from castleguard.judge.sweep.measure import Ground, measure
 from castleguard.testing.streams import visits, visits_schema
+from tests.patience import PATIENCE, eventually
 from tests.unit.cli.conftest import Outcome, Run
 
 FILES = {"sweep.json", "results.jsonl", "results.csv", "report.md", "picture.png"}
@@ -188,24 +188,22 @@ def test_interrupted_processes_end_and_have_found_what_one_process_finds(folder:
     pa.parquet.write_table(pa.concat_tables(visits(600, seed=3)), source)
     command: list[str | Path] = [sys.executable, "-m", "castleguard", "sweep", source]
     command += ["--schema", folder / "schema.yaml"]
-    command += ["--k", "3,5,10,20", "--delay", "50,100,200", "--runs", "25", "--jobs", "2", "-o", folder / "out"]
+    # More settings than any machine is through with before it is interrupted.
+    delays = ",".join(str(delay) for delay in range(50, 250, 20))
+    command += ["--k", "3,5,10,20", "--delay", delays, "--runs", "25", "--jobs", "2", "-o", folder / "out"]
     # Where the tests run in the background, Ctrl-C is ignored, and whoever is started by them would inherit that.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True) as process:
         signal.signal(signal.SIGINT, before)
         results = folder / "out" / "results.jsonl"
-        ends = time.monotonic() + 120
-        while time.monotonic() < ends and not (results.exists() and results.read_bytes().count(b"\n")):
-            time.sleep(0.01)
+        eventually(lambda: results.exists() and results.read_bytes().count(b"\n"), "nothing is done")
         os.killpg(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, errors
     assert errors == b"castleguard: interrupted; the settings that are done are kept: start it again for the others\n"
-    while time.monotonic() < ends and members(process.pid):
-        time.sleep(0.05)
-    assert not members(process.pid)
+    eventually(lambda: not members(process.pid), "somebody is left behind")
     kept = [json.loads(line) for line in results.read_bytes().splitlines()]
-    assert 1 <= len(kept) < 12
+    assert 1 <= len(kept) < 40
     alone = Ground(read_sample(source, visits_schema(), 600), visits_schema(), tuple(range(25)))
     found = measure(alone, cg.Castle(**dict(kept[0]["setting"])))
     assert without_speed(found.as_json()) == without_speed(kept[0]["figures"])

@@ -22,6 +22,7 @@ from castleguard.connectors.payloads import write_payloads
 from castleguard.connectors.registry import find
 from castleguard.errors import ConfigError, InputError, OutputError, SchemaError, UnavailableError
 from tests.integration.mock_kafka import MockCluster
+from tests.patience import PATIENCE
 
 NOBODY = "127.0.0.1:1"  # where nothing listens
 
@@ -236,7 +237,7 @@ def open_on(cluster: MockCluster, topic: str, **options: Any) -> Source:
     position = options.pop("position", None)
     declared = options.pop("declared", ["n"])
     return kafka.open_source(
-        KafkaSourceOptions(brokers=cluster.address, topic=topic, timeout=10.0, **options), declared, position
+        KafkaSourceOptions(brokers=cluster.address, topic=topic, timeout=PATIENCE, **options), declared, position
     )
 
 
@@ -244,7 +245,7 @@ def read_until(source: Source, rows: int) -> list[Read]:
     """Reads that hold so many rows and bad messages together."""
     reads: list[Read] = []
     while sum(read.rows.num_rows + len(read.bad) for read in reads) < rows:
-        read = source.read(10)
+        read = source.read(PATIENCE)
         assert read is not None
         reads.append(read)
     return reads
@@ -328,4 +329,4 @@ def test_a_position_behind_the_end_is_an_error(cluster: MockCluster) -> None:
         closing(open_on(cluster, "short", position={"0": 7})) as source,
         pytest.raises(InputError, match=r"topic short\[0\] has no offset 7: it ends before what was already read"),
     ):
-        source.read(1)
+        source.read(PATIENCE)

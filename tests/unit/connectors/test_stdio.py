@@ -15,8 +15,8 @@ from castleguard.connectors.base import Read
 from castleguard.connectors.registry import find
 from castleguard.connectors.stdio import CONNECTOR, READ_AHEAD, StdinOptions, StdinSource, StdoutOptions, StdoutSink
 from castleguard.errors import InputError, OutputError, SchemaError
+from tests.patience import PATIENCE, eventually
 
-SOON = 10.0
 TABLE = pa.table({"a": [1, 2], "b": ["x", None]})
 
 
@@ -60,11 +60,11 @@ def test_a_line_is_read_as_soon_as_it_is_written(pipe: Pipe) -> None:
     source = pipe.source()
     assert source.read(0.0) is None
     pipe.write(b"a,b\n1,2\n")
-    assert values(source.read(SOON)) == ["1"]
+    assert values(source.read(PATIENCE)) == ["1"]
     pipe.write(b"2,")
     assert source.read(0.05) is None, "half a line is no row"
     pipe.write(b"3\n")
-    read = source.read(SOON)
+    read = source.read(PATIENCE)
     assert values(read) == ["2"]
     assert read is not None
     assert read.place(0) == "stdin, row 2"
@@ -76,27 +76,27 @@ def test_a_header_may_come_in_pieces(pipe: Pipe) -> None:
     pipe.write(b"a,")
     assert source.read(0.05) is None
     pipe.write(b"b\n1,2\n")
-    assert values(source.read(SOON)) == ["1"]
+    assert values(source.read(PATIENCE)) == ["1"]
     source.close()
 
 
 def test_a_last_line_without_its_end_is_read_when_the_pipe_ends(pipe: Pipe) -> None:
     source = pipe.source("jsonl")
     pipe.write(b'{"a": 1}\n{"a": 2}')
-    assert values(source.read(SOON)) == ["1"]
+    assert values(source.read(PATIENCE)) == ["1"]
     pipe.end()
-    assert values(source.read(SOON)) == ["2"]
+    assert values(source.read(PATIENCE)) == ["2"]
     assert not source.finished
-    assert source.read(SOON) is None
+    assert source.read(PATIENCE) is None
     assert source.finished
-    assert source.read(SOON) is None, "and does not wait for more"
+    assert source.read(PATIENCE) is None, "and does not wait for more"
     source.close()
 
 
 def test_bad_lines_are_handed_out(pipe: Pipe) -> None:
     source = pipe.source()
     pipe.write(b"a,b\n1,2\n3\n")
-    read = source.read(SOON)
+    read = source.read(PATIENCE)
     source.close()
     assert read is not None
     assert [tuple(bad) for bad in read.bad] == [("stdin, line 3", "1 value instead of 2", b"3")]
@@ -107,14 +107,14 @@ def test_a_missing_column_is_an_error_every_time(pipe: Pipe) -> None:
     pipe.write(b"x,y\n1,2\n")
     for _ in range(2):
         with pytest.raises(SchemaError, match="stdin has no column 'a'"):
-            source.read(SOON)
+            source.read(PATIENCE)
     source.close()
 
 
 def test_a_descriptor_that_cannot_be_read_is_an_error() -> None:
     source = StdinSource(StdinOptions(format="csv"), ["a"], 987654)
     with pytest.raises(InputError, match="stdin cannot be read: Bad file descriptor"):
-        source.read(SOON)
+        source.read(PATIENCE)
     source.close()
 
 
@@ -128,7 +128,7 @@ def test_a_reader_that_dies_does_not_look_like_the_end_of_the_input(
     monkeypatch.setattr(StdinSource, "_reads", dies)
     source = pipe.source()
     with pytest.raises(InputError, match="cannot be read any further: SystemExit"):
-        source.read(5.0)
+        source.read(PATIENCE)
     assert not source.finished
     source.close()
 
@@ -137,9 +137,10 @@ def test_no_more_is_read_ahead_than_a_few_batches(pipe: Pipe) -> None:
     """The rest waits in the pipe, and then the other end does."""
     source = pipe.source(batch_rows=1)
     pipe.write(b"a\n" + b"1\n" * 100)
-    time.sleep(0.3)
+    eventually(lambda: source._arrived.qsize() == READ_AHEAD)
+    time.sleep(0.05)  # for the next one, which should not come
     assert source._arrived.qsize() == READ_AHEAD
-    assert sum(len(values(source.read(SOON))) for _ in range(100)) == 100
+    assert sum(len(values(source.read(PATIENCE))) for _ in range(100)) == 100
     source.close()
 
 
@@ -156,7 +157,7 @@ def test_a_pipe_that_does_not_wait_is_made_to(pipe: Pipe) -> None:
     assert source.read(0.1) is None
     assert not source.finished
     pipe.write(b"a\n1\n")
-    assert values(source.read(SOON)) == ["1"]
+    assert values(source.read(PATIENCE)) == ["1"]
     source.close()
 
 
@@ -207,6 +208,6 @@ def test_more_than_a_pipe_holds_is_written_to_the_last_byte() -> None:
         assert process.stderr is not None
         written = process.stdout.read()
         assert process.stderr.read() == b""
-        assert process.wait(SOON) == 0
+        assert process.wait(PATIENCE) == 0
     assert written.split(b"\n")[-2:] == [b"199999", b""]
     assert written.count(b"\n") == 200_001

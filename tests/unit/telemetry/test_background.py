@@ -3,8 +3,6 @@
 import asyncio
 import logging
 import threading
-import time
-from collections.abc import Callable
 
 import pytest
 
@@ -18,6 +16,7 @@ from castleguard.telemetry.background import (
     supervise,
     tasks,
 )
+from tests.patience import eventually
 
 ERRORS = [KeyError("secret"), UnavailableError("away"), asyncio.CancelledError(), SystemExit(1), MemoryError()]
 
@@ -103,12 +102,15 @@ def test_a_task_that_has_run_for_long_has_recovered() -> None:
 
 
 def test_cancelling_the_supervisor_ends_the_task() -> None:
+    begun = asyncio.Event()
+
     async def endless(task: Task) -> None:
-        await asyncio.sleep(60)
+        begun.set()
+        await asyncio.Event().wait()
 
     async def main() -> None:
         running = asyncio.ensure_future(supervise("endless", endless))
-        await asyncio.sleep(0.01)
+        await begun.wait()
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
@@ -161,10 +163,3 @@ def test_a_thread_that_is_stopped_is_not_restarted() -> None:
     thread.join()
     assert thread.task.failures == 0
     assert not thread.alive
-
-
-def eventually(check: Callable[[], bool]) -> None:
-    limit = time.monotonic() + 20
-    while not check():
-        assert time.monotonic() < limit
-        time.sleep(0.002)

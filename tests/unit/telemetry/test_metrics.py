@@ -3,7 +3,6 @@
 import json
 import logging
 import socket
-import time
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -14,6 +13,7 @@ from castleguard.errors import OutputError
 from castleguard.telemetry.background import DOWN_AFTER, Task
 from castleguard.telemetry.logs import JsonLines
 from castleguard.telemetry.metrics import Metrics, Status, health, metrics_of
+from tests.patience import PATIENCE, eventually
 
 STATUS = Status(
     job="trips",
@@ -39,7 +39,7 @@ STATUS = Status(
 
 
 def scraped(metrics: Metrics) -> list[str]:
-    with urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=5) as answer:
+    with urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=PATIENCE) as answer:
         text: str = answer.read().decode()
     return [line for line in text.splitlines() if not line.startswith("#")]
 
@@ -123,11 +123,11 @@ def test_health_is_served() -> None:
     metrics = Metrics(port=0)
     try:
         metrics.status = STATUS
-        with urlopen(f"http://127.0.0.1:{metrics.port}/health", timeout=5) as answer:
+        with urlopen(f"http://127.0.0.1:{metrics.port}/health", timeout=PATIENCE) as answer:
             assert (answer.status, answer.read()) == (200, b"running\n")
         metrics.status = Status(state="failed")
         with pytest.raises(HTTPError) as failure:
-            urlopen(f"http://127.0.0.1:{metrics.port}/health", timeout=5)
+            urlopen(f"http://127.0.0.1:{metrics.port}/health", timeout=PATIENCE)
         assert failure.value.code == 503
         failure.value.close()
     finally:
@@ -146,10 +146,7 @@ def test_a_server_that_dies_is_made_anew_on_the_same_port() -> None:
             raise OSError
 
         server.service_actions = dies  # type: ignore[method-assign]
-        limit = time.monotonic() + 20
-        while metrics._server._thread.task.failures == 0 or metrics._server._server in (None, server):
-            assert time.monotonic() < limit
-            time.sleep(0.01)
+        eventually(lambda: metrics._server._thread.task.failures and metrics._server._server not in (None, server))
         assert any(line.startswith("castleguard_state") for line in scraped(metrics))
     finally:
         metrics.close()

@@ -1,0 +1,30 @@
+"""Waiting in tests. A deadline bounds a hang and nothing else: a busy machine must never decide a test."""
+
+import time
+from collections.abc import Callable
+
+PATIENCE = 240.0
+"""Seconds. Less than the limit of a test, so that a test that hangs says at what."""
+
+
+def eventually(happens: Callable[[], object], what: str = "it does not happen", every: float = 0.01) -> None:
+    """Ask until the answer is true."""
+    limit = time.monotonic() + PATIENCE
+    while not happens():
+        assert time.monotonic() < limit, what
+        time.sleep(every)
+
+
+def fastest(attempt: Callable[[], object], enough: float, attempts: int = 20) -> float:
+    """Seconds that the fastest of several attempts took; the first one that takes less than `enough` is the last.
+
+    What is slow by itself is slow every time; what had to wait for a busy machine is not.
+    """
+    best = float("inf")
+    for _ in range(attempts):
+        began = time.monotonic()
+        attempt()
+        best = min(best, time.monotonic() - began)
+        if best < enough:
+            break
+    return best
