@@ -34,13 +34,11 @@ from castleguard.runtime.clock import advanced
 from castleguard.runtime.epochs import Described
 from castleguard.runtime.fingerprints import check_same_stream, counting_of, identity_of
 from castleguard.schema.arguments import check_schema
-from castleguard.schema.coded import CodedRows, Decisions, Decoded, Rejects, join_rejects
-from castleguard.schema.decode import reject_reasons
+from castleguard.schema.batch_reader import BatchReader, Part
+from castleguard.schema.coded import CodedRows, Decisions
 from castleguard.schema.fine_grids import GridCheck
 from castleguard.schema.roles import Schema
-from castleguard.schema.table import has_types, split_table
 from castleguard.schema.unfit import Unfit
-from castleguard.schema.untyped import Arrivals
 from castleguard.telemetry.logs import LOG
 
 _SLICE = 1 << 16  # rows handed to the engine at once: bounds the memory of one call
@@ -79,10 +77,9 @@ class Anonymiser:
         self._tally = Tally()
         sealed, in_order = self._decoder.seals_sensitive, policy.chosen_order == "input"
         self._publisher = Publisher(schema, self._gate, encoder, self._tally, sealed=sealed, in_order=in_order)
+        self._reader = BatchReader(schema, self._decoder, self._publisher.payload)
         self._grids = GridCheck(schema, needed=policy.publishes_values)
         self._now, self._whole = -math.inf, True
-        self._rejects: Rejects | None = None
-        self._unfit: Unfit | None = None
         pending, payload = self._publisher.pending, self._publisher.payload
         mine = StreamParts(schema, policy, self._identity, self._stages, pending, payload, self._tally, self._releasing)
         self.coordinator.join(mine)
@@ -100,54 +97,31 @@ class Anonymiser:
         self._now = advanced(self._now, now, needed=self._policy.timed)
         if not is_warm(self._policy.name):
             LOG.warning("compiling the kernels for this machine, once: up to two minutes")
-        columns, person, types = self._schema.columns, self._schema.person, self._publisher.payload
-        table, values = split_table(batch, columns, person=person, apart=types.names)
-        self._decoder.longest_row = self.longest_row
-        rows, known = Arrivals(table, values, typed=has_types(batch, person)), types.schema
+        self._reader.longest_row = self.longest_row
         out: list[pa.Table] = []
-        rejects: list[Rejects] = []
-        sizes: list[int] = []
         try:
-            for part in types.parts(rows, self._look_for_rejects):
-                rejects.append(self._push_part(part, out))
-                sizes.append(part.table.num_rows)
+            for part in self._reader.read(batch):
+                # What can fail because of these rows has not failed: from here on the state changes.
+                with self._releasing():
+                    out += self._take_in(part)
         except BaseException:
-            if not out:  # no row was taken in: no type is decided either
-                types.schema = known
-            self._whole = self._whole and not out
+            self._whole = self._whole and not out  # what was released before has not been returned
             raise
-        self._rejects = join_rejects(rejects, sizes)
         with self._releasing():
-            released = self.coordinator.hand_out(out)
+            released = self.coordinator.hand_out([table.cast(out[-1].schema) for table in out])
         mark_warm(self._policy.name)
         return released
 
-    def _push_part(self, part: Arrivals, out: list[pa.Table]) -> Rejects:
-        """Take in rows that decide no type; what is published by that goes to `out`."""
-        decoded = self._decode(part)
-        payload = self._publisher.payload.typed(decoded.payload)
-        # What can fail because of the rows has not failed: from here on the state changes.
-        with self._releasing():
-            rows, present = self._enter(decoded, payload, part.table.num_rows)
-            step = min(self.coordinator.step or _SLICE, _SLICE)
-            slices = [slice(at, at + step) for at in range(0, max(rows.person.size, 1), step)]
-            out += [self._pass_on(rows.take(at), None if present is None else present[at]) for at in slices]
-        return decoded.rejected
-
-    def _decode(self, rows: Arrivals) -> Decoded:
-        table, misfits = self._publisher.payload.as_published(rows)
-        return self._decoder.decode(table, self._unfit, typed=rows.typed, misfits=misfits)
-
-    def _look_for_rejects(self, rows: Arrivals) -> Rejects:
-        """Rows that would be rejected, without taking in any."""
-        before = self._decoder.counter, self._decoder.person_kind
-        found = self._decode(rows).rejected
-        self._decoder.counter, self._decoder.person_kind = before
-        return found
+    def _take_in(self, part: Part) -> list[pa.Table]:
+        """Pass rows through the intake and, step by step, on to the engine; what that publishes."""
+        rows, present = self._enter(part)
+        step = min(self.coordinator.step or _SLICE, _SLICE)
+        slices = [slice(at, at + step) for at in range(0, max(rows.person.size, 1), step)]
+        return [self._pass_on(rows.take(at), None if present is None else present[at]) for at in slices]
 
     def reject_unfit(self, unfit: Unfit | None) -> None:
         """From now on, reject rows with a sensitive or public value that the sink cannot take. Not in the snapshot."""
-        self._unfit = unfit
+        self._reader.unfit = unfit
 
     def tick(self, now: float) -> pa.Table:
         """Let time pass: publish what has waited `max_wait` seconds. `now` never goes back."""
@@ -211,7 +185,7 @@ class Anonymiser:
 
     def rejected(self) -> list[tuple[int, str]]:
         """Rows of the latest push that were rejected: the row's number in the batch, and "column: reason"."""
-        return [] if self._rejects is None else reject_reasons(self._schema, self._rejects)
+        return self._reader.rejected()
 
     def guarantee(self) -> Guarantee:
         """The privacy statement."""
@@ -317,11 +291,12 @@ class Anonymiser:
         if not self._whole:
             raise UsageError("an earlier call failed half-way: continue from a snapshot taken before it")
 
-    def _enter(self, decoded: Decoded, payload: pa.Table, rows_in: int) -> tuple[CodedRows, NDArray[np.bool_] | None]:
+    def _enter(self, part: Part) -> tuple[CodedRows, NDArray[np.bool_] | None]:
         """Pass decoded rows through the intake and enter them into the books; which rows go on (None: all)."""
-        taken = self._intake.take(decoded.rows, payload, self._now)
+        decoded = part.decoded
+        taken = self._intake.take(decoded.rows, part.payload, self._now)
         self._publisher.payload.schema = taken.payload.schema
-        self._tally.enter(rows_in, taken.over_budget, taken.sampled_out, decoded.rejected.counts, decoded.clamped)
+        self._tally.enter(part.rows, taken.over_budget, taken.sampled_out, decoded.rejected.counts, decoded.clamped)
         self._grids.look_at(decoded.sample)
         self._publisher.pending.append(taken.rows, taken.payload, taken.present)
         return taken.rows, taken.present
