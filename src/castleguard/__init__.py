@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from castleguard.algorithms.doca.policy import Doca
     from castleguard.algorithms.sdgs.policy import Sdgs
     from castleguard.books import Report
+    from castleguard.conversion import anonymise
     from castleguard.edge import Randomiser
     from castleguard.errors import CastleguardError
     from castleguard.jobs.in_process import Job, check, explain, load_job
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from castleguard.schema.person import Person
     from castleguard.schema.roles import Categorical, Numeric, Schema
     from castleguard.schema.sensitive import Public, Sensitive
-    from castleguard.stream import Anonymiser, anonymise
+    from castleguard.stream import Anonymiser
 
 __all__ = [
     "Anonymiser",
@@ -83,7 +84,7 @@ _HOMES = {
     "Schema": "schema.roles",
     "Sdgs": "algorithms.sdgs.policy",
     "Sensitive": "schema.sensitive",
-    "anonymise": "stream",
+    "anonymise": "conversion",
     "audit": "jobs.judging",
     "check": "jobs.in_process",
     "explain": "jobs.in_process",

@@ -1,12 +1,27 @@
-"""One file into another: a reader through a stream into a writer, whole or not at all.
+"""A finite input as a whole: one table into another, or one file into another.
 
 What runs for longer than a file, with positions and checkpoints, is `job.py`.
 """
 
 from collections.abc import Callable
 
+import pyarrow as pa
+
+from castleguard.algorithms.base import Policy
 from castleguard.connectors.base import Reader, Writer
+from castleguard.release.encode import Numbers
+from castleguard.schema.roles import Schema
 from castleguard.stream import Anonymiser
+
+
+def anonymise(
+    table: object, schema: Schema, policy: Policy, *, seed: int | None = None, numbers: Numbers | None = None
+) -> pa.Table:
+    """The whole of a finite table: push and finish in one."""
+    stream = Anonymiser(schema, policy, seed=seed, numbers=numbers)
+    pushed = stream.push(table, now=0.0)
+    finished = stream.finish()
+    return pa.concat_tables([pushed.cast(finished.schema), finished])
 
 
 def convert(

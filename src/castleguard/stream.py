@@ -27,7 +27,7 @@ from castleguard.coordination import Alone, Coordinator, StreamParts
 from castleguard.errors import UsageError
 from castleguard.kernels.compile import is_warm, mark_warm
 from castleguard.privacy.guarantee import Guarantee
-from castleguard.release.emptiness import empty_output
+from castleguard.release.emptiness import warn_at_end
 from castleguard.release.encode import Numbers
 from castleguard.release.publisher import Publisher
 from castleguard.runtime.clock import advanced
@@ -113,8 +113,13 @@ class Anonymiser:
         return released
 
     def _take_in(self, part: Part) -> list[pa.Table]:
-        """Pass rows through the intake and, step by step, on to the engine; what that publishes."""
-        rows, present = self._enter(part)
+        """Pass rows through the intake, enter them into the books, and hand them step by step to the engine."""
+        decoded = part.decoded
+        rows, payload, present, over_budget, sampled_out = self._intake.take(decoded.rows, part.payload, self._now)
+        self._publisher.payload.schema = payload.schema
+        self._tally.enter(part.rows, over_budget, sampled_out, decoded.rejected.counts, decoded.clamped)
+        self._grids.look_at(decoded.sample)
+        self._publisher.pending.append(rows, payload, present)
         step = min(self.coordinator.step or _SLICE, _SLICE)
         slices = [slice(at, at + step) for at in range(0, max(rows.person.size, 1), step)]
         return [self._pass_on(rows.take(at), None if present is None else present[at]) for at in slices]
@@ -143,24 +148,15 @@ class Anonymiser:
         with self._releasing():
             self.coordinator.settle()
             out = self.coordinator.hand_out([self._publish(self._engine.flush())])
-        if warn and dropped:
-            LOG.warning(
-                "%d rows of a window that has not ended were dropped, because presence is promised: tick the stream at "
-                "the end of the window before the flush, or finish it if its input is complete",
-                dropped,
-            )
-        elif warn and self._tally.rows_in and (found := empty_output(self.report())) is not None:
-            LOG.warning("%s", found)
+        if warn:
+            warn_at_end(self.report(), dropped=dropped)
         return out
 
     def finish(self, *, warn: bool = True) -> pa.Table:
-        """The end of a complete input, such as a table: let the open window end, then flush. No row can arrive in that
-        window any more.
-        """
-        edge = self.edge
-        if edge is None:
+        """The end of a complete input: let the open window end, then flush; no row can arrive in that window then."""
+        if self.edge is None:
             return self.flush(warn=warn)
-        ended = self.tick(edge)
+        ended = self.tick(self.edge)
         flushed = self.flush(warn=warn)
         return pa.concat_tables([ended.cast(flushed.schema), flushed])
 
@@ -291,16 +287,6 @@ class Anonymiser:
         if not self._whole:
             raise UsageError("an earlier call failed half-way: continue from a snapshot taken before it")
 
-    def _enter(self, part: Part) -> tuple[CodedRows, NDArray[np.bool_] | None]:
-        """Pass decoded rows through the intake and enter them into the books; which rows go on (None: all)."""
-        decoded = part.decoded
-        taken = self._intake.take(decoded.rows, part.payload, self._now)
-        self._publisher.payload.schema = taken.payload.schema
-        self._tally.enter(part.rows, taken.over_budget, taken.sampled_out, decoded.rejected.counts, decoded.clamped)
-        self._grids.look_at(decoded.sample)
-        self._publisher.pending.append(taken.rows, taken.payload, taken.present)
-        return taken.rows, taken.present
-
     def _pass_on(self, rows: CodedRows, present: NDArray[np.bool_] | None) -> pa.Table:
         """Hand rows to the engine, before the eyes of the gate, and publish what that makes due."""
         self.coordinator.turn(rows.person.size, self._now)
@@ -313,13 +299,3 @@ class Anonymiser:
         self._tally.longest_wait = max(self._tally.longest_wait, self._engine.longest_wait)
         self.coordinator.decided(decisions)
         return table
-
-
-def anonymise(
-    table: object, schema: Schema, policy: Policy, *, seed: int | None = None, numbers: Numbers | None = None
-) -> pa.Table:
-    """The whole of a finite table: push and finish in one."""
-    stream = Anonymiser(schema, policy, seed=seed, numbers=numbers)
-    pushed = stream.push(table, now=0.0)
-    finished = stream.finish()
-    return pa.concat_tables([pushed.cast(finished.schema), finished])

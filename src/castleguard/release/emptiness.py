@@ -4,6 +4,19 @@ An empty output looks like success to a script. So whatever ends a stream asks h
 """
 
 from castleguard.books import Books
+from castleguard.telemetry.logs import LOG
+
+
+def warn_at_end(books: Books, *, dropped: int) -> None:
+    """Log that rows of an open window were dropped, or that rows came in and none was ever published."""
+    if dropped:
+        LOG.warning(
+            "%d rows of a window that has not ended were dropped, because presence is promised: tick the stream at the "
+            "end of the window before the flush, or finish it if its input is complete",
+            dropped,
+        )
+    elif books.rows_in and (found := empty_output(books)) is not None:
+        LOG.warning("%s", found)
 
 
 def empty_output(books: Books) -> str | None:

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from castleguard.algorithms.doca.policy import Doca
+from castleguard.conversion import anonymise
 from castleguard.judge.measure.error import histogram_intersection, mean_squared_error, paired_by_rank
 from castleguard.lab.backblaze import COLUMN, DOMAIN, LOWER, ROW, UPPER, Values, schema
 from castleguard.lab.baselines.naive import naive_laplace
-from castleguard.stream import anonymise
 
 EPSILON, DELAY = 1.0, 1000
 SENSITIVITY = 1.5 * (UPPER - LOWER)
