@@ -161,9 +161,7 @@ class Anonymiser:
         return pa.concat_tables([ended.cast(flushed.schema), flushed])
 
     def drop_window(self) -> pa.Table:
-        """The end of a stream in the middle of a window of SDGS: its rows are dropped and counted as suppressed, also
-        if it is a window of rows, which `flush` would publish.
-        """
+        """The end in the middle of a window of SDGS: its rows are suppressed, even where `flush` would publish them."""
         if not self._engine.has_windows:
             raise UsageError("only SDGS has windows that can be dropped; flush the stream")
         with self._releasing():

@@ -10,7 +10,7 @@ import pytest
 from castleguard.config.job_model import JobFile
 from castleguard.jobs.explain.columns import becomes
 from castleguard.jobs.load import load
-from castleguard.stream import anonymise
+from castleguard.conversion import anonymise
 from tests.unit.cli.conftest import Outcome, Run
 from tests.unit.fake_connectors import install
 
