@@ -11,15 +11,20 @@ from castleguard.algorithms.base import Policy
 from castleguard.connectors.base import Reader, Writer
 from castleguard.release.encode import Numbers
 from castleguard.schema.roles import Schema
+from castleguard.schema.table import to_table
 from castleguard.stream import Anonymiser
 
 
 def anonymise(
     table: object, schema: Schema, policy: Policy, *, seed: int | None = None, numbers: Numbers | None = None
 ) -> pa.Table:
-    """The whole of a finite table: push and finish in one."""
+    """The whole of a finite table: push and finish in one.
+
+    All of it is there, so that a column of untyped values (a list of dicts, pandas objects) has the type that they have
+    in common; `Anonymiser.push` decides by the first value.
+    """
     stream = Anonymiser(schema, policy, seed=seed, numbers=numbers)
-    pushed = stream.push(table, now=0.0)
+    pushed = stream.push(to_table(table, schema.columns, person=schema.person), now=0.0)
     finished = stream.finish()
     return pa.concat_tables([pushed.cast(finished.schema), finished])
 

@@ -8,9 +8,9 @@ import pyarrow.csv
 import pytest
 
 from castleguard.config.job_model import JobFile
+from castleguard.conversion import anonymise
 from castleguard.jobs.explain.columns import becomes
 from castleguard.jobs.load import load
-from castleguard.conversion import anonymise
 from tests.unit.cli.conftest import Outcome, Run
 from tests.unit.fake_connectors import install
 
