@@ -4,12 +4,12 @@
          \\_________ store: where the job stands _________/
 
 A source brings rows, the stream hands out what may be published by now (`stream.py`: decode, intake, engine, gate,
-encode), and the sink takes that over (contracts in `connectors/base.py`). Whatever dies and whenever: every row is
+encode), and the sink takes that over (contracts in `connectors/base.py`). After a crash at any point, every row is
 published at most once, with one draw of noise and in one group, and none is lost. All of that rests on `Job.commit`.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Literal
 
 from castleguard.algorithms.facts import LONGEST_LAG
@@ -75,7 +75,7 @@ class Job:
         self._telling.opened = True
 
     def run(self) -> Outcome:
-        """Carry rows until the source ends or `stop` is called. Raises what cannot be mended by trying again."""
+        """Carry rows until the source ends or `stop` is called. Raises errors that a retry cannot fix."""
         with self._closing():
             if self.ended == "finished" and self._source.finished:
                 self._statement.write(ended="finished")
@@ -89,7 +89,7 @@ class Job:
     def drain(self, *, drop_window: bool = False) -> Outcome:
         """Publish what is pending as at the end of the stream, and end the job: it can then go on with another policy,
         schema or version, from where its source stands. Where presence is promised, this waits for the end of the open
-        window, or gives up its rows (`drop_window`).
+        window, or drops its rows (`drop_window`).
         """
         with self._closing():
             return self._end("drained", drop_window=drop_window)
@@ -110,7 +110,7 @@ class Job:
             self.close()
 
     def turn(self) -> None:
-        """Once around: rows, or time, and a commit if one is due."""
+        """One iteration of the loop: rows, or time, and a commit if one is due."""
         self._telling.tell("waiting" if self._reading.is_away else "running")
         if self._flow.close_window():
             self._commit_if_due()
@@ -125,8 +125,8 @@ class Job:
     def commit(self, *, ended: Ended | None = None) -> None:
         """Publish what was released since the last commit, exactly once.
 
-        1. Gather released rows, rejects and the state of the stream into a segment. The sink has said that it can hold
-           them (`flow.py`): from step 2 on nothing can be taken back.
+        1. Gather released rows, rejects, the state of the stream and the source's position. The sink has said that it
+           can hold the rows (`flow.py`): from step 2 on nothing can be taken back.
         2. Store segment, state and the source's position under the next number, in one transaction.
         3. Deliver the segment, if it has rows, and the letters at their place. Segments have numbers of their own:
            those without rows do not count, so that a sink does not show how often a job commits. Where presence is
@@ -158,7 +158,8 @@ class Job:
                 self._reading.acknowledge(checkpoint.position)
             self._step(6)
             self.stream.coordinator.committed()
-        check_rejects(self.books(), self._started, self._parts.max_reject_share, at_end=ended == "finished")
+        if ended is None:
+            check_rejects(self.books(), self._started, self._parts.max_reject_share, at_end=False)
 
     def _gathered(self, ended: Ended | None) -> Checkpoint:
         """Step 1."""
@@ -211,6 +212,7 @@ class Job:
             raise UnavailableError(unsettled)
         self.commit(ended=ended)
         self._statement.write()
+        check_rejects(self.books(), self._started, self._parts.max_reject_share, at_end=ended == "finished")
         self._books.warn_if_empty(self.stream.report())
         self._telling.tell(ended, at_once=True)
         return ended
@@ -241,7 +243,8 @@ class Job:
         )
 
     def close(self) -> None:
-        """Let go of everything. May be called twice."""
-        for part in (self._source, self._sink, self._store, self._parts):
-            if part is not None:
-                part.close()
+        """Close source, sink, store and parts, even if one of them fails. May be called twice."""
+        with ExitStack() as closing:
+            for part in (self._parts, self._store, self._sink, self._source):  # the last is closed first
+                if part is not None:
+                    closing.callback(part.close)

@@ -85,7 +85,7 @@ class Anonymiser:
         self.coordinator.join(mine)
 
     def push(self, batch: object, now: float | None = None) -> pa.Table:
-        """Take in rows that arrive `now` (seconds; needed with `max_wait`), and return what is published by that.
+        """Take in rows that arrive `now` (seconds; needed with `max_wait`), and return the rows that this releases.
 
         Rows may come as a pyarrow Table or RecordBatch, a pandas or polars DataFrame, or a list of dicts. The result
         has all output columns, and maybe no rows. A sensitive or public column is published with the type that the
@@ -101,11 +101,11 @@ class Anonymiser:
         out: list[pa.Table] = []
         try:
             for part in self._reader.read(batch):
-                # What can fail because of these rows has not failed: from here on the state changes.
+                # Decoding has succeeded: from here on the state changes.
                 with self._releasing():
                     out += self._take_in(part)
         except BaseException:
-            self._whole = self._whole and not out  # what was released before has not been returned
+            self._whole = self._whole and not out  # earlier parts were taken in but not returned
             raise
         with self._releasing():
             released = self.coordinator.hand_out([table.cast(out[-1].schema) for table in out])
@@ -137,7 +137,7 @@ class Anonymiser:
             return self.coordinator.hand_out([self._publish(self._engine.tick(self._now))])
 
     def flush(self, *, warn: bool = True) -> pa.Table:
-        """The end of the stream: publish whatever can be published; the rest is counted as suppressed.
+        """The end of the stream: publish all that can be published; the rest is counted as suppressed.
 
         Where presence is promised, the open window has not ended and is dropped: publishing it now would show when the
         caller flushed, and rows that still arrive in it would be a second release of one window. Use `finish` for an
@@ -163,7 +163,7 @@ class Anonymiser:
     def drop_window(self) -> pa.Table:
         """The end in the middle of a window of SDGS: its rows are suppressed, even where `flush` would publish them."""
         if not self._engine.has_windows:
-            raise UsageError("only SDGS has windows that can be dropped; flush the stream")
+            raise UsageError("this policy has no window to drop; flush the stream")
         with self._releasing():
             return self._publish(self._engine.drop())
 
@@ -266,8 +266,9 @@ class Anonymiser:
 
     def take_over(self, carried: bytes) -> list[str]:
         """Before the first row: go on with the counts of an earlier stream, or say what differs and begin new ones."""
-        pending = self._publisher.pending
-        differing, self._now = take_over(carried, self._schema, self._stages, pending, self._now)
+        if self._tally.rows_in:
+            raise UsageError("rows have arrived already: take over counts before the first row")
+        differing, self._now = take_over(carried, self._schema, self._stages, self._publisher.pending, self._now)
         return differing
 
     @contextmanager
@@ -286,7 +287,7 @@ class Anonymiser:
             raise UsageError("an earlier call failed half-way: continue from a snapshot taken before it")
 
     def _pass_on(self, rows: CodedRows, present: NDArray[np.bool_] | None) -> pa.Table:
-        """Hand rows to the engine, before the eyes of the gate, and publish what that makes due."""
+        """Hand rows to the engine after the gate has observed them, and publish what that makes due."""
         self.coordinator.turn(rows.person.size, self._now)
         self._gate.observe(rows.sensitive, present)
         return self._publish(self._engine.push(rows, self._now, present))

@@ -72,7 +72,7 @@ class Kept:
         for rows, now in self._batches(_ROWS_BEFORE, _ROWS_BEFORE + _ROWS_AFTER):
             outcome.add_table(self._push(stream, rows, now))
         if not isinstance(stream, cg.Randomiser):
-            outcome.add_table(stream.flush(warn=False))
+            outcome.add_table(stream.finish(warn=False))
             outcome.add_report(stream.report())
         return outcome
 

@@ -65,7 +65,7 @@ def _stream(case: Case, *, restores: int) -> Outcome:
             outcome.add_table(stream.tick(now + 1.0))
         if draws.chance(0.2):
             outcome.add_report(stream.report())
-    outcome.add_table(stream.flush(warn=False))
+    outcome.add_table(stream.finish(warn=False))
     outcome.add_report(stream.report())
     return outcome
 
@@ -81,7 +81,7 @@ def _carry(case: Case, folder: Path) -> Outcome:
         if carried is not None:
             outcome.books.append(stream.take_over(carried))
         outcome.add_table(stream.push(form(rows)))
-        outcome.add_table(stream.flush(warn=False))
+        outcome.add_table(stream.finish(warn=False))
         outcome.add_report(stream.report())
         carried = stream.carry()
     return outcome
@@ -191,7 +191,7 @@ def _edge(case: Case, folder: Path) -> Outcome:
     for first, end in draws.cuts(case.rows.num_rows, 5):
         noisy = randomiser.randomise(case.rows.slice(first, end - first))
         outcome.add_table(stream.push(noisy))
-    outcome.add_table(stream.flush(warn=False))
+    outcome.add_table(stream.finish(warn=False))
     outcome.add_report(stream.report())
     return outcome
 

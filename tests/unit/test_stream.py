@@ -418,3 +418,21 @@ def test_values_that_are_published_as_the_same_count_as_the_same(first: list[Any
     stream.push(pa.table({"p": [3, 4], "q": [4, 5], "s": second}))
     assert stream.flush().num_rows == 0
     assert stream.report().suppressed == 4
+
+
+# -- counts of an earlier stream ---------------------------------------------------------------------------------------
+
+
+def test_counts_are_taken_over_before_the_first_row_only() -> None:
+    """Later the key of the hashes would change under pending rows, and a person would count as two."""
+    policy = cg.Castleguard(k=2, delay=5, epsilon=1.0, rows_per_person=1)
+    schema = cg.Schema(person="pid", quasi_identifiers=[AGE])
+    first = cg.Anonymiser(schema, policy)
+    first.push([{"pid": 1, "age": 50}])
+    first.flush()
+    carried = first.carry()
+    assert carried is not None
+    second = cg.Anonymiser(schema, policy)
+    second.push([{"pid": 1, "age": 50}])
+    with pytest.raises(UsageError, match="rows have arrived already"):
+        second.take_over(carried)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from castleguard.algorithms.facts import Joint, MembershipGame, Presence, Publication, ShardPromise
+from castleguard.errors import PolicyError
 from castleguard.privacy.declared import check_parameters
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.schema.roles import QuasiIdentifier, Schema
@@ -40,7 +41,7 @@ class Policy(ABC):
     summary: ClassVar[str]
     """What it publishes, in a few words: for lists of algorithms."""
     several_sites: ClassVar[bool] = False
-    """Whether only several sites together can publish: one stream has no use for it."""
+    """Whether only several sites together can publish; refused for a single stream."""
 
     if TYPE_CHECKING:  # parameters or properties that every policy has
 
@@ -54,6 +55,9 @@ class Policy(ABC):
 
     def __post_init__(self) -> None:
         check_parameters(self)
+        for needed in ("k", "max_wait"):
+            if not hasattr(self, needed):
+                raise PolicyError(f"{self.name} has no {needed}: give it a parameter or a property of that name")
 
     @classmethod
     def for_file(cls, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,7 +65,10 @@ class Policy(ABC):
         return dict(given)
 
     def check(self, schema: Schema) -> None:
-        """Raise PolicyError or SchemaError if this policy cannot publish such rows: before the first one arrives."""
+        """Raise PolicyError or SchemaError if this policy cannot publish such rows: before the first one arrives.
+
+        By default stages are made and thrown away: a policy whose `stages` call `check` must override it.
+        """
         from castleguard.algorithms.keys import make_keys
 
         self.stages(schema, make_keys(seed=0))

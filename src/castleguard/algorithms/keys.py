@@ -30,6 +30,10 @@ class Keys(NamedTuple):
     counts: Key
     """The noise of counts."""
 
+    def __repr__(self) -> str:
+        """Without the secrets."""
+        return "Keys(...)"
+
 
 def make_keys(seed: int | None, key: bytes | None = None) -> Keys:
     """Fresh keys from the operating system, or those that follow from a seed, or from a key that is itself secret."""

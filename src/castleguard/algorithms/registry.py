@@ -57,7 +57,8 @@ def check_policy(value: object) -> None:
     """Refuse what is not a policy: something else, or the class of one."""
     if not isinstance(value, Policy):
         raise PolicyError(
-            f"policy must be a Castle, Castleguard, Sdgs or Doca, got {kind_of(value)}: it comes after the schema"
+            f"policy must be one such as Castle, Castleguard, Sdgs or Doca, got {kind_of(value)}: it comes after the "
+            f"schema"
         )
 
 

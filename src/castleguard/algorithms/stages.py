@@ -38,4 +38,4 @@ def check_gate(gate: object, promised: int | None) -> None:
         raise PolicyError(f"an algorithm uses one of the gates {names}, got {type(gate).__name__}")
     asked = gate.least  # type: ignore[attr-defined]
     if promised is not None and (asked is None or asked < promised):
-        raise PolicyError(f"the gate asks for {asked} persons in a group, and the statement promises {promised}")
+        raise PolicyError(f"the gate asks for {asked} persons or rows of a group, the statement promises {promised}")

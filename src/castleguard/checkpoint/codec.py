@@ -25,9 +25,9 @@ _DIGEST = hashlib.sha256().digest_size
 class Record:
     """What a snapshot holds: facts that JSON can hold, arrays, and blobs of bytes, each by name."""
 
-    facts: dict[str, Any] = field(default_factory=dict)
-    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
-    blobs: dict[str, bytes] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict, repr=False)
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict, repr=False)
+    blobs: dict[str, bytes] = field(default_factory=dict, repr=False)
 
 
 Groups = Mapping[str, Mapping[str, NDArray[Any]]]

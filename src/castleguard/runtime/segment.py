@@ -9,8 +9,8 @@ import pyarrow as pa
 class Segment:
     """What has been released and rejected since the last commit."""
 
-    tables: list[pa.Table] = field(default_factory=list)
-    letters: list[bytes] = field(default_factory=list)
+    tables: list[pa.Table] = field(default_factory=list, repr=False)
+    letters: list[bytes] = field(default_factory=list, repr=False)
     rows: int = 0
     due: float | None = None
     """When the rows may be delivered, where presence is promised."""

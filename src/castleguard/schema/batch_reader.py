@@ -21,6 +21,10 @@ class Part(NamedTuple):
     payload: pa.Table
     rows: int
 
+    def __repr__(self) -> str:
+        """Without values."""
+        return f"Part(rows={self.rows})"
+
 
 class BatchReader:
     """Reads the batches of one stream."""

@@ -31,6 +31,10 @@ class Arrivals(NamedTuple):
     typed: bool
     """Whether the person column has a type."""
 
+    def __repr__(self) -> str:
+        """Without values."""
+        return f"Arrivals(rows={self.table.num_rows})"
+
     def slice(self, start: int, length: int | None = None) -> "Arrivals":
         """Some of the rows."""
         stop = None if length is None else start + length
