@@ -5,7 +5,7 @@ rows leave, in which order, with which box and loss. In one batch or in many.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import isclose
 
 import numpy as np
@@ -40,7 +40,7 @@ def guards(draw: st.DrawFn) -> Guard:
 
 def guarded(stream: Stream, guard: Guard) -> Stream:
     """The same stream under the CASTLEGUARD policy with the clustering's own parameters."""
-    given = {name: getattr(stream.policy, name) for name in Castle.__dataclass_fields__}
+    given = {each.name: getattr(stream.policy, each.name) for each in fields(Castle)}
     given |= {"mode": "paper", "suppression": "drop", "order": stream.policy.chosen_order}
     given["reading"] = stream.policy.chosen_reading
     if guard.clock == "time" and given["max_wait"] is None:
