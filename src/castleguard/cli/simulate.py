@@ -1,7 +1,7 @@
 """`castleguard simulate --sites 8 DATA --schema schema.yaml --k 10 --delay 1000`: several sites in one process."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -10,6 +10,7 @@ from castleguard.cli.many_runs import read_table, warn_once
 from castleguard.cli.policy_options import PolicyCommand, make_policy
 
 if TYPE_CHECKING:
+    from castleguard.algorithms.dcastle.policy import Dcastle
     from castleguard.sites.ways import Way
 
 _FILE = click.Path(path_type=Path)
@@ -52,14 +53,12 @@ def simulate(
         raise click.UsageError("--formulas is for an OUT that is CSV")
     if output is not None:
         check_output(data, output, overwrite)
-    chosen = make_policy("dcastle", {**policy, "sites": sites})
+    chosen = cast("Dcastle", make_policy("dcastle", {**policy, "sites": sites}))
 
-    from castleguard.algorithms.dcastle.policy import Dcastle
     from castleguard.config.schema_file import load_schema
     from castleguard.connectors.formats import open_writer
     from castleguard.sites.ways import compare
 
-    assert isinstance(chosen, Dcastle)
     schema = load_schema(schema_file)
     table = read_table(data, schema.columns)
     click.echo(f"{table.num_rows:,} rows of {table.nbytes:,} bytes, dealt out to {sites} sites\n")
