@@ -14,8 +14,8 @@ from castleguard.algorithms.keys import Keys
 from castleguard.algorithms.stages import Stages
 from castleguard.books import Tally
 from castleguard.release.pending import Pending
+from castleguard.schema.batch_reader import PayloadTypes
 from castleguard.schema.coded import Decisions
-from castleguard.schema.payload_types import PayloadTypes
 from castleguard.schema.roles import Schema
 
 

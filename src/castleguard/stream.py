@@ -34,9 +34,8 @@ from castleguard.runtime.clock import advanced
 from castleguard.runtime.epochs import Described
 from castleguard.runtime.fingerprints import check_same_stream, counting_of, identity_of
 from castleguard.schema.arguments import check_schema
-from castleguard.schema.batch_reader import BatchReader, Part
+from castleguard.schema.batch_reader import BatchReader, GridCheck, Part
 from castleguard.schema.coded import CodedRows, Decisions
-from castleguard.schema.fine_grids import GridCheck
 from castleguard.schema.roles import Schema
 from castleguard.schema.unfit import Unfit
 from castleguard.telemetry.logs import LOG

@@ -14,8 +14,8 @@ from castleguard.release.order import InputOrder, Leaving, nothing_leaving, sele
 from castleguard.release.pending import Pending
 from castleguard.release.point_gate import PointGate
 from castleguard.release.points import PointEncoder
+from castleguard.schema.batch_reader import PayloadTypes
 from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions
-from castleguard.schema.payload_types import PayloadTypes
 from castleguard.schema.roles import Schema
 from castleguard.telemetry.logs import LOG
 

@@ -13,8 +13,7 @@ from castleguard.intake.intake import Intake, Perturbation
 from castleguard.intake.local import LocalNoise
 from castleguard.intake.paper import PaperNoise
 from castleguard.privacy.ledger import Ledger
-from castleguard.release.encode import Numbers
-from castleguard.schema.arrow import sensitive_labels
+from castleguard.release.encode import Numbers, sensitive_labels
 from castleguard.schema.decode import Decoder
 from castleguard.schema.levels import check_declared
 from castleguard.schema.roles import Schema

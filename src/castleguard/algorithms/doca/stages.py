@@ -9,9 +9,8 @@ from castleguard.algorithms.stages import Stages
 from castleguard.intake.intake import Intake
 from castleguard.intake.local import LocalNoise
 from castleguard.privacy.ledger import Ledger
-from castleguard.release.encode import Numbers
+from castleguard.release.encode import Numbers, sensitive_labels
 from castleguard.release.point_gate import PointGate
-from castleguard.schema.arrow import sensitive_labels
 from castleguard.schema.decode import Decoder
 from castleguard.schema.roles import Schema
 

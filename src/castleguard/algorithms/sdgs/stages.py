@@ -14,8 +14,7 @@ from castleguard.privacy.budget import exact
 from castleguard.privacy.ledger import Ledger
 from castleguard.privacy.mechanisms import Bernoulli
 from castleguard.release.cells import CellGate
-from castleguard.release.encode import Numbers
-from castleguard.schema.arrow import sensitive_labels
+from castleguard.release.encode import Numbers, sensitive_labels
 from castleguard.schema.decode import Decoder
 from castleguard.schema.roles import Schema
 
