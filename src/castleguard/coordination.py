@@ -13,7 +13,7 @@ from castleguard.algorithms.base import Policy
 from castleguard.algorithms.keys import Keys
 from castleguard.algorithms.stages import Stages
 from castleguard.books import Tally
-from castleguard.release.pending import Pending
+from castleguard.release.publisher import Pending
 from castleguard.schema.batch_reader import PayloadTypes
 from castleguard.schema.coded import Decisions
 from castleguard.schema.roles import Schema
