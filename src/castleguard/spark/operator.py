@@ -18,7 +18,7 @@ import pyarrow as pa
 from castleguard.algorithms.base import Policy
 from castleguard.algorithms.keys import KEY_BYTES
 from castleguard.algorithms.registry import check_policy
-from castleguard.checkpoint.tables import table_from_bytes
+from castleguard.checkpoint.codec import table_from_bytes
 from castleguard.errors import CastleguardError, SchemaError, UsageError
 from castleguard.release.encode import Numbers
 from castleguard.schema.arguments import check_schema
