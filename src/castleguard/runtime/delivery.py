@@ -18,8 +18,8 @@ import pyarrow as pa
 from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Checkpoint, Store
 from castleguard.connectors.base import Read, Sink
+from castleguard.errors import OutputError
 from castleguard.runtime.clock import Clock, StreamTime
-from castleguard.runtime.continuing import check_letters_have_a_place
 from castleguard.runtime.pace import Pace, Retry
 
 
@@ -196,3 +196,12 @@ class Delivery:
         left = 0.0 if due is None else due - self.time.now()
         if left > 0.0:
             self._clock.sleep(min(left, self._longest_wait))  # a clock that was put back must not hold it up for longer
+
+
+def check_letters_have_a_place(latest: Checkpoint, *, has_letters: bool) -> None:
+    """Refuse to go on from a commit with dead letters if the job has no section for them any more."""
+    if latest.letters and not has_letters:
+        raise OutputError(
+            "the latest commit holds dead letters that have not been written: run the job once more with its "
+            "dead_letter section before it goes without"
+        )

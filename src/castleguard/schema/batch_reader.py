@@ -5,9 +5,9 @@ input declares, else that of its first value. The cut of a stream into batches d
 also compared with the public grid: bounds of a cell with a single value would tell that value.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +21,28 @@ from castleguard.schema.publishable import plain, plain_type
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.schema.table import has_types, split_table
 from castleguard.schema.unfit import Unfit
-from castleguard.schema.untyped import Arrivals, convert_values, kind_of_value
+from castleguard.schema.untyped import convert_values, kind_of_value
 from castleguard.telemetry.logs import LOG
+
+
+class Arrivals(NamedTuple):
+    """The rows of a batch, with the values of columns that have no type of their own."""
+
+    table: pa.Table
+    values: dict[str, list[Any]]
+    typed: bool
+    """Whether the person column has a type."""
+
+    def slice(self, start: int, length: int | None = None) -> "Arrivals":
+        """Some of the rows."""
+        stop = None if length is None else start + length
+        values = {name: column[start:stop] for name, column in self.values.items()}
+        return Arrivals(self.table.slice(start, length), values, self.typed)
+
+    def first_value(self, name: str, without: Collection[int] = ()) -> int | None:
+        """The first row that has a value in this column, leaving some rows out; None if none has."""
+        found = (at for at, value in enumerate(self.values[name]) if value is not None and at not in without)
+        return next(found, None)
 
 
 class PayloadTypes:
