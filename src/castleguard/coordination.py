@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 
 from castleguard.algorithms.base import Policy
-from castleguard.algorithms.keys import Keys
-from castleguard.algorithms.stages import Stages
+from castleguard.algorithms.stages import Keys, Stages
 from castleguard.books import Tally
 from castleguard.release.publisher import Pending
 from castleguard.schema.batch_reader import PayloadTypes

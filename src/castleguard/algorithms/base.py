@@ -16,8 +16,7 @@ from castleguard.schema.roles import QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
 
 if TYPE_CHECKING:  # stages need Arrow and kernels, which a policy does not
-    from castleguard.algorithms.keys import Keys
-    from castleguard.algorithms.stages import AnyEncoder, Stages
+    from castleguard.algorithms.stages import AnyEncoder, Keys, Stages
     from castleguard.release.encode import Numbers
 
 Mode = Literal["strict", "paper"]
@@ -62,7 +61,7 @@ class Policy(ABC):
 
     def check(self, schema: Schema) -> None:
         """Raise PolicyError or SchemaError if this policy cannot publish such rows: before the first one arrives."""
-        from castleguard.algorithms.keys import make_keys
+        from castleguard.algorithms.stages import make_keys
 
         self.stages(schema, make_keys(seed=0))
 

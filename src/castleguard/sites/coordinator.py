@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from castleguard.algorithms.dcastle.engine import MemberEngine
 from castleguard.algorithms.facts import Joint
-from castleguard.algorithms.keys import Keys
+from castleguard.algorithms.stages import Keys
 from castleguard.checkpoint.codec import Record, pack, table_from_bytes, table_to_bytes, unpack
 from castleguard.coordination import StreamParts
 from castleguard.errors import PolicyError, SnapshotError

@@ -5,8 +5,7 @@ import math
 from castleguard.algorithms.castle.engine import CastleEngine
 from castleguard.algorithms.castle.stages import group_gate
 from castleguard.algorithms.castleguard.policy import Castleguard
-from castleguard.algorithms.keys import Keys
-from castleguard.algorithms.stages import Stages
+from castleguard.algorithms.stages import Keys, Stages
 from castleguard.errors import PolicyError
 from castleguard.intake.coin import row_coin
 from castleguard.intake.intake import Intake, Perturbation

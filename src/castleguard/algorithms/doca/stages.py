@@ -4,8 +4,7 @@ from castleguard.algorithms.doca.paper_engine import DocaEngine
 from castleguard.algorithms.doca.policy import Doca
 from castleguard.algorithms.doca.windows import WindowEngine, WindowKeys
 from castleguard.algorithms.engine import Engine
-from castleguard.algorithms.keys import Keys
-from castleguard.algorithms.stages import Stages
+from castleguard.algorithms.stages import Keys, Stages
 from castleguard.intake.intake import Intake
 from castleguard.intake.local import LocalNoise
 from castleguard.privacy.ledger import Ledger

@@ -3,10 +3,9 @@
 The other way round a person with many rows would have many chances.
 """
 
-from castleguard.algorithms.keys import Keys
 from castleguard.algorithms.sdgs.engine import SdgsEngine
 from castleguard.algorithms.sdgs.policy import Sdgs
-from castleguard.algorithms.stages import Stages
+from castleguard.algorithms.stages import Keys, Stages
 from castleguard.intake.coin import row_coin
 from castleguard.intake.intake import Intake
 from castleguard.intake.window_coin import WindowCoin
