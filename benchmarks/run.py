@@ -29,7 +29,7 @@ import castleguard as cg
 from benchmarks import adult, jobs, noise
 from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castle.engine import CastleEngine
-from castleguard.algorithms.keys import make_keys
+from castleguard.algorithms.stages import make_keys
 from castleguard.connectors.formats import open_reader, open_writer
 from castleguard.conversion import convert
 from castleguard.schema.coded import CodedRows

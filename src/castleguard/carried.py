@@ -4,8 +4,8 @@ import math
 
 from castleguard.algorithms.stages import Stages
 from castleguard.checkpoint.codec import Record, differences, pack, unpack
-from castleguard.release.pending import Pending
-from castleguard.runtime.fingerprints import counting_of
+from castleguard.release.publisher import Pending
+from castleguard.runtime.epochs import counting_of
 from castleguard.schema.roles import Schema
 
 

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 
 from castleguard.algorithms.base import Policy
-from castleguard.algorithms.keys import Keys
-from castleguard.algorithms.stages import Stages
+from castleguard.algorithms.stages import Keys, Stages
 from castleguard.books import Tally
-from castleguard.release.pending import Pending
+from castleguard.release.publisher import Pending
+from castleguard.schema.batch_reader import PayloadTypes
 from castleguard.schema.coded import Decisions
-from castleguard.schema.payload_types import PayloadTypes
 from castleguard.schema.roles import Schema
 
 

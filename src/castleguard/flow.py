@@ -6,12 +6,11 @@ import pyarrow as pa
 
 from castleguard.connectors.base import Read, Sink
 from castleguard.runtime.clock import Clock, StreamTime
-from castleguard.runtime.job_books import JobBooks
-from castleguard.runtime.letter_lines import letters_of
+from castleguard.runtime.delivery import Segment, letters_of
 from castleguard.runtime.pace import NAP, Pace
 from castleguard.runtime.schedule import schedule_of
-from castleguard.runtime.segment import Segment
 from castleguard.runtime.stopping import Stop
+from castleguard.runtime.telling import JobBooks
 from castleguard.stream import Anonymiser
 from castleguard.telemetry.logs import LOG
 

@@ -21,14 +21,10 @@ from castleguard.parts import Parts
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.runtime.clock import Clock, WallClock
 from castleguard.runtime.continuing import continued
-from castleguard.runtime.delivery import Delivery
-from castleguard.runtime.job_books import JobBooks, check_rejects
-from castleguard.runtime.pace import Pace, Rhythm
-from castleguard.runtime.retrying import Retry, SourceReader
-from castleguard.runtime.segment import Segment
-from castleguard.runtime.statement import Statement
+from castleguard.runtime.delivery import Delivery, Rhythm, Segment
+from castleguard.runtime.pace import Pace, Retry, SourceReader
 from castleguard.runtime.stopping import Stop
-from castleguard.runtime.telling import Telling
+from castleguard.runtime.telling import JobBooks, Statement, Telling, check_rejects
 from castleguard.telemetry.metrics import Status
 from castleguard.version import __version__
 

@@ -16,13 +16,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.algorithms.base import Policy
-from castleguard.algorithms.keys import make_keys
-from castleguard.algorithms.registry import check_policy
-from castleguard.algorithms.stages import check_gate
+from castleguard.algorithms.stages import check_gate, check_policy, check_schema, make_keys
 from castleguard.books import Report, Tally
 from castleguard.carried import carry, take_over
-from castleguard.checkpoint.codec import Record, flat, grouped, pack, unpack
-from castleguard.checkpoint.tables import table_from_bytes, table_to_bytes
+from castleguard.checkpoint.codec import Record, flat, grouped, pack, table_from_bytes, table_to_bytes, unpack
 from castleguard.coordination import Alone, Coordinator, StreamParts
 from castleguard.errors import UsageError
 from castleguard.kernels.compile import is_warm, mark_warm
@@ -31,12 +28,9 @@ from castleguard.release.emptiness import warn_at_end
 from castleguard.release.encode import Numbers
 from castleguard.release.publisher import Publisher
 from castleguard.runtime.clock import advanced
-from castleguard.runtime.epochs import Described
-from castleguard.runtime.fingerprints import check_same_stream, counting_of, identity_of
-from castleguard.schema.arguments import check_schema
-from castleguard.schema.batch_reader import BatchReader, Part
+from castleguard.runtime.epochs import Described, check_same_stream, counting_of, identity_of
+from castleguard.schema.batch_reader import BatchReader, GridCheck, Part
 from castleguard.schema.coded import CodedRows, Decisions
-from castleguard.schema.fine_grids import GridCheck
 from castleguard.schema.roles import Schema
 from castleguard.schema.unfit import Unfit
 from castleguard.telemetry.logs import LOG

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from castleguard.algorithms.base import Policy
 from castleguard.algorithms.engine import Engine, Flags
 from castleguard.algorithms.facts import MembershipGame, Publication, ShardPromise
-from castleguard.algorithms.keys import Keys
-from castleguard.algorithms.stages import Stages
+from castleguard.algorithms.stages import Keys, Stages
 from castleguard.errors import SchemaError
 from castleguard.intake.intake import Intake
 from castleguard.privacy.criteria import Criteria

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from castleguard.algorithms.castle.engine import CastleEngine
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard, Clock
-from castleguard.algorithms.keys import Keys
+from castleguard.algorithms.stages import Keys
 from castleguard.schema.coded import CodedRows
 from tests.properties.guard_transcription import GuardTranscription
 from tests.properties.streams import Step, Stream, examples, joined, large_streams, one_by_one, streams

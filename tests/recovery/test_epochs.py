@@ -231,7 +231,7 @@ def test_another_person_column_names_the_sum_and_counts_from_the_beginning(world
 def test_another_canonical_form_names_the_sum(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.grow()
     run(world, LEDGER)
-    monkeypatch.setattr("castleguard.runtime.fingerprints.CANONICAL_FORM", 1_000)
+    monkeypatch.setattr("castleguard.runtime.epochs.CANONICAL_FORM", 1_000)
     world.grow()
     job = run(world, LEDGER)
     assert admitted(job) == 2 * PEOPLE
@@ -258,7 +258,7 @@ def test_a_snapshot_of_another_canonical_form_is_refused(monkeypatch: pytest.Mon
     stream = cg.Anonymiser(SCHEMA, LEDGER)
     snapshot = stream.snapshot()
     cg.Anonymiser.restore(SCHEMA, LEDGER, snapshot)
-    monkeypatch.setattr("castleguard.runtime.fingerprints.CANONICAL_FORM", 1_000)
+    monkeypatch.setattr("castleguard.runtime.epochs.CANONICAL_FORM", 1_000)
     with pytest.raises(SnapshotError, match=r"with another canonical_form.*Drain the job"):
         cg.Anonymiser.restore(SCHEMA, LEDGER, snapshot)
 

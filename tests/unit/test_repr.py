@@ -2,10 +2,10 @@
 
 import pyarrow as pa
 
-from castleguard.algorithms.keys import make_keys
+from castleguard.algorithms.stages import make_keys
 from castleguard.checkpoint.codec import Record
-from castleguard.runtime.segment import Segment
-from castleguard.schema.untyped import Arrivals
+from castleguard.runtime.delivery import Segment
+from castleguard.schema.batch_reader import Arrivals
 
 SECRET = "S3CRET"
 

@@ -17,8 +17,7 @@ from castleguard.schema.roles import QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
 
 if TYPE_CHECKING:  # stages need Arrow and kernels, which a policy does not
-    from castleguard.algorithms.keys import Keys
-    from castleguard.algorithms.stages import AnyEncoder, Stages
+    from castleguard.algorithms.stages import AnyEncoder, Keys, Stages
     from castleguard.release.encode import Numbers
 
 Mode = Literal["strict", "paper"]
@@ -69,7 +68,7 @@ class Policy(ABC):
 
         By default stages are made and thrown away: a policy whose `stages` call `check` must override it.
         """
-        from castleguard.algorithms.keys import make_keys
+        from castleguard.algorithms.stages import make_keys
 
         self.stages(schema, make_keys(seed=0))
 

@@ -53,15 +53,6 @@ def find(name: str) -> type[Policy]:
     raise PolicyError(f"there is no algorithm {name!r}; {hint}")
 
 
-def check_policy(value: object) -> None:
-    """Refuse what is not a policy: something else, or the class of one."""
-    if not isinstance(value, Policy):
-        raise PolicyError(
-            f"policy must be one such as Castle, Castleguard, Sdgs or Doca, got {kind_of(value)}: it comes after the "
-            f"schema"
-        )
-
-
 def _checked(name: str, found: object) -> type[Policy]:
     if not (isinstance(found, type) and issubclass(found, Policy)):
         raise PolicyError(f"the algorithm {name!r} is a {kind_of(found)}, and must be a class derived from Policy")

@@ -1,16 +1,71 @@
-"""The stages of a stream, in the order in which a row passes them."""
+"""The stages of a stream, in the order in which a row passes them, and what they are made of: keys, checked input."""
 
+import hashlib
+import os
+from numbers import Integral
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from castleguard.algorithms.base import Policy
 from castleguard.algorithms.engine import Engine
-from castleguard.errors import PolicyError
+from castleguard.errors import PolicyError, SchemaError, UsageError
 from castleguard.intake.intake import Intake
 from castleguard.release.cells import CellGate
 from castleguard.release.encode import Encoder
 from castleguard.release.gate import Gate
 from castleguard.release.point_gate import PointGate
 from castleguard.release.points import PointEncoder
+from castleguard.schema.arguments import kind_of
 from castleguard.schema.decode import Decoder
+from castleguard.schema.roles import Schema
+
+Key = NDArray[np.uint32]  # (8,)
+
+KEY_BYTES = 32
+
+
+class Keys(NamedTuple):
+    """The secrets of a stream, each for one use."""
+
+    choices: Key
+    """The engine's: ties, seeds, shuffles."""
+    hashes: NDArray[np.uint64]
+    """(2,) of persons and of values that are not declared."""
+    coin: Key
+    """Which rows are sampled."""
+    noise: Key
+    """Of values, or of their sums."""
+    counts: Key
+    """The noise of counts."""
+
+    def __repr__(self) -> str:
+        """Without the secrets."""
+        return "Keys(...)"
+
+
+def make_keys(seed: int | None, key: bytes | None = None) -> Keys:
+    """Fresh keys from the operating system, or those that follow from a seed, or from a key that is itself secret."""
+    size = 32 + 16 + 32 + 32 + 32
+    if seed is not None and key is not None:
+        raise UsageError("a stream has a seed or a key, not both")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, Integral)):
+        raise UsageError(f"seed must be a whole number, got {kind_of(seed)}")
+    if key is not None:
+        if not isinstance(key, bytes):
+            raise UsageError(f"a key has {KEY_BYTES} bytes, got {kind_of(key)}")
+        if len(key) != KEY_BYTES:
+            raise UsageError(f"a key has {KEY_BYTES} bytes, got {len(key)}")
+        raw = hashlib.shake_256(b"castleguard key " + key).digest(size)
+    elif seed is not None:
+        raw = hashlib.shake_256(f"castleguard seed {seed}".encode()).digest(size)
+    else:
+        raw = os.urandom(size)
+    words = [np.frombuffer(raw[at : at + 32], dtype="<u4").astype(np.uint32) for at in (0, 48, 80, 112)]
+    hashes = np.frombuffer(raw[32:48], dtype="<u8").astype(np.uint64)
+    return Keys(choices=words[0], hashes=hashes, coin=words[1], noise=words[2], counts=words[3])
+
 
 AnyGate = Gate | CellGate | PointGate
 AnyEncoder = Encoder | PointEncoder
@@ -39,3 +94,18 @@ def check_gate(gate: object, promised: int | None) -> None:
     asked = gate.least  # type: ignore[attr-defined]
     if promised is not None and (asked is None or asked < promised):
         raise PolicyError(f"the gate asks for {asked} persons or rows of a group, the statement promises {promised}")
+
+
+def check_schema(value: object) -> None:
+    """Refuse what is not a Schema."""
+    if not isinstance(value, Schema):
+        raise SchemaError(f"schema must be a Schema, got {kind_of(value)}: the schema comes before the policy")
+
+
+def check_policy(value: object) -> None:
+    """Refuse what is not a policy: something else, or the class of one."""
+    if not isinstance(value, Policy):
+        raise PolicyError(
+            f"policy must be one such as Castle, Castleguard, Sdgs or Doca, got {kind_of(value)}: it comes after the "
+            f"schema"
+        )

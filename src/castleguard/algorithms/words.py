@@ -2,8 +2,7 @@
 
 import pyarrow as pa
 
-from castleguard.release.encode import Numbers
-from castleguard.schema.arrow import numeric_type, numeric_values
+from castleguard.release.encode import Numbers, numeric_type, numeric_values
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier
 
 

@@ -2,7 +2,7 @@
 
 A commit is replaced as a whole or not at all, and is on the disk when `save` returns. The file holds raw personal data:
 it is for its owner alone (0600), what is overwritten is wiped (secure_delete), and with a key all of it is encrypted.
-A digest covers every column and is checked before anything is used (`digest.py`): a damaged file is refused.
+A digest covers every column and is checked before anything is used (`codec.py`): a damaged file is refused.
 One process at a time: a second one is refused.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from castleguard.checkpoint import former
 from castleguard.checkpoint.cipher import Cipher
-from castleguard.checkpoint.digest import Value, digest_of
+from castleguard.checkpoint.codec import Value, digest_of
 from castleguard.checkpoint.private_file import make_private, open_private
 from castleguard.errors import OutputError, SnapshotError, UnavailableError, UsageError
 

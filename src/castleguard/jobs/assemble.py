@@ -20,7 +20,7 @@ from castleguard.jobs.endpoints import cipher_of as _cipher
 from castleguard.jobs.endpoints import manifest_of, open_relay, open_sink, open_source, unfit_values
 from castleguard.jobs.identity import identity_of as _identity_of
 from castleguard.runtime.clock import WallClock
-from castleguard.runtime.retrying import Retry
+from castleguard.runtime.pace import Retry
 from castleguard.runtime.stopping import Stop
 from castleguard.schema.published_text import unfit_text
 from castleguard.sites.coordinator import SiteCoordinator

@@ -11,7 +11,8 @@ from castleguard.jobs.endpoints import FORMATS, open_source
 from castleguard.jobs.identity import identity_of
 from castleguard.jobs.kept import check_kept, latest_of
 from castleguard.jobs.load import connector_of
-from castleguard.runtime.continuing import check_letters_have_a_place, continued
+from castleguard.runtime.continuing import continued
+from castleguard.runtime.delivery import check_letters_have_a_place
 
 
 def check_start(job: JobFile, *, allow_duplicates: bool) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.schema.arrow import numeric_type, numeric_values, sensitive_labels
+from castleguard.release.encode import numeric_type, numeric_values, sensitive_labels
 from castleguard.schema.roles import Numeric, Schema
 
 Points = NDArray[np.float64]  # (rows, columns)

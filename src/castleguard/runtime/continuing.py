@@ -61,12 +61,3 @@ def _same_job(identity: dict[str, Any], latest: Checkpoint, there: int) -> Check
         return replace(latest, position=None)
     check_identity(identity, latest)
     return latest
-
-
-def check_letters_have_a_place(latest: Checkpoint, *, has_letters: bool) -> None:
-    """Refuse to go on from a commit with dead letters if the job has no section for them any more."""
-    if latest.letters and not has_letters:
-        raise OutputError(
-            "the latest commit holds dead letters that have not been written: run the job once more with its "
-            "dead_letter section before it goes without"
-        )

@@ -13,11 +13,10 @@ import pyarrow.compute as pc
 
 from castleguard.errors import SchemaError
 from castleguard.schema.casting import Misfits, cast_values
-from castleguard.schema.column import FINE, NULL
+from castleguard.schema.column import FINE, NULL, is_text, strip
 from castleguard.schema.grid import EXACT
 from castleguard.schema.numbers import read_numbers
-from castleguard.schema.plain import plain
-from castleguard.schema.text import is_text, strip
+from castleguard.schema.publishable import plain
 from castleguard.schema.times import DAY
 from castleguard.schema.value_type import ValueType
 

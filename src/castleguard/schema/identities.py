@@ -22,9 +22,8 @@ from castleguard.errors import SchemaError
 from castleguard.kernels.siphash import NOBODY, hash_integers, hash_spans, hash_strings
 from castleguard.kernels.spelling import byte_classes, read_spellings
 from castleguard.schema.canonical import canonical, reads_as
-from castleguard.schema.column import null_mask
+from castleguard.schema.column import EXACT_BY_WIDTH, is_text, null_mask, view_strings
 from castleguard.schema.person import FORM, PersonKind
-from castleguard.schema.text import EXACT_BY_WIDTH, is_text, view_strings
 from castleguard.schema.times import TICKS_PER_SECOND
 
 Hashes = NDArray[np.uint64]

@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 
 from castleguard.errors import SchemaError
 from castleguard.intact import DAMAGE, validated
+from castleguard.schema.column import EXACT_BY_WIDTH
 from castleguard.schema.grid import EXACT
 from castleguard.schema.hierarchy import label_text
 from castleguard.schema.identities import as_person
-from castleguard.schema.text import EXACT_BY_WIDTH
 
 # Types that Arrow holds as they are. Others (UUIDs, enums, ...) become text; an object without a text of its own is
 # missing, because the one that Python makes up tells where it lies in memory.

@@ -5,10 +5,10 @@ by itself. So what becomes of a value depends on the values before it and never 
 """
 
 import datetime as dt
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,30 +21,6 @@ from castleguard.schema.table import MISFITS, texts_of_values
 Convert = Callable[[pa.ChunkedArray], tuple[pa.ChunkedArray, Misfits | None]]
 
 _INT64 = 2**63
-
-
-class Arrivals(NamedTuple):
-    """The rows of a batch, with the values of columns that have no type of their own."""
-
-    table: pa.Table
-    values: dict[str, list[Any]]
-    typed: bool
-    """Whether the person column has a type."""
-
-    def __repr__(self) -> str:
-        """Without values."""
-        return f"Arrivals(rows={self.table.num_rows})"
-
-    def slice(self, start: int, length: int | None = None) -> "Arrivals":
-        """Some of the rows."""
-        stop = None if length is None else start + length
-        values = {name: column[start:stop] for name, column in self.values.items()}
-        return Arrivals(self.table.slice(start, length), values, self.typed)
-
-    def first_value(self, name: str, without: Collection[int] = ()) -> int | None:
-        """The first row that has a value in this column, leaving some rows out; None if none has."""
-        found = (at for at, value in enumerate(self.values[name]) if value is not None and at not in without)
-        return next(found, None)
 
 
 def kind_of_value(value: object) -> pa.DataType:

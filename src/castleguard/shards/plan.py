@@ -9,9 +9,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.algorithms.base import Policy
-from castleguard.algorithms.registry import check_policy
+from castleguard.algorithms.stages import check_policy, check_schema
 from castleguard.release.encode import Numbers
-from castleguard.schema.arguments import check_schema
 from castleguard.schema.roles import Schema
 
 Shards = NDArray[np.int32]  # (rows,)

@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from castleguard.algorithms.keys import KEY_BYTES
-from castleguard.checkpoint.codec import Record, differences, pack, unpack
-from castleguard.checkpoint.tables import table_from_bytes, table_to_bytes
+from castleguard.algorithms.stages import KEY_BYTES
+from castleguard.checkpoint.codec import Record, differences, pack, table_from_bytes, table_to_bytes, unpack
 from castleguard.errors import SnapshotError
 from castleguard.shards.order import put_in_order
 from castleguard.shards.plan import Plan

@@ -23,7 +23,6 @@ from castleguard.algorithms.facts import Joint
 from castleguard.connectors.base import LOG_KEPT_DAYS
 from castleguard.errors import UnavailableError
 from castleguard.schema.coded import NOBODY
-from castleguard.sites.choosing import Box, choose
 from castleguard.sites.messages import (
     Bounds,
     Decided,
@@ -37,8 +36,7 @@ from castleguard.sites.messages import (
     Rows,
     Share,
 )
-from castleguard.sites.releases import ABORT, Lead, Offer, Outcome, Positions, Verdict
-from castleguard.sites.tempo import Moment, Tempo
+from castleguard.sites.releases import ABORT, Box, Lead, Moment, Offer, Outcome, Positions, Tempo, Verdict, choose
 from castleguard.sites.views import Views
 from castleguard.sites.wire import Wire
 

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from castleguard.algorithms.dcastle.engine import MemberEngine
 from castleguard.algorithms.facts import Joint
-from castleguard.algorithms.keys import Keys
-from castleguard.checkpoint.codec import Record, pack, unpack
-from castleguard.checkpoint.tables import table_from_bytes, table_to_bytes
+from castleguard.algorithms.stages import Keys
+from castleguard.checkpoint.codec import Record, pack, table_from_bytes, table_to_bytes, unpack
 from castleguard.coordination import StreamParts
 from castleguard.errors import PolicyError, SnapshotError
 from castleguard.release.encode import Encoder

@@ -6,7 +6,7 @@ import pytest
 import castleguard as cg
 from castleguard.algorithms.base import Policy
 from castleguard.algorithms.dcastle.policy import Dcastle
-from castleguard.algorithms.keys import make_keys
+from castleguard.algorithms.stages import make_keys
 from castleguard.errors import UsageError
 
 SCHEMA = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100)])

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.algorithms.castle.domain import make_domain
+from castleguard.algorithms.castle.domain import check_sensitive, make_domain, make_shape, make_weights, most_values
 from castleguard.algorithms.castle.policy import Castle
-from castleguard.algorithms.castle.shape import check_sensitive, make_shape, make_weights, most_values
 from castleguard.algorithms.engine import Engine, Flags
 from castleguard.errors import SchemaError, SnapshotError
 from castleguard.kernels import castle as kernels

@@ -17,8 +17,7 @@ from castleguard.schema.roles import QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
 
 if TYPE_CHECKING:
-    from castleguard.algorithms.keys import Keys
-    from castleguard.algorithms.stages import Stages
+    from castleguard.algorithms.stages import Keys, Stages
     from castleguard.release.encode import Encoder, Numbers
 
 Suppression = Literal["root", "generalise", "drop"]

@@ -2,8 +2,7 @@
 
 from castleguard.algorithms.castle.engine import CastleEngine
 from castleguard.algorithms.castle.policy import Castle
-from castleguard.algorithms.keys import Keys
-from castleguard.algorithms.stages import Stages
+from castleguard.algorithms.stages import Keys, Stages
 from castleguard.intake.intake import Intake
 from castleguard.release.encode import Numbers
 from castleguard.release.gate import Gate

@@ -5,16 +5,14 @@ import math
 from castleguard.algorithms.castle.engine import CastleEngine
 from castleguard.algorithms.castle.stages import group_gate
 from castleguard.algorithms.castleguard.policy import Castleguard
-from castleguard.algorithms.keys import Keys
-from castleguard.algorithms.stages import Stages
+from castleguard.algorithms.stages import Keys, Stages
 from castleguard.errors import PolicyError
 from castleguard.intake.coin import row_coin
 from castleguard.intake.intake import Intake, Perturbation
 from castleguard.intake.local import LocalNoise
 from castleguard.intake.paper import PaperNoise
 from castleguard.privacy.ledger import Ledger
-from castleguard.release.encode import Numbers
-from castleguard.schema.arrow import sensitive_labels
+from castleguard.release.encode import Numbers, sensitive_labels
 from castleguard.schema.decode import Decoder
 from castleguard.schema.levels import check_declared
 from castleguard.schema.roles import Schema

@@ -12,8 +12,7 @@ from castleguard.privacy.guarantee import Guarantee
 from castleguard.schema.roles import Schema
 
 if TYPE_CHECKING:
-    from castleguard.algorithms.keys import Keys
-    from castleguard.algorithms.stages import Stages
+    from castleguard.algorithms.stages import Keys, Stages
     from castleguard.release.encode import Numbers
 
 Scope = Literal["global", "per_site"]

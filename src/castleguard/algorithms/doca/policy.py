@@ -21,8 +21,7 @@ from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Sche
 from castleguard.schema.sensitive import Sensitive
 
 if TYPE_CHECKING:
-    from castleguard.algorithms.keys import Keys
-    from castleguard.algorithms.stages import Stages
+    from castleguard.algorithms.stages import Keys, Stages
     from castleguard.release.encode import Numbers
     from castleguard.release.points import PointEncoder
 

@@ -4,14 +4,12 @@ from castleguard.algorithms.doca.paper_engine import DocaEngine
 from castleguard.algorithms.doca.policy import Doca
 from castleguard.algorithms.doca.windows import WindowEngine, WindowKeys
 from castleguard.algorithms.engine import Engine
-from castleguard.algorithms.keys import Keys
-from castleguard.algorithms.stages import Stages
+from castleguard.algorithms.stages import Keys, Stages
 from castleguard.intake.intake import Intake
 from castleguard.intake.local import LocalNoise
 from castleguard.privacy.ledger import Ledger
-from castleguard.release.encode import Numbers
+from castleguard.release.encode import Numbers, sensitive_labels
 from castleguard.release.point_gate import PointGate
-from castleguard.schema.arrow import sensitive_labels
 from castleguard.schema.decode import Decoder
 from castleguard.schema.roles import Schema
 

@@ -68,7 +68,7 @@ def _check_readable(found: list[str]) -> Iterator[Check]:
 
 def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
     """What the decoder makes of the first rows. Counts, never values."""
-    from castleguard.algorithms.keys import make_keys
+    from castleguard.algorithms.stages import make_keys
     from castleguard.jobs.endpoints import unfit_values
     from castleguard.schema.declared import read_types
     from castleguard.schema.roles import Numeric

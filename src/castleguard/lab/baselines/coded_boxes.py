@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.algorithms.keys import make_keys
+from castleguard.algorithms.stages import make_keys
 from castleguard.release.encode import Encoder
 from castleguard.schema.cells import cell_ends, cell_starts, cells_of
 from castleguard.schema.coded import NOBODY, CodedRows

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.algorithms.castleguard.policy import Castleguard
-from castleguard.algorithms.keys import make_keys
+from castleguard.algorithms.stages import make_keys
 from castleguard.lab import taxi
 from castleguard.lab.castleguard.rides import DELAY, K
 from castleguard.lab.result import Claim, Experiment, Result, Scale, Word

@@ -16,7 +16,7 @@ from castleguard.algorithms.base import Mode
 from castleguard.algorithms.castle.engine import CastleEngine
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.dcastle.policy import Dcastle
-from castleguard.algorithms.keys import make_keys
+from castleguard.algorithms.stages import make_keys
 from castleguard.lab.dcastle.design import Setting
 from castleguard.lab.transcriptions.dcastle.network import PaperNetwork
 from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
