@@ -19,7 +19,7 @@ from castleguard.errors import InputError
 from castleguard.lab import backblaze
 from castleguard.lab.backblaze import LOWER, UPPER
 from castleguard.lab.doca import histograms
-from castleguard.lab.doca.methods import BINS, SENSITIVITY, Figures, Method, compare, mean, methods
+from castleguard.lab.doca.publishers import BINS, SENSITIVITY, Figures, Method, compare, mean, methods
 
 CAPTION = f"""\
 error: mean squared error, for naive and paper of every value against its own row's. strict publishes no rows but a

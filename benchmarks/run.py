@@ -27,9 +27,9 @@ from rich.table import Table
 
 import castleguard as cg
 from benchmarks import adult, jobs, noise
+from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castle.engine import CastleEngine
-from castleguard.algorithms.registry import Policy
-from castleguard.algorithms.stages import make_decoder
+from castleguard.algorithms.stages import make_keys
 from castleguard.connectors.formats import open_reader, open_writer
 from castleguard.conversion import convert
 from castleguard.schema.coded import CodedRows
@@ -75,7 +75,7 @@ class Bench:
 
 def coded(table: pa.Table, schema: cg.Schema, policy: cg.Castle) -> CodedRows:
     """Rows as the engine takes them under a policy."""
-    return make_decoder(schema, policy, np.arange(2, dtype=np.uint64)).decode(table).rows
+    return policy.stages(schema, make_keys(seed=0)).decoder.decode(table).rows
 
 
 def run_engine(schema: cg.Schema, policy: cg.Castle, rows: CodedRows) -> float:

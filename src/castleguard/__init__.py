@@ -10,23 +10,29 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from castleguard.version import __version__
+
 if TYPE_CHECKING:
     from castleguard.algorithms.castle.policy import Castle
     from castleguard.algorithms.castleguard.policy import Castleguard
     from castleguard.algorithms.doca.policy import Doca
     from castleguard.algorithms.sdgs.policy import Sdgs
+    from castleguard.books import Report
+    from castleguard.conversion import anonymise
     from castleguard.edge import Randomiser
     from castleguard.errors import CastleguardError
+    from castleguard.jobs.in_process import Job, check, explain, load_job
+    from castleguard.jobs.judging import audit, measure
+    from castleguard.jobs.load import load_schema
+    from castleguard.jobs.propose.proposal import propose
+    from castleguard.jobs.sweeping import sweep
     from castleguard.privacy.closeness import Closeness
     from castleguard.privacy.guarantee import Guarantee
-    from castleguard.release.report import Report
     from castleguard.schema.hierarchy import Hierarchy
     from castleguard.schema.person import Person
     from castleguard.schema.roles import Categorical, Numeric, Schema
-    from castleguard.schema.sensitive import Sensitive
-    from castleguard.stream import Anonymiser, anonymise
-
-__version__ = "0.1.0"
+    from castleguard.schema.sensitive import Public, Sensitive
+    from castleguard.stream import Anonymiser
 
 __all__ = [
     "Anonymiser",
@@ -38,8 +44,10 @@ __all__ = [
     "Doca",
     "Guarantee",
     "Hierarchy",
+    "Job",
     "Numeric",
     "Person",
+    "Public",
     "Randomiser",
     "Report",
     "Schema",
@@ -47,6 +55,14 @@ __all__ = [
     "Sensitive",
     "__version__",
     "anonymise",
+    "audit",
+    "check",
+    "explain",
+    "load_job",
+    "load_schema",
+    "measure",
+    "propose",
+    "sweep",
 ]
 
 _HOMES = {
@@ -59,14 +75,24 @@ _HOMES = {
     "Doca": "algorithms.doca.policy",
     "Guarantee": "privacy.guarantee",
     "Hierarchy": "schema.hierarchy",
+    "Job": "jobs.in_process",
     "Numeric": "schema.roles",
     "Person": "schema.person",
+    "Public": "schema.sensitive",
     "Randomiser": "edge",
-    "Report": "release.report",
+    "Report": "books",
     "Schema": "schema.roles",
     "Sdgs": "algorithms.sdgs.policy",
     "Sensitive": "schema.sensitive",
-    "anonymise": "stream",
+    "anonymise": "conversion",
+    "audit": "jobs.judging",
+    "check": "jobs.in_process",
+    "explain": "jobs.in_process",
+    "load_job": "jobs.in_process",
+    "load_schema": "jobs.load",
+    "measure": "jobs.judging",
+    "propose": "jobs.propose.proposal",
+    "sweep": "jobs.sweeping",
 }
 
 

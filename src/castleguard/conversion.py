@@ -1,12 +1,32 @@
-"""One file into another: a reader through a stream into a writer, whole or not at all.
+"""A finite input as a whole: one table into another, or one file into another.
 
 What runs for longer than a file, with positions and checkpoints, is `job.py`.
 """
 
 from collections.abc import Callable
 
+import pyarrow as pa
+
+from castleguard.algorithms.base import Policy
 from castleguard.connectors.base import Reader, Writer
+from castleguard.release.encode import Numbers
+from castleguard.schema.roles import Schema
+from castleguard.schema.table import to_table
 from castleguard.stream import Anonymiser
+
+
+def anonymise(
+    table: object, schema: Schema, policy: Policy, *, seed: int | None = None, numbers: Numbers | None = None
+) -> pa.Table:
+    """The whole of a finite table: push and finish in one.
+
+    All of it is there, so that a column of untyped values (a list of dicts, pandas objects) has the type that they have
+    in common; `Anonymiser.push` decides by the first value.
+    """
+    stream = Anonymiser(schema, policy, seed=seed, numbers=numbers)
+    pushed = stream.push(to_table(table, schema.columns, person=schema.person), now=0.0)
+    finished = stream.finish()
+    return pa.concat_tables([pushed.cast(finished.schema), finished])
 
 
 def convert(
@@ -28,7 +48,7 @@ def convert(
             writer.write(stream.push(batch, now))
             if progress is not None:
                 progress(batch.num_rows)
-        writer.write(stream.flush(warn=False))  # the caller knows of malformed lines, too, and warns
+        writer.write(stream.finish(warn=False))  # the caller knows of malformed lines, too, and warns
         writer.close()
     except BaseException:
         writer.abort()

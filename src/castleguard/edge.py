@@ -12,18 +12,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from castleguard.algorithms.stages import make_keys
+from castleguard.algorithms.stages import check_schema, make_keys
 from castleguard.checkpoint.codec import Record, differences, pack, unpack
 from castleguard.errors import SnapshotError
 from castleguard.intake.local import LocalNoise
 from castleguard.privacy.budget import float_above, share_epsilon
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
-from castleguard.schema.arguments import check_schema
-from castleguard.schema.arrow import numeric_type, numeric_values, sensitive_labels
+from castleguard.release.encode import numeric_type, numeric_values, sensitive_labels
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.decode import Decoder
-from castleguard.schema.plain import plain
-from castleguard.schema.publishable import publishable
+from castleguard.schema.publishable import plain, publishable
 from castleguard.schema.roles import Numeric, QuasiIdentifier, Schema
 from castleguard.schema.table import has_types, to_table
 

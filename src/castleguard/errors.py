@@ -5,6 +5,7 @@
     ├── PolicyError       privacy parameters that cannot be promised (k below 2, l above k, ...)
     ├── ConfigError       a configuration file that cannot be read, with file and line
     ├── InputError        an input that cannot be read at all (a missing file, an unknown format)
+    │   └── NoRowsError   an input that has no rows
     ├── OutputError       an output that cannot be written
     ├── UnavailableError  a broker or a file that cannot be had now: the same call may work later
     ├── UsageError        a call out of order (a clock that goes back, a push without a clock)
@@ -12,7 +13,11 @@
 
 One tree, so that a caller can catch all of it by one name. Errors of third-party libraries are translated into it
 at the border, `from exc`. A message never carries a row's value: it names the column, the count and the remedy.
+
+What a caller may want to know of an error is an attribute, so that nobody searches a message for it.
 """
+
+from typing import NamedTuple
 
 
 class CastleguardError(Exception):
@@ -27,12 +32,41 @@ class PolicyError(CastleguardError):
     """Privacy parameters that cannot be promised."""
 
 
+class Mistake(NamedTuple):
+    """One mistake in a configuration file. `str()` is its line: "job.yaml:14  privacy.k must be at least 2, got 1"."""
+
+    what: str
+    where: str = ""
+    """File and line: "job.yaml:14"."""
+    key: str = ""
+    """What it is about: "privacy.k"."""
+
+    def __str__(self) -> str:
+        sentence = f"{self.key} {self.what}" if self.key else self.what
+        return f"{self.where}  {sentence}" if self.where else sentence
+
+
 class ConfigError(CastleguardError):
-    """A configuration file that cannot be read; the message starts with file and line."""
+    """A configuration file that cannot be read, or not as it is; the message has one line per mistake."""
+
+    mistakes: tuple[Mistake, ...]
+    """All of them, in the order of the file."""
+
+    def __init__(self, *mistakes: Mistake | str) -> None:
+        self.mistakes = tuple(each if isinstance(each, Mistake) else Mistake(each) for each in mistakes)
+        super().__init__("\n".join(map(str, self.mistakes)))
 
 
 class InputError(CastleguardError):
     """An input that cannot be read at all. One bad row is a reject, never this."""
+
+
+class NoRowsError(InputError):
+    """An input without rows; `unread` of its lines are no rows."""
+
+    def __init__(self, message: str, *, unread: int = 0) -> None:
+        super().__init__(message)
+        self.unread = unread
 
 
 class OutputError(CastleguardError):

@@ -1,12 +1,11 @@
-"""Anonymiser: one stream from raw rows to published ones.
+"""READ FIRST: Anonymiser, one stream from raw rows to published ones.
 
     decode -> intake -> engine -> gate -> encode
 
-The stream owns all state: the engine's, the gate's, and the rows that are pending between them. It can be put
-aside as bytes and continued (`snapshot`, `restore`) as if nothing had happened.
+The stream owns all state: the engine's, the gate's, and the rows that are pending between them. `snapshot` returns it
+as bytes, and `restore` continues from them. `job.py` runs a stream between a source and a sink.
 """
 
-import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,38 +15,23 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.algorithms.registry import Policy, check_policy
-from castleguard.algorithms.sdgs.engine import SdgsEngine
-from castleguard.algorithms.sdgs.policy import Sdgs
-from castleguard.algorithms.stages import (
-    begin_at,
-    make_decoder,
-    make_encoder,
-    make_engine,
-    make_gate,
-    make_intake,
-    make_keys,
-)
-from castleguard.checkpoint.codec import Record, differences, pack, unpack
-from castleguard.checkpoint.tables import table_from_bytes, table_to_bytes
-from castleguard.errors import SchemaError, SnapshotError, UsageError
+from castleguard.algorithms.base import Policy
+from castleguard.algorithms.stages import check_gate, check_policy, check_schema, make_keys
+from castleguard.books import Report, Tally
+from castleguard.carried import carry, take_over
+from castleguard.checkpoint.codec import Record, flat, grouped, pack, table_from_bytes, table_to_bytes, unpack
+from castleguard.coordination import Alone, Coordinator, StreamParts
+from castleguard.errors import UsageError
 from castleguard.kernels.compile import is_warm, mark_warm
 from castleguard.privacy.guarantee import Guarantee
-from castleguard.privacy.parameters import is_number
-from castleguard.release.emptiness import empty_output
-from castleguard.release.encode import Encoder, Numbers
-from castleguard.release.order import InputOrder, Leaving, nothing_leaving, select
-from castleguard.release.pending import Pending
-from castleguard.release.report import Report
-from castleguard.runtime.epochs import Described
-from castleguard.schema.arguments import check_schema, kind_of
-from castleguard.schema.casting import Misfits, cast_values
-from castleguard.schema.coded import NEW, REASONS, REUSED, ROOT, CodedRows, Decisions, Decoded, Quasi, Rejects
-from castleguard.schema.decode import SAMPLE, reject_names
-from castleguard.schema.identities import CANONICAL_FORM
-from castleguard.schema.plain import plain, plain_type
-from castleguard.schema.roles import Numeric, Schema
-from castleguard.schema.table import has_types, to_table
+from castleguard.release.emptiness import warn_at_end
+from castleguard.release.encode import Numbers
+from castleguard.release.publisher import Publisher
+from castleguard.runtime.clock import advanced
+from castleguard.runtime.epochs import Described, check_same_stream, counting_of, identity_of
+from castleguard.schema.batch_reader import BatchReader, GridCheck, Part
+from castleguard.schema.coded import CodedRows, Decisions
+from castleguard.schema.roles import Schema
 from castleguard.schema.unfit import Unfit
 from castleguard.telemetry.logs import LOG
 
@@ -58,9 +42,9 @@ class Anonymiser:
     """Publishes the rows of one stream under a policy. Not for use by several threads at once.
 
     `seed` is for tests and experiments: it makes every choice predictable, and the guarantee says so. `numbers` says
-    how a range is published: "bounds" (the default), "interval" or "midpoint". `key` is for who may have to publish the
-    same rows again after a failure, and must then come to the same result: 32 random bytes that are kept as secret as
-    the rows, in place of fresh ones. Two streams must never have the same.
+    how a range is published: "bounds" (the default), "interval" or "midpoint". `key`: 32 secret bytes that make a
+    replay deterministic, in place of fresh ones; two streams must never have the same. `coordinator` agrees with other
+    streams on what is published together; without one the stream publishes alone.
     """
 
     def __init__(
@@ -71,317 +55,215 @@ class Anonymiser:
         seed: int | None = None,
         numbers: Numbers | None = None,
         key: bytes | None = None,
+        coordinator: Coordinator | None = None,
     ) -> None:
         check_schema(schema)
         check_policy(policy)
         self.longest_row: int | None = None
         """Bytes that a row may take as JSON where it goes; a longer one is rejected. None: any number."""
-        self._schema = schema
-        self._policy = policy
-        self._algorithm = str(policy.fingerprint()["algorithm"])
+        self.coordinator = coordinator or Alone()
+        self._schema, self._policy, self._numbers = schema, policy, numbers or "bounds"
         self._seeded = seed is not None
-        self._numbers = numbers or "bounds"
-        columns = len(schema.quasi_identifiers)
-        self._keys = make_keys(seed, key)
-        self._intake = make_intake(schema, policy, self._keys)
-        self._engine = make_engine(schema, policy, self._keys)
-        self._decoder = make_decoder(schema, policy, self._keys.hashes)
-        self._gate = make_gate(schema, policy)
-        self._encoder = make_encoder(schema, policy, numbers)
-        self._pending = Pending(columns, len(schema.sensitive))
-        self._order = InputOrder(columns) if policy.chosen_order == "input" else None
-        self._payload_schema = pa.schema([(name, pa.null()) for name in _payload_names(schema)])
-        self._counts = dict.fromkeys(_COUNTS, 0)
-        self._rejected: dict[str, int] = {}
-        self._clamped: dict[str, int] = {}
-        self._loss = 0.0
-        self._now = -math.inf
-        self._grids_checked = False
-        self._whole = True
-        self._rejects: Rejects | None = None
-        self._unfit: Unfit | None = None
-        self._sample = np.empty((0, columns))
+        keys = self.coordinator.share_keys(make_keys(seed, key))
+        self._stages = policy.stages(schema, keys, numbers=numbers)
+        check_gate(self._stages.gate, self.guarantee().k)
+        self._decoder, self._intake, self._engine, self._gate, encoder = self._stages
+        self._tally = Tally()
+        sealed, in_order = self._decoder.seals_sensitive, policy.chosen_order == "input"
+        self._publisher = Publisher(schema, self._gate, encoder, self._tally, sealed=sealed, in_order=in_order)
+        self._reader = BatchReader(schema, self._decoder, self._publisher.payload)
+        self._grids = GridCheck(schema, needed=policy.publishes_values)
+        self._now, self._whole = -math.inf, True
+        pending, payload = self._publisher.pending, self._publisher.payload
+        mine = StreamParts(schema, policy, self._identity, self._stages, pending, payload, self._tally, self._releasing)
+        self.coordinator.join(mine)
 
     def push(self, batch: object, now: float | None = None) -> pa.Table:
-        """Take in rows that arrive `now` (seconds; needed with `max_wait`), and return what is published by that.
+        """Take in rows that arrive `now` (seconds; needed with `max_wait`), and return the rows that this releases.
 
         Rows may come as a pyarrow Table or RecordBatch, a pandas or polars DataFrame, or a list of dicts. The result
-        has all output columns, and maybe no rows. A sensitive or public column is published with the type that it first
-        came with, and a row with a value that does not convert to it is rejected; a column that has no type when the
-        first row is published, because it was always null, is text for ever.
+        has all output columns, and maybe no rows. A sensitive or public column is published with the type that the
+        schema declares, else with the one that its input declares, else with that of its first value; a row with a
+        value that does not convert to it is rejected. A column that has no type when the first row is published,
+        because it was always null, is text for ever.
         """
-        self._advance(now)
-        if not is_warm(self._algorithm):
+        self._check_whole()
+        self._now = advanced(self._now, now, needed=self._policy.timed)
+        if not is_warm(self._policy.name):
             LOG.warning("compiling the kernels for this machine, once: up to two minutes")
-        table, misfits = self._as_published(to_table(batch, self._schema.columns, person=self._schema.person))
-        self._decoder.longest_row = self.longest_row
-        typed = has_types(batch, self._schema.person)
-        decoded = self._decoder.decode(table, self._unfit, typed=typed, misfits=misfits)
-        payload = self._typed(decoded.payload, batch)
-        self._rejects = decoded.rejected
-        # What can fail because of the rows has not failed: from here on the state changes.
+        self._reader.longest_row = self.longest_row
+        out: list[pa.Table] = []
+        try:
+            for part in self._reader.read(batch):
+                # Decoding has succeeded: from here on the state changes.
+                with self._releasing():
+                    out += self._take_in(part)
+        except BaseException:
+            self._whole = self._whole and not out  # earlier parts were taken in but not returned
+            raise
         with self._releasing():
-            rows, present = self._enter(decoded, payload, table.num_rows)
-            slices = [slice(at, at + _SLICE) for at in range(0, max(rows.person.size, 1), _SLICE)]
-            out = [self._pass_on(rows.take(at), None if present is None else present[at]) for at in slices]
-        mark_warm(self._algorithm)
-        return out[0] if len(out) == 1 else pa.concat_tables(out)
+            released = self.coordinator.hand_out([table.cast(out[-1].schema) for table in out])
+        mark_warm(self._policy.name)
+        return released
+
+    def _take_in(self, part: Part) -> list[pa.Table]:
+        """Pass rows through the intake, enter them into the books, and hand them step by step to the engine."""
+        decoded = part.decoded
+        rows, payload, present, over_budget, sampled_out = self._intake.take(decoded.rows, part.payload, self._now)
+        self._publisher.payload.schema = payload.schema
+        self._tally.enter(part.rows, over_budget, sampled_out, decoded.rejected.counts, decoded.clamped)
+        self._grids.look_at(decoded.sample)
+        self._publisher.pending.append(rows, payload, present)
+        step = min(self.coordinator.step or _SLICE, _SLICE)
+        slices = [slice(at, at + step) for at in range(0, max(rows.person.size, 1), step)]
+        return [self._pass_on(rows.take(at), None if present is None else present[at]) for at in slices]
 
     def reject_unfit(self, unfit: Unfit | None) -> None:
         """From now on, reject rows with a sensitive or public value that the sink cannot take. Not in the snapshot."""
-        self._unfit = unfit
+        self._reader.unfit = unfit
 
     def tick(self, now: float) -> pa.Table:
         """Let time pass: publish what has waited `max_wait` seconds. `now` never goes back."""
-        self._advance(now)
+        self._check_whole()
+        self._now = advanced(self._now, now, needed=self._policy.timed)
         with self._releasing():
-            return self._publish(self._engine.tick(self._now))
+            self.coordinator.turn(0, self._now)
+            return self.coordinator.hand_out([self._publish(self._engine.tick(self._now))])
 
     def flush(self, *, warn: bool = True) -> pa.Table:
-        """The end of the stream: publish whatever can be published; the rest is counted as suppressed.
+        """The end of the stream: publish all that can be published; the rest is counted as suppressed.
 
-        If rows came in and none was ever published, a warning is logged: `warn=False` leaves it out.
+        Where presence is promised, the open window has not ended and is dropped: publishing it now would show when the
+        caller flushed, and rows that still arrive in it would be a second release of one window. Use `finish` for an
+        input that is complete. Dropped rows, and rows that came in while none was ever published, are logged as a
+        warning; not with `warn=False`.
         """
-        self._check_whole()
+        dropped = self._engine.pending if self.edge is not None else 0
         with self._releasing():
-            out = self._publish(self._engine.flush())
+            self.coordinator.settle()
+            out = self.coordinator.hand_out([self._publish(self._engine.flush())])
         if warn:
-            self._warn_if_empty()
+            warn_at_end(self.report(), dropped=dropped)
         return out
 
+    def finish(self, *, warn: bool = True) -> pa.Table:
+        """The end of a complete input: let the open window end, then flush; no row can arrive in that window then."""
+        if self.edge is None:
+            return self.flush(warn=warn)
+        ended = self.tick(self.edge)
+        flushed = self.flush(warn=warn)
+        return pa.concat_tables([ended.cast(flushed.schema), flushed])
+
     def drop_window(self) -> pa.Table:
-        """The end of a stream that promises presence, in the middle of a window: its rows are given up and counted as
-        suppressed. Publishing them now would show when the stream ended, and with that when its last row came.
-        """
-        self._check_whole()
-        if not isinstance(self._engine, SdgsEngine):
-            raise UsageError("only SDGS has windows that can be dropped; flush the stream")
+        """The end in the middle of a window of SDGS: its rows are suppressed, even where `flush` would publish them."""
+        if not self._engine.has_windows:
+            raise UsageError("this policy has no window to drop; flush the stream")
         with self._releasing():
             return self._publish(self._engine.drop())
 
-    @property
-    def edge(self) -> float | None:
-        """The end of the open window, in seconds as `now` counts them. None where presence is not promised, and before
-        the stream was told the time.
-        """
-        policy = self._policy
-        if not isinstance(policy, Sdgs) or not policy.hides_presence or self._now == -math.inf:
-            return None
-        return policy.edge_after(self._now)
-
-    @property
-    def lag(self) -> float | None:
-        """Seconds after the edge at which a job delivers what a window released; None where presence is not
-        promised.
-        """
-        policy = self._policy
-        return policy.lag if isinstance(policy, Sdgs) and policy.hides_presence else None
-
     def report(self) -> Report:
         """The books of the stream: for its operator, never to be published."""
-        counts = self._counts
-        held = 0 if self._order is None else self._order.held.position.size
-        waiting = max(self._engine.arrivals - 1 - self._oldest, 0)
-        return Report(
-            rows_in=counts["rows_in"],
-            published=counts["published"],
-            suppressed=counts["suppressed"],
-            sampled_out=counts["sampled_out"],
-            over_budget=counts["over_budget"],
-            rejected=dict(self._rejected),
-            clamped=dict(self._clamped),
-            pending=self._engine.pending + held + self._locked,
-            handed_over=counts["handed_over"],
-            undecided=counts["undecided"],
-            received=counts["received"],
-            at_root=counts["at_root"],
-            reused=counts["reused"],
-            gate_refused=counts["gate_refused"],
-            groups=counts["groups"],
-            information_loss=self._loss / out if (out := counts["published"] + counts["received"]) else None,
-            oldest_wait=max(counts["longest_wait"], waiting),
+        oldest = self.coordinator.oldest(self._engine.oldest)
+        return self._tally.books(
+            pending=self._engine.pending + self._publisher.held + self.coordinator.locked,
+            waiting=max(self._engine.arrivals - 1 - oldest, 0),
             open_clusters=self._engine.open_clusters,
             threshold=self._engine.threshold,
         )
 
     def rejected(self) -> list[tuple[int, str]]:
-        """Which rows of the latest push were refused: the row's number in the batch, and "column: reason"."""
-        if self._rejects is None:
-            return []
-        names = reject_names(self._schema)
-        found = zip(self._rejects.index, self._rejects.column, self._rejects.reason, strict=True)
-        return [(int(row), f"{names[column]}: {REASONS[reason]}") for row, column, reason in found]
+        """Rows of the latest push that were rejected: the row's number in the batch, and "column: reason"."""
+        return self._reader.rejected()
 
-    @property
-    def urgent(self) -> bool:
-        """Whether something waits for a commit: that comes soon then."""
-        return False
+    def guarantee(self) -> Guarantee:
+        """The privacy statement."""
+        return self._policy.guarantee(self._schema, seeded=self._seeded)
 
-    @property
-    def holding(self) -> bool:
-        """Whether it would do better with a moment before the next rows: others are about to answer."""
-        return False
+    def describe(self) -> Described:
+        """What tells its output from that of another stream, and what it promises."""
+        counting = counting_of(self._schema, self._intake.counting)
+        return Described(identity=self._identity(), guarantee=self.guarantee(), counting=counting)
 
-    @property
-    def sent(self) -> tuple[int, int]:
-        """Messages and bytes to other sites, since it was made."""
-        return 0, 0
-
-    @property
-    def unsettled(self) -> bool:
-        """Whether others have to be asked yet what became of rows that were given up."""
-        return False
-
-    def wind_down(self) -> bool:
-        """No more rows come: whether all is done that can be done together with others before `flush`. If not, time
-        has to pass (`tick`, `committed`).
-        """
-        return True
-
-    def committed(self) -> None:
-        """All that was handed out so far has arrived, and a snapshot of after it is on disk."""
+    def _identity(self) -> dict[str, Any]:
+        """What a snapshot must have in common with the stream that continues it, as JSON has it."""
+        return identity_of(self._schema, self._policy.fingerprint(), self._numbers)
 
     @property
     def now(self) -> float:
         """The latest time that the stream was told, in seconds; before the first, minus infinity."""
         return self._now
 
-    def guarantee(self) -> Guarantee:
-        """The privacy statement."""
-        return self._policy.guarantee(self._schema, seeded=self._seeded)
+    @property
+    def edge(self) -> float | None:
+        """The end of the open window; None where presence is not promised, and before the stream was told the time."""
+        presence = self._policy.presence
+        return None if presence is None or self._now == -math.inf else presence.edge_after(self._now)
 
-    def carry(self) -> bytes | None:
-        """After a flush: what the next stream of the same job needs to go on counting the rows of each person. None if
-        the policy does not count. It holds keyed hashes of persons and their key: keep it as you keep the input.
-        """
-        self._check_whole()
-        counting = self._counting()
-        if counting is None:
-            return None
-        facts = {"counting": counting, "now": None if self._now == -math.inf else self._now}
-        return pack(Record(facts=facts, arrays={"hash_key": self._keys.hashes, **self._intake.carry()}))
-
-    def take_over(self, carried: bytes) -> list[str]:
-        """Before the first row: go on with the counts of an earlier stream. Where that cannot be, say what differs and
-        begin new counts.
-        """
-        record, counting = unpack(carried), self._counting()
-        if counting is None:
-            return ["ledger"]
-        differing = differences(counting, record.facts["counting"])
-        if differing:
-            return differing
-        self._keys = self._keys._replace(hashes=record.arrays["hash_key"])
-        self._decoder = make_decoder(self._schema, self._policy, self._keys.hashes)
-        arrivals = self._intake.take_over(record.arrays)
-        if counting["unit"] == "seconds" and counting["window"] is not None and record.facts["now"] is not None:
-            self._now = record.facts["now"]  # a window that has been counted must not come again
-        # Windows of the engine are those of the ledger: only so a window of the engine has what the ledger admits.
-        if counting["unit"] == "rows" and counting["aligned"] and begin_at(self._engine, arrivals):
-            self._pending.begin_at(arrivals)
-        return []
-
-    def _counting(self) -> dict[str, Any] | None:
-        """How rows of a person are counted, as JSON has it; None if they are not."""
-        if self._intake.counting is None:
-            return None
-        fingerprint = self._schema.fingerprint()
-        person = {name: value for name, value in fingerprint.items() if name.startswith("person")}
-        described = {**self._intake.counting, **person, "canonical_form": CANONICAL_FORM}
-        counting: dict[str, Any] = json.loads(json.dumps(described, default=str))
-        return counting
-
-    def describe(self) -> Described:
-        """What tells its output from that of another stream, and what it promises."""
-        return Described(identity=self._identity(), guarantee=self.guarantee(), counting=self._counting())
+    @property
+    def lag(self) -> float | None:
+        """Seconds from the edge to the delivery of the window by a job; None where presence is not promised."""
+        return None if self._policy.presence is None else self._policy.presence.lag
 
     def snapshot(self) -> bytes:
         """The whole state, to be continued by `restore`. It holds raw personal data: keep it as you keep the input."""
         self._check_whole()
-        first, rows, gone, payload = self._pending.snapshot(self._payload_schema)
-        held = nothing_leaving(len(self._schema.quasi_identifiers)) if self._order is None else self._order.held
-        groups = {"engine": self._engine.snapshot(), "gate": self._gate.snapshot(), "intake": self._intake.snapshot()}
-        groups |= {
-            "rows": rows._asdict(),
-            "held": held._asdict(),
-            "stream": {"hash_key": self._keys.hashes, "sample": self._sample, "gone": gone},
+        first, gone, groups, payload = self._publisher.snapshot()
+        own = {"hash_key": self._decoder.key, "sample": self._grids.sample, "gone": gone}
+        groups |= {"engine": self._engine.snapshot(), "intake": self._intake.snapshot(), "stream": own}
+        facts = {
+            **self._identity(),
+            "seeded": self._seeded,
+            **self._tally.facts(),
+            "now": None if self._now == -math.inf else self._now,
+            "first": first,
+            "decoder": self._decoder.counter,
+            "person_kind": self._decoder.person_kind,
+            "grids_checked": self._grids.done,
         }
-        return pack(
-            Record(
-                facts={
-                    **self._identity(),
-                    "seeded": self._seeded,
-                    "counts": self._counts,
-                    "rejected": self._rejected,
-                    "clamped": self._clamped,
-                    "loss": self._loss,
-                    "now": None if self._now == -math.inf else self._now,
-                    "first": first,
-                    "decoder": self._decoder.counter,
-                    "person_kind": self._decoder.person_kind,
-                    "grids_checked": self._grids_checked,
-                },
-                arrays={f"{group}.{name}": array for group, arrays in groups.items() for name, array in arrays.items()},
-                blobs={"payload": table_to_bytes(payload)},
-            )
-        )
+        return self.coordinator.snapshot(pack(Record(facts, flat(groups), {"payload": table_to_bytes(payload)})))
 
     @classmethod
-    def restore(cls, schema: Schema, policy: Policy, blob: bytes, *, numbers: Numbers | None = None) -> "Anonymiser":
+    def restore(
+        cls,
+        schema: Schema,
+        policy: Policy,
+        blob: bytes,
+        *,
+        numbers: Numbers | None = None,
+        coordinator: Coordinator | None = None,
+    ) -> "Anonymiser":
         """Continue a stream from its snapshot; refused if schema, policy or `numbers` are not the snapshot's own."""
-        stream = cls(schema, policy, numbers=numbers)
-        stream._continue_same(blob)
+        stream = cls(schema, policy, numbers=numbers, coordinator=coordinator)
+        stream.coordinator.restore(blob, stream._continue)
         return stream
 
-    def _continue_same(self, blob: bytes) -> None:
+    def _continue(self, blob: bytes) -> None:
         """Continue from a snapshot, if that is one of this stream."""
         record = unpack(blob)
-        mine = self._identity()
-        differing = differences(mine, {name: record.facts.get(name) for name in mine})
-        if differing:
-            raise SnapshotError(
-                f"the snapshot belongs to a stream with another {' and another '.join(differing)}. Drain the job "
-                f"(flush the stream) with what it was made with, then change that"
-            )
-        self._continue(record)
-
-    def _identity(self) -> dict[str, Any]:
-        """What a snapshot must have in common with the stream that continues it, as JSON has it."""
-        own = {
-            "schema": self._schema.fingerprint(),
-            "policy": self._policy.fingerprint(),
-            "numbers": self._numbers,
-            "canonical_form": CANONICAL_FORM,  # a person who is pending must not come again under another hash
-        }
-        described: dict[str, Any] = json.loads(json.dumps(own, default=str))
-        return described
-
-    def _continue(self, record: Record) -> None:
-        facts, arrays = record.facts, record.arrays
-        groups: dict[str, dict[str, Any]] = {}
-        for name, array in arrays.items():
-            group, _, field = name.partition(".")
-            groups.setdefault(group, {})[field] = array
-        payload = table_from_bytes(record.blobs["payload"])
-        self._keys = self._keys._replace(hashes=groups["stream"]["hash_key"])
+        check_same_stream(self._identity(), record.facts)
+        facts, groups = record.facts, grouped(record.arrays)
+        own = groups["stream"]
         self._seeded = facts["seeded"]
+        self._decoder.change_key(own["hash_key"])
+        self._decoder.counter, self._decoder.person_kind = facts["decoder"], facts["person_kind"]
         self._engine.restore(groups["engine"])
-        self._gate.restore(groups["gate"])
         self._intake.restore(groups["intake"])
-        self._decoder = make_decoder(self._schema, self._policy, self._keys.hashes)
-        self._decoder.counter = facts["decoder"]
-        self._decoder.person_kind = facts["person_kind"]
-        self._payload_schema = payload.schema
-        self._pending.restore(facts["first"], CodedRows(**groups["rows"]), groups["stream"]["gone"], payload)
-        if self._order is not None:
-            self._order.held = Leaving(**groups["held"])
-        self._counts = facts["counts"]
-        self._rejected = facts["rejected"]
-        self._clamped = facts["clamped"]
-        self._loss = facts["loss"]
+        self._publisher.restore(facts["first"], own["gone"], groups, table_from_bytes(record.blobs["payload"]))
+        self._tally.restore(facts)
         self._now = -math.inf if facts["now"] is None else facts["now"]
-        self._grids_checked = facts["grids_checked"]
-        self._sample = groups["stream"]["sample"]
+        self._grids.done, self._grids.sample = facts["grids_checked"], own["sample"]
+
+    def carry(self) -> bytes | None:
+        """After a flush: counts of the rows of each person, and their key, for the next stream; None: none counted."""
+        self._check_whole()
+        return carry(self._schema, self._stages, self._now)
+
+    def take_over(self, carried: bytes) -> list[str]:
+        """Before the first row: go on with the counts of an earlier stream, or say what differs and begin new ones."""
+        if self._tally.rows_in:
+            raise UsageError("rows have arrived already: take over counts before the first row")
+        differing, self._now = take_over(carried, self._schema, self._stages, self._publisher.pending, self._now)
+        return differing
 
     @contextmanager
     def _releasing(self) -> Iterator[None]:
@@ -389,199 +271,24 @@ class Anonymiser:
         whose rows nobody has received, and a later row could be published alone in one of them; and the intake may have
         counted rows that the engine has not seen.
         """
+        self._check_whole()
         self._whole = False
         yield
         self._whole = True
-
-    def _warn_if_empty(self) -> None:
-        """Say that a stream has ended which published nothing: an empty table looks like success."""
-        if self._counts["rows_in"] and (found := empty_output(self.report())) is not None:
-            LOG.warning("%s", found)
 
     def _check_whole(self) -> None:
         if not self._whole:
             raise UsageError("an earlier call failed half-way: continue from a snapshot taken before it")
 
-    def _advance(self, now: float | None) -> None:
-        """Move the clock forward."""
-        self._check_whole()
-        if now is None:
-            if self._policy.timed and self._now == -math.inf:
-                raise UsageError(
-                    "the policy counts seconds (max_wait, a window): say when the rows arrive, push(batch, now=seconds)"
-                )
-            return
-        if not is_number(now):
-            raise UsageError(f"now must be a number of seconds, got {kind_of(now)}")
-        if not math.isfinite(now):
-            raise UsageError(f"now must be a finite number of seconds, got {now}")
-        if now < self._now:
-            raise UsageError(f"now must not go back: it was {self._now}, got {now}")
-        self._now = float(now)
-
-    def _enter(self, decoded: Decoded, payload: pa.Table, rows_in: int) -> tuple[CodedRows, NDArray[np.bool_] | None]:
-        """Pass decoded rows through the intake and enter them into the books; which rows go on (None: all)."""
-        taken = self._intake.take(decoded.rows, payload, self._now)
-        self._payload_schema = taken.payload.schema
-        self._counts["rows_in"] += rows_in
-        self._counts["over_budget"] += taken.over_budget
-        self._counts["sampled_out"] += taken.sampled_out
-        for reason, count in decoded.rejected.counts.items():
-            self._rejected[reason] = self._rejected.get(reason, 0) + count
-        for column, count in decoded.clamped.items():
-            self._clamped[column] = self._clamped.get(column, 0) + count
-        self._check_grids(decoded.sample)
-        self._pending.append(taken.rows, taken.payload, taken.present)
-        return taken.rows, taken.present
-
     def _pass_on(self, rows: CodedRows, present: NDArray[np.bool_] | None) -> pa.Table:
-        """Hand rows to the engine, before the eyes of the gate, and publish what that makes due."""
+        """Hand rows to the engine after the gate has observed them, and publish what that makes due."""
+        self.coordinator.turn(rows.person.size, self._now)
         self._gate.observe(rows.sensitive, present)
         return self._publish(self._engine.push(rows, self._now, present))
 
     def _publish(self, decisions: Decisions) -> pa.Table:
         """Gate, order and encode what the engine has decided."""
-        self._pending.leave(decisions.position)
-        self._pending.leave(decisions.dropped)
-        passed = self._gate.check(decisions, self._pending.coded(decisions.position))
-        through = np.flatnonzero(passed[decisions.group])
-        refused = decisions.position.size - through.size
-        if refused:
-            LOG.warning("the gate refused %d rows that the engine would have published", refused)
-        self._counts["gate_refused"] += refused
-        self._counts["suppressed"] += refused + decisions.dropped.size
-        self._counts["groups"] += int(np.count_nonzero(passed & (decisions.kind == NEW)))
-        decided = Leaving(
-            decisions.position, decisions.group, decisions.lower, decisions.upper, decisions.loss, decisions.kind
-        )
-        leaving = select(decided, through) if refused else decided
-        oldest = self._oldest
-        if self._order is not None:
-            leaving = self._order.release(leaving, oldest)
-        self._count(leaving)
-        published = without_null_types(self._payload_schema)
-        if leaving.position.size:  # from its first published row on, the stream publishes the same types for ever
-            self._payload_schema = published
-        payload = self._pending.payload(leaving.position, published)
-        self._pending.forget(oldest)
-        if isinstance(self._encoder, Encoder):
-            return self._encoder.encode(leaving.lower, leaving.upper, leaving.group, payload)
-        return self._encoder.encode(decisions.points[through], payload)
-
-    def _count(self, leaving: Leaving) -> None:
-        """Enter the rows that leave now into the books."""
-        kind = leaving.kind[leaving.group]
-        self._counts["published"] += leaving.position.size
-        self._counts["at_root"] += int(np.count_nonzero(kind == ROOT))
-        self._counts["reused"] += int(np.count_nonzero(kind == REUSED))
-        self._loss += float(np.sum(leaving.loss[leaving.group]))
-        self._counts["longest_wait"] = max(self._counts["longest_wait"], self._engine.longest_wait)
-
-    @property
-    def _oldest(self) -> int:
-        """The position of the oldest row that is pending."""
-        return self._engine.oldest
-
-    @property
-    def _locked(self) -> int:
-        """Pending rows that the engine does not hold."""
-        return 0
-
-    def _as_published(self, table: pa.Table) -> tuple[pa.Table, dict[str, Misfits]]:
-        """A batch with its sensitive and public columns in the types that they are published with, and by column the
-        rows with a value that does not convert. Before decoding: values that differ, and are published as the same
-        one, must not count as two.
-        """
-        misfits = {}
-        sealed = len(self._schema.sensitive) if self._decoder.seals_sensitive else 0
-        for name in _payload_names(self._schema)[sealed:]:
-            at = table.schema.get_field_index(name)
-            kind = self._payload_schema.field(name).type
-            if at < 0 or pa.types.is_null(kind) or plain_type(table.schema.field(at).type) == kind:
-                continue
-            try:
-                column, found = cast_values(plain(table.column(at)), kind)
-            except SchemaError as exc:
-                raise SchemaError(f"column {name!r}: {exc}") from exc
-            table = table.set_column(at, name, column)
-            if found is not None:
-                misfits[name] = found
-        return table, misfits
-
-    def _typed(self, payload: pa.Table, batch: object) -> pa.Table:
-        """The payload with the types of the batches before it. A column without a type so far takes its first: the one
-        that the batch declares, or that of the values of accepted rows.
-        """
-        if payload.schema.equals(self._payload_schema, check_metadata=True):
-            return payload
-        fields = []
-        for field, column in zip(self._payload_schema, payload.columns, strict=True):
-            settles = has_types(batch, field.name) or column.null_count < len(column)
-            fields.append(field.with_type(column.type) if pa.types.is_null(field.type) and settles else field)
-        columns = [
-            pa.nulls(payload.num_rows) if pa.types.is_null(field.type) else column.cast(field.type)
-            for field, column in zip(fields, payload.columns, strict=True)
-        ]
-        return pa.table(columns, schema=pa.schema(fields)) if columns else payload
-
-    def _check_grids(self, values: Quasi) -> None:
-        """Warn once where a cell of the public grid holds a single value of the data: its bounds then tell it."""
-        if self._grids_checked or not self._policy.publishes_values:
-            return
-        self._sample = np.concatenate([self._sample, values])[:SAMPLE]
-        if len(self._sample) < SAMPLE:
-            return
-        self._grids_checked = True
-        fine = [
-            role.name
-            for column, role in enumerate(self._schema.quasi_identifiers)
-            if isinstance(role, Numeric) and role.hides_nothing(self._sample[:, column])
-        ]
-        self._sample = self._sample[:0]
-        if fine:
-            LOG.warning(
-                "%s: a cell of the grid holds a single value of the data, so published bounds can tell it; "
-                "give a larger step",
-                ", ".join(fine),
-            )
-
-
-_COUNTS = (
-    "rows_in",
-    "published",
-    "suppressed",
-    "sampled_out",
-    "over_budget",
-    "at_root",
-    "reused",
-    "gate_refused",
-    "groups",
-    "longest_wait",
-    "handed_over",
-    "undecided",
-    "received",
-)
-
-
-def anonymise(
-    table: object, schema: Schema, policy: Policy, *, seed: int | None = None, numbers: Numbers | None = None
-) -> pa.Table:
-    """The whole of a finite table: push and flush in one."""
-    stream = Anonymiser(schema, policy, seed=seed, numbers=numbers)
-    pushed = stream.push(table, now=0.0)
-    flushed = stream.flush()
-    return pa.concat_tables([pushed.cast(flushed.schema), flushed])
-
-
-def _payload_names(schema: Schema) -> list[str]:
-    return [*(role.name for role in schema.sensitive), *schema.public]
-
-
-def without_null_types(schema: pa.Schema) -> pa.Schema:
-    """With text in place of the type that a column has which never had a value: whoever reads several parts of the
-    output together cannot do so if one part has no type, and text can hold whatever comes later.
-    """
-    for number, field in enumerate(schema):
-        if pa.types.is_null(field.type):
-            schema = schema.set(number, field.with_type(pa.string()))
-    return schema
+        table = self._publisher.publish(decisions, self.coordinator.oldest(self._engine.oldest))
+        self._tally.longest_wait = max(self._tally.longest_wait, self._engine.longest_wait)
+        self.coordinator.decided(decisions)
+        return table

@@ -1,6 +1,7 @@
 """Processes that share the work of many independent runs: an experiment, a sweep, a game."""
 
 import logging
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -52,6 +53,11 @@ def _start(start: Callable[..., None] | None, given: tuple[Any, ...]) -> None:
     quieten()
     if start is not None:
         start(*given)
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def quieten() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from castleguard.errors import SnapshotError
-from castleguard.jobs.assemble import load, make_job
+from castleguard.jobs.assemble import make_job
+from castleguard.jobs.load import load
 from castleguard.runtime.stopping import Stop
 from castleguard.telemetry.metrics import Status
 from tests.integration.broker_nats import NatsBroker, running_broker
@@ -53,7 +54,7 @@ class Place:
         stop = Stop()
 
         def watch(status: Status) -> None:
-            if sum(status.rows.values()) >= rows_in:
+            if status.books.rows_in >= rows_in:
                 stop.ask()
 
         assert make_job(load(self.write(**source)), stop=stop, watch=watch).run() == "stopped"

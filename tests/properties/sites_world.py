@@ -12,12 +12,12 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from castleguard.algorithms.dcastle.policy import Dcastle
-from castleguard.release.report import Report
+from castleguard.books import Report
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
 from castleguard.sites.membership import Membership
 from castleguard.sites.memory import Relay
-from castleguard.sites.stream import SiteStream
+from tests.site_stream import SiteStream
 
 Row = dict[str, Any]
 Moment = Literal["stored", "delivered"]
@@ -167,7 +167,7 @@ class Site:
         if dies == "delivered":
             self.start()
             return
-        self.stream.committed()
+        self.stream.coordinator.committed()
         self._check()
 
     def _deliver(self) -> None:

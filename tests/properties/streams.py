@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from castleguard.algorithms.castle.policy import Castle, Mode, Reading
+from castleguard.algorithms.base import Mode
+from castleguard.algorithms.castle.policy import Castle, Reading
 from castleguard.kernels.compile import JIT
 from castleguard.privacy.closeness import Closeness
 from castleguard.schema.cells import cell_starts

@@ -5,7 +5,7 @@ rows leave, in which order, with which box and loss. In one batch or in many.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import isclose
 
 import numpy as np
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from castleguard.algorithms.castle.engine import CastleEngine
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard, Clock
-from castleguard.algorithms.stages import Keys, make_intake
+from castleguard.algorithms.stages import Keys
 from castleguard.schema.coded import CodedRows
 from tests.properties.guard_transcription import GuardTranscription
 from tests.properties.streams import Step, Stream, examples, joined, large_streams, one_by_one, streams
@@ -40,7 +40,7 @@ def guards(draw: st.DrawFn) -> Guard:
 
 def guarded(stream: Stream, guard: Guard) -> Stream:
     """The same stream under the CASTLEGUARD policy with the clustering's own parameters."""
-    given = {name: getattr(stream.policy, name) for name in Castle.__dataclass_fields__}
+    given = {each.name: getattr(stream.policy, each.name) for each in fields(Castle)}
     given |= {"mode": "paper", "suppression": "drop", "order": stream.policy.chosen_order}
     given["reading"] = stream.policy.chosen_reading
     if guard.clock == "time" and given["max_wait"] is None:
@@ -63,7 +63,7 @@ class Player:
             noise=SAMPLER_KEY,
             counts=SAMPLER_KEY,
         )
-        self.intake = make_intake(stream.schema, stream.policy, keys)
+        self.intake = stream.policy.stages(stream.schema, keys).intake
         self.engine = CastleEngine(stream.schema, stream.policy, key=stream.key)
         self.clustered: dict[int, tuple[float, ...]] = {}
         self.sampled_out = 0

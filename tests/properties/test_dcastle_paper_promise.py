@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from castleguard.lab.transcriptions.dcastle.messages import Step
+from castleguard.lab.transcriptions.dcastle.network import PaperNetwork
 from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
-from castleguard.lab.transcriptions.dcastle.sites import PaperNetwork
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.roles import Numeric, Schema
 

@@ -30,12 +30,14 @@ from tests.soak import effort
 KEY = np.array([11, 12], dtype=np.uint64)
 SCHEMA = cg.Schema(person=cg.Person("pid", kind="text"), quasi_identifiers=[cg.Numeric("age", lower=0, upper=100)])
 PAIRS = effort(20_000, 400_000)
+IDENTITIES = effort(60, 1000)
 
 
 def identities(seed: int, *, fold: bool) -> list[list[Spelling]]:
-    """Identities of all families, until their spellings make enough pairs."""
-    draw, found, pairs = random.Random(seed), [], 0
-    while pairs < PAIRS:
+    """Identities of all families, until they are enough and their spellings make enough pairs."""
+    draw, pairs = random.Random(seed), 0
+    found: list[list[Spelling]] = []
+    while pairs < PAIRS or len(found) < IDENTITIES:
         spellings = list(draw.choice(FAMILIES)(draw, fold=fold))
         found.append(spellings)
         pairs += len(spellings) * (len(spellings) - 1) // 2

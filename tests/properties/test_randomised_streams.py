@@ -113,7 +113,7 @@ def push(stream: cg.Anonymiser, batch: pa.Table, at: int) -> pa.Table:
 def run(case: Case) -> tuple[pa.Table, cg.Report]:
     stream = case.start()
     out = [push(stream, batch, at) for at, batch in enumerate(case.batches())]
-    out.append(stream.flush())
+    out.append(stream.finish())
     return pa.concat_tables([table.cast(out[-1].schema) for table in out]), stream.report()
 
 
@@ -186,7 +186,7 @@ def test_a_snapshot_anywhere_changes_nothing(case: Case, data: st.DataObject) ->
         out.append(push(stream, batch, at))
     if cut == len(batches):
         stream = cg.Anonymiser.restore(case.schema, case.policy, stream.snapshot())
-    out.append(stream.flush())
+    out.append(stream.finish())
     assert pa.concat_tables([table.cast(whole.schema) for table in out]) == whole
     assert stream.report() == report
 
@@ -199,7 +199,7 @@ def test_batches_change_nothing(case: Case) -> None:
     for size in (1, max(case.table.num_rows, 1)):
         stream = case.start()
         tables = [stream.push(case.table.slice(at, size), now=0.0) for at in range(0, case.table.num_rows, size)]
-        tables.append(stream.flush())
+        tables.append(stream.finish())
         out.append(pa.concat_tables([table.cast(tables[-1].schema) for table in tables]))
     assert out[0] == out[1]
 

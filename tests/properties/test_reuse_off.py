@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import castleguard as cg
 from castleguard.algorithms.castle.engine import CastleEngine
 from castleguard.algorithms.castle.policy import Reuse
-from castleguard.algorithms.stages import make_gate
+from castleguard.algorithms.castle.stages import group_gate
 from castleguard.release.gate import Gate
 from castleguard.schema.coded import NOBODY, CodedRows, Decisions
 from tests.properties.streams import Step, Stream, examples, joined, one_by_one, shaped_streams, streams
@@ -62,7 +62,7 @@ def test_every_box_of_every_release_has_k_persons(drawn: Stream) -> None:
 def test_the_gate_lets_nothing_out_that_does_not_stand_by_itself(drawn: Stream) -> None:
     """In paper mode the engine publishes rows alone at the root; with reuse off the gate suppresses all of them."""
     stream = off(drawn)
-    gate = make_gate(stream.schema, stream.policy)
+    gate = group_gate(stream.policy, stream.schema)
     assert isinstance(gate, Gate)
     for decided in played(stream, stream.steps):
         passed = gate.check(decided, stream.engine_rows.take(decided.position))

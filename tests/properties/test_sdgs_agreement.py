@@ -189,6 +189,7 @@ def test_behind_the_cap_the_k_rows_of_a_cell_are_k_persons(stream: Stream) -> No
     for call in stream.calls:
         if call.kind == "push":
             front.push(stream.rows.take(slice(call.start, call.stop)), call.now)
+    front.tick(stream.calls[-1].now + stream.policy.window + 1.0)
     front.flush()
     persons: dict[object, set[int]] = {}
     for row, (release, person) in zip(front.out, front.persons, strict=True):

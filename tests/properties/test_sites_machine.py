@@ -95,7 +95,7 @@ class Sites(RuleBasedStateMachine):
     def propose(self, number: int, life: Life) -> None:
         """A site looks for others to publish with."""
         site = self._site(number)
-        site.stream.wind_down()
+        site.stream.cooperation.ending = True
         site.tick(self.now)
         site.stream.cooperation.ending = False
         self._live(*life)

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import castleguard as cg
-from castleguard.release.report import Report
+from castleguard.books import Report
 from tests.properties.streams import examples
 from tests.properties.tables import Stream, streams
 

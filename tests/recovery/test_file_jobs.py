@@ -1,14 +1,15 @@
 """Jobs that read files and write a folder of parts, from one run to the next."""
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
 
-from castleguard.jobs.assemble import load, make_job
+from castleguard.books import Books
+from castleguard.jobs.assemble import make_job
+from castleguard.jobs.load import load
 
 JOB = """\
 source: {{type: {source}, path: {path}}}
@@ -31,7 +32,7 @@ class Place:
         self.folder = folder
         (folder / "job.yaml").write_text(JOB.format(source=source, path=path, sink=sink))
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> Books:
         """Run the job to the end of its source; its books."""
         job = make_job(load(self.folder / "job.yaml"))
         assert job.run() == "finished"
@@ -85,9 +86,9 @@ def test_a_file_that_grew_after_the_end_of_the_job_is_read_on(tmp_path: Path) ->
     text = "".join(f"{at},{at * 7 % 100},{at},\n" for at in range(80))
     lines = text.splitlines(keepends=True)
     (tmp_path / "in.csv").write_text("who,age,row,note\n" + "".join(lines[:40]))
-    assert place.run()["rows_in"] == 40
-    assert place.run()["rows_in"] == 40, "nothing new"
+    assert place.run().rows_in == 40
+    assert place.run().rows_in == 40, "nothing new"
     with (tmp_path / "in.csv").open("a") as file:
         file.writelines(lines[40:])
-    assert place.run()["rows_in"] == 80
+    assert place.run().rows_in == 80
     assert sorted(place.out("parquet")["row"].to_pylist(), key=int) == [str(number) for number in range(80)]

@@ -17,7 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from castleguard.cli import main
-from castleguard.jobs.assemble import load, make_job, open_source
+from castleguard.jobs.assemble import make_job
+from castleguard.jobs.endpoints import open_source
+from castleguard.jobs.load import load
 from castleguard.runtime.stopping import Stop
 
 MARK = "Zm4rk"
@@ -155,7 +157,7 @@ def suppressed(folder: Path) -> int:
     """Rows that found no group, which is a matter of chance."""
     job = make_job(load(folder / "job.yaml"))
     job.close()
-    return int(job.books()["suppressed"])
+    return job.books().suppressed
 
 
 @pytest.mark.parametrize("batch", [7, 65536])
@@ -166,10 +168,10 @@ def test_every_line_of_a_hostile_file_ends_in_one_place(
     with caplog.at_level(logging.DEBUG):
         assert job.run() == "finished"
     books = job.books()
-    assert books["published"] + books["suppressed"] == hostile.good
-    assert published_rows(tmp_path) == books["published"]
-    assert books["rejected"] == dict(Counter(hostile.rejected.values()))
-    assert books["bad"] == job.bad == len(hostile.bad)
+    assert books.published + books.suppressed == hostile.good
+    assert published_rows(tmp_path) == books.published
+    assert books.rejected == dict(Counter(hostile.rejected.values()))
+    assert books.malformed == len(hostile.bad)
     assert MARK not in caplog.text + repr(job) + repr(job.status()) + repr(job.stream)
 
 
@@ -353,7 +355,7 @@ def test_a_folder_with_a_bad_file_stops_there_and_goes_on_when_it_is_mended(run:
     (tmp_path / "in" / "2.csv").write_bytes(HEADER + GOOD)
     assert run(path)[0] == 0
     job = make_job(load(path))
-    assert job.books()["rows_in"] == 200
+    assert job.books().rows_in == 200
     job.close()
 
 

@@ -4,11 +4,12 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import castleguard as cg
-from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.base import Policy
 from castleguard.checkpoint.letters import DeadLetters
 from castleguard.checkpoint.store import Store
 from castleguard.errors import InputError, OutputError, SnapshotError, UnavailableError
@@ -308,7 +309,7 @@ def test_a_job_that_dies_of_an_error_says_so_before_it_ends(
     with pytest.raises(OutputError, match="no space left"):
         job.run()
     assert [status.state for status in told][-2:] == ["running", "failed"]
-    assert told[-1].rows["pending"] > 0
+    assert told[-1].books.pending > 0
 
 
 def test_too_many_rejects_stop_the_job(tmp_path: Path) -> None:
@@ -359,16 +360,16 @@ def test_rows_that_wait_leave_though_the_clock_was_far_ahead_before_a_restart(
     world.clock.set(right)
     job = world.job()
     assert "the clock shows 27,010 days less than the stream has been told before" in caplog.text
-    began, read = world.clock.elapsed(), job._read
+    began, read = world.clock.elapsed(), job._reading.read
 
-    def watched() -> object:
+    def watched(*given: Any) -> object:
         if world.clock.elapsed() > began + 100:
             job.stop()
         elif job.stream.report().pending:
             assert world.clock.elapsed() < began + 70
-        return read()
+        return read(*given)
 
-    job._read = watched  # type: ignore[method-assign, assignment]
+    job._reading.read = watched  # type: ignore[method-assign, assignment]
     assert job.run() == "stopped"
     assert job.stream.report().rows_in > 30
     world.check()
@@ -397,15 +398,15 @@ def test_rows_that_wait_leave_while_the_source_is_silent(tmp_path: Path) -> None
     world = World(tmp_path, cg.Castle(k=K, delay=1000, max_wait=60.0), rows=30, endless=True)
     job = world.job()
     started = world.clock.now()
-    read = job._read
+    read = job._reading.read
 
-    def watched() -> object:
+    def watched(*given: Any) -> object:
         if world.clock.now() > started + 100:
             job.stop()
         elif job.stream.report().pending:
             assert world.clock.now() < started + 70
-        return read()
+        return read(*given)
 
-    job._read = watched  # type: ignore[method-assign, assignment]
+    job._reading.read = watched  # type: ignore[method-assign, assignment]
     assert job.run() == "stopped"
     world.check()

@@ -19,7 +19,8 @@ from castleguard.cli import commands
 from castleguard.connectors.base import Position, Read
 from castleguard.errors import CastleguardError, ConfigError, OutputError, SnapshotError, UnavailableError
 from castleguard.job import Job, Pace, Parts
-from castleguard.jobs import assemble
+from castleguard.jobs.assemble import make_job
+from castleguard.jobs.load import load
 from castleguard.testing.clock import ManualClock
 from tests.recovery.fakes import Shelf, TopicSource
 from tests.recovery.test_job import POLICIES, SCHEMA, K, World, stop_after
@@ -91,37 +92,37 @@ def write_job(folder: Path, *, path: str = "in.csv", more: str = "", out: str = 
 
 
 def run_file(path: Path) -> Job:
-    job = assemble.make_job(assemble.load(path))
+    job = make_job(load(path))
     job.run()
     return job
 
 
 def drained(path: Path) -> None:
-    assemble.make_job(assemble.load(path)).drain()
+    make_job(load(path)).drain()
 
 
 def test_a_job_is_the_same_from_whatever_folder_it_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_job(tmp_path / "job")
-    rows = run_file(path).books()["rows_in"]
+    rows = run_file(path).books().rows_in
     drained(path)
     monkeypatch.chdir(tmp_path / "job")
-    assert run_file(Path("job.yaml")).books()["rows_in"] == rows
+    assert run_file(Path("job.yaml")).books().rows_in == rows
     monkeypatch.chdir(tmp_path)
-    assert run_file(Path("job/../job/job.yaml")).books()["rows_in"] == rows
+    assert run_file(Path("job/../job/job.yaml")).books().rows_in == rows
 
 
 def test_a_job_whose_folder_was_moved_goes_on(tmp_path: Path) -> None:
-    rows = run_file(write_job(tmp_path / "job")).books()["rows_in"]
+    rows = run_file(write_job(tmp_path / "job")).books().rows_in
     (tmp_path / "job").rename(tmp_path / "moved")
-    assert run_file(tmp_path / "moved" / "job.yaml").books()["rows_in"] == rows
+    assert run_file(tmp_path / "moved" / "job.yaml").books().rows_in == rows
 
 
 def test_how_many_rows_are_read_at_once_is_not_what_a_job_is(tmp_path: Path) -> None:
-    rows = run_file(write_job(tmp_path / "job")).books()["rows_in"]
+    rows = run_file(write_job(tmp_path / "job")).books().rows_in
     path = write_job(tmp_path / "job", more=", batch_rows: 7")
-    assert run_file(path).books()["rows_in"] == rows
+    assert run_file(path).books().rows_in == rows
     drained(path)
-    assert run_file(write_job(tmp_path / "job", more=", batch_rows: 8")).books()["rows_in"] == rows
+    assert run_file(write_job(tmp_path / "job", more=", batch_rows: 8")).books().rows_in == rows
 
 
 def test_a_path_from_the_environment_is_part_of_what_a_job_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,11 +139,11 @@ def test_a_path_from_the_environment_is_part_of_what_a_job_is(tmp_path: Path, mo
 
 def test_a_second_process_does_not_touch_what_the_first_one_is_writing(tmp_path: Path) -> None:
     path = write_job(tmp_path / "job")
-    first = assemble.make_job(assemble.load(path))
+    first = make_job(load(path))
     half = tmp_path / "job" / "out" / ".part-000000000001.csv.01234567.part"
     half.write_text("half a part")
     with pytest.raises(UnavailableError, match="in use by another process"):
-        assemble.make_job(assemble.load(path))
+        make_job(load(path))
     assert half.exists()
     first.close()
 
@@ -353,16 +354,16 @@ def test_many_rejects_are_committed_early(tmp_path: Path) -> None:
     world = World(tmp_path, CASTLE, rows=100)
     world.topic.rows[:] = [None] * 100
     job = world.job()
-    job._pace = Pace(every=1e9, most_rows=20)
+    job._rhythm.pace = Pace(every=1e9, most_rows=20)
     most = 0
-    take = job._take
+    take = job._flow.take
 
     def watched(read: Read | None) -> None:
         nonlocal most
         take(read)
-        most = max(most, len(job._segment.letters))
+        most = max(most, len(job._flow.segment.letters))
 
-    job._take = watched  # type: ignore[method-assign]
+    job._flow.take = watched  # type: ignore[method-assign]
     job.run()
     assert most < 30
 
@@ -391,9 +392,7 @@ def test_rows_that_come_after_a_start_from_now_are_not_lost_when_it_dies_before_
     world = World(tmp_path, CASTLE, rows=30, endless=True)
     first = world.job(open_source=lambda position: FromNow(world.topic.source(position)))
     for _ in range(20):
-        first._take(first._read())
-        if first._is_due():
-            first.commit()
+        first.turn()
     first.close()
     world.topic.rows += [{"pid": at, "age": at, "row": at} for at in range(30, 60)]
     second = world.job()
@@ -417,7 +416,7 @@ def test_a_commit_that_was_not_delivered_is_not_replaced_by_the_next(tmp_path: P
 
     world.shelf.deliver = once_full  # type: ignore[method-assign]
     for _ in range(4):
-        job._take(job._read())
+        job._flow.take(job._source.read(0.0))
     with pytest.raises(OutputError):
         job.commit()
     assert job.run() == "finished"

@@ -10,7 +10,7 @@ import pyarrow.dataset
 import pytest
 
 import castleguard as cg
-from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.base import Policy
 from castleguard.checkpoint.store import Store
 from castleguard.connectors.file_sink import FileSink
 from castleguard.connectors.formats import open_writer
@@ -122,7 +122,7 @@ def test_it_is_written_at_the_start_and_at_the_end_of_an_epoch_and_never_at_a_co
 def test_a_restart_within_an_epoch_leaves_it_alone(world: World) -> None:
     world.grow()
     job = world.job(K2)
-    job._write_manifest(job._epochs)
+    job._statement.write()
     job.turn()
     job.commit()
     job.close()
@@ -178,7 +178,7 @@ def test_a_policy_that_never_published_leaves_no_trace(world: World) -> None:
     world.job(K2).run()
     world.topic.endless = True
     started = world.job(K3)
-    started._write_manifest(started._epochs)
+    started._statement.write()
     started.close()
     assert world.policies()[-1][2] is None
     world.topic.endless = False
@@ -208,7 +208,7 @@ def test_readers_of_data_sets_skip_it(world: World) -> None:
     world.grow()
     world.job(K2).run()
     found = pyarrow.dataset.dataset(world.out, format="csv").to_table()
-    assert found.num_rows == 40 - world.job(K2).books()["suppressed"]
+    assert found.num_rows == 40 - world.job(K2).books().suppressed
 
 
 def test_nothing_in_it_depends_on_rows_that_were_not_published(tmp_path: Path) -> None:

@@ -8,11 +8,13 @@ import pytest
 
 import castleguard as cg
 from castleguard.algorithms.dcastle.policy import Dcastle
+from castleguard.books import Books
 from castleguard.checkpoint.store import Store
+from castleguard.coordination import Alone
 from castleguard.job import Job, Pace, Parts
+from castleguard.sites.coordinator import SiteCoordinator
 from castleguard.sites.membership import Membership
 from castleguard.sites.memory import Relay
-from castleguard.sites.stream import SiteStream
 from castleguard.testing.clock import ManualClock
 from castleguard.testing.crash import CrashError
 from tests.recovery.fakes import Shelf, Topic
@@ -41,7 +43,7 @@ class Site:
     def start(self) -> Job:
         self.epoch += 1
         parts = Parts(
-            open_source=lambda position: self.topic.source(position, batch=POLICY.step),
+            open_source=lambda position: self.topic.source(position, batch=POLICY.joint.step),
             make_stream=self.stream,
             sink=self.shelf,
             store=Store(self.folder / f"{self.name}.db"),
@@ -50,12 +52,12 @@ class Site:
         # A commit for every release, and one every ten turns besides.
         return Job(parts, clock=self.clock, pace=Pace(every=1.0, poll=0.1, urgent=0.0), step=self.step)
 
-    def stream(self, snapshot: bytes | None) -> SiteStream:
+    def stream(self, snapshot: bytes | None) -> cg.Anonymiser:
         member = Membership(name=self.name, sites=NAMES, key=b"shared", epoch=f"{self.epoch:04d}")
-        stream = SiteStream(SCHEMA, POLICY, member, self.relay.join(self.name), seed=5)
+        coordinator = SiteCoordinator(member, self.relay.join(self.name), seed=5)
         if snapshot is not None:
-            stream.resume(snapshot)
-        return stream
+            return cg.Anonymiser.restore(SCHEMA, POLICY, snapshot, coordinator=coordinator)
+        return cg.Anonymiser(SCHEMA, POLICY, seed=5, coordinator=coordinator)
 
     def step(self, at: int) -> None:
         self.happens(at)
@@ -84,7 +86,7 @@ def run(folder: Path, *, dies: tuple[int, int] | None = None) -> tuple[list[Site
             raise CrashError
 
     sites[0].happens = step
-    for _ in range(2 * ROWS // POLICY.step):
+    for _ in range(2 * ROWS // POLICY.joint.step):
         for site in sites:
             site.turn()
         relay.pass_time()
@@ -100,13 +102,12 @@ def check(sites: list[Site]) -> None:
     numbers = sorted(row["row"] for row in published)
     assert numbers == sorted(set(numbers)), "a row is published twice"
     books = [site.job.books() for site in sites]
-    total = {name: sum(one[name] for one in books) for name in ("rows_in", "published", "suppressed", "undecided")}
-    assert total["rows_in"] == 2 * ROWS
-    assert total["undecided"] == 0
-    assert len(numbers) + total["suppressed"] == 2 * ROWS
-    handed_over, received = (sum(one[name] for one in books) for name in ("handed_over", "received"))
-    assert handed_over == received
-    assert len(numbers) == total["published"] + received
+    total = Books.total(books)
+    assert total.rows_in == 2 * ROWS
+    assert total.undecided == 0
+    assert len(numbers) + total.suppressed == 2 * ROWS
+    assert total.handed_over == total.received
+    assert len(numbers) == total.published + total.received
     persons = defaultdict(set)
     for row in published:
         persons[row["age_min"], row["age_max"]].add(row["row"] % 70)
@@ -118,7 +119,7 @@ def test_two_sites_publish_together_and_every_row_once(tmp_path: Path) -> None:
     sites, commits = run(tmp_path)
     check(sites)
     assert commits > 8
-    assert sum(site.job.books()["received"] for site in sites) > 0
+    assert sum(site.job.books().received for site in sites) > 0
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -131,25 +132,24 @@ def test_a_site_that_dies_at_any_step_of_a_commit_publishes_nothing_twice(
     check(sites)
 
 
-class Holding(cg.Anonymiser):
-    """A stream that waits for others all the time."""
+class Holding(Alone):
+    """A coordinator that waits for others all the time, for 50 ms at most."""
 
-    @property
-    def holding(self) -> bool:
-        return True
+    def holds_rows(self, waited: float) -> bool:
+        return 0.0 <= waited < 0.05
 
 
 def test_the_next_rows_wait_while_a_stream_is_holding_but_not_for_ever(tmp_path: Path) -> None:
     topic = Topic([{"pid": n, "age": n, "row": n} for n in range(30)], endless=True)
     parts = Parts(
         open_source=topic.source,
-        make_stream=lambda _: Holding(SCHEMA, cg.Castle(k=2, delay=20)),
+        make_stream=lambda _: cg.Anonymiser(SCHEMA, cg.Castle(k=2, delay=20), coordinator=Holding()),
         sink=Shelf(),
     )
     clock = ManualClock()
-    job = Job(parts, clock=clock, pace=Pace(hold=0.05))
+    job = Job(parts, clock=clock)
     moments: dict[int, float] = {}
-    while (taken := job.books()["rows_in"]) < 28:
+    while (taken := job.books().rows_in) < 28:
         moments.setdefault(taken, clock.now())
         job.turn()
     job.close()

@@ -15,7 +15,8 @@ from castleguard.cli import main
 from castleguard.connectors.file_sink import FileSink
 from castleguard.connectors.payloads import write_payloads
 from castleguard.errors import OutputError
-from castleguard.jobs.assemble import load, make_job
+from castleguard.jobs.assemble import make_job
+from castleguard.jobs.load import load
 from tests.recovery.test_file_jobs import Place, rows
 
 COUNT = 40
@@ -49,7 +50,7 @@ def test_a_type_that_the_sink_can_never_hold_is_refused_on_the_first_batch(
             place.run()
     assert not list((tmp_path / "out").glob("part-*"))
     _arrow(tmp_path / "in", pa.array(["mended"] * COUNT))
-    assert place.run()["published"] == COUNT, "nothing was committed: the job goes on as soon as the input is mended"
+    assert place.run().published == COUNT, "nothing was committed: the job goes on as soon as the input is mended"
 
 
 @pytest.mark.parametrize(("name", "sink"), CASES)
@@ -88,8 +89,8 @@ def test_a_value_that_no_sink_takes_costs_its_row_before_the_engine_sees_it(
     place = Place(tmp_path, source="arrow", path="in", sink=sink)
     _arrow(tmp_path / "in", note)
     books = place.run()
-    assert books["rejected"] == {"note: unpublishable": 1}
-    assert books["published"] == COUNT - 1
+    assert books.rejected == {"note: unpublishable": 1}
+    assert books.published == COUNT - 1
     letters = [json.loads(line) for line in (tmp_path / "rejects.jsonl").read_text().splitlines()]
     assert [(letter["reason"], letter["row"]["row"]) for letter in letters] == [("note: unpublishable", 0)]
     found = place.out({"jsonl": "json"}.get(sink, sink))
@@ -102,9 +103,9 @@ def test_a_parquet_file_of_latin_letters_wedges_no_job(tmp_path: Path, sink: str
     (tmp_path / "in").mkdir()
     pq.write_table(rows(0, COUNT, UNPUBLISHABLE["Latin-1"]), tmp_path / "in" / "1.parquet")
     place = Place(tmp_path, source="parquet", path="in", sink=sink)
-    assert place.run()["published"] == COUNT - 1
+    assert place.run().published == COUNT - 1
     pq.write_table(rows(COUNT, COUNT, pa.array(["later"] * COUNT)), tmp_path / "in" / "2.parquet")
-    assert place.run()["published"] == 2 * COUNT - 1
+    assert place.run().published == 2 * COUNT - 1
 
 
 def test_a_type_that_comes_late_is_refused_and_what_was_pending_can_be_drained(tmp_path: Path) -> None:
@@ -152,8 +153,8 @@ def test_a_job_rejects_what_its_sink_says_is_too_long(tmp_path: Path) -> None:
     _arrow(tmp_path / "in", pa.array(["x" * LIMIT, *["fine"] * (COUNT - 1)]))
     with mock.patch.object(FileSink, "longest_row", LIMIT):
         books = place.run()
-    assert books["rejected"] == {"note: too long": 1}
-    assert books["published"] == COUNT - 1
+    assert books.rejected == {"note: too long": 1}
+    assert books.published == COUNT - 1
 
 
 @pytest.mark.parametrize(("name", "sink"), CASES)

@@ -176,8 +176,10 @@ class Stream:
             self._end_of_window()
 
     def flush(self) -> None:
-        begun = self.number is not None if self.by_time else self.arrivals % self.window > 0
-        if begun:
+        if self.by_time:  # a window that has not ended is never published
+            self.dropped += [position for position, _, _ in self.open_rows]
+            self.open_rows = []
+        elif self.arrivals % self.window > 0:
             self._close()
 
     # -- windows -------------------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from rich.console import Console
 from benchmarks import backblaze as benchmark
 from castleguard.lab import backblaze
 from castleguard.lab.backblaze import COLUMN, ROW
-from castleguard.lab.doca import methods as doca
-from castleguard.lab.doca.methods import Figures, Method
+from castleguard.lab.doca import publishers as doca
+from castleguard.lab.doca.publishers import Figures, Method
 
 MADE_UP = np.random.default_rng(5).integers(backblaze.LOWER, backblaze.UPPER + 1, 600).astype(np.float64)
 

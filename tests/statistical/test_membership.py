@@ -11,15 +11,15 @@ import pytest
 
 import castleguard as cg
 from benchmarks.membership import Named, paper, paper_clock, sdgs, strict
+from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castleguard.policy import Clock
-from castleguard.algorithms.registry import Policy
 from castleguard.judge.attack.evidence import Claim
 from castleguard.judge.attack.membership import Verdict
 from castleguard.judge.game.backgrounds import made_up_rows
 from castleguard.judge.game.claims import Stated, own_claim
 from castleguard.judge.game.game import Played, judge_all, play
 from castleguard.judge.game.settings import setting_for, with_background, worst_group
-from castleguard.privacy.sdgs import sdgs_delta
+from castleguard.privacy.sdgs import sdgs_delta, worst_case
 
 pytestmark = [pytest.mark.compiled, pytest.mark.statistical]
 
@@ -111,7 +111,8 @@ def test_a_delta_that_sdgs_does_not_keep_is_refuted() -> None:
     policy = cg.Sdgs(k=2, sample_rate=0.5, epsilon=1.0, window=10)
     setting = with_background(setting_for(policy), made_up_rows(20, values=["a", "b"]))
     too_proud = Stated("too proud", Claim(1.0, sdgs_delta(k=20, sample_rate=0.5, epsilon=1.0)), own=False)
-    canary = worst_group(policy, setting.schema, setting.background)
+    size = worst_case(k=2, sample_rate=0.5, epsilon=1.0).rows
+    canary = worst_group(size, setting.schema, setting.background)
     setting = replace(setting, canaries=[canary], claims=[*setting.claims, too_proud])
     found = Named(name="weak", setting=setting).verdicts(runs=400)
     assert found["nobody"].refuted

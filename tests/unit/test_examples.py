@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from castleguard.connectors import registry
-from castleguard.jobs.assemble import load
+from castleguard.jobs.load import load
 
 JOBS = sorted((Path(__file__).parents[2] / "examples" / "jobs").glob("*/job.yaml"))
 

@@ -17,8 +17,10 @@ PUBLIC_NAMES = [
     "Doca",
     "Guarantee",
     "Hierarchy",
+    "Job",
     "Numeric",
     "Person",
+    "Public",
     "Randomiser",
     "Report",
     "Schema",
@@ -26,6 +28,14 @@ PUBLIC_NAMES = [
     "Sensitive",
     "__version__",
     "anonymise",
+    "audit",
+    "check",
+    "explain",
+    "load_job",
+    "load_schema",
+    "measure",
+    "propose",
+    "sweep",
 ]
 
 
@@ -41,3 +51,11 @@ def test_public_name_exists_and_is_documented(name: str) -> None:
 def test_version_is_the_packaged_one() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert castleguard.__version__ == project["version"]
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLIC_NAMES if name != "__version__"])
+def test_public_name_has_no_module_of_its_own_name(name: str) -> None:
+    """Importing `castleguard.audit` as a module would replace the function of that name."""
+    package = Path(castleguard.__file__).parent
+    assert not (package / f"{name}.py").exists()
+    assert not (package / name).is_dir()

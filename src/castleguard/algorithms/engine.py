@@ -5,11 +5,12 @@ go to the gate.
 """
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from castleguard.errors import UsageError
 from castleguard.kernels.state import Arrays
 from castleguard.schema.coded import CodedRows, Decisions
 
@@ -24,6 +25,9 @@ class Engine(Protocol):
     * The same rows with the same `now` give the same decisions, in one push or in many.
     * Nothing blocks, and nothing depends on a wall clock.
     """
+
+    has_windows: ClassVar[bool] = False
+    """Whether `drop` gives up the rows of an open window."""
 
     def push(self, rows: CodedRows, now: float, present: Flags | None = None) -> Decisions:
         """Take in rows that arrive at `now` seconds, and decide whatever that makes due. May be empty.
@@ -70,6 +74,16 @@ class Engine(Protocol):
     def longest_wait(self) -> int:
         """The most arrivals that a published row has waited."""
         ...
+
+    def begin_at(self, arrivals: int) -> bool:
+        """Before the first row: give it this number, so that windows counted in rows go on where an earlier stream left
+        them. Whether the engine has such windows.
+        """
+        return False
+
+    def drop(self) -> Decisions:
+        """Give up the rows of the open window. Only engines that have such windows can."""
+        raise UsageError("this algorithm has no windows that can be dropped; flush the stream")
 
     def snapshot(self) -> Arrays:
         """The whole state, by name. It holds coded personal data."""

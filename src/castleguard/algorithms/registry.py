@@ -1,36 +1,64 @@
-"""The policies by name: what can be asked of a stream."""
+"""Algorithms by name: those of the package, and those that others register as entry points.
 
-from typing import Literal
+The entry point group is `castleguard.algorithms`; an entry names a class derived from `Policy`. A module is imported
+when its algorithm is named, not before.
+"""
 
-from castleguard.algorithms.castle.policy import Castle
-from castleguard.algorithms.castleguard.policy import Castleguard
-from castleguard.algorithms.dcastle.policy import Dcastle
-from castleguard.algorithms.doca.policy import Doca
-from castleguard.algorithms.sdgs.policy import Sdgs
+import importlib
+import inspect
+from difflib import get_close_matches
+from importlib.metadata import entry_points
+
+from castleguard.algorithms.base import Policy
+from castleguard.algorithms.parameters import check_types
 from castleguard.errors import PolicyError
 from castleguard.schema.arguments import kind_of
 
-Policy = Castle | Sdgs | Doca
-"""A Castleguard is a Castle, and so is a Dcastle."""
+GROUP = "castleguard.algorithms"
 
-Algorithm = Literal["castle", "castleguard", "sdgs", "doca", "dcastle"]
-POLICIES: dict[str, type[Policy]] = {
-    "castle": Castle,
-    "castleguard": Castleguard,
-    "sdgs": Sdgs,
-    "doca": Doca,
-    "dcastle": Dcastle,
+_BUILT_IN = {
+    "castle": "castleguard.algorithms.castle.policy:Castle",
+    "castleguard": "castleguard.algorithms.castleguard.policy:Castleguard",
+    "sdgs": "castleguard.algorithms.sdgs.policy:Sdgs",
+    "doca": "castleguard.algorithms.doca.policy:Doca",
+    "dcastle": "castleguard.algorithms.dcastle.policy:Dcastle",
 }
 
 
-def check_policy(value: object) -> None:
-    """Refuse what is not a policy: something else, or the class of one."""
-    if not isinstance(value, Policy):
-        raise PolicyError(
-            f"policy must be a Castle, Castleguard, Sdgs or Doca, got {kind_of(value)}: it comes after the schema"
-        )
+def names() -> list[str]:
+    """Every algorithm that can be named: the package's own first."""
+    return [*_BUILT_IN, *sorted({entry.name for entry in entry_points(group=GROUP)} - _BUILT_IN.keys())]
 
 
-def is_noisy(policy: Policy) -> bool:
-    """Whether the same rows, published anew, would come out with fresh randomness and spend their budget again."""
-    return not isinstance(policy, Castle) or isinstance(policy, Castleguard)
+def built_in() -> list[str]:
+    """The algorithms of the package."""
+    return list(_BUILT_IN)
+
+
+def find(name: str) -> type[Policy]:
+    """The policy of this name. Raises PolicyError if there is none, or if it cannot be loaded."""
+    if name in _BUILT_IN:
+        module, _, attribute = _BUILT_IN[name].partition(":")
+        return _checked(name, getattr(importlib.import_module(module), attribute))
+    for entry in entry_points(group=GROUP, name=name):
+        try:
+            found = entry.load()
+        except Exception as exc:  # the module is not ours: it may raise anything
+            raise PolicyError(f"the algorithm {name!r} cannot be loaded: {exc}") from exc
+        policy = _checked(name, found)
+        check_types(name, policy, {other: find(other) for other in _BUILT_IN})
+        return policy
+    close = get_close_matches(name, names(), n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(names())}"
+    raise PolicyError(f"there is no algorithm {name!r}; {hint}")
+
+
+def _checked(name: str, found: object) -> type[Policy]:
+    if not (isinstance(found, type) and issubclass(found, Policy)):
+        raise PolicyError(f"the algorithm {name!r} is a {kind_of(found)}, and must be a class derived from Policy")
+    if inspect.isabstract(found):
+        lacking = ", ".join(sorted(found.__abstractmethods__))
+        raise PolicyError(f"the algorithm {name!r} does not answer {lacking}")
+    if found.name != name:
+        raise PolicyError(f"the algorithm {name!r} calls itself {found.name!r}: both must be the same")
+    return found

@@ -1,16 +1,22 @@
-"""Snapshots as bytes: versioned, checksummed, and without pickle, so that reading one runs no code.
+"""What is kept, as bytes: snapshots, tables, and the digest over the columns of a checkpoint.
+
+Snapshots are versioned, checksummed, and without pickle, so that reading one runs no code:
 
 magic, format version | header length | header (JSON) | arrays and blobs end to end | SHA-256 of all before it
+
+The plain digest of a checkpoint finds damage. The keyed one, where the checkpoint has a key, also finds a column that
+was changed on purpose without the key.
 """
 
 import hashlib
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.errors import SnapshotError
@@ -25,9 +31,27 @@ _DIGEST = hashlib.sha256().digest_size
 class Record:
     """What a snapshot holds: facts that JSON can hold, arrays, and blobs of bytes, each by name."""
 
-    facts: dict[str, Any] = field(default_factory=dict)
-    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
-    blobs: dict[str, bytes] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict, repr=False)
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict, repr=False)
+    blobs: dict[str, bytes] = field(default_factory=dict, repr=False)
+
+
+Groups = Mapping[str, Mapping[str, NDArray[Any]]]
+"""Arrays by the part of a stream that owns them, and by name."""
+
+
+def flat(groups: Groups) -> dict[str, NDArray[Any]]:
+    """Arrays by one name each, "engine.quasi"."""
+    return {f"{group}.{name}": array for group, arrays in groups.items() for name, array in arrays.items()}
+
+
+def grouped(arrays: Mapping[str, NDArray[Any]]) -> dict[str, dict[str, Any]]:
+    """The groups that `flat` was given."""
+    groups: dict[str, dict[str, Any]] = {}
+    for name, array in arrays.items():
+        group, _, own = name.partition(".")
+        groups.setdefault(group, {})[own] = array
+    return groups
 
 
 def pack(record: Record) -> bytes:
@@ -105,3 +129,45 @@ def _by_name(items: object) -> dict[str, Any] | None:
         return None
     named = {str(item["name"]): item for item in items}
     return named if len(named) == len(items) else None
+
+
+def table_to_bytes(table: pa.Table) -> bytes:
+    """A table as an Arrow stream."""
+    return bytes(table_to_buffer(table))
+
+
+def table_to_buffer(table: pa.Table) -> pa.Buffer:
+    """The same, for who can take it without a copy."""
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table)
+    return out.getvalue()
+
+
+def table_from_bytes(data: bytes) -> pa.Table:
+    """The table in an Arrow stream."""
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_all()
+
+
+Value = int | str | bytes | None
+
+
+def digest_of(values: Iterable[Value], key: bytes | None = None) -> bytes:
+    """32 bytes that change with any value, its type, its place and the number of values."""
+    found = hashlib.blake2b(digest_size=32, key=key or b"")
+    for value in values:
+        tag, data = _encoded(value)
+        found.update(tag + len(data).to_bytes(8, "big"))
+        found.update(data)
+    return found.digest()
+
+
+def _encoded(value: Value) -> tuple[bytes, bytes]:
+    if value is None:
+        return b"n", b""
+    if isinstance(value, bytes):
+        return b"b", value
+    if isinstance(value, str):
+        return b"t", value.encode(errors="surrogateescape")
+    return b"i", repr(value).encode()  # a damaged column may hold a float: that differs from any whole number

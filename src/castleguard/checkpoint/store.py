@@ -2,7 +2,7 @@
 
 A commit is replaced as a whole or not at all, and is on the disk when `save` returns. The file holds raw personal data:
 it is for its owner alone (0600), what is overwritten is wiped (secure_delete), and with a key all of it is encrypted.
-A digest covers every column and is checked before anything is used (`digest.py`): a damaged file is refused.
+A digest covers every column and is checked before anything is used (`codec.py`): a damaged file is refused.
 One process at a time: a second one is refused.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from castleguard.checkpoint import former
 from castleguard.checkpoint.cipher import Cipher
-from castleguard.checkpoint.digest import Value, digest_of
+from castleguard.checkpoint.codec import Value, digest_of
 from castleguard.checkpoint.private_file import make_private, open_private
 from castleguard.errors import OutputError, SnapshotError, UnavailableError, UsageError
 
@@ -25,7 +25,7 @@ FORMAT = 3
 _CHECK = b"castleguard"
 _SQLITE = b"SQLite format 3\0"  # how every SQLite file begins
 _PIECES = ("facts", "segment", "letters", "snapshot", "carried")
-_FACTS = ("position", "books", "identity", "epochs", "segments", "due")
+_FACTS = ("position", "books", "identity", "epochs", "segments", "due", "counts_wiped")
 _LATEST = "number, delivered, ended, letters_at, facts, segment, letters"
 _LEAST_PROOF = 28  # bytes of a sealed piece: a nonce and a tag
 _TABLES = {
@@ -70,6 +70,8 @@ class Checkpoint:
     """What the job reads from and writes to: another job must not continue this one."""
     carried: bytes | None = None
     """After the end of an epoch: who has spent what, for the epoch that follows."""
+    counts_wiped: bool = False
+    """Whether `carried` was deleted when the checkpoint lost its key."""
     epochs: dict[str, Any] = field(default_factory=dict)
     """What each epoch has promised and published, as `epochs.Epochs` keeps it."""
 
@@ -160,7 +162,7 @@ class Store:
         if latest is not None and (latest.snapshot is not None or not latest.delivered):
             raise UsageError(f"{self._path} holds rows that are pending or on their way: drain the job first")
         if latest is not None and cipher is None:
-            latest = replace(latest, carried=None)
+            latest = replace(latest, carried=None, counts_wiped=latest.counts_wiped or latest.carried is not None)
         before = self._cipher, self._proof, self._stored
         try:
             with self._transaction():

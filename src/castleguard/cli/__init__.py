@@ -10,15 +10,16 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from types import FrameType
 
 import click
 
-from castleguard import __version__
 from castleguard.cli.exit_codes import exit_code
 from castleguard.errors import CastleguardError
+from castleguard.version import __version__
 
 COMMANDS = (
     "anonymise",
@@ -56,6 +57,17 @@ class Interrupted(BaseException):
     def __init__(self, number: int) -> None:
         super().__init__()
         self.number = number
+        self.words = type(self).words
+
+
+@contextmanager
+def interruption_words(words: str) -> Iterator[None]:
+    """Say these words if an interruption arrives in this block; a repeated one says the same."""
+    before, Interrupted.words = Interrupted.words, words
+    try:
+        yield
+    finally:
+        Interrupted.words = before
 
 
 class _Warnings(logging.Handler):

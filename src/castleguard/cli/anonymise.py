@@ -7,12 +7,11 @@ from typing import Any
 import click
 
 from castleguard.cli.file_options import check_output, csv_output, file_options, formulas_option
-from castleguard.cli.policy_options import make_policy, policy_options
+from castleguard.cli.policy_options import PolicyCommand, make_policy
 
 
-@click.command(short_help="Anonymise a file.")
+@click.command(cls=PolicyCommand, short_help="Anonymise a file.")
 @file_options
-@policy_options
 @click.option(
     "--numbers",
     type=click.Choice(["bounds", "interval", "midpoint"]),

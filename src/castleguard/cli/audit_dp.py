@@ -2,21 +2,20 @@
 
 import datetime as dt
 import json
-import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from castleguard.cli.exit_codes import BROKEN
-from castleguard.cli.policy_options import make_policy, policy_options
+from castleguard.cli.policy_options import PolicyCommand, make_policy
 
 if TYPE_CHECKING:
-    from castleguard.algorithms.registry import Policy
+    from castleguard.algorithms.base import Policy
     from castleguard.judge.game.game import Played
     from castleguard.judge.game.settings import Given
 
@@ -25,8 +24,7 @@ RUNS = 3000
 _WIDTH = 100
 
 
-@click.command(short_help="Play the membership game against claims of differential privacy.")
-@policy_options
+@click.command(cls=PolicyCommand, short_help="Play the membership game against claims of differential privacy.")
 @click.option(
     "--claim-epsilon",
     type=click.FloatRange(0),
@@ -97,21 +95,24 @@ def dp(
         _one_run(ctx, policy, one_run, (seed, confidence, claim_epsilon), json_file)
         return
 
-    from castleguard.judge.game.game import as_json, judge_all, play
+    from castleguard.judge.game.game import play_and_judge
     from castleguard.judge.game.settings import setting_for
     from castleguard.judge.game.verdicts import text_of
+    from castleguard.judge.publishing import in_words
+    from castleguard.workers import cores
 
     given = _given(schema_file, data, rows, policy)
     setting = setting_for(policy, given, epsilon=claim_epsilon, dp_delta=claim_delta)
     with _progress() as progress:
-        seen = play(setting, runs=runs, seed=seed, jobs=jobs or _cores(), progress=progress)
-    played = judge_all(setting, seen, runs=runs, seed=seed, confidence=confidence)
+        played = play_and_judge(
+            setting, runs=runs, seed=seed, jobs=jobs or cores(), confidence=confidence, progress=progress
+        )
     if json_file != "-":
         click.echo("\n".join(_wrapped(line) for line in text_of(played).splitlines()))
     if json_file is not None:
-        _write_json(json_file, as_json(played))
+        _write_json(json_file, played.as_json())
     if html is not None:
-        _write_page(played, html, policy=_words(policy))
+        _write_page(played, html, policy=in_words(policy))
     if not played.ok:
         ctx.exit(BROKEN)
 
@@ -124,16 +125,15 @@ def _one_run(
     json_file: str | None,
 ) -> None:
     """The quick way: all canaries at once."""
-    from castleguard.judge.game.one_run import as_json, play_once, text_of, weigh
+    from castleguard.judge.game.one_run import audit_once
 
     seed, confidence, epsilon = chosen
-    found = play_once(policy, canaries=canaries, seed=seed)
-    weighed = weigh(found, policy, confidence=confidence, epsilon=epsilon)
+    found = audit_once(policy, canaries=canaries, seed=seed, confidence=confidence, epsilon=epsilon)
     if json_file != "-":
-        click.echo("\n".join(_wrapped(line) for line in text_of(found, weighed, confidence=confidence).splitlines()))
+        click.echo("\n".join(_wrapped(line) for line in found.text.splitlines()))
     if json_file is not None:
-        _write_json(json_file, as_json(found, weighed, confidence=confidence))
-    if any(each.refuted and each.stated.own for each in weighed):
+        _write_json(json_file, found.as_json())
+    if not found.ok:
         ctx.exit(BROKEN)
 
 
@@ -145,30 +145,15 @@ def _given(schema_file: Path | None, data: Path | None, rows: int | None, policy
         if rows is not None:
             raise click.UsageError("--rows belongs to --data")
         return None
-    import pyarrow as pa
-
     from castleguard.config.schema_file import load_schema
-    from castleguard.connectors.formats import open_reader
-    from castleguard.errors import InputError
     from castleguard.judge.game.backgrounds import rows_for, rows_of
     from castleguard.judge.game.settings import Given
+    from castleguard.judge.sample import read_sample
 
-    schema, wanted = load_schema(schema_file), rows or rows_for(policy)
-    batches: list[pa.RecordBatch] = []
-    with closing(open_reader(data, schema.columns)) as reader:
-        for batch in reader:
-            batches.append(batch)
-            if sum(each.num_rows for each in batches) >= 2 * wanted:
-                break
-    if not batches:
-        raise InputError(f"{data} has no rows")
-    table = pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches], promote_options="default")
+    schema = load_schema(schema_file)
+    wanted = rows or rows_for(policy)
     # Twice as many as are wanted: some may be of no use.
-    return Given(schema=schema, rows=rows_of(table.slice(0, 2 * wanted), schema)[:wanted])
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Given(schema=schema, rows=rows_of(read_sample(data, schema, 2 * wanted), schema)[:wanted])
 
 
 @contextmanager
@@ -207,18 +192,9 @@ def _write_json(target: str, figures: dict[str, Any]) -> None:
 
 
 def _write_page(played: "Played", path: Path, *, policy: str) -> None:
-    from castleguard.judge.report.page import Repeat, write_game
+    from castleguard.judge.game.game_page import write
+    from castleguard.judge.report.page import Repeat
 
     command = shlex.join(["castleguard", *sys.argv[1:]])
     today = dt.datetime.now(dt.UTC).date().isoformat()
-    write_game(played, path, policy=policy, repeat=Repeat(command=command, date=today))
-
-
-def _words(policy: "Policy") -> str:
-    """The policy in a few words: its name, and what differs from its defaults."""
-    given = [
-        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
-        for name, field in policy.__dataclass_fields__.items()
-        if (value := getattr(policy, name)) != field.default and isinstance(value, int | float | str)
-    ]
-    return f"{type(policy).__name__.lower()}({', '.join(given)})"
+    write(played, path, policy=policy, repeat=Repeat(command=command, date=today))

@@ -27,12 +27,12 @@ _NAME = 36
 @click.option(
     "--l", type=int, default=1, show_default=True, help="Distinct values of every sensitive column in every group."
 )
-@click.option("--sites", type=int, default=4, show_default=True, help="Sites that do not talk: how many.")
+@click.option("--sites", type=int, default=4, show_default=True, help="Sites of sites-alone and dcastle-paper.")
 @click.option("--epsilon", type=float, default=1.0, show_default=True, help="Of a row, for the noisy method.")
 @click.option(
     "--methods",
     metavar="A,B",
-    help="Only these: castle, castle-paper, sites-alone, fads, mondrian, dynamic-group, laplace.",
+    help="Only these: castle, castle-paper, sites-alone, dcastle-paper, fads, mondrian, dynamic-group, laplace.",
 )
 @click.option(
     "--on-grid", is_flag=True, help="Widen the bounds of fads, mondrian and dynamic-group to the public grid."

@@ -1,15 +1,10 @@
 """`castleguard cuts PUBLISHED --schema schema.yaml --shards 8 --output cuts.json`: public cut points between shards."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from castleguard.cli.file_options import published_formulas_option
-
-if TYPE_CHECKING:
-    from castleguard.schema.roles import Schema
-    from castleguard.shards.tree import Cuts
 
 _FILE = click.Path(path_type=Path)
 
@@ -51,39 +46,23 @@ def cuts(
     about equally many rows each, and few published groups are cut. Without PUBLISHED the declared domain is halved.
     Original rows are never read: cut points are known to everybody who sees the output.
     """
-    import pyarrow as pa
-
     from castleguard.cli.file_options import check_output
-    from castleguard.config.schema_file import load_schema
-    from castleguard.jobs.publication import read_published
-    from castleguard.shards.cuts import cut_domain, cut_published, shares
+    from castleguard.jobs.cutting import choose_cuts
+    from castleguard.jobs.load import load_schema
     from castleguard.shards.cuts_file import write_cuts
 
     for path in published:
         check_output(path, output, overwrite)
     check_output(schema_file, output, overwrite)
     schema = load_schema(schema_file)
-    chosen = columns or None
-    if not published:
-        found = cut_domain(schema, shards, columns=chosen)
-        click.echo(as_text(found, schema, None))
-    else:
-        tables = [read_published(path, formulas).rows for path in published]
-        table = pa.concat_tables(tables, promote_options="permissive")
-        found = cut_published(table, schema, shards, numbers=numbers, columns=chosen)  # type: ignore[arg-type]
-        click.echo(as_text(found, schema, shares(found, table, schema, numbers=numbers)))  # type: ignore[arg-type]
-    write_cuts(found, schema, output)
+    chosen = choose_cuts(
+        published,
+        schema,
+        shards,
+        columns=columns or None,
+        numbers=numbers,  # type: ignore[arg-type]  # one of the choices
+        formulas=formulas,
+    )
+    click.echo(str(chosen))
+    write_cuts(chosen.cuts, schema, output)
     click.echo(f"written to {output}")
-
-
-def as_text(found: "Cuts", schema: "Schema", rows: tuple[float, ...] | None) -> str:
-    """What lies in each shard, and the share of the published rows that does."""
-    from castleguard.shards.spelling import shard_words
-
-    words = shard_words(found, schema)
-    if rows is None:
-        return "\n".join(f"shard {shard}: {text}" for shard, text in enumerate(words))
-    lines = [f"shard {shard}: {rows[shard]:6.1%}  {text}" for shard, text in enumerate(words)]
-    fair = 1 / found.shards
-    most = f"The largest shard has {max(rows) / fair:.2f} times its fair share of the published rows."
-    return "\n".join([*lines, most])

@@ -46,7 +46,10 @@ def drain(
         raise click.UsageError("--new-key and --no-key exclude one another")
     from castleguard.cli.run import closing_words, say_at_end
     from castleguard.errors import ConfigError, UsageError
-    from castleguard.jobs.assemble import change_key, check_letters_are_gone, has_committed, load, make_job, manifest_of
+    from castleguard.jobs.assemble import make_job
+    from castleguard.jobs.endpoints import manifest_of
+    from castleguard.jobs.kept import change_key, check_letters_are_gone, has_committed
+    from castleguard.jobs.load import load
 
     job = load(job_file, site=name)
     if job.checkpoint is None:

@@ -15,9 +15,7 @@ def explain(job_file: Path, name: str | None) -> None:
     to bad rows and at the end. It reads the job file and, if the job has run, what its checkpoint says of earlier
     epochs; no data.
     """
-    from castleguard.jobs.assemble import load, make_stream
-    from castleguard.jobs.explain import explanation
+    from castleguard.jobs.explain.explanation import explain_job
+    from castleguard.jobs.load import load
 
-    job = load(job_file, site=name)
-    make_stream(job)  # refuses what cannot be promised
-    click.echo(explanation(job))
+    click.echo(explain_job(load(job_file, site=name)))

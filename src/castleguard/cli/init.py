@@ -1,30 +1,12 @@
 """`castleguard init DATA`: a job file proposed from a sample of the data, with every guess marked as one."""
 
-import glob
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from castleguard.errors import InputError, OutputError
-
 if TYPE_CHECKING:
-    from castleguard.jobs.propose.guesses import Guess
-
-SAMPLE_ROWS = 10_000
-
-_TYPES = {
-    ".csv": "csv",
-    ".csv.gz": "csv",
-    ".jsonl": "jsonl",
-    ".jsonl.gz": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-}
+    from castleguard.jobs.propose.proposal import Proposal
 
 _HEADLESS = (
     "castleguard: the first line of the file looks like a row and not like the names of columns: if it is one, put a "
@@ -55,71 +37,27 @@ def init(data: Path, output: Path, overwrite: bool) -> None:
     until `confirmed: false` in it is set to true or deleted. Labels and bounds in it come from the data: keep it as you
     keep the data, until you have replaced them.
     """
-    if output.exists() and not overwrite:
-        raise OutputError(f"{output} exists already: choose another name, or replace it with --overwrite")
+    from castleguard.jobs.propose.proposal import check_new, propose
 
-    from castleguard.connectors.sample import read_sample
-    from castleguard.jobs.propose.doubts import find_doubts
-    from castleguard.jobs.propose.guesses import guess_roles
-    from castleguard.jobs.propose.job_text import Subject, proposal
-
-    file, source = _find(data)
-    table, malformed = read_sample(file, SAMPLE_ROWS)
-    guesses = guess_roles(table)
-    kind = _type_of(file.name)
-    assert kind is not None  # it could be read
-    name = data.name or data.resolve().name
-    first = "" if file == data else file.name
-    subject = Subject(name, os.path.relpath(source, output.parent), kind, table.num_rows, first)
-    doubts = find_doubts(table, guesses, csv=kind == "csv")
-    _write(output, proposal(subject, guesses, doubts))
-    if doubts.headless:
+    check_new(output, overwrite=overwrite)  # before the data is read
+    found = propose(data)
+    found.write(output, overwrite=overwrite)
+    if found.doubts.headless:
         click.echo(_HEADLESS, err=True)
-    if malformed:
-        lines = "1 line is no row, and was" if malformed == 1 else f"{malformed:,} lines are no rows, and were"
+    if found.malformed:
+        lines = (
+            "1 line is no row, and was" if found.malformed == 1 else f"{found.malformed:,} lines are no rows, and were"
+        )
         click.echo(f"castleguard: {lines} left out: {_LINES}", err=True)
-    click.echo(_summary(output, guesses, table.num_rows, named=not doubts.headless))
+    click.echo(_summary(output, found))
 
 
-def _find(data: Path) -> tuple[Path, Path]:
-    """The file to look at, and what the job is to read: DATA, or a pattern in it if it holds files of other types."""
-    from castleguard.connectors.listing import list_files
-
-    if data.is_file():
-        return data, data
-    listing = list_files(data)
-    names = listing.names()
-    known = [name for name in names if _type_of(name) is not None]
-    if not known:
-        raise InputError(f"{data} holds no file to look at: a name has to end in one of {', '.join(_TYPES)}")
-    alike = all(_type_of(name) == _type_of(known[0]) for name in names)
-    ending = "".join(Path(known[0]).suffixes[-2:]) if known[0].lower().endswith(".gz") else Path(known[0]).suffix
-    return listing.path(known[0]), data if alike or not data.is_dir() else Path(glob.escape(str(data))) / f"*{ending}"
-
-
-def _type_of(name: str) -> str | None:
-    """The format that the ending of a name stands for."""
-    name = name.lower()
-    return next((_TYPES[ending] for ending in sorted(_TYPES, key=len, reverse=True) if name.endswith(ending)), None)
-
-
-def _write(output: Path, text: str) -> None:
-    """For its owner alone: what is in it was taken from data."""
-    try:
-        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as exc:
-        raise OutputError(f"{output} cannot be written: {exc.strerror}") from exc
-
-
-def _summary(output: Path, guesses: "list[Guess]", rows: int, *, named: bool) -> str:
-    """With `named`, the columns by their names; or else only how many there are."""
-    roles = [guess.role for guess in guesses]
-    lines = [f"{output}: guesses from {rows:,} rows and {len(roles)} columns"]
+def _summary(output: Path, found: "Proposal") -> str:
+    """The columns by role: by their names, or only how many if the names may be values."""
+    lines = [f"{output}: guesses from {found.rows:,} rows and {len(found.guesses)} columns"]
     for role in ("person", "quasi-identifier", "sensitive", "dropped"):
-        names = [guess.column for guess in guesses if guess.role == role]
-        lines.append(f"  {role:<17} {', '.join(names) if names and named else len(names) or '-'}")
+        names = [guess.column for guess in found.guesses if guess.role == role]
+        lines.append(f"  {role:<17} {', '.join(names) if names and not found.doubts.headless else len(names) or '-'}")
     lines += [
         "",
         "Look at every line marked GUESS, correct it, and set `confirmed: true`. Then:",

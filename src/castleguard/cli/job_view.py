@@ -48,7 +48,7 @@ class Rate:
 
     def of(self, status: "Status") -> float:
         """Since the last time."""
-        now, rows = time.monotonic(), sum(status.rows.values()) + sum(status.rejected.values())
+        now, rows = time.monotonic(), status.books.rows_in + status.books.malformed
         rate = (rows - self._rows) / max(now - self._at, 1e-9)
         self._at, self._rows = now, rows
         return rate
@@ -56,10 +56,11 @@ class Rate:
 
 def words(status: "Status", rate: float) -> str:
     """A status in one line."""
-    rejected = sum(status.rejected.values()) + status.rows.get("bad", 0)
+    books = status.books
+    rejected = books.rejected_rows + books.malformed
     parts = [
-        f"{status.state}  {status.rows.get('published', 0):,} published",
-        f"{status.rows.get('pending', 0):,} pending",
+        f"{status.state}  {books.published:,} published",
+        f"{books.pending:,} pending",
         f"{rejected:,} rejected" if rejected else "",
         f"{rate:,.0f} rows/s",
         f"{status.commits:,} commits",

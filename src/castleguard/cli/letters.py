@@ -27,7 +27,7 @@ def letters(job_file: Path, name: str | None, file: Path | None) -> None:
     from castleguard.checkpoint.cipher import Cipher
     from castleguard.checkpoint.letters import read_letters
     from castleguard.errors import ConfigError
-    from castleguard.jobs.assemble import load
+    from castleguard.jobs.load import load
 
     job = load(job_file, site=name)
     if file is None:

@@ -1,138 +1,318 @@
-"""The options that make a policy, and the policy that they make. Defaults are the policies' own, and stand there."""
+"""The options that make a policy, generated from the parameters that the policies declare.
 
-from collections.abc import Callable
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeVar
+They are made when a command is parsed or shows its help: `castleguard --help` loads no algorithm. An algorithm of a
+plug-in is loaded when `--algorithm` names it, and its options are known from then on.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 if TYPE_CHECKING:
-    from castleguard.algorithms.registry import Policy
+    from castleguard.algorithms.base import Policy
+    from castleguard.algorithms.parameters import Single
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-ALGORITHMS = ("castle", "castleguard", "sdgs", "doca")
-REQUIRED = {
-    "castle": ("k", "delay"),
-    "castleguard": ("k", "delay"),
-    "sdgs": ("k", "sample_rate", "epsilon"),
-    "doca": ("epsilon", "delay"),
-    "dcastle": ("k", "delay"),
-}
-
-_OPTIONS = (
-    click.option(
-        "--algorithm",
-        type=click.Choice(ALGORITHMS),
-        default="castle",
-        show_default=True,
-        help="k-anonymous groups; the same on sampled and noisy rows; true rows under differential privacy; or noisy "
-        "means.",
-    ),
-    click.option(
-        "--k", type=int, help="Distinct persons in every published group; with doca rows of a mean.  [required]"
-    ),
-    click.option("--l", type=int, help="Distinct values of every sensitive column in every group.  [default: 1]"),
-    click.option("--delay", type=int, help="Rows that may arrive before a row has to leave.  [required, not sdgs]"),
-    click.option(
-        "--mode",
-        type=click.Choice(["strict", "paper"]),
-        help="Keep the promise where the paper loses it, or do what the paper prints.  [default: strict]",
-    ),
-    click.option("--epsilon", type=float, help="Differential privacy of a row, all columns together."),
-    click.option("--phi", type=float, help="The same for each column by itself; in paper mode noise of scale R/phi."),
-    click.option("--sample-rate", type=float, help="Probability that a row is kept at all.  [default: 1]"),
-    click.option("--rows-per-person", type=int, help="Rows of a person that may go on in any window; others do not."),
-    click.option("--window", type=float, help="Length of a window, in seconds or rows."),
-    click.option("--window-unit", type=click.Choice(["seconds", "rows"]), help="[default: seconds]"),
-    click.option("--clock", type=click.Choice(["arrivals", "sampled", "time"]), help="What the delay counts."),
-    click.option("--noise", type=click.Choice(["here", "edge"]), help="edge: the rows arrive randomised."),
-    click.option("--start-cells", type=int, help="Boxes that the grid of SDGS starts with.  [default: 1]"),
-    click.option("--unit", type=click.Choice(["person", "row"]), help="What SDGS protects.  [default: person]"),
-    click.option(
-        "--diversity",
-        type=click.Choice(["distinct", "entropy", "recursive"]),
-        help="How l is meant.  [default: distinct]",
-    ),
-    click.option("--c", type=float, help="The c of recursive (c, l)-diversity."),
-    click.option("--t", type=float, help="t-closeness of every group to the running distribution."),
-    click.option(
-        "--distance",
-        type=click.Choice(["equal", "ordered", "hierarchical"]),
-        help="Between sensitive values, for t-closeness.  [default: equal]",
-    ),
-    click.option("--burn-in", type=int, help="Rows before t-closeness is judged and anything leaves."),
-    click.option("--sensitivity", type=float, help="Paper-mode doca: what one row can change.  [default: 1.5 ranges]"),
-    click.option("--max-clusters", type=int, help="Open clusters, CASTLE's beta.  [default: 50]"),
-    click.option("--loss-window", type=int, help="Clusters whose mean loss is the threshold.  [default: 100]"),
-    click.option(
-        "--reuse",
-        type=click.Choice(["paper", "off"]),
-        help="Whether a late row may join a group that was published before, or is merged.  [default: paper]",
-    ),
-    click.option(
-        "--suppression",
-        type=click.Choice(["root", "generalise", "drop"]),
-        help="Publish a row that fits nowhere at the root, or drop it.  [default: by mode]",
-    ),
-    click.option(
-        "--order",
-        type=click.Choice(["shuffled", "arrival", "input"]),
-        help="Order of the published rows.  [default: by mode]",
-    ),
-)
-
-_OF_SITES = ("k", "l", "delay", "max_clusters", "loss_window", "reuse", "suppression")
-_CLOSENESS = {"t": "t", "distance": "distance", "burn_in": "burn_in"}
+_DEFAULT = "castle"
+_NAMED = "castleguard.algorithm"  # of a context's meta
 
 
-def policy_options(command: _Command) -> _Command:
-    """Give a command all options of a policy."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+class CommaList(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on only
+    """Several values of one kind, with commas between them. The same one twice counts once."""
+
+    def __init__(self, kind: "click.ParamType[Any]") -> None:
+        self.kind = kind
+        self.name = f"{kind.name}s"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """How the help shows it."""
+        return "LIST" if not isinstance(self.kind, click.Choice) else f"[{'|'.join(self.kind.choices)}],..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
+        """The values in their order."""
+        if isinstance(value, tuple):
+            return value
+        parts = [part.strip() for part in str(value).split(",")]
+        if not all(parts):
+            self.fail("between two commas a value is missing", param, ctx)
+        return tuple(dict.fromkeys(self.kind.convert(part, param, ctx) for part in parts))
 
 
-def site_policy_options(command: _Command) -> _Command:
-    """Give a command those that dCASTLE has: of a group, and of a stream."""
-    for option in reversed(_OPTIONS):
-        decorated = option(lambda: None)
-        if decorated.__click_params__[0].name in _OF_SITES:  # type: ignore[attr-defined]
-            command = option(command)
-    return command
+class _Duration(click.ParamType):  # type: ignore[type-arg]
+    """Seconds, as a number or as 500ms, 30s, 5m, 2h, 1d; `whole`: a plain whole number may count rows."""
+
+    name = "duration"
+
+    def __init__(self, *, whole: bool) -> None:
+        self._whole = whole
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number of seconds, or of rows."""
+        from castleguard.runtime.durations import parse_duration
+
+        if self._whole and str(value).isdecimal():
+            return int(value)
+        try:
+            return float(value)
+        except ValueError:
+            pass
+        try:
+            return parse_duration(str(value))
+        except ValueError as exc:
+            self.fail(str(exc), param, ctx)
+
+
+class _Shares(click.ParamType):  # type: ignore[type-arg]
+    """Numbers by column: age=2,job=1; `alone`: or one number for all."""
+
+    name = "shares"
+
+    def __init__(self, *, alone: bool) -> None:
+        self._alone = alone
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """How the help shows it."""
+        return "FLOAT|COLUMN=FLOAT,..." if self._alone else "COLUMN=FLOAT,..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or the numbers by column."""
+        if not isinstance(value, str):
+            return value
+        if self._alone and "=" not in value:
+            return self._number(value, param, ctx)
+        shares = {}
+        for part in value.split(","):
+            column, _, number = part.rpartition("=")
+            if not column:
+                self.fail(f"must look like age=2,job=1, got {value}", param, ctx)
+            shares[column.strip()] = self._number(number, param, ctx)
+        return shares
+
+    def _number(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            self.fail(f"{text!r} is not a number", param, ctx)
+
+
+class PolicyCommand(click.Command):
+    """A command with the options of all algorithms that can publish one stream, and of a plug-in that is named.
+
+    `only`: of this algorithm. `without`: not for these parameters. `lists`: an option takes several values.
+    """
+
+    def __init__(
+        self, *args: Any, only: str | None = None, without: Sequence[str] = (), lists: bool = False, **attributes: Any
+    ) -> None:
+        super().__init__(*args, **attributes)
+        self._only = only
+        self._without = without
+        self._lists = lists
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """See click: first find the algorithm, because the options depend on it."""
+        ctx.meta[_NAMED] = _named(args)
+        return super().parse_args(ctx, args)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The command's own, and the parameters of the algorithms."""
+        made = self._options(ctx)
+        return [*made.own, *(each.option for each in made.parameters)]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The command's own options, then a section for the parameters that the same algorithms have.
+
+        If an algorithm is named, only its parameters are shown.
+        """
+        made = self._options(ctx)
+        named = ctx.meta.get(_NAMED)
+        with formatter.section("Options"):
+            formatter.write_dl(list(_records(made.own, ctx)))
+        sections: dict[tuple[str, ...], list[click.Parameter]] = {}
+        for each in made.parameters:
+            owners = tuple(each.owners)
+            if named not in made.algorithms:
+                sections.setdefault(owners, []).append(each.option)
+            elif named in owners:
+                alone = _Offer({named: each.owners[named]}, lists=self._lists)
+                sections.setdefault((named,), []).append(alone.option)
+        for owners, options in sections.items():
+            with formatter.section(f"Parameters of {_listed(owners)}"):
+                formatter.write_dl(list(_records(options, ctx)))
+
+    def _options(self, ctx: click.Context) -> "_Options":
+        """Made once for a context."""
+        key = f"{_NAMED}.{self.name}"
+        if key not in ctx.meta:
+            *own, help_option = super().get_params(ctx)
+            algorithms = self._algorithms(ctx.meta.get(_NAMED))
+            choice = [] if self._only else [_choice()]
+            own = [*own, *choice, help_option]
+            ctx.meta[key] = _Options(own, algorithms, list(self._offers(algorithms, own)))
+        made: _Options = ctx.meta[key]
+        return made
+
+    def _algorithms(self, named: str | None) -> list[str]:
+        """Those whose parameters are options: plug-ins are loaded only if they are named."""
+        from castleguard.algorithms.registry import built_in, find, names
+
+        if self._only is not None:
+            return [self._only]
+        offered = [name for name in built_in() if not find(name).several_sites]
+        if named is None or named in built_in() or named not in names():
+            return offered
+        if find(named).several_sites:
+            raise click.UsageError(f"{named} is for several sites: use a job file with a section `sites`")
+        return [*offered, named]
+
+    def _offers(self, algorithms: Sequence[str], own: Sequence[click.Parameter]) -> "Iterator[_Offer]":
+        """The parameters as options, each once, in the order of the algorithms."""
+        taken = {name for each in own for name in (each.name, *each.opts)}
+        owners: dict[str, dict[str, Single]] = {}
+        for algorithm in algorithms:
+            for single in _singles(algorithm, self._without):
+                if single.option in taken or single.name in taken:
+                    raise click.UsageError(
+                        f"{algorithm} has a parameter {single.name}, and this command has an argument of that name: "
+                        f"use a job file"
+                    )
+                if not (self._lists and single.type == "shares"):
+                    owners.setdefault(single.name, {})[algorithm] = single
+        for of in owners.values():
+            yield _Offer(of, lists=self._lists)
+
+
+class _Offer:
+    """A parameter of one or several algorithms, as an option."""
+
+    def __init__(self, owners: "dict[str, Single]", *, lists: bool) -> None:
+        self.owners = owners
+        first = next(iter(owners.values()))
+        name, flag = first.option, first.type == "flag" and not lists
+        self.option = click.Option(
+            [f"{name}/--no-{name.removeprefix('--')}" if flag else name, first.name],
+            type=None if flag else _list_type(first) if lists else _click_type(first),
+            default=None,
+            help=f"{_differing(owners, lambda single: single.declared.text, end=' ')}  [{self._default()}]".lstrip(),
+        )
+
+    def _default(self) -> str:
+        words = _differing(self.owners, lambda single: single.default_words(), end="; ")
+        return words if words.startswith("required") else f"default: {words}"
+
+
+class _Options(NamedTuple):
+    """The options of one call of a command."""
+
+    own: list[click.Parameter]
+    algorithms: list[str]
+    parameters: list[_Offer]
 
 
 def make_policy(algorithm: str, options: dict[str, Any]) -> "Policy":
     """The policy that was asked for. An option that it does not have, or lacks, is named in one sentence."""
-    given = {name: value for name, value in options.items() if value is not None}
-    for name in REQUIRED[algorithm]:
-        if name not in given:
-            raise click.UsageError(f"--{name.replace('_', '-')} is needed: it has no default with {algorithm}")
-    from castleguard.algorithms.registry import POLICIES
+    from castleguard.algorithms.parameters import missing_parts, nest, singles_of
+    from castleguard.algorithms.registry import find
+    from castleguard.errors import PolicyError
+    from castleguard.privacy.declared import parameters_of
 
-    kind = POLICIES[algorithm]
-    if any(name in given for name in _CLOSENESS):
-        given["closeness"] = _closeness({_CLOSENESS[name]: given.pop(name) for name in _CLOSENESS if name in given})
-    if algorithm == "sdgs" and "window" not in given:
-        if "start_cells" not in given:
-            raise click.UsageError(
-                "a file is one window, and the grid of sdgs starts as one box: cut it with --start-cells, "
-                "or make windows that it can learn from, --window 10000 --window-unit rows"
-            )
-        given["window"] = 1.0  # seconds, all of them the same moment
-    if given.get("window_unit") == "rows" and float(given.get("window", 0.5)).is_integer():
-        given["window"] = int(given["window"])
-    known = {field.name for field in fields(kind)}
+    kind = find(algorithm)
+    known = singles_of(kind)
+    given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if name not in known:
-            option = "--t" if name == "closeness" else f"--{name.replace('_', '-')}"
-            raise click.UsageError(f"{option} does not belong to {algorithm}")
-    return kind(**given)
+            raise click.UsageError(f"--{name.replace('_', '-')} does not belong to {algorithm}")
+    lacking = missing_parts(kind, given)
+    if lacking is not None:
+        needed = _listed([known[name].option for name in lacking[1]])
+        raise click.UsageError(f"{known[lacking[0]].option} needs {needed}")
+    try:
+        completed = kind.for_file(given)
+    except PolicyError as exc:
+        raise click.UsageError(str(exc)) from exc
+    for single in known.values():
+        if single.required and single.name not in completed:
+            raise click.UsageError(f"{single.option} is needed: it has no default with {algorithm}")
+    arguments = nest(kind, completed)
+    for each in parameters_of(kind):
+        if each.required and each.name not in arguments:
+            raise click.UsageError(f"{algorithm} needs {each.name}, which has no option: use a job file")
+    return kind(**arguments)
 
 
-def _closeness(given: dict[str, Any]) -> object:
-    from castleguard.privacy.closeness import Closeness
+def _choice() -> click.Option:
+    """The option that names the algorithm. Plug-ins are listed, and not loaded."""
+    from castleguard.algorithms.registry import built_in, find, names
 
-    if "t" not in given:
-        raise click.UsageError("--distance and --burn-in belong to --t")
-    return Closeness(**given)
+    known = [name for name in names() if name not in built_in() or not find(name).several_sites]
+    summaries = "; ".join(f"{name}: {find(name).summary}" for name in known if name in built_in())
+    help = f"{summaries}. With --help: show the parameters of this algorithm only."
+    return click.Option(["--algorithm"], type=click.Choice(known), default=_DEFAULT, show_default=True, help=help)
+
+
+def _records(parameters: Iterable[click.Parameter], ctx: click.Context) -> Iterator[tuple[str, str]]:
+    for each in parameters:
+        record = each.get_help_record(ctx)
+        if record is not None and not isinstance(each, click.Argument):
+            yield record
+
+
+def _named(args: Sequence[str]) -> str | None:
+    """The algorithm that the arguments name; None: none."""
+    found = None
+    for at, text in enumerate(args):
+        if text == "--":
+            break
+        if text == "--algorithm" and at + 1 < len(args):
+            found = args[at + 1]
+        elif text.startswith("--algorithm="):
+            found = text.partition("=")[2]
+    return found
+
+
+def _singles(algorithm: str, without: Sequence[str]) -> "Iterator[Single]":
+    from castleguard.algorithms.parameters import singles_of
+    from castleguard.algorithms.registry import find
+
+    for single in singles_of(find(algorithm)).values():
+        if single.name not in without and single.within not in without:
+            yield single
+
+
+def _click_type(single: "Single") -> "click.ParamType[Any]":
+    match single.type:
+        case "count":
+            return click.INT
+        case "number":
+            return click.FLOAT
+        case "length":
+            return _Duration(whole=True)
+        case "seconds":
+            return _Duration(whole=False)
+        case "choice":
+            return click.Choice(single.parameter.choices)
+        case "flag":
+            return click.BOOL
+        case "shares":
+            return _Shares(alone=False)
+        case "number or shares":
+            return _Shares(alone=True)
+        case _:
+            return click.STRING
+
+
+def _list_type(single: "Single") -> CommaList:
+    return CommaList(click.FLOAT if single.type == "number or shares" else _click_type(single))
+
+
+def _differing(owners: "Mapping[str, Single]", words: "Callable[[Single], str]", *, end: str) -> str:
+    """What all owners say, or what the first says and then each that differs, by name."""
+    said: dict[str, list[str]] = {}
+    for name, single in owners.items():
+        said.setdefault(words(single), []).append(name)
+    first, *others = said
+    return end.join([first, *(f"{_listed(said[text])}: {text}" for text in others)])
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

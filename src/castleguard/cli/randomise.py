@@ -39,11 +39,11 @@ def randomise(
     check_output(input, output, overwrite)
     csv = csv_output(output, formulas)
 
+    from castleguard.books import Report
     from castleguard.cli.summary import warn_if_empty
     from castleguard.config.schema_file import load_schema
     from castleguard.connectors.formats import open_reader, open_writer
     from castleguard.edge import Randomiser
-    from castleguard.release.report import Report
 
     schema = load_schema(schema_file)
     shares = dict(_weight(text) for text in weights) or None
@@ -63,7 +63,7 @@ def randomise(
             if reader.malformed:
                 click.echo(f"{reader.malformed:,} malformed lines were left out")
             click.echo(randomiser.guarantee().paragraphs())
-        warn_if_empty(Report(rows_in=rows, published=rows, suppressed=0), malformed=reader.malformed)
+        warn_if_empty(Report(rows_in=rows, published=rows), malformed=reader.malformed)
 
 
 def _weight(text: str) -> tuple[str, float]:

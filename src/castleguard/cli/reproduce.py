@@ -53,6 +53,7 @@ def reproduce(
     """
     from castleguard.lab import catalogue
     from castleguard.lab.result import Scale
+    from castleguard.workers import cores
 
     if quick and full:
         raise click.UsageError("--quick and --full exclude each other")
@@ -67,7 +68,7 @@ def reproduce(
         _list(selected)
         return
     ready = _with_data(selected)
-    scale = Scale(seed=seed, jobs=jobs or _cores(), quick=quick, full=full)
+    scale = Scale(seed=seed, jobs=jobs or cores(), quick=quick, full=full)
     with _quietly():
         _run(ready, papers, figures, scale, output)
     if len(ready) < len(selected):
@@ -183,9 +184,3 @@ def _fetch(selected: Sequence["Experiment"]) -> None:
     for name in dict.fromkeys(name for experiment in selected for name in experiment.needs):
         if all(file.url for file in datasets.missing([name])):
             datasets.download([name], say=lambda words: click.echo(words, err=True))
-
-
-def _cores() -> int:
-    import os
-
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

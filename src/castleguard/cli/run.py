@@ -4,7 +4,6 @@ import logging
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -58,7 +57,9 @@ def run_job(
     stop = Stop()
     with stopping_on_signals(stop), logging_as(log_format) as facts:
         from castleguard.cli.job_view import job_view
-        from castleguard.jobs.assemble import load, make_job
+        from castleguard.jobs.assemble import make_job
+        from castleguard.jobs.load import load
+        from castleguard.jobs.prediction import check_start
 
         job = load(job_file, site=site)
         facts["job"] = job.name
@@ -71,6 +72,7 @@ def run_job(
                 watch(status)
 
             with telling_failure(watch, job.name):
+                goes_on_from = check_start(job, allow_duplicates=allow_duplicates) if dry_run else 0
                 made = make_job(job, stop=stop, watch=tell, dry_run=dry_run, allow_duplicates=allow_duplicates)
             before = made.status().commits
             LOG.info("starting after commit %d", before, extra={"job": job.name, "commit": before})
@@ -86,7 +88,10 @@ def run_job(
     if not quiet:
         idle = outcome == "finished" and after == before
         said = outcome if not idle else "delivered late" if made.recovered else "finished before"
-        say_at_end(job, closing_words(made, said, dry_run=dry_run, site=site is not None), dry_run=dry_run)
+        words = closing_words(made, said, dry_run=dry_run, site=site is not None)
+        if goes_on_from:
+            words += f"\n`run` would go on after commit {goes_on_from}; the dry run began at the beginning."
+        say_at_end(job, words, dry_run=dry_run)
     if dry_run and job.dead_letter is not None and rejected_share(made) > job.dead_letter.max_share:
         with logging_as(log_format):
             raise InputError(
@@ -105,7 +110,7 @@ class CommitLog:
         """Write a line if there is news."""
         if self._commits is not None and status.commits > self._commits:
             facts = {"job": status.job, "commit": status.commits}
-            LOG.info("committed in %.3f s, %d rows pending", status.commit_seconds, status.rows["pending"], extra=facts)
+            LOG.info("committed in %.3f s, %d rows pending", status.commit_seconds, status.books.pending, extra=facts)
         self._commits = status.commits
 
 
@@ -117,7 +122,7 @@ def telling_failure(watch: "Callable[[Status], None]", job: str) -> Iterator[Non
     except Exception:
         from castleguard.telemetry.metrics import Status
 
-        watch(Status(job=job, state="failed"))
+        watch(Status(job=job, state="failed", counted=False))
         raise
 
 
@@ -180,7 +185,6 @@ def say_at_end(job: "JobFile", words: str, *, dry_run: bool = False) -> None:
 def closing_words(job: "Job", outcome: str, *, dry_run: bool = False, site: bool = False) -> str:
     """The books, the statement, and what comes next."""
     from castleguard.cli.summary import summary
-    from castleguard.release.report import Report
 
     words = {
         "finished": "The source has ended, and everything that can be published is.",
@@ -193,10 +197,9 @@ def closing_words(job: "Job", outcome: str, *, dry_run: bool = False, site: bool
         words = dict.fromkeys(words, "A dry run: nothing was written, and nothing is remembered.")
     # The books of the whole job, not only of the stream that runs now.
     books = job.books()
-    report = Report(**{field.name: books[field.name] for field in fields(Report)})
-    if books["before"]:
+    if job.had_streams:
         words[outcome] = f"{BEFORE}\n\n{words[outcome]}"
-    return f"{summary(report, job.guarantee(), malformed=job.bad)}\n\n{words[outcome]}"
+    return f"{summary(books, job.guarantee(), malformed=books.malformed)}\n\n{words[outcome]}"
 
 
 BEFORE = """\
@@ -207,5 +210,5 @@ finished; for rows before that, what the job file of that time promised holds.""
 def rejected_share(job: "Job") -> float:
     """Of everything that came in."""
     books = job.books()
-    rows = books["rows_in"] + job.bad
-    return (sum(books["rejected"].values()) + job.bad) / rows if rows else 0.0
+    rows = books.rows_in + books.malformed
+    return (books.rejected_rows + books.malformed) / rows if rows else 0.0

@@ -1,4 +1,4 @@
-"""`castleguard schema`: the JSON Schema of a job file, for editors."""
+"""`castleguard schema`: the JSON Schema of a job file, for editors; or the reference of all parameters."""
 
 import json
 from pathlib import Path
@@ -12,17 +12,16 @@ from castleguard.errors import OutputError
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write it to a file.  [default: print it]"
 )
-def schema(output: Path | None) -> None:
+@click.option("--algorithm", "algorithms", multiple=True, metavar="NAME", help="Describe this plug-in too.")
+@click.option("--parameters", is_flag=True, help="The parameters of all algorithms as Markdown instead.")
+def schema(output: Path | None, algorithms: tuple[str, ...], parameters: bool) -> None:
     """Print the JSON Schema of a job file: with it an editor completes, explains and checks what one types.
 
     \b
     In a job file, for editors that use the YAML language server:
       # yaml-language-server: $schema=job.schema.json
     """
-    from castleguard.config.editor_schema import job_schema
-    from castleguard.jobs.assemble import Connectors, relay_options
-
-    text = json.dumps(job_schema(Connectors(), relay_options), indent=2, ensure_ascii=False) + "\n"
+    text = _parameters(algorithms) if parameters else _schema(algorithms)
     if output is None:
         click.echo(text, nl=False)
         return
@@ -30,3 +29,16 @@ def schema(output: Path | None) -> None:
         output.write_text(text, encoding="utf-8")
     except OSError as exc:
         raise OutputError(f"{output} cannot be written: {exc.strerror}") from exc
+
+
+def _schema(algorithms: tuple[str, ...]) -> str:
+    from castleguard.config.editor_schema import job_schema
+    from castleguard.jobs.load import Connectors, relay_options
+
+    return json.dumps(job_schema(Connectors(), relay_options, algorithms), indent=2, ensure_ascii=False) + "\n"
+
+
+def _parameters(algorithms: tuple[str, ...]) -> str:
+    from castleguard.config.parameter_page import parameter_page
+
+    return parameter_page(algorithms)

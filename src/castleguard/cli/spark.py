@@ -43,8 +43,8 @@ def spark(
     if committed:
         _list_committed(job_file)
         return
-    from castleguard.jobs.assemble import load
-    from castleguard.jobs.check_spark import left_out_words
+    from castleguard.jobs.check.for_spark import left_out_words
+    from castleguard.jobs.load import load
     from castleguard.spark.job import check_kept, opened, prepare
     from castleguard.spark.session import check_installed
     from castleguard.spark.warming import warm_up
@@ -94,7 +94,7 @@ def _list_committed(path: Path) -> None:
         folder = path
     else:
         from castleguard.errors import ConfigError
-        from castleguard.jobs.assemble import load
+        from castleguard.jobs.load import load
 
         job = load(path)
         if not isinstance(getattr(job.sink.options, "path", None), Path):
@@ -143,7 +143,7 @@ def _saying_what_is_left(prepared: "Prepared") -> Iterator[None]:
 
 def opening_words(prepared: "Prepared") -> str:
     """What is promised, and where it goes."""
-    from castleguard.config.durations import spell_duration
+    from castleguard.runtime.durations import spell_duration
     from castleguard.spark.output import OUTCOME, PUBLISHED
 
     job, shards = prepared.job, prepared.plan.shards
@@ -166,7 +166,7 @@ def batch_words(batch: "Batch") -> str:
 
 def closing_words(prepared: "Prepared", outcome: str) -> str:
     """The books of all shards, and what comes next."""
-    from castleguard.jobs.check_spark import left_out_words
+    from castleguard.jobs.check.for_spark import left_out_words
 
     words = {
         "finished": "The source has ended, and everything that can be published is.",
@@ -186,7 +186,7 @@ def closing_words(prepared: "Prepared", outcome: str) -> str:
 
 def _numbers(prepared: "Prepared") -> str:
     """The table of the summary, if the output has books."""
-    from castleguard.cli.summary import summary
+    from castleguard.cli.summary import books_table
     from castleguard.errors import InputError
     from castleguard.spark.books import books_of, malformed_in
 
@@ -201,6 +201,6 @@ def _numbers(prepared: "Prepared") -> str:
         malformed = malformed_in(folder, job.sink.type)  # type: ignore[arg-type]
     except InputError:
         return ""  # nothing was committed
-    table, _, _ = summary(books.report, prepared.guarantee, malformed=malformed).partition("\n\n")
+    table = books_table(books.report, malformed=malformed)
     missing = "" if books.whole else "\nThe books of shards that have been silent for long are not in these numbers."
     return f"\n{table}\n{missing}\n"

@@ -1,13 +1,20 @@
 """The closing summary of a run: every row is accounted for, and the promise is stated."""
 
+from dataclasses import replace
+
+from castleguard.books import Report
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.release.emptiness import empty_output
-from castleguard.release.report import Report
 from castleguard.telemetry.logs import LOG
 
 
 def summary(report: Report, guarantee: Guarantee, *, malformed: int = 0) -> str:
-    """A few lines for a person to read. A malformed line is a row that came in and was rejected."""
+    """The books and the promise, for a person to read."""
+    return f"{books_table(report, malformed=malformed)}\n\n{guarantee.paragraphs()}"
+
+
+def books_table(report: Report, *, malformed: int = 0) -> str:
+    """What became of all rows. A malformed line is a row that came in and was rejected."""
     reasons = {**report.rejected, "malformed line": malformed}
     rejected = {reason: count for reason, count in sorted(reasons.items()) if count}
     left_out = (
@@ -37,13 +44,12 @@ def summary(report: Report, guarantee: Guarantee, *, malformed: int = 0) -> str:
         ("oldest wait", _count(report.oldest_wait), "arrivals"),
     ]
     width = max(len(value) for _, value, _ in lines)
-    table = [f"{name:<18}{value:>{width}}  {note}".rstrip() for name, value, note in lines]
-    return "\n".join([*table, "", guarantee.paragraphs()])
+    return "\n".join(f"{name:<18}{value:>{width}}  {note}".rstrip() for name, value, note in lines)
 
 
 def warn_if_empty(report: Report, *, malformed: int = 0) -> None:
     """Log that nothing was published, and why, where that is so."""
-    found = empty_output(report, malformed=malformed)
+    found = empty_output(replace(report, malformed=malformed))
     if found is not None:
         LOG.warning("%s", found)
 

@@ -1,66 +1,23 @@
 """`castleguard sweep DATA --schema schema.yaml --k 5,10,20 --delay 500,1000 -o OUT`: which parameters to take."""
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 
-from castleguard.cli.policy_options import ALGORITHMS, make_policy, policy_options
-
-if TYPE_CHECKING:
-    from castleguard.judge.sweep.advice import Advice
-    from castleguard.judge.sweep.criteria import Weighed
-    from castleguard.judge.sweep.folder import Folder
-    from castleguard.judge.sweep.grid import Grid
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+from castleguard.cli.policy_options import PolicyCommand, make_policy
 
 _FILE = click.Path(path_type=Path)
+_INTERRUPTED = "interrupted; the settings that are done are kept: start it again for the others"
 
 
-class CommaList(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on only
-    """Several values of one kind, with commas between them. The same one twice counts once."""
-
-    def __init__(self, kind: "click.ParamType[Any]") -> None:
-        self.kind = kind
-        self.name = f"{kind.name}s"
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """How the help shows it."""
-        return "LIST" if not isinstance(self.kind, click.Choice) else f"[{'|'.join(self.kind.choices)}],..."
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
-        """The values in their order."""
-        if isinstance(value, tuple):
-            return value
-        parts = [part.strip() for part in str(value).split(",")]
-        if not all(parts):
-            self.fail("between two commas a value is missing", param, ctx)
-        return tuple(dict.fromkeys(self.kind.convert(part, param, ctx) for part in parts))
-
-
-def list_options(command: _Command) -> _Command:
-    """Give a command every option of a policy, as a list of values."""
-
-    @policy_options
-    def carrier() -> None: ...
-
-    single = [option for option in carrier.__click_params__ if option.name != "algorithm"]  # type: ignore[attr-defined]
-    for option in single:
-        command = click.option(*option.opts, option.name, type=CommaList(option.type), help=option.help)(command)
-    return command
-
-
-@click.command(short_help="Try many parameters on a sample, and recommend some.")
+@click.command(cls=PolicyCommand, lists=True, short_help="Try many parameters on a sample, and recommend some.")
 @click.argument("data", type=_FILE, metavar="DATA")
 @click.option("--schema", "schema_file", type=_FILE, required=True, help="YAML file that gives every column its role.")
 @click.option("-o", "--output", type=_FILE, required=True, metavar="OUT", help="Folder for the results.")
-@click.option("--algorithm", type=click.Choice(ALGORITHMS), default="castle", show_default=True)
-@list_options
 @click.option(
     "--sample", type=click.IntRange(min=1), default=20_000, show_default=True, help="Rows to try on, the first ones."
 )
@@ -90,52 +47,36 @@ def sweep(
     Any option of the policy takes several values: --k 5,10,20. What a combination publishes is checked and thrown away.
     Started again after an interruption, the same command does only what is left.
     """
-    from castleguard import __version__
-    from castleguard.cli import Interrupted
-    from castleguard.config.schema_file import load_schema
-    from castleguard.judge.sweep.advice import Limits, advise
-    from castleguard.judge.sweep.criteria import weigh
-    from castleguard.judge.sweep.folder import Folder, identity_of_file
-    from castleguard.judge.sweep.grid import make_grid
-    from castleguard.judge.sweep.measure import Ground
-    from castleguard.judge.sweep.run import sweep as run_sweep
-    from castleguard.judge.sweep.sample import read_sample
+    from castleguard.cli import Interrupted, interruption_words
+    from castleguard.jobs.load import load_schema
+    from castleguard.jobs.sweeping import plan_sweep
+    from castleguard.judge.sweep.advice import Limits
+    from castleguard.judge.sweep.folder import Folder
 
     lists = {name: values for name, values in _in_order(options).items() if values is not None}
-    schema = load_schema(schema_file)
-    grid = make_grid(lists, lambda given: make_policy(algorithm, given), schema)
-    identity = {
-        "version": __version__,
-        "data": identity_of_file(data),
-        "schema": schema.fingerprint(),
-        "algorithm": algorithm,
-        "parameters": lists,
-        "sample": sample,
-        "runs": runs,
-        "seed": seed,
-    }
-    ground = Ground(read_sample(data, schema, sample), schema, tuple(range(seed, seed + runs)))
-    with closing(Folder(output, identity, overwrite=overwrite)) as folder, _quiet():
+    plan = plan_sweep(
+        data,
+        load_schema(schema_file),
+        algorithm,
+        lists,
+        lambda given: make_policy(algorithm, given),
+        sample=sample,
+        seeds=range(seed, seed + runs),
+    )
+    settings = len(plan.grid.settings)
+    with closing(Folder(output, plan.identity, overwrite=overwrite)) as folder, interruption_words(_INTERRUPTED):
         if folder.done:
-            click.echo(f"{len(folder.done):,} of {len(grid.settings):,} settings were done before.", err=True)
+            click.echo(f"{len(folder.done):,} of {settings:,} settings were done before.", err=True)
         try:
-            with _bar(len(grid.settings), len(folder.done)) as progress:
-                outcomes = run_sweep(ground, grid.settings, folder, jobs=jobs or _cores(), progress=progress)
+            with _bar(settings, len(folder.done)) as progress:
+                found = plan.run(folder, limits=Limits(loss=max_loss, risk=max_risk), jobs=jobs, progress=progress)
         except Interrupted as exc:
-            exc.words = "interrupted; the settings that are done are kept: start it again for the others"
             _forget(exc)
             raise
-        weighed = weigh(outcomes)
-        advice = advise(weighed, grid, Limits(loss=max_loss, risk=max_risk))
-        about = {
-            "data": f"the first {ground.sample.num_rows:,} rows of {data.name}",
-            "algorithm": algorithm,
-            **{name.replace("_", " "): ", ".join(map(str, values)) for name, values in lists.items()},
-            "runs of each setting": str(runs),
-            "settings": f"{len(grid.settings)}, and {len(grid.refused)} that are refused",
-        }
-        _write(folder, weighed, grid, advice, about)
-    _tell(output, weighed, grid, advice)
+        if not found.write(folder):
+            click.echo("no picture: it needs matplotlib, pip install 'castleguard[plot]'", err=True)
+    click.echo(found)
+    click.echo(f"All settings: {output}/report.md, results.csv, picture.png")
 
 
 def _in_order(options: dict[str, Any]) -> dict[str, Any]:
@@ -143,25 +84,6 @@ def _in_order(options: dict[str, Any]) -> dict[str, Any]:
     first = [name for name in ("mode", "epsilon", "phi", "sample_rate", "k", "l") if name in options]
     others = [name for name in options if name not in (*first, "delay")]
     return {name: options[name] for name in (*first, *others, "delay")}
-
-
-def _cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Every setting would warn of its seed and its steps: the same many times, and nothing is published."""
-    import logging
-
-    log = logging.getLogger("castleguard")
-    before = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        log.setLevel(before)
 
 
 @contextmanager
@@ -194,41 +116,3 @@ def _forget(exc: BaseException) -> None:
         traceback.clear_frames(at.__traceback__)
         at = at.__context__
     gc.collect()
-
-
-def _write(folder: "Folder", weighed: "Weighed", grid: "Grid", advice: "Advice", about: dict[str, str]) -> None:
-    """The table, the picture if there is something to draw with, and the report."""
-    from castleguard.judge.sweep.folder import PICTURE, REPORT, TABLE
-    from castleguard.judge.sweep.picture import draw
-    from castleguard.judge.sweep.table import as_csv, as_report
-
-    folder.write(TABLE, as_csv(weighed, grid))
-    drawn = True
-    try:
-        title = f"{about['algorithm']} on {about['data']}"
-        folder.write(PICTURE, draw(weighed, grid, advice.chosen, title=title))
-    except ModuleNotFoundError as exc:
-        if exc.name is None or not exc.name.startswith("matplotlib"):
-            raise
-        drawn = False
-        click.echo("no picture: it needs matplotlib, pip install 'castleguard[plot]'", err=True)
-    folder.write(REPORT, as_report(about, weighed, grid, advice, picture=drawn))
-
-
-def _tell(output: Path, weighed: "Weighed", grid: "Grid", advice: "Advice") -> None:
-    """The Pareto set, the recommendation, and what is to be known about it."""
-    from castleguard.judge.sweep.table import rows_of
-
-    table = rows_of(weighed, grid, advice.chosen, only_best=True)
-    widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
-    for row in table:
-        click.echo("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
-    star = "recommended" if advice.met else "closest to what was asked"
-    click.echo(f"\n{len(weighed.best)} of {len(weighed.outcomes)} settings are beaten by none; * is {star}.\n")
-    for sentence in advice.sentences:
-        click.echo(sentence)
-    if grid.refused:
-        click.echo(f"Combinations that are refused: {len(grid.refused)}; the report says why.")
-    for warning in advice.warnings:
-        click.echo(f"note: {warning}")
-    click.echo(f"All settings: {output}/report.md, results.csv, picture.png")

@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -13,7 +13,7 @@ from castleguard.cli.site_option import site_option
 if TYPE_CHECKING:
     from rich.table import Table
 
-OUTCOMES = ("published", "suppressed", "sampled_out", "over_budget", "handed_over", "bad")
+    from castleguard.books import Books
 
 
 @click.command(short_help="Watch a running job.")
@@ -48,7 +48,7 @@ def address_of(job: str, site: str | None = None) -> str:
 
     if not Path(job).exists() and ":" in job:
         return job
-    from castleguard.jobs.assemble import load
+    from castleguard.jobs.load import load
 
     loaded = load(job, site=site)
     if loaded.spark is not None:
@@ -85,36 +85,63 @@ def scrape(address: str) -> Numbers:
     return found
 
 
-def rows_in(numbers: Numbers) -> float:
-    """All rows that have come in."""
-    kinds = ("rows_total", "rejected_rows_total", "pending_rows", "undecided_rows")
-    return sum(value for (name, _), value in numbers.items() if name in kinds)
+def books_of(numbers: Numbers) -> "Books":
+    """The books of the job, as its metrics show them."""
+    from castleguard.books import OUTCOMES, Books
+
+    def found(metric: str, label: str = "") -> int:
+        return int(numbers.get((metric, label), 0))
+
+    outcomes: dict[str, Any] = {name: found("rows_total", name) for name in OUTCOMES} | {
+        "undecided": found("undecided_rows")
+    }
+    rejected = {reason: int(count) for (name, reason), count in numbers.items() if name == "rejected_rows_total"}
+    pending = found("pending_rows")
+    return Books(
+        **outcomes,
+        rejected=rejected,
+        pending=pending,
+        rows_in=sum(outcomes.values()) + sum(rejected.values()) + pending,
+        malformed=found("rows_total", "bad"),
+        received=found("received_rows_total"),
+        groups=found("groups_total"),
+        information_loss=numbers.get(("information_loss", "")),
+        open_clusters=found("open_clusters"),
+        oldest_wait=found("oldest_wait_rows"),
+    )
+
+
+def rows_in(numbers: Numbers) -> int:
+    """All rows that have come in, and lines that are not rows."""
+    books = books_of(numbers)
+    return books.rows_in + books.malformed
 
 
 def view(numbers: Numbers, rate: float) -> "Table":
     """What there is to see."""
     from rich.table import Table
 
+    books = books_of(numbers)
     state = next((label for name, label in numbers if name == "state"), "unknown")
     table = Table(show_header=False, title=state, title_justify="left")
     table.add_column(style="bold")
     table.add_column(justify="right")
-    table.add_row("rows in", f"{rows_in(numbers):,.0f}")
+    table.add_row("rows in", f"{books.rows_in + books.malformed:,}")
     table.add_row("rows/s", f"{rate:,.0f}")
-    for outcome in OUTCOMES:
-        table.add_row(outcome.replace("_", " "), f"{numbers.get(('rows_total', outcome), 0):,.0f}")
-    table.add_row("pending", f"{numbers.get(('pending_rows', ''), 0):,.0f}")
-    for metric, words in (("undecided_rows", "undecided"), ("received_rows_total", "received from other sites")):
-        if numbers.get((metric, "")):
-            table.add_row(words, f"{numbers[metric, '']:,.0f}")
-    for (name, reason), count in sorted(numbers.items()):
-        if name == "rejected_rows_total":
-            table.add_row(f"rejected, {reason}", f"{count:,.0f}")
-    table.add_row("groups", f"{numbers.get(('groups_total', ''), 0):,.0f}")
-    loss = numbers.get(("information_loss", ""))
+    for outcome, count in {**books.outcomes, "bad": books.malformed}.items():
+        if outcome != "undecided":
+            table.add_row(outcome.replace("_", " "), f"{count:,}")
+    table.add_row("pending", f"{books.pending:,}")
+    for words, count in (("undecided", books.undecided), ("received from other sites", books.received)):
+        if count:
+            table.add_row(words, f"{count:,}")
+    for reason, count in sorted(books.rejected.items()):
+        table.add_row(f"rejected, {reason}", f"{count:,}")
+    table.add_row("groups", f"{books.groups:,}")
+    loss = books.information_loss
     table.add_row("information loss", "-" if loss is None else f"{loss:.4f}")
-    table.add_row("open clusters", f"{numbers.get(('open_clusters', ''), 0):,.0f}")
-    table.add_row("oldest wait", f"{numbers.get(('oldest_wait_rows', ''), 0):,.0f} arrivals")
+    table.add_row("open clusters", f"{books.open_clusters:,}")
+    table.add_row("oldest wait", f"{books.oldest_wait:,} arrivals")
     table.add_row("commits", f"{numbers.get(('commits_total', ''), 0):,.0f}")
     table.add_row("latest commit took", f"{numbers.get(('commit_seconds', ''), 0):.3f} s")
     committed = numbers.get(("committed_timestamp_seconds", ""))

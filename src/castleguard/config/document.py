@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from castleguard.errors import ConfigError
+from castleguard.errors import ConfigError, Mistake
 
 LARGEST = 250_000  # keys, list entries and values, those that aliases repeat included
 DEEPEST = 100
@@ -60,6 +60,11 @@ def read_document(path: str | Path) -> Document:
         raise ConfigError(f"{path} cannot be read: {exc.strerror}") from exc
     except UnicodeDecodeError as exc:
         raise ConfigError(f"{path} cannot be read: it is not UTF-8 text") from exc
+    return parse_document(text, path)
+
+
+def parse_document(text: str, path: Path) -> Document:
+    """Read the text of one YAML document; raises ConfigError with `path` and line."""
     with _translated(path):
         loader = yaml.SafeLoader(text)
     lines: dict[Place, int] = {}
@@ -89,11 +94,15 @@ class _Reader:
         self._lines.setdefault(place, line)
         self._left -= 1
         if self._left < 0:
-            raise ConfigError(f"{self._path}:{line}  is too large: it has more than {LARGEST:,} entries")
+            raise ConfigError(
+                Mistake(f"is too large: it has more than {LARGEST:,} entries", where=f"{self._path}:{line}")
+            )
         if len(place) > DEEPEST:
-            raise ConfigError(f"{self._path}:{line}  is nested too deeply: more than {DEEPEST} levels")
+            raise ConfigError(
+                Mistake(f"is nested too deeply: more than {DEEPEST} levels", where=f"{self._path}:{line}")
+            )
         if node in self._open:
-            raise ConfigError(f"{self._path}:{self._lines[place]}  {spell(place)} contains itself")
+            raise ConfigError(Mistake(f"{spell(place)} contains itself", where=f"{self._path}:{self._lines[place]}"))
         self._open.append(node)
         try:
             if isinstance(node, yaml.MappingNode):
@@ -110,13 +119,17 @@ class _Reader:
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
-                raise ConfigError(f"{self._path}:{line}  a key must be plain text")
+                raise ConfigError(Mistake("a key must be plain text", where=f"{self._path}:{line}"))
             with _translated(self._path, line):
                 key = str(_plain(key_node.value))
             inside = (*place, key)
             if key in mapping:
                 raise ConfigError(
-                    f"{self._path}:{line}  {spell(inside)} is there twice, first in line {self._lines[inside]}"
+                    Mistake(
+                        f"is there twice, first in line {self._lines[inside]}",
+                        where=f"{self._path}:{line}",
+                        key=spell(inside),
+                    )
                 )
             self._lines[inside] = line
             mapping[key] = self.read(value_node, inside)
@@ -147,12 +160,16 @@ def _translated(path: Path, line: int | None = None, text: str = "") -> Iterator
             line = exc.problem_mark.line + 1
         written = text.split("\n")[(line or 1) - 1 : line or 1]
         hint = '; inside of {...} a variable needs quotes: "${NAME}"' if any("${" in part for part in written) else ""
-        raise ConfigError(f"{path}:{line or 1}  is not valid YAML: {exc.problem or exc.context}{hint}") from exc
+        raise ConfigError(
+            Mistake(f"is not valid YAML: {exc.problem or exc.context}{hint}", where=f"{path}:{line or 1}")
+        ) from exc
     except yaml.YAMLError as exc:
         raise ConfigError(f"{path} is not valid YAML: {str(exc).splitlines()[0]}") from exc
     except RecursionError:
         raise ConfigError(f"{path} is nested too deeply: more than {DEEPEST} levels") from None
     except ValueError as exc:
-        raise ConfigError(f"{path}:{line or 1}  cannot be read as a value: {exc}") from exc
+        raise ConfigError(Mistake(f"cannot be read as a value: {exc}", where=f"{path}:{line or 1}")) from exc
     except (ArithmeticError, AttributeError, LookupError, TypeError) as exc:  # PyYAML's, of a tag that does not fit
-        raise ConfigError(f"{path}:{line or 1}  cannot be read as a value: it is not what its tag says") from exc
+        raise ConfigError(
+            Mistake("cannot be read as a value: it is not what its tag says", where=f"{path}:{line or 1}")
+        ) from exc

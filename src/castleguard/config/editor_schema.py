@@ -4,17 +4,17 @@ It is made of the same models that a file is checked with. It cannot know what v
 column and its role): `castleguard validate` does.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
-from castleguard.algorithms.registry import POLICIES
+from castleguard.algorithms.registry import built_in, find, names
 from castleguard.config.entry import Entry
 from castleguard.config.job_file import NAME, NEEDED, Connectors, own_model
 from castleguard.config.job_model import Checkpoint, DeadLetter, Metrics, Numbers
 from castleguard.config.policy_section import policy_model
 from castleguard.config.schema_model import SchemaEntry
 from castleguard.config.sections import options_model
-from castleguard.config.sites_section import ALGORITHM, sites_model
+from castleguard.config.sites_section import sites_model
 from castleguard.config.spark_section import Spark
 from castleguard.errors import ConfigError
 
@@ -35,15 +35,24 @@ _VARIABLE = {"$ref": "#/definitions/variable"}
 _NESTED = ("anyOf", "oneOf")
 
 
-def job_schema(connectors: Connectors, relay: Callable[[], type]) -> Node:
-    """The JSON Schema of a job file that may name these connectors, and this relay between sites."""
+def job_schema(connectors: Connectors, relay: Callable[[], type], algorithms: Sequence[str] = ()) -> Node:
+    """The JSON Schema of a job file that may name these connectors, and this relay between sites.
+
+    `algorithms` of plug-ins are described with their parameters; other plug-ins may be named with any.
+    """
     made = _Maker()
+    described = (*built_in(), *algorithms)
     properties: Node = {
         "name": {"type": "string", "pattern": NAME},
         "confirmed": {"type": "boolean"},
         "source": {"oneOf": made.endpoints(connectors, "source")},
         "schema": {"oneOf": [_tagged({"additionalProperties": False}, "file"), made.section(SchemaEntry)]},
-        "privacy": {"oneOf": [_tagged(_privacy(made, name), "algorithm", name) for name in POLICIES]},
+        "privacy": {
+            "oneOf": [
+                _tagged(_privacy(made, name) if name in described else {}, "algorithm", name)
+                for name in dict.fromkeys((*names(), *algorithms))
+            ]
+        },
         "sink": {"oneOf": made.endpoints(connectors, "sink")},
         "checkpoint": made.section(own_model(Checkpoint)),
         "dead_letter": made.section(own_model(DeadLetter)),
@@ -68,7 +77,7 @@ def job_schema(connectors: Connectors, relay: Callable[[], type]) -> Node:
 
 def _privacy(made: "_Maker", algorithm: str) -> Node:
     node = made.section(policy_model(algorithm))
-    if algorithm == ALGORITHM:  # the number of sites follows from their names
+    if find(algorithm).several_sites:  # their number follows from their names
         node["required"] = [name for name in node["required"] if name != "sites"]
     return node
 

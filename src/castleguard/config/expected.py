@@ -11,8 +11,8 @@ from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WithJ
 from pydantic.functional_validators import BeforeValidator, WrapValidator
 from pydantic_core import PydanticCustomError
 
-from castleguard.config.durations import PATTERN, WORDS, parse_duration
 from castleguard.config.secrets import FromEnvironment
+from castleguard.runtime.durations import PATTERN, WORDS, parse_duration
 
 
 def expect(expected: str) -> WrapValidator:

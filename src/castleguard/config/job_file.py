@@ -24,18 +24,18 @@ from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import ValidationError
 
-from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.base import Policy
 from castleguard.config.document import Document, Place, read_document
 from castleguard.config.environment import Variables
 from castleguard.config.job_model import Checkpoint, DeadLetter, Endpoint, JobFile, Metrics, Numbers
 from castleguard.config.policy_section import build_policy
-from castleguard.config.problems import Problem, explain, sentences, suggest
+from castleguard.config.problems import Problem, explain, located, suggest
 from castleguard.config.schema_file import build_schema, load_schema
 from castleguard.config.secrets import FromEnvironment, holds_secret
 from castleguard.config.sections import Section, options_model, section_model
 from castleguard.config.sites_section import SITE, Sites, build_sites, check_name, with_number
 from castleguard.config.spark_section import Spark, refused
-from castleguard.errors import CastleguardError, ConfigError
+from castleguard.errors import CastleguardError, ConfigError, Mistake
 from castleguard.schema.roles import Schema
 
 NEEDED = ("source", "schema", "privacy", "sink")
@@ -79,7 +79,7 @@ def load_job(
     loader = _Loader(document, connectors, variables, site, relay)
     job = loader.load()
     if job is None:
-        raise ConfigError("\n".join(loader.sentences()))
+        raise ConfigError(*loader.mistakes())
     return job
 
 
@@ -106,7 +106,7 @@ class _Loader:
         self._connectors = connectors
         self._variables = variables
         self._problems: list[Problem] = []
-        self._elsewhere: list[str] = []  # lines about other files
+        self._elsewhere: list[Mistake] = []  # in other files
 
     def load(self) -> JobFile | None:
         """The job, or None: then there are problems."""
@@ -162,14 +162,14 @@ class _Loader:
             variables=self._variables,
         )
 
-    def sentences(self) -> list[str]:
-        """All problems, a line each: of this file in its order, then of the files that it names."""
+    def mistakes(self) -> list[Mistake]:
+        """All problems: of this file in its order, then of the files that it names."""
         mask = self._variables.mask
         own = [
             Problem(place, mask(sentence)) for place, sentence in self._problems if not self._variables.explains(place)
         ]
-        lines = sentences(self._document, [*own, *self._variables.problems])
-        return [*lines, *map(mask, self._elsewhere)]
+        found = located(self._document, [*own, *self._variables.problems])
+        return [*found, *(Mistake(*map(mask, each)) for each in self._elsewhere)]
 
     def _fail(self, place: Place, sentence: str) -> None:
         self._problems.append(Problem(place, sentence))
@@ -187,7 +187,7 @@ class _Loader:
         try:
             return load_schema(self._folder / data["file"])
         except ConfigError as exc:
-            self._elsewhere += str(exc).splitlines()
+            self._elsewhere += exc.mistakes
             return None
 
     def _policy(self, data: dict[str, Any]) -> Policy | None:

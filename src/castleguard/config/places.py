@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from castleguard.config.job_model import Endpoint, JobFile
-from castleguard.errors import ConfigError
+from castleguard.errors import ConfigError, Mistake
 
 _UNFINISHED = (".part", ".tmp")
 
@@ -16,28 +16,28 @@ def check_places(job: JobFile) -> None:
     """Refuse a job that would write over its own files, or read what it has written. Raises ConfigError with one line
     per problem.
     """
-    problems = [job.mask(f"{job.where(key)}  {sentence}") for key, sentence in _problems(job)]
-    if problems:
-        raise ConfigError("\n".join(problems))
+    mistakes = [Mistake(sentence, where=job.where(section), key=key) for section, key, sentence in _problems(job)]
+    if mistakes:
+        raise ConfigError(*(Mistake(*map(job.mask, each)) for each in mistakes))
 
 
-def _problems(job: JobFile) -> Iterator[tuple[str, str]]:
-    """The sections and what is wrong with them."""
+def _problems(job: JobFile) -> Iterator[tuple[str, str, str]]:
+    """Sections, keys and what is wrong with them."""
     source, sink = _path_of(job.source), _path_of(job.sink)
     checkpoint = None if job.checkpoint is None else job.checkpoint.path
     letters = None if job.dead_letter is None else job.dead_letter.path
     taken = [(job.path, "the job file"), (source, "what the job reads"), (sink, "what the job publishes to")]
     if sink is not None and source is not None and _reads(source, sink / f"part-{1:012}.{job.sink.type}"):
-        yield "sink", "sink.path is the folder that is read, so published rows would be read again: name another"
+        yield "sink", "sink.path", "is the folder that is read, so published rows would be read again: name another"
     for key, path in (("checkpoint", checkpoint), ("dead_letter", letters)):
         if path is None:
             continue
         others = taken if key == "checkpoint" else [*taken, (checkpoint, "the file of the checkpoint")]
         same = next((what for other, what in others if other is not None and _real(other) == _real(path)), None)
         if same is not None:
-            yield key, f"{key}.path is {same}: name another"
+            yield key, f"{key}.path", f"is {same}: name another"
         elif source is not None and _reads(source, path):
-            yield key, f"{key}.path is in the folder that is read, so the job would read it: name another folder"
+            yield key, f"{key}.path", "is in the folder that is read, so the job would read it: name another folder"
 
 
 def _path_of(endpoint: Endpoint) -> Path | None:

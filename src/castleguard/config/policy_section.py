@@ -5,19 +5,19 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from castleguard.algorithms.registry import POLICIES, Policy
+from castleguard.algorithms.base import Policy
+from castleguard.algorithms.registry import built_in, find, names
 from castleguard.config.document import Place
 from castleguard.config.problems import Problem, explain, suggest
 from castleguard.config.secrets import FromEnvironment
 from castleguard.config.sections import Section, section_model
-
-_SECONDS = ("max_wait", "window")
+from castleguard.errors import PolicyError
+from castleguard.privacy.declared import parameters_of
 
 
 def policy_model(algorithm: str) -> type[Section]:
     """What the section may hold besides the algorithm."""
-    policy: type = POLICIES[algorithm]
-    return section_model(policy, _SECONDS)
+    return section_model(find(algorithm))
 
 
 def build_policy(data: Any, section: Place, problems: list[Problem]) -> Policy | None:
@@ -27,16 +27,23 @@ def build_policy(data: Any, section: Place, problems: list[Problem]) -> Policy |
         return None
     given = dict(data)
     algorithm = given.pop("algorithm", None)
-    if not isinstance(algorithm, str) or algorithm not in POLICIES:
+    if not isinstance(algorithm, str) or algorithm not in names():
         problems.append(Problem((*section, "algorithm"), _which(algorithm)))
         return None
-    model, before = policy_model(algorithm), len(problems)
+    try:
+        model, before = policy_model(algorithm), len(problems)
+    except PolicyError as exc:  # of somebody else, and it cannot be loaded
+        problems.append(Problem((*section, "algorithm"), f"cannot be used: {exc}"))
+        return None
     for key in [key for key in given if key not in model.names()]:
         problems.append(Problem((*section, key), _stranger(key, algorithm)))
         del given[key]
-    if given.get("window_unit") == "rows" and type(given.get("window")) is str:
-        problems.append(Problem((*section, "window"), "must be a whole number of rows, as window_unit says"))
-        return None
+    for each in parameters_of(model.builds):
+        unit = given.get(each.declared.unit_from, "seconds") if each.declared.unit_from else "seconds"
+        if unit != "seconds" and type(given.get(each.name)) is str:
+            sentence = f"must be a whole number of {unit}, as {each.declared.unit_from} says"
+            problems.append(Problem((*section, each.name), sentence))
+            return None
     try:
         entry = model.model_validate(_with_missing(given))
     except ValidationError as exc:
@@ -47,16 +54,16 @@ def build_policy(data: Any, section: Place, problems: list[Problem]) -> Policy |
 
 
 def _which(algorithm: object) -> str:
-    known = ", ".join(POLICIES)
+    known = ", ".join(names())
     if algorithm is None:
         return f"is missing: one of {known}"
     if isinstance(algorithm, str) and not isinstance(algorithm, FromEnvironment):
-        return f"must be one of {known}, got {algorithm!r}; {suggest(algorithm, POLICIES)}"
+        return f"must be one of {known}, got {algorithm!r}; {suggest(algorithm, names())}"
     return f"must be one of {known}"
 
 
 def _stranger(key: str, algorithm: str) -> str:
-    owners = [name for name in POLICIES if key in policy_model(name).names()]
+    owners = [name for name in built_in() if key in policy_model(name).names()]
     if owners:
         return f"does not belong to {algorithm}; {' and '.join(owners)} {'has' if len(owners) == 1 else 'have'} it"
     return f"is not a known key; {suggest(key, ('algorithm', *policy_model(algorithm).names()))}"

@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from castleguard.config.document import Document, Place, spell
 from castleguard.config.secrets import HIDDEN, holds_secret
-from castleguard.errors import ConfigError
+from castleguard.errors import ConfigError, Mistake
 
 KnownKeys = Mapping[tuple[str, ...], tuple[str, ...]]  # keys of a section, by its place without list indices
 LONGEST_VALUE = 40
@@ -30,13 +30,13 @@ class Problem(NamedTuple):
 
 def report(document: Document, problems: Iterable[Problem]) -> ConfigError:
     """One error that lists all problems, in the order of the file."""
-    return ConfigError("\n".join(sentences(document, problems)))
+    return ConfigError(*located(document, problems))
 
 
-def sentences(document: Document, problems: Iterable[Problem]) -> list[str]:
-    """Every problem as a line of its own, in the order of the file."""
+def located(document: Document, problems: Iterable[Problem]) -> list[Mistake]:
+    """Problems with their lines, in the order of the file."""
     ordered = sorted(problems, key=lambda problem: document.line(problem.place))
-    return [f"{document.where(place)}  {_sentence(place, end)}" for place, end in ordered]
+    return [Mistake(sentence, where=document.where(place), key=spell(place)) for place, sentence in ordered]
 
 
 def explain(error: ValidationError, known: KnownKeys, section: Place = ()) -> list[Problem]:
@@ -49,10 +49,6 @@ def suggest(word: str, known: Iterable[str]) -> str:
     choices = list(known)
     close = get_close_matches(word, choices, n=1)
     return f"did you mean {close[0]}?" if close else f"known here: {', '.join(choices)}"
-
-
-def _sentence(place: Place, end: str) -> str:
-    return f"{spell(place)} {end}" if place else end
 
 
 def _explain(details: ErrorDetails, known: KnownKeys, section: Place) -> Problem:

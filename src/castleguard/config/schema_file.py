@@ -22,6 +22,7 @@ from castleguard.config.schema_model import (
     CategoricalEntry,
     NumericEntry,
     PersonEntry,
+    PublicEntry,
     SchemaEntry,
     SensitiveEntry,
 )
@@ -29,7 +30,7 @@ from castleguard.errors import SchemaError
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.person import Person
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
-from castleguard.schema.sensitive import Sensitive
+from castleguard.schema.sensitive import Public, Sensitive
 
 
 def load_schema(path: str | Path) -> Schema:
@@ -65,7 +66,7 @@ def build_schema(data: object, section: Place, problems: list[Problem], folder: 
             person=Person(**person.model_dump()) if isinstance(person := entry.person, PersonEntry) else person,
             quasi_identifiers=[role for role in quasi_identifiers if role is not None],
             sensitive=[role for role in sensitive if role is not None],
-            public=entry.public,
+            public=[Public(**one.model_dump()) if isinstance(one, PublicEntry) else one for one in entry.public],
         )
     except SchemaError as exc:
         problems.append(Problem(section, f"cannot work: {exc}"))
@@ -104,7 +105,7 @@ class _Builder:
             if hierarchy is None:
                 return None
         try:
-            return Sensitive(entry.name, bins=entry.bins, values=entry.values, hierarchy=hierarchy)
+            return Sensitive(entry.name, bins=entry.bins, values=entry.values, hierarchy=hierarchy, type=entry.type)
         except SchemaError as exc:
             self.problems.append(Problem(place, f"cannot work: {exc}"))
             return None

@@ -21,6 +21,7 @@ Step = Annotated[
 Tree = Annotated[str | dict[str, Any] | list[Any], expect("a path, a nested mapping or a list of labels")]
 Label = Annotated[str | int, expect(f"a text or a whole number {IN_QUOTES}")]
 Answer = Literal["reject", "root"]
+ValueType = Literal["text", "integer", "number", "boolean", "date", "timestamp"]
 
 
 class NumericEntry(Entry):
@@ -53,6 +54,16 @@ class SensitiveEntry(Entry):
     bins: list[Bound] | None = None
     values: list[Label] | None = None
     hierarchy: Tree | None = None
+    type: ValueType | None = None
+    """What the column is published as; by default what the input says. A row with another value is rejected."""
+
+
+class PublicEntry(Entry):
+    """`{name: office, type: text}`: a public column with its type."""
+
+    name: Name
+    type: ValueType | None = None
+    """What the column is published as; by default what the input says. A row with another value is rejected."""
 
 
 class PersonEntry(Entry):
@@ -89,6 +100,9 @@ QuasiIdentifierEntry = Annotated[
 AnySensitiveEntry = Annotated[
     Annotated[SensitiveEntry, Tag("<entry>")] | Annotated[Name, Tag("<name>")], Discriminator(_entry_tag)
 ]
+AnyPublicEntry = Annotated[
+    Annotated[PublicEntry, Tag("<entry>")] | Annotated[Name, Tag("<name>")], Discriminator(_entry_tag)
+]
 AnyPersonEntry = Annotated[
     Annotated[PersonEntry, Tag("<entry>")] | Annotated[Name, Tag("<name>")], Discriminator(_entry_tag)
 ]
@@ -100,7 +114,7 @@ class SchemaEntry(Entry):
     person: AnyPersonEntry | None
     quasi_identifiers: list[QuasiIdentifierEntry]
     sensitive: list[AnySensitiveEntry] = Field(default_factory=list)
-    public: list[Name] = Field(default_factory=list)
+    public: list[AnyPublicEntry] = Field(default_factory=list)
 
 
 KNOWN_KEYS: dict[tuple[str, ...], tuple[str, ...]] = {
@@ -108,5 +122,6 @@ KNOWN_KEYS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("quasi_identifiers",): tuple({**NumericEntry.model_fields, **CategoricalEntry.model_fields}),
     ("person",): tuple(PersonEntry.model_fields),
     ("sensitive",): tuple(SensitiveEntry.model_fields),
+    ("public",): tuple(PublicEntry.model_fields),
 }
 """The keys of every section, by its place without list indices: what a misspelt key may have meant."""

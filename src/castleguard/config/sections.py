@@ -1,7 +1,8 @@
-"""A frozen dataclass as a section of a file: its fields are the keys, their docstrings the help of an editor.
+"""A frozen dataclass as a section of a file: its fields are the keys, with the help that an editor shows.
 
 Policies and the options of connectors are such dataclasses. They know nothing of files; here their fields are turned
-into what pydantic checks, so that there is one list of parameters and not two.
+into what pydantic checks, so that there is one list of parameters and not two. Parameters of policies declare their
+help (`privacy/declared.py`); for options of connectors it is the docstring below the field.
 """
 
 import dataclasses
@@ -23,6 +24,7 @@ from castleguard.config.expected import Flag, Number, Plain, Seconds, Text, Whol
 from castleguard.config.problems import KnownKeys, Problem
 from castleguard.config.secrets import FromEnvironment
 from castleguard.errors import CastleguardError
+from castleguard.privacy.declared import Declared, parameters_of
 
 _LEAVES: dict[object, tuple[Any, str]] = {
     bool: (Flag, "true or false"),
@@ -82,14 +84,17 @@ def options_model(cls: type) -> type[Section]:
 @cache
 def section_model(cls: type, seconds: tuple[str, ...] = ()) -> type[Section]:
     """The section for a dataclass; the fields named `seconds` may be written as durations."""
-    hints, help_texts = get_type_hints(cls), field_docstrings(cls)
+    hints = get_type_hints(cls)
+    declared = {each.name: each.declared for each in parameters_of(cls)}
+    help_texts = {} if all(about.help for about in declared.values()) else field_docstrings(cls)
     definitions: dict[str, Any] = {}
     below: dict[str, type[Section]] = {}
     for field in dataclasses.fields(cls):
         if not field.init:
             continue
         shape, _ = _shape(hints[field.name])
-        if field.name in seconds:
+        about = declared[field.name]
+        if field.name in seconds or about.unit == "seconds":
             shape = Seconds | None if type(None) in get_args(hints[field.name]) else Seconds
         for part in (shape, *get_args(shape)):
             if isinstance(part, type) and issubclass(part, Section):
@@ -100,11 +105,27 @@ def section_model(cls: type, seconds: tuple[str, ...] = ()) -> type[Section]:
         # An underscore, because a key may be named as something that every model has: `schema`, `copy`.
         definitions[f"{field.name}_"] = (
             shape,
-            Field(... if required else shown, alias=field.name, description=help_texts.get(field.name)),
+            Field(
+                ... if required else shown,
+                alias=field.name,
+                description=about.help or help_texts.get(field.name),
+                json_schema_extra=_bounds(about) or None,
+            ),
         )
     model = create_model(cls.__name__, __base__=Section, __doc__=summary(cls), **definitions)
     model.builds, model.below = cls, below
     return model
+
+
+def _bounds(about: Declared) -> dict[str, Any]:
+    """For editors only: the dataclass checks its own bounds, and says more. JSON Schema applies them to numbers."""
+    bounds = {
+        "minimum": about.least,
+        "exclusiveMinimum": about.above,
+        "maximum": about.most,
+        "exclusiveMaximum": about.below,
+    }
+    return {key: bound for key, bound in bounds.items() if bound is not None}
 
 
 def _shape(annotation: Any) -> tuple[Any, str]:

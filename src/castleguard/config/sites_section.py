@@ -14,15 +14,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from castleguard.algorithms.registry import find
 from castleguard.config.job_model import Endpoint, parse_key
 from castleguard.config.problems import Problem, explain, suggest
 from castleguard.config.secrets import FromEnvironment, holds_secret
 from castleguard.config.sections import Section, options_model, section_model
-from castleguard.errors import ConfigError
+from castleguard.errors import ConfigError, PolicyError
 
 RELAY = "nats"
 SITE = "SITE"
-ALGORITHM = "dcastle"
 
 _NAME = re.compile(r"[a-z0-9-]+\Z")
 _RESERVED = "all"  # messages to everybody go there
@@ -102,20 +102,28 @@ def check_name(name: str, sites: Sites, problems: list[Problem]) -> None:
         problems.append(Problem((*_PLACE, "names"), f"does not have {name!r}; {suggest(name, sites.names)}"))
 
 
+def _for_several_sites(algorithm: object) -> bool:
+    try:
+        return isinstance(algorithm, str) and find(algorithm).several_sites
+    except PolicyError:  # the policy section says what is wrong with it
+        return False
+
+
 def with_number(privacy: Any, names: object, problems: list[Problem]) -> Any:
     """The privacy section with the number of sites in it, which a file need not tell twice; and as it must be where
     there are sites, and where there are none.
     """
     if not isinstance(privacy, dict):
         return privacy
-    together = privacy.get("algorithm") == ALGORITHM
+    algorithm = privacy.get("algorithm")
+    together = _for_several_sites(algorithm)
     if names is None:
         if together:
-            problems.append(Problem(_PLACE, f"is missing: {ALGORITHM} is for several sites; one by itself has castle"))
+            problems.append(Problem(_PLACE, f"is missing: {algorithm} is for several sites; one by itself has castle"))
             return {"sites": 1, **privacy}
         return privacy
     if not together:
-        problems.append(Problem(("privacy", "algorithm"), f"must be {ALGORITHM} in a job that has sites"))
+        problems.append(Problem(("privacy", "algorithm"), "must be dcastle in a job that has sites"))
         return privacy
     if privacy.get("mode") == "paper":
         problems.append(

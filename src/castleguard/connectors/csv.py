@@ -30,9 +30,17 @@ from castleguard.connectors.columns import require_columns
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput
 from castleguard.connectors.formulas import escape, escape_names, formulas_in, is_text
 from castleguard.connectors.holding import check_held
-from castleguard.connectors.lines import BYTE_ORDER_MARK, LineBlocks, count_byte, is_utf8
 from castleguard.connectors.part_file import PartFile
-from castleguard.connectors.text import Chunks, as_long_text, as_text, long
+from castleguard.connectors.text import (
+    BYTE_ORDER_MARK,
+    Chunks,
+    LineBlocks,
+    as_long_text,
+    as_text,
+    count_byte,
+    is_utf8,
+    long,
+)
 from castleguard.errors import InputError, OutputError
 
 UNREADABLE = "\ufffd"  # what a byte that is not UTF-8 is replaced by

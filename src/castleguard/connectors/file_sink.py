@@ -50,11 +50,7 @@ class FileSink:
 
     def last(self) -> int:
         """The highest number of a part in the folder, whatever its format."""
-        try:
-            parts = [found for name in os.listdir(self._folder) if (found := _PART.fullmatch(name))]
-        except OSError as exc:
-            raise self._failure(exc) from exc
-        return max((int(part[1]) for part in parts), default=0)
+        return last_part(self._folder)
 
     def check(self, columns: pa.Schema) -> None:
         """Whether the format of the parts can hold these columns."""
@@ -84,7 +80,22 @@ class FileSink:
         """Do nothing: no file is open between two deliveries."""
 
     def _failure(self, exc: OSError) -> OutputError:
-        return OutputError(f"{self._folder} cannot be written: {exc.strerror or 'the system refused'}")
+        return _failure(self._folder, exc)
+
+
+def last_part(folder: Path) -> int:
+    """The highest number of a part in a folder, whatever its format; 0 if there is none."""
+    try:
+        parts = [found for name in os.listdir(folder) if (found := _PART.fullmatch(name))]
+    except NotADirectoryError as exc:
+        raise OutputError(f"{folder} cannot be written: it is a file, and a job writes a folder of parts") from exc
+    except OSError as exc:
+        raise _failure(folder, exc) from exc
+    return max((int(part[1]) for part in parts), default=0)
+
+
+def _failure(folder: Path, exc: OSError) -> OutputError:
+    return OutputError(f"{folder} cannot be written: {exc.strerror or 'the system refused'}")
 
 
 def _sync(folder: Path) -> None:

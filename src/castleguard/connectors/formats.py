@@ -13,7 +13,7 @@ Format = Literal["csv", "jsonl", "parquet", "arrow"]
 TEXT: frozenset[Format] = frozenset({"csv", "jsonl"})
 """The formats that have one row per line, and so can have malformed ones."""
 
-_ENDINGS: dict[str, Format] = {
+ENDINGS: dict[str, Format] = {
     ".csv": "csv",
     ".csv.gz": "csv",
     ".jsonl": "jsonl",
@@ -68,12 +68,19 @@ def open_writer(path: str | Path, *, format: Format | None = None, csv: CsvOutpu
 
 def format_of(path: Path, error: type[CastleguardError]) -> Format:
     """The format that a file name says; raises `error` if it says none."""
-    name = path.name.lower()
+    found = known_format(path.name)
+    if found is None:
+        raise error(f"{path} has no ending that says its format; known are {', '.join(ENDINGS)}")
+    return found
+
+
+def known_format(name: str) -> Format | None:
+    """The format that the ending of a file name stands for; None if it stands for none."""
     # The longest ending first: .csv.gz is not .gz.
-    for ending in sorted(_ENDINGS, key=len, reverse=True):
-        if name.endswith(ending):
-            return _ENDINGS[ending]
-    raise error(f"{path} has no ending that says its format; known are {', '.join(_ENDINGS)}")
+    for ending in sorted(ENDINGS, key=len, reverse=True):
+        if name.lower().endswith(ending):
+            return ENDINGS[ending]
+    return None
 
 
 def _class_of(format: Format, direction: str) -> type:

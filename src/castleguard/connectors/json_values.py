@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from castleguard.connectors.bad_lines import HALF_CHARACTER, NO_OBJECT, NOT_UTF8
-from castleguard.connectors.lines import BYTE_ORDER_MARK
-from castleguard.connectors.text import as_text
+from castleguard.connectors.text import BYTE_ORDER_MARK, as_text
 
 EXACT = 2.0**53  # from here on a float64 no longer tells neighbouring whole numbers apart
 MANY_BRACKETS = 500  # on a line that is handed to Arrow, at most

@@ -23,9 +23,8 @@ from castleguard.connectors.json_values import (
     render_objects,
     value_as_text,
 )
-from castleguard.connectors.lines import BYTE_ORDER_MARK, LineBlocks, count_byte, is_utf8
 from castleguard.connectors.part_file import PartFile
-from castleguard.connectors.text import Chunks, chunks_of
+from castleguard.connectors.text import BYTE_ORDER_MARK, Chunks, LineBlocks, chunks_of, count_byte, is_utf8
 from castleguard.errors import InputError
 
 

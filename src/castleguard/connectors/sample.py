@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from castleguard.connectors.formats import Format, open_reader
-from castleguard.errors import InputError
+from castleguard.errors import InputError, NoRowsError
 
 _LONGEST_LINE = 1 << 20  # characters
 
@@ -47,7 +47,7 @@ def read_sample(path: str | Path, rows: int, *, format: Format | None = None) ->
         malformed = reader.malformed
     if left == rows:
         lines = f": {malformed:,} lines cannot be read" if malformed else ""
-        raise InputError(f"{path} has no rows to look at{lines}")
+        raise NoRowsError(f"{path} has no rows to look at{lines}", unread=malformed)
     return Sample(pa.Table.from_batches(batches), malformed)
 
 

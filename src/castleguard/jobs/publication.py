@@ -14,7 +14,7 @@ from castleguard.connectors.formats import Format, format_of, open_reader
 from castleguard.connectors.formulas import unescape_table
 from castleguard.connectors.listing import MANIFEST, list_files
 from castleguard.connectors.sample import Sample, read_sample
-from castleguard.errors import ConfigError, InputError
+from castleguard.errors import ConfigError, InputError, Mistake, NoRowsError
 
 if TYPE_CHECKING:
     from castleguard.config.job_model import JobFile
@@ -32,7 +32,7 @@ def read_original(path: Path, columns: Sequence[str], *, format: Format | None =
         with closing(open_reader(files.path(name), columns, format=format)) as reader:
             batches.extend(reader)
     if not batches:
-        raise InputError(f"{path} has no rows to look at")
+        raise NoRowsError(f"{path} has no rows to look at")
     return _joined([pa.Table.from_batches([batch]) for batch in batches])
 
 
@@ -64,15 +64,14 @@ def read_published(path: Path, formulas: str | None = None) -> Published:
     for name in names:
         try:
             found = _read(files.path(name), escaped=escaped)
-        except InputError as exc:
-            # A part may be empty: nothing was ready.
-            if "has no rows" not in str(exc) or "cannot be read" in str(exc):
+        except NoRowsError as exc:
+            if exc.unread:
                 raise
-            continue
+            continue  # a part may be empty: nothing was ready
         tables.append(found.rows)
         lines += found.malformed + _repeating_lines(files.path(name))
     if not tables:
-        raise InputError(f"{path} has no rows to look at")
+        raise NoRowsError(f"{path} has no rows to look at")
     others = sum(each.is_file() and each != path / MANIFEST for each in path.rglob("*")) - len(names)
     return Published(_joined(tables), lines, max(others, 0))
 
@@ -107,7 +106,7 @@ def _read_spark(folder: Path, *, escaped: bool) -> Published:
         tables.append(found.rows.drop_columns(empty))
         lines += found.malformed
     if not tables:
-        raise InputError(f"{folder} has no rows to look at")
+        raise NoRowsError(f"{folder} has no rows to look at")
     there = [each for each in (folder / f"{OUTCOME}={PUBLISHED}").iterdir() if not each.name.startswith(".")]
     return Published(_joined(tables), lines, len(there) - len(files))
 
@@ -148,16 +147,15 @@ def _joined(tables: list[pa.Table]) -> pa.Table:
 def files_of(job: "JobFile") -> tuple[Path, Format, Path]:
     """Where a job reads and writes, and the format of what it reads. Raises ConfigError if these are not files."""
     if job.sites is not None:
-        raise ConfigError(
-            f"{job.where('sites')}  sites write one file each, and publish together: put the files of all sites "
-            f"together, the published and the original ones, and audit those"
+        why = (
+            "write one file each, and publish together: put the files of all sites together, the published and the "
+            "original ones, and audit those"
         )
+        raise ConfigError(Mistake(why, where=job.where("sites"), key="sites"))
     for place, endpoint in (("source", job.source), ("sink", job.sink)):
         if endpoint.type not in _FILES:
-            raise ConfigError(
-                f"{job.where(place)}  {place}.type {endpoint.type} is no file: an audit reads files, "
-                f"`castleguard audit ORIGINAL PUBLISHED`"
-            )
+            why = f"{endpoint.type} is no file: an audit reads files, `castleguard audit ORIGINAL PUBLISHED`"
+            raise ConfigError(Mistake(why, where=job.where(place), key=f"{place}.type"))
     format = next(known for known in _FILES if known == job.source.type)
     return job.source.options.path, format, job.sink.options.path
 

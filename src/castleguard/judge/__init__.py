@@ -1,5 +1,5 @@
-"""Judging what was published, from the outside: its structure, its information loss, what it gives away.
+"""Judging what was published, from the outside: is the promise kept, what does it give away, what is it worth.
 
-Nothing here knows the engine or the gate: a check that shares code with what it checks would share its mistakes. The
-membership game runs streams, as anybody could, and looks at what comes out.
+`reading`, `verify` and `attack` share no code with what they check: they would share its mistakes. `publishing` runs
+streams for those judgements that need new ones, and the others look at what comes out.
 """

@@ -16,13 +16,13 @@ Flags = NDArray[np.bool_]
 MOST_DIGITS = 40  # of a number that is spelt without an exponent
 
 _BLANK, _TILDE = 0x20, 0x7E
-_ZERO, _NINE, _PLUS, _MINUS, _POINT, _COLON = 0x30, 0x39, 0x2B, 0x2D, 0x2E, 0x3A
-_F, _I, _N, _T, _U = 0x66, 0x69, 0x6E, 0x74, 0x75
+_ZERO, _NINE, _PLUS, _MINUS, _POINT, _LOW_LINE = 0x30, 0x39, 0x2B, 0x2D, 0x2E, 0x5F
+_F, _G, _I, _N, _T, _U, _W, _Z = 0x66, 0x67, 0x69, 0x6E, 0x74, 0x75, 0x77, 0x7A
 _BRACE, _PARENTHESIS = 0x7B, 0x28
 
 # How many bytes of each class a text has, seven bits for each: one addition per byte counts all of them.
 Classes = NDArray[np.uint64]  # (256,)
-_DIGITS, _POINTS, _COLONS, _DASHES, _HEXES, _EXPONENTS, _BLANKS, _UPPER, _FOREIGN = range(0, 63, 7)
+_DIGITS, _POINTS, _SEPARATORS, _DASHES, _HEXES, _EXPONENTS, _BLANKS, _UPPER, _FOREIGN = range(0, 63, 7)
 _LONGEST = 127
 
 
@@ -31,13 +31,13 @@ def byte_classes() -> Classes:
     members = {
         _DIGITS: b"0123456789",
         _POINTS: b".",
-        _COLONS: b":",
+        _SEPARATORS: b":/,'",
         _DASHES: b"-",
         _HEXES: b"abcdefABCDEF",
         _EXPONENTS: b"eE+",
         _BLANKS: b" ",
         _UPPER: bytes(range(0x41, 0x5B)),
-        _FOREIGN: bytes(byte for byte in range(256) if not _BLANK <= byte <= _TILDE),
+        _FOREIGN: bytes(byte for byte in range(256) if not _BLANK <= byte <= _TILDE) + b"`",
     }
     classes = np.zeros(256, dtype=np.uint64)
     for shift, found in members.items():
@@ -98,14 +98,31 @@ def _may_be_word(data: Bytes, start: Int, stop: Int) -> Bool:
 
 
 @kernel
-def _may_be_time(data: Bytes, start: Int, stop: Int, colons: Int) -> Bool:
-    """Whether text that begins with a digit may be a date or a time."""
+def _may_be_moment(data: Bytes, start: Int, stop: Int) -> Bool:
+    """Whether text that begins with a digit, without colons and slashes, may be a date: 2020-..., 20200102t..."""
+    at = start
+    while at < stop and _is_digit(data[at]):
+        at += 1
+    digits = at - start
+    if at == stop or (digits != 4 and digits != 7 and digits != 8):
+        return False
+    after = data[at]
+    letter = after | 0x20
+    if digits == 4:
+        if letter == _W:
+            return True
+        follows = at + 1 < stop and (_is_digit(data[at + 1]) or (data[at + 1] | 0x20) == _W)
+        return follows and (after == _MINUS or after == _POINT or after == _BLANK or after == _LOW_LINE)
+    return after == _BLANK or letter == _T or letter == _Z or letter == _U or letter == _G
+
+
+@kernel
+def _may_be_time(data: Bytes, start: Int, stop: Int, digits: Int) -> Bool:
+    """Whether text may be a time of day behind a T; other times have a colon."""
     length = stop - start
-    if colons > 0:
-        return True
-    if length >= 10 and data[start + 4] == _MINUS and data[start + 7] == _MINUS:
-        return True
-    return length >= 11 and (data[start + 8] | 0x20) == _T
+    if length < 3 or (data[start] | 0x20) != _T or not _is_digit(data[start + 1]):
+        return False
+    return digits < length - 1 or length == 3 or length == 5 or length == 7
 
 
 @kernel
@@ -135,15 +152,17 @@ def _read(data: Bytes, start: Int, stop: Int, fold: bool, classes: Classes) -> I
             start += 1
         return start if stop - start <= MOST_DIGITS else -1
     points = _count(tally, _POINTS)
-    if digits > 0 and digits + points + _count(tally, _DASHES) + _count(tally, _EXPONENTS) == length:
+    separators = _count(tally, _SEPARATORS)
+    others = _count(tally, _DASHES) + _count(tally, _EXPONENTS) + _count(tally, _BLANKS) + separators
+    if digits > 0 and digits + points + others == length:
         if _is_digit(first) or first == _PLUS or first == _MINUS or first == _POINT:
-            # Odd if it is not a number in spite of its bytes: a date, a UUID, "1-2".
+            # Odd if it is not a canonical number in spite of its bytes: a date, a UUID, "- 12", "1 234", "1-2".
             return start if _is_number(data, start, stop, digits, points) else -1
     if _may_be_word(data, start, stop) or _may_be_uuid(first, length, tally):
         return -1
-    if _is_digit(first) and _may_be_time(data, start, stop, _count(tally, _COLONS)):
+    if _is_digit(first) and (separators > 0 or _may_be_moment(data, start, stop)):
         return -1
-    return start
+    return -1 if _may_be_time(data, start, stop, digits) else start
 
 
 @kernel

@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from castleguard.algorithms.castle.policy import Castle, Mode
+from castleguard.algorithms.base import Mode
+from castleguard.algorithms.castle.policy import Castle
 from castleguard.errors import UsageError
 from castleguard.judge.measure.loss import measure_loss
-from castleguard.judge.reading.identities import NOBODY
-from castleguard.judge.reading.linked import Linked, distinct_per_group, link
+from castleguard.judge.reading.linked import Linked, link
 from castleguard.judge.reading.values import Codes
-from castleguard.judge.verify.structure import verify
+from castleguard.judge.verify.structure import first_rows, outside, verify
 from castleguard.privacy.parameters import check_count, check_positive
 from castleguard.schema.roles import Numeric, Schema
 
@@ -188,9 +188,9 @@ def measure(outcome: Outcome, task: Task) -> Measured:
         discernibility=lost.discernibility,
         groups=lost.groups,
         below_k=int(np.count_nonzero(linked.persons_per_group < task.k)),
-        below_l=_groups_below_l(linked, task.l),
+        below_l=int(np.count_nonzero(linked.values_per_group < task.l)),
         too_small_at_first=0 if outcome.released is None else _small_at_first(linked, outcome.released, task.k),
-        outside=_rows_outside(linked),
+        outside=int(np.count_nonzero(outside(linked).any(axis=0))),
         late=_late(linked, outcome.released, task.delay),
         other=_other_faults(outcome.published, task, closed=outcome.closed),
         seconds=outcome.seconds,
@@ -198,34 +198,10 @@ def measure(outcome: Outcome, task: Task) -> Measured:
     )
 
 
-def _groups_below_l(linked: Linked, l: int) -> int:
-    few = np.zeros(linked.rows_per_group.size, dtype=np.bool_)
-    for codes in linked.originals.sensitive:
-        few |= linked.distinct_per_group(codes) < l
-    return int(np.count_nonzero(few))
-
-
 def _small_at_first(linked: Linked, released: Codes, k: int) -> int:
     """Groups that reach k persons only by rows which left later than their first ones."""
-    groups, count = linked.groups, linked.rows_per_group.size
-    first = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(first, groups, released)
-    known = linked.known
-    early = known[released[known] == first[groups[known]]]
-    early = early[linked.originals.persons[linked.row[early]] != NOBODY]
-    persons = distinct_per_group(groups[early], linked.originals.persons[linked.row[early]], count)
+    persons = linked.only(first_rows(linked.groups, released)).persons_per_group
     return int(np.count_nonzero((persons < k) & (linked.persons_per_group >= k)))
-
-
-def _rows_outside(linked: Linked) -> int:
-    """Rows with a value that their box does not contain; one that is for the root only must be at the root."""
-    known = linked.known
-    row = linked.row[known]
-    at_root = linked.originals.to_root[row]
-    inside = np.ones(known.size, dtype=np.bool_)
-    for side, values in zip(linked.sides, linked.originals.values, strict=True):
-        inside &= np.where(at_root, side.is_widest()[known], side.contains(values[row], known))
-    return int(np.count_nonzero(~inside))
 
 
 def _late(linked: Linked, released: Codes | None, delay: int) -> int:

@@ -16,12 +16,14 @@ from pathlib import Path
 from platform import python_version
 from typing import Any
 
-from castleguard import __version__
 from castleguard.drawing import canvas
 from castleguard.errors import InputError, OutputError, UsageError
+from castleguard.judge.report import markdown
+from castleguard.judge.report.pictures import have_matplotlib
 from castleguard.lab.catalogue import PAPERS, heading, slug
 from castleguard.lab.result import Claim, Result, Scale, Word
 from castleguard.lab.running import Done
+from castleguard.version import __version__
 
 _LIBRARIES = ("numpy", "numba", "pyarrow", "scikit-learn", "matplotlib")
 WORDS: tuple[Word, ...] = ("reproduced", "partly", "not reproduced", "not comparable")
@@ -72,11 +74,8 @@ def versions() -> dict[str, str]:
 
 def require_matplotlib() -> None:
     """Raise UsageError where no figure can be drawn: before hours of work, not after."""
-    try:
-        import matplotlib as mpl
-    except ModuleNotFoundError as exc:
-        raise UsageError("figures need matplotlib: pip install 'castleguard[plot]'") from exc
-    del mpl
+    if not have_matplotlib():
+        raise UsageError("figures need matplotlib: pip install 'castleguard[plot]'")
 
 
 def picture_name(paper: str, figure: str) -> str:
@@ -122,7 +121,7 @@ def write(folder: Path, facts: Facts, results: Sequence[Result]) -> None:
 def overview(folder: Path) -> str:
     """All papers whose results lie in the folder: their statements beside ours."""
     lines = ["# The papers' results, repeated", "", _MADE, ""]
-    table = ["| paper | figure | it states | here | verdict |", "|---|---|---|---|---|"]
+    statements: list[tuple[str, ...]] = []
     counted = dict.fromkeys(WORDS, 0)
     hurried = False
     for paper in PAPERS:
@@ -134,12 +133,12 @@ def overview(folder: Path) -> str:
             link = f"[{heading(result['figure'])}]({paper}.md#{_anchor(result)})"
             for claim in result["claims"]:
                 counted[claim["verdict"]] += 1
-                cells = (paper, link, claim["paper"], claim["ours"], claim["verdict"])
-                table.append(_row(cells))
+                statements.append((paper, link, claim["paper"], claim["ours"], claim["verdict"]))
     lines += [_MEANING, "", tally(counted), ""]
     if hurried:
         lines += ["Of a quick run, with few points on few rows: not to be compared with the papers.", ""]
-    lines += [*table, "", "The pages: " + ", ".join(_page_links(folder)) + ".", ""]
+    lines += [*markdown.table(("paper", "figure", "it states", "here", "verdict"), statements)]
+    lines += ["", "The pages: " + ", ".join(_page_links(folder)) + ".", ""]
     return "\n".join(lines)
 
 
@@ -171,8 +170,8 @@ def _page(facts: Facts, results: Sequence[Result]) -> str:
     lines += [f"    {command(facts.paper, facts.scale)}", ""]
     used = ", ".join(f"{name} {number}" for name, number in facts.versions.items())
     lines += [f"With {used}; {facts.scale.jobs} process{'es' * (facts.scale.jobs != 1)}.", ""]
-    lines += ["| figures | seconds |", "|---|---|"]
-    lines += [_row((figures, f"{seconds:,.1f}")) for figures, seconds in facts.seconds.items()]
+    took = [(figures, f"{seconds:,.1f}") for figures, seconds in facts.seconds.items()]
+    lines += markdown.table(("figures", "seconds"), took)
     for result in results:
         lines += ["", *_section(facts.paper, result)]
     return "\n".join(lines) + "\n"
@@ -182,8 +181,8 @@ def _section(paper: str, result: Result) -> list[str]:
     lines = [f"## {heading(result.figure)}: {result.title}", "", result.setting, ""]
     if result.draw is not None:
         lines += [f"![{heading(result.figure)}: {result.title}]({picture_name(paper, result.figure)})", ""]
-    lines += ["| the paper | here | verdict |", "|---|---|---|"]
-    lines += [_row((claim.paper, _with_reason(claim), f"**{claim.verdict}**")) for claim in result.claims]
+    claims = [(claim.paper, _with_reason(claim), f"**{claim.verdict}**") for claim in result.claims]
+    lines += markdown.table(("the paper", "here", "verdict"), claims)
     if result.rows:
         lines += ["", *_values(result)]
     if result.notes:
@@ -193,8 +192,7 @@ def _section(paper: str, result: Result) -> list[str]:
 
 def _values(result: Result) -> list[str]:
     """The table of figures; a long one is folded away."""
-    dashes = "|" + "---|" * len(result.columns)
-    table = [_row(result.columns), dashes, *(_row(row) for row in result.rows)]
+    table = markdown.table(result.columns, result.rows)
     if len(result.rows) <= _SHORT:
         return table
     return ["<details>", f"<summary>All {len(result.rows)} points</summary>", "", *table, "", "</details>"]
@@ -202,10 +200,6 @@ def _values(result: Result) -> list[str]:
 
 def _with_reason(claim: Claim) -> str:
     return f"{claim.ours} {claim.reason}" if claim.reason else claim.ours
-
-
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
 
 
 def _anchor(result: dict[str, Any]) -> str:

@@ -8,13 +8,14 @@ their tree. "Everybody" is, in a stream, who has arrived so far. See docs/concep
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.errors import PolicyError
-from castleguard.privacy.parameters import is_number, is_whole
+from castleguard.privacy.declared import check_parameters, declare
+from castleguard.privacy.parameters import is_number
 
 Distance = Literal["equal", "ordered", "hierarchical"]
 ReferenceKind = Literal["cumulative", "window", "decay", "public"]
@@ -33,49 +34,63 @@ class Closeness:
     What is compared, and with what, is said in docs/concepts/criteria.md. The promise is for the moment of a release.
     """
 
-    t: float
-    """The largest distance, above 0 and at most 1. No default: it is the promise."""
-    distance: Distance = "equal"
-    """How far apart two values are: all "equal"; by their order ("ordered", for bins and sorted values); or by the
-    height at which their branches meet ("hierarchical")."""
-    reference: ReferenceKind = "cumulative"
-    """What a group is compared with: all rows so far; the last `window` rows; all rows, weighted by age ("decay"); or
-    shares that are `public`."""
-    window: int | None = None
-    decay: float | None = None
-    """The weight of a row against that of the row after it, above 0 and below 1."""
-    public: Mapping[str, Mapping[Any, float]] | None = field(default=None, hash=False)
-    """For each sensitive column the share of each value; None stands for a missing one. What is not named has none."""
-    burn_in: int | None = None
-    """Rows that must have arrived before anything is published, so that the reference means something; None: as many
-    as the delay, but no more than 1000, and 0 where the reference is public."""
-    alpha: float = 1.0
-    """What is added to the count of every value of a running reference, the missing one too (Dirichlet)."""
+    t: float = field(metadata=declare("Largest distance of a group from the reference.", above=0, most=1))
+    distance: Distance = field(
+        default="equal",
+        metadata=declare(
+            "Distance between two values: the same for all (equal), by their order (ordered), or by the height at "
+            "which their branches meet (hierarchical)."
+        ),
+    )
+    reference: ReferenceKind = field(
+        default="cumulative",
+        metadata=declare(
+            "Rows that a group is compared with: all so far (cumulative), the last ones (window), all weighted by age "
+            "(decay), or public shares."
+        ),
+    )
+    window: int | None = field(
+        default=None,
+        metadata=declare(
+            "Rows of the reference, if it is a window.", least=1, most=_LARGEST_WINDOW, option="reference_window"
+        ),
+    )
+    decay: float | None = field(
+        default=None,
+        metadata=declare(
+            "Weight of a row relative to the next one, if the reference decays.", least=_SMALLEST_DECAY, below=1
+        ),
+    )
+    public: Mapping[str, Mapping[Any, float]] | None = field(
+        default=None,
+        hash=False,
+        metadata=declare(
+            "Shares of values by sensitive column, if the reference is public; None stands for a missing value.",
+            option="",
+        ),
+    )
+    burn_in: int | None = field(
+        default=None,
+        metadata=declare(
+            "Rows that must have arrived before t-closeness is judged and a row is published.",
+            least=0,
+            default="the delay, at most 1000; 0 if the reference is public",
+        ),
+    )
+    alpha: float = field(
+        default=1.0,
+        metadata=declare(
+            "Pseudocount of every value of a running reference, the missing one too (Dirichlet).", above=0
+        ),
+    )
 
     def __post_init__(self) -> None:
-        for name in ("t", "window", "decay", "burn_in", "alpha"):
-            value = getattr(self, name)
-            if isinstance(value, np.generic):
-                object.__setattr__(self, name, value.item())
-        if not is_number(self.t) or not 0 < self.t <= 1:
-            raise PolicyError(f"t must be a number above 0 and at most 1, got {self.t!r}")
-        for name, kind in (("distance", Distance), ("reference", ReferenceKind)):
-            if getattr(self, name) not in get_args(kind):
-                choices = " or ".join(map(repr, get_args(kind)))
-                raise PolicyError(f"{name} must be {choices}, got {getattr(self, name)!r}")
+        if self.public is not None:
+            object.__setattr__(self, "public", _checked(self.public))
+        check_parameters(self)
         for name in ("window", "decay", "public"):
             if (getattr(self, name) is None) == (self.reference == name):
                 raise PolicyError(f"{name} and reference={name!r} go together: give both or neither")
-        if self.window is not None and not (is_whole(self.window) and 1 <= self.window <= _LARGEST_WINDOW):
-            raise PolicyError(f"window must be a whole number from 1 to {_LARGEST_WINDOW}, got {self.window!r}")
-        if self.decay is not None and not (is_number(self.decay) and _SMALLEST_DECAY <= self.decay < 1):
-            raise PolicyError(f"decay must be a number from {_SMALLEST_DECAY} to below 1, got {self.decay!r}")
-        if self.burn_in is not None and not (is_whole(self.burn_in) and self.burn_in >= 0):
-            raise PolicyError(f"burn_in must be a whole number that is not negative, got {self.burn_in!r}")
-        if not is_number(self.alpha) or not 0 < self.alpha < math.inf:
-            raise PolicyError(f"alpha must be a number above 0, got {self.alpha!r}")
-        if self.public is not None:
-            object.__setattr__(self, "public", _checked(self.public))
 
     def chosen_burn_in(self, delay: int = _LONGEST_BURN_IN) -> int:
         """The burn-in in force."""

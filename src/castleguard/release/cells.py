@@ -41,6 +41,11 @@ class CellGate:
         self._values = [len(role.labels or ()) + 1 for role in schema.sensitive]
         self._last = -1  # the last release that was seen
 
+    @property
+    def least(self) -> int | None:
+        """Persons, or rows, that it asks for in a group."""
+        return self._criteria.k
+
     def check(self, decisions: Decisions, rows: CodedRows) -> Flags:
         """Which groups may be published. `rows` are the decoded rows at `decisions.position`."""
         whole = np.ones(decisions.loss.size, dtype=np.bool_)

@@ -3,34 +3,44 @@
 An empty output looks like success to a script. So whatever ends a stream asks here, and logs the sentence.
 """
 
-from castleguard.release.report import Report
+from castleguard.books import Books
+from castleguard.telemetry.logs import LOG
 
 
-def empty_output(report: Report, *, malformed: int = 0) -> str | None:
-    """Why nothing was published, in one line; None if something was, or still may be.
+def warn_at_end(books: Books, *, dropped: int) -> None:
+    """Log that rows of an open window were dropped, or that rows came in and none was ever published."""
+    if dropped:
+        LOG.warning(
+            "%d rows of a window that has not ended were dropped, because presence is promised: tick the stream at the "
+            "end of the window before the flush, or finish it if its input is complete",
+            dropped,
+        )
+    elif books.rows_in and (found := empty_output(books)) is not None:
+        LOG.warning("%s", found)
 
-    `malformed` lines never became rows: the source counted them.
-    """
-    if report.published or report.received or report.handed_over or report.pending:
+
+def empty_output(books: Books) -> str | None:
+    """Why nothing was published, in one line; None if something was, or still may be."""
+    if books.published or books.received or books.handed_over or books.pending:
         return None
-    rows = report.rows_in + malformed
+    rows = books.rows_in + books.malformed
     if rows == 0:
         return "nothing was published: no rows were read"
-    reasons = {**report.rejected, "malformed line": malformed}
+    reasons = {**books.rejected, "malformed line": books.malformed}
     rejected = {reason: count for reason, count in sorted(reasons.items()) if count}
     if sum(rejected.values()) == rows:
         found = ", ".join(f"{reason} {count:,}" for reason, count in rejected.items())
         return f"nothing was published: all {rows:,} rows were rejected ({found}). Check the schema against the data"
-    if report.gate_refused and report.gate_refused == report.suppressed:
+    if books.gate_refused and books.gate_refused == books.suppressed:
         return (
-            f"nothing was published: the gate refused all {report.gate_refused:,} rows that the engine would have "
+            f"nothing was published: the gate refused all {books.gate_refused:,} rows that the engine would have "
             f"published. No group has what the policy promises: ask for less (k, l, t), or use mode='strict'"
         )
     others = (
-        ("suppressed", report.suppressed),
-        ("sampled out", report.sampled_out),
-        ("over budget", report.over_budget),
-        ("undecided", report.undecided),
+        ("suppressed", books.suppressed),
+        ("sampled out", books.sampled_out),
+        ("over budget", books.over_budget),
+        ("undecided", books.undecided),
     )
     found = ", ".join(
         [

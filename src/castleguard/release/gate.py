@@ -62,6 +62,11 @@ class Gate:
         self._root = np.array([_root_interval(role) for role in schema.quasi_identifiers]).T + 0.0
         self._root_box = self._root[0].tobytes() + self._root[1].tobytes()
 
+    @property
+    def least(self) -> int | None:
+        """Persons, or rows, that it asks for in a group."""
+        return self._criteria.k
+
     def check(self, decisions: Decisions, rows: CodedRows) -> Flags:
         """Which groups may be published. `rows` are the decoded rows at `decisions.position`."""
         sound = self._boxes_are_public(decisions)

@@ -46,6 +46,11 @@ class PointGate:
         self._last = -1  # the last row of the windows before
         self._persons = np.empty(0, dtype=np.uint64)  # whose rows were in the window that it belongs to
 
+    @property
+    def least(self) -> int | None:
+        """Rows that it asks for in a group; None in paper mode."""
+        return self._k
+
     def check(self, decisions: Decisions, rows: CodedRows) -> Flags:
         """Which groups may be published. `rows` are the decoded rows at `decisions.position`."""
         groups, group, points = decisions.loss.size, decisions.group, decisions.points

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.schema.arrow import numeric_type, numeric_values, sensitive_labels
+from castleguard.release.encode import numeric_type, numeric_values, sensitive_labels
 from castleguard.schema.roles import Numeric, Schema
 
 Points = NDArray[np.float64]  # (rows, columns)
@@ -29,6 +29,8 @@ class PointEncoder:
                 self._columns.append(_Numbers(role))
             else:
                 self._columns.append(_Labels(role.name, pa.array(role.hierarchy.leaves, pa.string())))
+        self.fields = [pa.field(column.name, column.kind) for column in self._columns]
+        """The published quasi-identifier columns."""
         self._dropped = [role.name for role in schema.sensitive] if sensitive else []
         if sensitive:
             self._columns += [_Labels(role.name, sensitive_labels(role)) for role in schema.sensitive]
@@ -47,20 +49,20 @@ class _Numbers:
     def __init__(self, role: Numeric) -> None:
         self.name = role.name
         self._role = role
-        self._type = numeric_type(role, exact=True)
+        self.kind = numeric_type(role, exact=True)
 
     def encode(self, coded: NDArray[np.float64]) -> pa.Array:
         """Coded numbers as published values."""
         if self._role.kind != "number":
             coded = np.clip(np.floor(coded), *_RANGE[self._role.kind])
-        return numeric_values(self._role, self._type, coded)
+        return numeric_values(self._role, self.kind, coded)
 
 
 class _Labels:
     """A column whose points are numbers of labels."""
 
     def __init__(self, name: str, labels: pa.Array) -> None:
-        self.name = name
+        self.name, self.kind = name, labels.type
         self._labels = labels
 
     def encode(self, coded: NDArray[np.float64]) -> pa.Array:

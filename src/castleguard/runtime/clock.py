@@ -4,6 +4,9 @@ import math
 import time
 from typing import Protocol
 
+from castleguard.errors import UsageError
+from castleguard.privacy.parameters import is_number
+from castleguard.schema.arguments import kind_of
 from castleguard.telemetry.logs import LOG
 
 
@@ -86,3 +89,20 @@ def _spelt(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{math.floor(seconds / length):,} {unit}"
     return f"{seconds:.0f} seconds"
+
+
+def advanced(before: float, now: float | None, *, needed: bool) -> float:
+    """The time of a stream after it was told `now`, which never goes back; `needed`: its policy counts seconds."""
+    if now is None:
+        if needed and before == -math.inf:
+            raise UsageError(
+                "the policy counts seconds (max_wait, a window): say when the rows arrive, push(batch, now=seconds)"
+            )
+        return before
+    if not is_number(now):
+        raise UsageError(f"now must be a number of seconds, got {kind_of(now)}")
+    if not math.isfinite(now):
+        raise UsageError(f"now must be a finite number of seconds, got {now}")
+    if now < before:
+        raise UsageError(f"now must not go back: it was {before}, got {now}")
+    return float(now)

@@ -13,8 +13,11 @@ from typing import Any
 
 from castleguard.checkpoint.codec import differences
 from castleguard.checkpoint.store import Checkpoint
+from castleguard.errors import SnapshotError
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.privacy.parameters import rounded_up
+from castleguard.schema.identities import CANONICAL_FORM
+from castleguard.schema.roles import Schema
 
 _MOST = 1000
 """Ended epochs that are kept apart; of more, neighbours with the same statement become one."""
@@ -259,3 +262,37 @@ def _of_persons(claim: dict[str, Any]) -> bool:
 def _digest(described: object) -> str:
     text = json.dumps(described, sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def identity_of(schema: Schema, policy: dict[str, object], numbers: str) -> dict[str, Any]:
+    """What a snapshot must have in common with the stream that continues it, as JSON has it; `policy` is a
+    fingerprint.
+    """
+    own = {
+        "schema": schema.fingerprint(),
+        "policy": policy,
+        "numbers": numbers,
+        "canonical_form": CANONICAL_FORM,  # a person who is pending must not come again under another hash
+    }
+    described: dict[str, Any] = json.loads(json.dumps(own, default=str))
+    return described
+
+
+def check_same_stream(identity: dict[str, Any], facts: dict[str, Any]) -> None:
+    """Refuse a snapshot with these facts for a stream of another identity."""
+    differing = differences(identity, {name: facts.get(name) for name in identity})
+    if differing:
+        raise SnapshotError(
+            f"the snapshot belongs to a stream with another {' and another '.join(differing)}. Drain the job "
+            f"(flush the stream) with what it was made with, then change that"
+        )
+
+
+def counting_of(schema: Schema, counting: dict[str, Any] | None) -> dict[str, Any] | None:
+    """How an intake counts the rows of a person, as JSON has it; None if it does not."""
+    if counting is None:
+        return None
+    person = {name: value for name, value in schema.fingerprint().items() if name.startswith("person")}
+    described = {**counting, **person, "canonical_form": CANONICAL_FORM}
+    found: dict[str, Any] = json.loads(json.dumps(described, default=str))
+    return found

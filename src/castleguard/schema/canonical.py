@@ -1,40 +1,45 @@
 """The canonical form of an identity: one text for everything that means the same person, or the same value.
 
-    numbers     12, 12.0, "012", "+12", "1.2e1", full-width digits     12
+    numbers     12, 12.0, "012", "+ 12", "1.2e1", full-width digits    12
+                groups of thousands, a minus behind: "1 234-"          -1234
     text        after NFKC, without invisible characters and outer
                 blanks, runs of blanks as one; case folded or kept      jane doe
     UUIDs       16 bytes, any usual spelling, any case                  6ba7b810-9dad-11d1-80b4-00c04fd430c8
-    instants    dates, timestamps and their ISO 8601 text, in UTC       @86400
+    days        dates, timestamps at midnight UTC and their text, the
+                number of their digits                                  20200102
+    moments     other timestamps and their text, in UTC (`moments.py`)  @1577968200
     times       of day                                                  12:30:00
-    booleans    and their names in any case                             true
+    booleans    and their names in any case, as numbers                 1
 
 A number is its sign and digits: plain up to 40 of them, else without outer zeros and with an exponent, never expanded.
 A UUID whose hexadecimal digits read as a number is that number, so that the form depends on the value alone, never on
 what else is in the column. Where a choice has to be made, two persons are taken for one rather than one for two.
 """
 
-import datetime as dt
 import re
 import unicodedata
 
 from castleguard.kernels.spelling import MOST_DIGITS
+from castleguard.schema.moments import read_moment, read_time
 
 # Letters and marks that show nothing, beside the format characters (Cf): fillers, joiners, variation selectors.
 _INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
-_DASHES = re.compile("[\u2010-\u2015\u2212]")
+_SIGNS = str.maketrans(
+    dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-")
+    | dict.fromkeys("`\u02bb\u02bc\u2018\u2019\u201b\u2032", "'")
+    | dict.fromkeys("\u201c\u201d\u201f", '"')
+    | {"\u066b": ".", "\u066c": ","}  # of Arabic numbers
+)
+_ACUTE = "\u00b4"  # typed for an apostrophe; NFKC would make a blank of it
 _DIGIT = re.compile(r"(?![0-9])\d")  # of other scripts
 _NUMBER = re.compile(r"([+-]?)(?=\.?[0-9])([0-9]*)\.?([0-9]*)(?:[eE]([+-]?[0-9]+))?")
+_GROUPED = re.compile(r"[0-9]{1,3}(?P<mark>[ ,'])[0-9]{3}(?P<more>(?:(?P=mark)[0-9]{3})*)(?P<part>\.[0-9]*)?")
+_COMMA = re.compile(r"(?![1-9][0-9]{0,2},[0-9]{3}$)[0-9]+,[0-9]+(?:[eE][+-]?[0-9]+)?")  # "1,234" is ambiguous
 _NO_NUMBER = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _UUID = re.compile(r"([0-9a-f]{8})(-?)([0-9a-f]{4})\2([0-9a-f]{4})\2([0-9a-f]{4})\2([0-9a-f]{12})")
-_TIME = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]+))?)?")
-_INSTANT = re.compile(
-    r"([0-9]{4})(-?)([0-9]{2})\2([0-9]{2})(?:[T ]([0-9]{2})(?::?([0-9]{2})(?::?([0-9]{2})(?:[.,]([0-9]+))?)?)?"
-    r" ?(Z|UTC|GMT|([+-])([0-9]{2}):?([0-9]{2})?)?)?",
-    re.IGNORECASE,
-)
-_EPOCH = dt.date(1970, 1, 1).toordinal()
 _MOST_EXPONENT = 4000  # digits of an exponent that is reckoned with; a number beyond is indistinguishable
 _ROUNDS = 4
+_TRUTHS = {"true": "1", "false": "0"}
 
 
 def canonical(text: str, *, fold: bool, whole: bool = False) -> str | None:
@@ -43,21 +48,21 @@ def canonical(text: str, *, fold: bool, whole: bool = False) -> str | None:
     `fold` takes letters in both cases for the same. `whole` takes a number for its whole part.
 
     >>> [canonical(text, fold=True) for text in (" Jane\\u00a0 DOE\\ufeff", "-000", "1e20", "2020-01-02T00:00Z")]
-    ['jane doe', '0', '100000000000000000000', '@1577923200']
+    ['jane doe', '0', '100000000000000000000', '20200102']
     """
     clean = _clean(text, fold=fold)
     if not clean or _NO_NUMBER.fullmatch(clean):
         return None
     if any("0" <= character <= "9" for character in clean):
-        if clean[0] in "0123456789+-.":
-            if _NUMBER.fullmatch(clean):
-                return canonical_number(clean, whole=whole)
-            instant = _instant(clean) or _time(clean)
-            if instant is not None:
-                return instant
+        if clean[0] in "0123456789+-.tT":
+            number = _plain_number(clean)
+            if number is not None:
+                return canonical_number(number, whole=whole)
+            moment = read_moment(clean) or read_time(clean)
+            if moment is not None:
+                return moment
         return _uuid(clean, whole=whole) or clean
-    lower = clean.lower()
-    return lower if lower in ("true", "false") else _uuid(clean, whole=whole) or clean
+    return _TRUTHS.get(clean.lower()) or _uuid(clean, whole=whole) or clean
 
 
 def reads_as(text: str, kind: str) -> bool:
@@ -65,7 +70,7 @@ def reads_as(text: str, kind: str) -> bool:
     clean = _clean(text, fold=False)
     if not clean or _NO_NUMBER.fullmatch(clean):
         return True
-    return bool(_NUMBER.fullmatch(clean)) if kind == "number" else _uuid(clean, whole=False) is not None
+    return _plain_number(clean) is not None if kind == "number" else _uuid(clean, whole=False) is not None
 
 
 def canonical_number(text: str, *, whole: bool = False) -> str | None:
@@ -97,20 +102,32 @@ def canonical_number(text: str, *, whole: bool = False) -> str | None:
     return f"{minus}{kept}e{exponent}"
 
 
-def canonical_instant(seconds: int, fraction: str) -> str:
-    """A moment, by its seconds since 1970 in UTC and the decimal digits of a part of a second."""
-    fraction = fraction.rstrip("0")
-    return f"@{seconds}.{fraction}" if fraction else f"@{seconds}"
+def _plain_number(text: str) -> str | None:
+    """A number without blanks and groups, its sign in front, with a point; None if the text is not a number.
+
+    "1,234" is left alone: it may be more than a thousand or less than two.
+    """
+    if _NUMBER.fullmatch(text):
+        return text
+    sign, digits = ("-", text[:-1].rstrip()) if text[-1] == "-" else ("", text)
+    if not sign and text[0] in "+-":
+        sign, digits = text[0], text[1:].lstrip()
+    grouped = _GROUPED.fullmatch(digits)
+    if grouped is not None and (grouped["mark"] != "," or grouped["more"] or grouped["part"]):
+        digits = digits.replace(grouped["mark"], "")
+    elif _COMMA.fullmatch(digits):
+        digits = digits.replace(",", ".")
+    return sign + digits if _NUMBER.fullmatch(sign + digits) else None
 
 
 def _clean(text: str, *, fold: bool) -> str:
     """Text as it shows: what folds, composes or vanishes does so until nothing changes any more."""
     for _ in range(_ROUNDS):
         before = text
-        text = unicodedata.normalize("NFKC", text)
+        text = unicodedata.normalize("NFKC", text.replace(_ACUTE, "'"))
         if not text.isprintable():
             text = "".join(character for character in text if _shows(character))
-        text = _DASHES.sub("-", _INVISIBLE.sub("", text))
+        text = _INVISIBLE.sub("", text).translate(_SIGNS)
         if not text.isascii():
             text = _DIGIT.sub(_ascii_digit, text)
         if fold:
@@ -144,33 +161,3 @@ def _uuid(text: str, *, whole: bool) -> str | None:
     if _NUMBER.fullmatch(digits):
         return canonical_number(digits, whole=whole)
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-
-
-def _instant(text: str) -> str | None:
-    found = _INSTANT.fullmatch(text)
-    if found is None:
-        return None
-    year, _, month, day, hour, minute, second, fraction, zone, sign, east_hours, east_minutes = found.groups()
-    try:
-        days = dt.date(int(year), int(month), int(day)).toordinal() - _EPOCH
-        clock = dt.time(int(hour or 0), int(minute or 0), int(second or 0))
-    except ValueError:
-        return None
-    seconds = days * 86_400 + clock.hour * 3600 + clock.minute * 60 + clock.second
-    if zone is not None and sign is not None:
-        east = int(east_hours) * 3600 + int(east_minutes or 0) * 60
-        seconds += east if sign == "-" else -east
-    return canonical_instant(seconds, fraction or "")
-
-
-def _time(text: str) -> str | None:
-    found = _TIME.fullmatch(text)
-    if found is None:
-        return None
-    hour, minute, second, fraction = found.groups()
-    try:
-        clock = dt.time(int(hour), int(minute), int(second or 0))
-    except ValueError:
-        return None
-    part = (fraction or "").rstrip("0")
-    return f"{clock.isoformat()}.{part}" if part else clock.isoformat()

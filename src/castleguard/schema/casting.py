@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from castleguard.errors import SchemaError
-from castleguard.schema.failing import Flags, failing_rows
+from castleguard.schema.column import Flags, failing_rows
 
 Misfits = Flags
 """Which rows have a value that does not convert."""

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from castleguard.schema.column import FINE, NULL, UNKNOWN, Column, null_mask
-from castleguard.schema.text import as_text
+from castleguard.schema.column import FINE, NULL, UNKNOWN, Column, as_text, null_mask
 
 
 def read_leaves(array: pa.Array, leaves: pa.Array) -> Column:

@@ -5,6 +5,7 @@ are published, the lower edge of its cell), a category is its leaf number, a per
 of arrays, so that kernels take them without conversion.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -59,6 +60,22 @@ class Rejects:
     """Index into `reject_names`: the quasi-identifiers, then the sensitive and the public columns."""
     counts: dict[str, int]
     """Rejects per column and reason, keyed "age: outside"; only what occurred, in schema order."""
+
+
+def join_rejects(parts: Sequence[Rejects], sizes: Sequence[int]) -> Rejects:
+    """The rejects of the parts of a batch, which have so many rows; at least one."""
+    if len(parts) == 1:
+        return parts[0]
+    firsts = np.cumsum([0, *sizes[:-1]])
+    counts: Counter[str] = Counter()
+    for part in parts:
+        counts.update(part.counts)
+    return Rejects(
+        index=np.concatenate([first + part.index for first, part in zip(firsts, parts, strict=True)]),
+        reason=np.concatenate([part.reason for part in parts]),
+        column=np.concatenate([part.column for part in parts]),
+        counts=dict(counts),
+    )
 
 
 class Decoded(NamedTuple):

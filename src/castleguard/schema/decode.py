@@ -21,8 +21,7 @@ from castleguard.schema.column import FINE, OTHER_TYPE, TOO_LONG, UNPUBLISHABLE,
 from castleguard.schema.identities import hash_persons, hash_values, kind_of_persons
 from castleguard.schema.numbers import check_domain, read_numbers
 from castleguard.schema.person import PersonKind
-from castleguard.schema.plain import plain
-from castleguard.schema.publishable import too_long, unpublishable
+from castleguard.schema.publishable import plain, too_long, unpublishable
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
 from castleguard.schema.unfit import Unfit
@@ -88,6 +87,15 @@ class Decoder:
                     f"column {role.name!r} needs lower and upper (or a hierarchy, if it holds categories): "
                     'a domain that is observed would publish the extreme rows; only mode="paper" accepts that'
                 )
+
+    @property
+    def key(self) -> NDArray[np.uint64]:
+        """The key of the hashes."""
+        return self._key
+
+    def change_key(self, key: NDArray[np.uint64]) -> None:
+        """Before the first row: hash with another key."""
+        self._key = np.array(key, dtype=np.uint64)
 
     def decode(
         self,
@@ -327,3 +335,10 @@ def _check_columns(declared: tuple[str, ...], present: list[str]) -> None:
             close = get_close_matches(name.casefold(), by_case, n=1)
             hint = f"; did you mean {by_case[close[0]]!r}?" if close else f" (it has {', '.join(present) or 'none'})"
             raise SchemaError(f"column {name!r} is declared but not in the data{hint}")
+
+
+def reject_reasons(schema: Schema, rejects: Rejects) -> list[tuple[int, str]]:
+    """Rejected rows of a batch: the number of each, and "column: reason"."""
+    names = reject_names(schema)
+    found = zip(rejects.index, rejects.column, rejects.reason, strict=True)
+    return [(int(row), f"{names[column]}: {REASONS[reason]}") for row, column, reason in found]

@@ -22,9 +22,8 @@ from castleguard.errors import SchemaError
 from castleguard.kernels.siphash import NOBODY, hash_integers, hash_spans, hash_strings
 from castleguard.kernels.spelling import byte_classes, read_spellings
 from castleguard.schema.canonical import canonical, reads_as
-from castleguard.schema.column import null_mask
+from castleguard.schema.column import EXACT_BY_WIDTH, is_text, null_mask, view_strings
 from castleguard.schema.person import FORM, PersonKind
-from castleguard.schema.text import EXACT_BY_WIDTH, is_text, view_strings
 from castleguard.schema.times import TICKS_PER_SECOND
 
 Hashes = NDArray[np.uint64]
@@ -39,6 +38,7 @@ UUID_BYTES = 16
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # what text does not hold, but padding and line ends
 _CLASSES = byte_classes()
 _HEX = np.array([list(f"{byte:02x}".encode()) for byte in range(256)], dtype=np.uint8)
+_FIRST_DAY, _LAST_DAY = (day.toordinal() - dt.date(1970, 1, 1).toordinal() for day in (dt.date.min, dt.date.max))
 _HEX_PLACES = np.array([at for at in range(36) if at not in (8, 13, 18, 23)])
 # What nearly all values of a kind look like; the others are looked at one by one.
 _USUAL: dict[PersonKind, str] = {
@@ -195,12 +195,12 @@ def _canonical_texts(array: pa.Array) -> pa.Array | None:
     """Values that are not text as large_string, canonical but for numbers and UUIDs; None if the type has no text."""
     kind = array.type
     if pa.types.is_timestamp(kind):
-        return _instants(array.cast(pa.int64()), TICKS_PER_SECOND[kind.unit])
+        return _moments(array.cast(pa.int64()), TICKS_PER_SECOND[kind.unit])
     if pa.types.is_date32(kind):
         days = array.cast(pa.int32()).cast(pa.int64())
-        return _instants(pc.multiply(days, 86_400), 1)
+        return _moments(pc.multiply(days, 86_400), 1)
     if pa.types.is_date64(kind):
-        return _instants(array.cast(pa.int64()), 1000)
+        return _moments(array.cast(pa.int64()), 1000)
     if pa.types.is_time(kind):
         text = array.cast(pa.large_string())
         return pc.replace_substring_regex(pc.replace_substring_regex(text, r"(\.[0-9]*?)0+$", r"\1"), r"\.$", "")
@@ -208,23 +208,41 @@ def _canonical_texts(array: pa.Array) -> pa.Array | None:
         return _spell_uuids(array)
     if pa.types.is_decimal(kind):
         return pc.replace_substring_regex(array.cast(pa.large_string()), r"(\.[0-9]*?)0+$", r"\1")
-    if pa.types.is_boolean(kind) or pa.types.is_null(kind) or kind == pa.uint64():
+    if pa.types.is_boolean(kind):
+        return array.cast(pa.int8()).cast(pa.large_string())
+    if pa.types.is_null(kind) or kind == pa.uint64():
         return array.cast(pa.large_string())
     return None
 
 
-def _instants(ticks: pa.Array, per_second: int) -> pa.Array:
-    """Ticks since 1970 as the canonical form of instants."""
+def _moments(ticks: pa.Array, per_second: int) -> pa.Array:
+    """Ticks since 1970 as the canonical form of moments: the digits of a day at midnight, else seconds."""
     missing = null_mask(ticks)
     seconds, parts = np.divmod(ticks.fill_null(0).to_numpy(zero_copy_only=False), per_second)
-    at, point, nothing = (pa.scalar(sign, pa.large_string()) for sign in ("@", ".", ""))
-    text = pc.binary_join_element_wise(at, pa.array(seconds).cast(pa.large_string()), nothing)
-    if parts.any():
-        digits = len(str(per_second)) - 1
-        padded = pc.utf8_lpad(pa.array(parts).cast(pa.large_string()), digits, "0")
-        text = pc.binary_join_element_wise(text, pc.utf8_rtrim(padded, "0"), point)
-        text = pc.utf8_rtrim(text, ".")
+    days, within = np.divmod(seconds, 86_400)
+    at_midnight = (within == 0) & (parts == 0) & (days >= _FIRST_DAY) & (days <= _LAST_DAY)
+    day_digits = pa.array(_digits_of_days(np.where(at_midnight, days, 0))).cast(pa.large_string())
+    if at_midnight.all():
+        text = day_digits
+    else:
+        at, point, nothing = (pa.scalar(sign, pa.large_string()) for sign in ("@", ".", ""))
+        text = pc.binary_join_element_wise(at, pa.array(seconds).cast(pa.large_string()), nothing)
+        if parts.any():
+            digits = len(str(per_second)) - 1
+            padded = pc.utf8_lpad(pa.array(parts).cast(pa.large_string()), digits, "0")
+            text = pc.binary_join_element_wise(text, pc.utf8_rtrim(padded, "0"), point)
+            text = pc.utf8_rtrim(text, ".")
+        text = pc.if_else(pa.array(at_midnight), day_digits, text)
     return pc.if_else(pa.array(missing), pa.scalar(None, pa.large_string()), text)
+
+
+def _digits_of_days(days: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Days since 1970 as the number of their digits: 20200102."""
+    dates = days.astype("datetime64[D]")
+    months = dates.astype("datetime64[M]")
+    month = months.astype(np.int64)
+    day: NDArray[np.int64] = (dates - months.astype("datetime64[D]")).astype(np.int64) + 1
+    return (month // 12 + 1970) * 10_000 + (month % 12 + 1) * 100 + day
 
 
 def _check_kind(array: pa.Array, kind: PersonKind) -> None:

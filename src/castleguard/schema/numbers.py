@@ -8,9 +8,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from castleguard.schema.column import FINE, INVALID, NULL, OUTSIDE, Column, null_mask
+from castleguard.schema.column import (
+    FINE,
+    INVALID,
+    NULL,
+    OUTSIDE,
+    Column,
+    Strings,
+    is_text,
+    null_mask,
+    strip,
+    view_strings,
+)
 from castleguard.schema.grid import Kind
-from castleguard.schema.text import Strings, is_text, strip, view_strings
 from castleguard.schema.times import read_times
 
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"

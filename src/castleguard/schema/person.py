@@ -12,7 +12,7 @@ PersonKind = Literal["text", "number", "uuid"]
 Case = Literal["fold", "exact"]
 """Whether "JANE" and "jane" are one person ("fold") or two ("exact")."""
 
-FORM = 3
+FORM = 4
 """The version of the canonical form (`canonical.py`): hashes of different versions must not be compared."""
 
 

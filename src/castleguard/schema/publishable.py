@@ -1,8 +1,13 @@
-"""Which values no sink can take: text that is not UTF-8, a time outside of the years 1 to 9999, a date with a time of
-day, a time of day beyond midnight, a decimal with more digits than its type has.
+"""What of a column may be published: the values of its rows, as far as a sink can take them, and nothing else.
 
-They are found here, before the engine sees their row. A row that is released has been counted in its group: it can be
-neither taken out of it nor left in it.
+Arrow data carries more than its values. A dictionary holds the values of all rows, also of those that stay; a field
+has metadata, and an extension type some of its own; behind a null of a struct stand values that were there before. So
+columns are made plain before they go on: at every depth without dictionaries, extensions, views and runs, with fields
+that have a name and a type, and with nulls that hide nothing.
+
+No sink can take text that is not UTF-8, a time outside of the years 1 to 9999, a date with a time of day, a time of day
+beyond midnight, a decimal with more digits than its type has. Such values are found here, before the engine sees their
+row. A row that is released has been counted in its group: it can be neither taken out of it nor left in it.
 """
 
 import datetime as dt
@@ -15,8 +20,123 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from castleguard.schema.failing import failing_rows
-from castleguard.schema.plain import entries
+from castleguard.errors import SchemaError
+from castleguard.intact import DAMAGE
+from castleguard.schema.column import failing_rows
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values, however they are held. Raises SchemaError if there is none."""
+    types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain_type(kind.storage_type)
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return plain_type(kind.value_type)
+    if types.is_string_view(kind):
+        return pa.large_string()
+    if types.is_binary_view(kind):
+        return pa.large_binary()
+    if types.is_struct(kind):
+        return pa.struct([pa.field(field.name, plain_type(field.type)) for field in kind])
+    if types.is_map(kind):
+        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
+    if types.is_fixed_size_list(kind):
+        return pa.list_(plain_type(kind.value_type), kind.list_size)
+    if types.is_list(kind):
+        return pa.list_(plain_type(kind.value_type))
+    if _is_long_list(kind):
+        return pa.large_list(plain_type(kind.value_type))
+    if types.is_union(kind):
+        raise SchemaError(f"values of type {kind} cannot be published: give the column one type")
+    return kind
+
+
+def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same values in a plain column. Raises SchemaError."""
+    if _is_plain(column.type):
+        return column
+    kind = plain_type(column.type)
+    try:
+        return pa.chunked_array([_plain(chunk) for chunk in column.chunks], kind)
+    except DAMAGE:
+        raise SchemaError(f"values of type {column.type} cannot be published: convert them before") from None
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    types = pa.types
+    wrapped = isinstance(kind, pa.BaseExtensionType) or types.is_dictionary(kind) or types.is_run_end_encoded(kind)
+    return not (wrapped or types.is_nested(kind) or types.is_string_view(kind) or types.is_binary_view(kind))
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    kind = array.type
+    types = pa.types
+    if _is_plain(kind):
+        return array
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain(array.storage)
+    if types.is_dictionary(kind):
+        return _plain(array.dictionary).take(array.indices)
+    if types.is_run_end_encoded(kind):
+        return _plain(pc.run_end_decode(array))
+    if types.is_string_view(kind) or types.is_binary_view(kind):
+        return array.cast(plain_type(kind))
+    if types.is_struct(kind):
+        return _plain_struct(array)
+    if types.is_fixed_size_list(kind):
+        return _plain_fixed(array)
+    return _plain_list(array)
+
+
+def _plain_struct(array: Any) -> pa.Array:
+    if not array.type.num_fields:
+        return array
+    # Flattened, a child is null wherever its parent is.
+    children = [_plain(child) for child in array.flatten()]
+    fields = [pa.field(field.name, child.type) for field, child in zip(array.type, children, strict=True)]
+    return pa.StructArray.from_arrays(children, fields=fields, mask=_mask(array))
+
+
+def _plain_fixed(array: Any) -> pa.Array:
+    size = array.type.list_size
+    places = pa.array(np.arange(len(array) * size), mask=np.repeat(_nulls(array), size))
+    values = _plain(array.values.slice(array.offset * size, len(array) * size)).take(places)
+    return pa.FixedSizeListArray.from_arrays(values, type=plain_type(array.type), mask=_mask(array))
+
+
+def entries(array: Any) -> Any:
+    """A map as a list of its keys and items; any other list as it is."""
+    return array.view(pa.list_(array.type.field(0))) if pa.types.is_map(array.type) else array
+
+
+def _plain_list(given: Any) -> pa.Array:
+    array = entries(given)
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    values = array.flatten()  # what a null list would hold is left out
+    mask = _mask(array)
+    if pa.types.is_map(given.type):
+        keys, items = (_plain(child) for child in values.flatten())
+        return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, mask=mask)
+    if _is_long_list(array.type):
+        return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), _plain(values), mask=mask)
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), _plain(values), mask=mask)
+
+
+def _is_long_list(kind: pa.DataType) -> bool:
+    """Whether more values may be in all lists together than a list can count; views may show one value many times."""
+    types = pa.types
+    return bool(types.is_large_list(kind) or types.is_list_view(kind) or types.is_large_list_view(kind))
+
+
+def _nulls(array: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    mask: np.ndarray[Any, np.dtype[np.bool_]] = array.is_null().to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _mask(array: pa.Array) -> pa.Array | None:
+    return pa.array(_nulls(array)) if array.null_count else None
+
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _DAY = 86400

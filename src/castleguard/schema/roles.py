@@ -5,7 +5,7 @@ are functions of it and never of one row's value. There is no default role and n
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -17,7 +17,8 @@ from castleguard.schema.cells import has_single_values
 from castleguard.schema.grid import Bound, Edges, Grid, Kind, Step, coded, kind_of, make_grid
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.person import Person
-from castleguard.schema.sensitive import Sensitive, check_hierarchy, check_name
+from castleguard.schema.sensitive import Public, Sensitive, check_hierarchy, check_name
+from castleguard.schema.value_type import ValueType
 
 Answer = Literal["reject", "root"]
 """What to do with a value that cannot be used: refuse the row, or publish the whole row at the root."""
@@ -170,6 +171,8 @@ class Schema:
     quasi_identifiers: tuple[QuasiIdentifier, ...]
     sensitive: tuple[Sensitive, ...]
     public: tuple[str, ...]
+    public_roles: tuple[Public, ...]
+    """The same with their types."""
 
     def __init__(
         self,
@@ -177,10 +180,13 @@ class Schema:
         person: str | Person | None,
         quasi_identifiers: Sequence[QuasiIdentifier],
         sensitive: Sequence[Sensitive | str] = (),
-        public: Sequence[str] = (),
+        public: Sequence[str | Public] = (),
         person_role: Person | None = None,
+        public_roles: Sequence[Public] = (),
     ) -> None:
-        """`person_role` is for `dataclasses.replace`, which hands all fields over: it counts if it is the person's."""
+        """`person_role` and `public_roles` are for `dataclasses.replace`, which hands all fields over: they count if
+        their columns still have the role.
+        """
         for field, given in (("quasi_identifiers", quasi_identifiers), ("sensitive", sensitive), ("public", public)):
             if isinstance(given, str) or not isinstance(given, Iterable):
                 raise SchemaError(f"{field} must be a list, got {type(given).__name__}")
@@ -193,7 +199,13 @@ class Schema:
         object.__setattr__(self, "person_role", role)
         object.__setattr__(self, "quasi_identifiers", tuple(quasi_identifiers))
         object.__setattr__(self, "sensitive", tuple(Sensitive(s) if isinstance(s, str) else s for s in sensitive))
-        object.__setattr__(self, "public", tuple(public))
+        handed = {one.name: one for one in public_roles}
+        columns = tuple(one if isinstance(one, Public) else handed.get(one, one) for one in public)
+        object.__setattr__(self, "public", tuple(one.name if isinstance(one, Public) else one for one in columns))
+        for name in self.public:
+            check_name(name)
+        roles = tuple(one if isinstance(one, Public) else Public(one) for one in columns)
+        object.__setattr__(self, "public_roles", roles)
         self._check_roles()
         self._check_names()
 
@@ -208,13 +220,19 @@ class Schema:
         """The columns that say something about a person: quasi-identifiers, sensitive."""
         return (*(q.name for q in self.quasi_identifiers), *(s.name for s in self.sensitive))
 
+    @property
+    def types(self) -> dict[str, ValueType]:
+        """The declared types of sensitive and public columns."""
+        types = {role.name: role.type for role in self.sensitive} | {role.name: role.type for role in self.public_roles}
+        return {name: kind for name, kind in types.items() if kind is not None}
+
     def fingerprint(self) -> dict[str, object]:
         """A canonical description that JSON can hold: two schemas decode and publish alike iff theirs are equal."""
         return {
             "person": None if self.person_role is None else self.person_role.fingerprint(),
             "quasi_identifiers": [_describe(role) for role in self.quasi_identifiers],
             "sensitive": [role.fingerprint() for role in self.sensitive],
-            "public": list(self.public),
+            "public": [one.name if one.type is None else asdict(one) for one in self.public_roles],
         }
 
     def _check_roles(self) -> None:
@@ -226,8 +244,6 @@ class Schema:
         for sensitive in self.sensitive:
             if not isinstance(sensitive, Sensitive):
                 raise SchemaError(f"a sensitive column must be a name or Sensitive, got {type(sensitive).__name__}")
-        for name in self.public:
-            check_name(name)
 
     def _check_names(self) -> None:
         """Every input column has one role, and no two columns are published under the same name."""

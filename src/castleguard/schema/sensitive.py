@@ -14,6 +14,7 @@ import numpy as np
 from castleguard.errors import SchemaError
 from castleguard.schema.grid import Bound, Edges, Kind, coded, kind_of
 from castleguard.schema.hierarchy import Hierarchy
+from castleguard.schema.value_type import ValueType, check_type
 
 Label = str | int
 
@@ -36,12 +37,15 @@ class Sensitive:
     """All values there are, in order if they have one; anything else counts as missing."""
     hierarchy: Hierarchy | None = None
     """The same as the leaves of a tree, for a distance between values that the tree gives."""
+    type: ValueType | None = None
+    """What the column is published as; None: what its input declares, or else what its first value is."""
 
     def __post_init__(self) -> None:
         check_name(self.name)
         given = [field for field in ("bins", "values", "hierarchy") if getattr(self, field) is not None]
         if len(given) > 1:
             raise SchemaError(f"column {self.name!r}: give only one of {' and '.join(given)}")
+        check_type(self.name, self.type)
         if self.bins is not None:
             self._check_bins(self.bins)
         if self.values is not None:
@@ -82,6 +86,7 @@ class Sensitive:
             "bins": [str(coded(edge)) for edge in self.bins or ()],
             "values": None if self.values is None else list(self.values),
             "hierarchy": None if self.hierarchy is None else self.hierarchy.digest(),
+            **({} if self.type is None else {"type": self.type}),
         }
 
     def _check_bins(self, bins: Sequence[Bound]) -> None:
@@ -108,6 +113,24 @@ class Sensitive:
         if len({str(label) for label in labels}) < len(labels):
             raise SchemaError(f"column {self.name!r}: values has the same value twice")
         object.__setattr__(self, "values", labels)
+
+
+@dataclass(frozen=True)
+class Public:
+    """A public column with a declared type; without one, its name is enough.
+
+    >>> Public("office", type="text")
+    Public(name='office', type='text')
+    """
+
+    name: str
+    _: KW_ONLY
+    type: ValueType | None = None
+    """What the column is published as; None: what its input declares, or else what its first value is."""
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        check_type(self.name, self.type)
 
 
 def check_name(name: object) -> None:

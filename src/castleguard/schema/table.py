@@ -8,7 +8,7 @@ beside it): a column of mixed types becomes text, which the decoder reads value 
 import datetime as dt
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any
@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 
 from castleguard.errors import SchemaError
 from castleguard.intact import DAMAGE, validated
+from castleguard.schema.column import EXACT_BY_WIDTH
 from castleguard.schema.grid import EXACT
 from castleguard.schema.hierarchy import label_text
 from castleguard.schema.identities import as_person
-from castleguard.schema.text import EXACT_BY_WIDTH
 
 # Types that Arrow holds as they are. Others (UUIDs, enums, ...) become text; an object without a text of its own is
 # missing, because the one that Python makes up tells where it lies in memory.
@@ -41,14 +41,37 @@ def to_table(data: object, columns: Sequence[str] | None = None, *, person: str 
     Without `columns` it gives all keys that occur. Among mixed values of the column `person`, what cannot be told apart
     in a column of its own type is missing.
     """
+    return split_table(data, columns, person=person)[0]
+
+
+def split_table(
+    data: object, columns: Sequence[str] | None = None, *, person: str | None = None, apart: Collection[str] = ()
+) -> tuple[pa.Table, dict[str, list[Any]]]:
+    """The table, and the Python values of the columns `apart` that have no type of their own: null in the table."""
+    values: dict[str, list[Any]] = {}
+
+    def read(name: str, given: list[Any]) -> pa.Array:
+        if name not in apart:
+            return _from_values(given, name == person)
+        values[name] = _plain_values(given, persons=False)
+        return pa.nulls(len(given))
+
+    return _to_table(data, columns, read), values
+
+
+_Read = Callable[[str, list[Any]], pa.Array]
+"""An array of the values of a column without a type."""
+
+
+def _to_table(data: object, columns: Sequence[str] | None, read: _Read) -> pa.Table:
     if isinstance(data, pa.Table):
         return _intact(data, columns)
     if isinstance(data, pa.RecordBatch):
         return _intact(pa.Table.from_batches([data]), columns)
     if _is_frame_of("pandas", data):
-        return _intact(_from_pandas(data, person), columns)
+        return _intact(_from_pandas(data, read), columns)
     if isinstance(data, list | tuple):
-        return _from_dicts(data, columns, person)
+        return _from_dicts(data, columns, read)
     if hasattr(data, "__arrow_c_stream__") and not isinstance(data, type):  # polars, and others with Arrow's protocol
         _check_objects(data, columns)
         with suppress(*DAMAGE):  # a Series speaks it, and has no columns
@@ -112,20 +135,20 @@ def _check_objects(data: object, columns: Sequence[str] | None) -> None:
             raise SchemaError(f"column {name!r} holds Python objects: convert it to text or numbers")
 
 
-def _from_pandas(frame: Any, person: str | None) -> pa.Table:
+def _from_pandas(frame: Any, read: _Read) -> pa.Table:
     """Column by column, so that a mixed one does not spoil the others. The index is dropped, NaN becomes null."""
-    arrays = [_from_series(frame.iloc[:, at], str(name) == person) for at, name in enumerate(frame.columns)]
+    arrays = [_from_series(frame.iloc[:, at], str(name), read) for at, name in enumerate(frame.columns)]
     return pa.Table.from_arrays(arrays, names=[str(name) for name in frame.columns])
 
 
-def _from_series(series: Any, persons: bool) -> pa.Array:
+def _from_series(series: Any, name: str, read: _Read) -> pa.Array:
     if series.dtype != object:
         with suppress(*MISFITS):
             return pa.array(series, from_pandas=True)
-    return _from_values([None if gone else value for value, gone in zip(series, series.isna(), strict=True)], persons)
+    return read(name, [None if gone else value for value, gone in zip(series, series.isna(), strict=True)])
 
 
-def _from_dicts(rows: Sequence[object], columns: Sequence[str] | None, person: str | None) -> pa.Table:
+def _from_dicts(rows: Sequence[object], columns: Sequence[str] | None, read: _Read) -> pa.Table:
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise SchemaError(
@@ -133,19 +156,24 @@ def _from_dicts(rows: Sequence[object], columns: Sequence[str] | None, person: s
             )
     mappings: Sequence[Mapping[str, object]] = rows  # type: ignore[assignment]
     names = columns if columns is not None else list(dict.fromkeys(key for row in mappings for key in row))
-    return pa.table({name: _from_values([row.get(name) for row in mappings], name == person) for name in names})
+    return pa.table({name: read(name, [row.get(name) for row in mappings]) for name in names})
+
+
+def _plain_values(values: list[Any], *, persons: bool) -> list[Any]:
+    """Values with those of other libraries as Python has them."""
+    if {type(value) for value in values} <= PLAIN | {type(None)}:
+        return values
+    return [value if type(value) in PLAIN else _plain(value, persons) for value in values]
 
 
 def _from_values(values: list[Any], persons: bool = False) -> pa.Array:
     """One array of Python values: of their type if they have one in common, else of text."""
+    values = _plain_values(values, persons=persons)
     kinds = {type(value) for value in values} - {type(None)}
-    if not kinds <= PLAIN:
-        values = [value if type(value) in PLAIN else _plain(value, persons) for value in values]
-        kinds = {type(value) for value in values} - {type(None)}
     if (len(kinds) <= 1 and kinds <= PLAIN) or (kinds == {int, float} and _fit_floats(values)):
         with suppress(*MISFITS):
             return pa.array(values)
-    return pa.array(_texts(map(as_person, values) if persons else values), pa.large_string())
+    return pa.array(texts_of_values(map(as_person, values) if persons else values), pa.large_string())
 
 
 def _plain(value: object, persons: bool) -> object:
@@ -183,7 +211,7 @@ def _fit_floats(numbers: list[Any]) -> bool:
     return not any(type(number) is int and abs(number) >= EXACT for number in numbers)
 
 
-def _texts(values: Iterable[object]) -> list[str | None]:
+def texts_of_values(values: Iterable[object]) -> list[str | None]:
     """Each value as the text that the decoder would make of it in a column of its own type.
 
     A value of which no text can be made (a number of thousands of digits, a time beyond the calendar) is missing: one

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from castleguard.schema.column import FINE, INVALID, NULL, Column, null_mask
-from castleguard.schema.text import is_text, strip
+from castleguard.schema.column import FINE, INVALID, NULL, Column, is_text, null_mask, strip
 
 DAY = 86_400_000_000  # microseconds
 TICKS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}

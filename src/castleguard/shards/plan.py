@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.algorithms.registry import Policy, check_policy
+from castleguard.algorithms.base import Policy
+from castleguard.algorithms.stages import check_policy, check_schema
 from castleguard.release.encode import Numbers
-from castleguard.schema.arguments import check_schema
 from castleguard.schema.roles import Schema
 
 Shards = NDArray[np.int32]  # (rows,)

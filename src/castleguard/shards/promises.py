@@ -8,17 +8,10 @@ from the shard that a row is in. `check` is called before anything starts. The p
 from collections.abc import Iterator
 from dataclasses import replace
 
-from castleguard.algorithms.castle.policy import Castle
-from castleguard.algorithms.castleguard.policy import Castleguard
-from castleguard.algorithms.dcastle.policy import Dcastle
-from castleguard.algorithms.doca.policy import Doca
-from castleguard.algorithms.registry import Policy, is_noisy
-from castleguard.algorithms.sdgs.policy import Sdgs
-from castleguard.algorithms.stages import make_encoder
+from castleguard.algorithms.base import Policy
+from castleguard.algorithms.facts import ShardPromise
 from castleguard.errors import PolicyError, SchemaError
-from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.guarantee import DifferentialPrivacy, Guarantee
-from castleguard.release.encode import Encoder
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.shards.plan import Plan
 from castleguard.shards.routing import LocalityRoute
@@ -30,7 +23,7 @@ OWN_COLUMNS = ("outcome", "shard", "place", "detail")
 
 def check(plan: Plan, *, streaming: bool) -> None:
     """Raise PolicyError or SchemaError if this plan asks for what cannot be promised, or what a host cannot do."""
-    _check_host(plan.policy, streaming)
+    _check_host(plan, streaming)
     _check_position(plan)
     _check_output(plan)
     if plan.shards > 1:
@@ -52,27 +45,16 @@ def guarantee(plan: Plan, *, streaming: bool) -> Guarantee:
     )
 
 
-def _check_host(policy: Policy, streaming: bool) -> None:
-    if isinstance(policy, Dcastle):
-        raise PolicyError("dcastle is for sites that agree with one another, and shards never talk: use castle")
-    if policy.chosen_order == "input":
+def _check_host(plan: Plan, streaming: bool) -> None:
+    refused = plan.policy.sharded(plan.schema, streaming=streaming).refused
+    if refused is not None:
+        raise PolicyError(refused)
+    if plan.policy.chosen_order == "input":
         raise PolicyError("order='input' cannot be kept: what several shards publish has no order; use 'shuffled'")
-    if not streaming:
-        return
-    if isinstance(policy, Sdgs) and policy.window_unit == "rows":
-        raise PolicyError(
-            "a stream needs window_unit='seconds': with 'rows' a shard would keep the rows of an unfinished window "
-            "until enough others come, if ever"
-        )
-    if policy.max_wait is None:
+    if streaming and plan.policy.max_wait is None:
         raise PolicyError(
             "a stream needs max_wait, the seconds after which a row leaves: a shard to which no more rows come would "
             "keep for ever the ones that it has"
-        )
-    if isinstance(policy, Sdgs) and policy.adapt and policy.start_cells > 1:
-        raise PolicyError(
-            f"start_cells must be 1 in a stream, got {policy.start_cells}: a shard begins with its first row, and a "
-            f"grid of several boxes would show when that came; or give adapt=False"
         )
 
 
@@ -96,31 +78,27 @@ def _check_output(plan: Plan) -> None:
 
 
 def _published(plan: Plan) -> list[str]:
-    encoder = make_encoder(plan.schema, plan.policy, plan.numbers)
-    if isinstance(encoder, Encoder):
-        boxes = [field.name for field in encoder.fields]
-    else:
-        boxes = [role.name for role in plan.schema.quasi_identifiers]
+    boxes = [field.name for field in plan.policy.encoder(plan.schema, plan.numbers).fields]
     return [*boxes, *(role.name for role in plan.schema.sensitive), *plan.schema.public]
 
 
 def _check_route(plan: Plan) -> None:
     schema, policy = plan.schema, plan.policy
     read = _values_read(plan)
-    if read and is_noisy(policy):
+    if read and policy.draws_noise:
         raise PolicyError(
             f"rows are sent to shards by {', '.join(read)}, without noise, and their shard shows: "
             f"{_instead(schema, policy)}"
         )
     _check_values_read(plan, read)
-    if read and _runs_along(policy):
+    if read and _runs_along(plan):
         raise PolicyError(
             f"closeness to the rows of a shard says little where shards are made by {', '.join(read)}: a shard may "
             f"be far from all rows; send rows by person, or compare with reference='public'"
         )
     if _persons_stay_together(plan):
         return
-    if _counts_persons(schema, policy):
+    if _facts(plan).counts_persons:
         raise PolicyError(
             "the bound on a person's rows is kept within a shard: all rows of a person must be in one, so send them "
             "by person"
@@ -169,14 +147,15 @@ def _instead(schema: Schema, policy: Policy) -> str:
     return "declare a person column or a position that does not depend on values, or use shards=1"
 
 
-def _runs_along(policy: Policy) -> bool:
+def _facts(plan: Plan) -> ShardPromise:
+    """What the policy says of shards."""
+    return plan.policy.sharded(plan.schema, streaming=False)
+
+
+def _runs_along(plan: Plan) -> bool:
     """Whether groups are compared with rows of the stream."""
-    closeness = _closeness(policy)
+    closeness = _facts(plan).closeness
     return closeness is not None and closeness.reference != "public"
-
-
-def _closeness(policy: Policy) -> Closeness | None:
-    return None if isinstance(policy, Doca) else policy.closeness
 
 
 def _persons_stay_together(plan: Plan) -> bool:
@@ -184,35 +163,16 @@ def _persons_stay_together(plan: Plan) -> bool:
     return plan.shards == 1 or set(plan.route.columns) <= {plan.schema.person}
 
 
-def _counts_persons(schema: Schema, policy: Policy) -> bool:
-    """Whether rows of a person are left out if there are too many."""
-    if isinstance(policy, Sdgs):
-        return policy.unit_for(schema) == "person"
-    return isinstance(policy, Castleguard | Doca) and policy.rows_per_person is not None
-
-
 def hides_presence(schema: Schema, policy: Policy) -> bool:
     """Whether neighbours have one row more, or one person, and not other values."""
-    if isinstance(policy, Sdgs):
-        return policy.window_unit == "seconds"
-    if not isinstance(policy, Castleguard) or policy.strict:
-        return False
-    return policy.guarantee(schema, seeded=False).privacy is not None
-
-
-def _has_window(policy: Policy) -> bool:
-    """Whether something is counted in windows of seconds."""
-    if isinstance(policy, Castleguard):
-        return policy.window is not None and policy.window_unit == "seconds"
-    return isinstance(policy, Sdgs) and policy.window_unit == "seconds"
+    return policy.sharded(schema, streaming=False).hides_presence
 
 
 def _of_all(plan: Plan) -> str:
     """What the single promises make together."""
     each = f"Each of the {plan.shards} shards keeps this by itself"
     persons_apart = plan.schema.person is None or _persons_stay_together(plan)
-    judged = isinstance(plan.policy, Castle) and plan.policy.criteria.judges_shape
-    if _runs_along(plan.policy) or (judged and not persons_apart):
+    if _runs_along(plan) or (_facts(plan).judges_shape and not persons_apart):
         return f"{each}; of all together k and l hold, and nothing is promised about the distribution of their values."
     return f"{each}, and so do all of them together."
 
@@ -236,7 +196,7 @@ def _limits(plan: Plan, own: Guarantee, streaming: bool) -> Iterator[str]:
 def _shard_limits(plan: Plan, own: Guarantee) -> Iterator[str]:
     if own.delay is not None:
         yield "Arrivals are those of a row's own shard."
-    if _runs_along(plan.policy):
+    if _runs_along(plan):
         yield "The rows that a group is compared with are those of its own shard, a part of all by person or position."
     read = _values_read(plan)
     if read:
@@ -275,9 +235,9 @@ def _stream_limits(plan: Plan, own: Guarantee) -> Iterator[str]:
 
 
 def _frame_limits(plan: Plan) -> Iterator[str]:
-    holds = ", and a window of seconds holds them all" if _has_window(plan.policy) else ""
+    holds = ", and a window of seconds holds them all" if _facts(plan).has_window else ""
     yield f"All rows of the frame arrive at one moment{holds}; they leave at its end at the latest."
-    if is_noisy(plan.policy):
+    if plan.policy.draws_noise:
         if plan.position:
             yield "Positions must not depend on values."
         yield "Each call is a release of its own, and what calls spend on the same rows adds up."

@@ -11,15 +11,12 @@ import hashlib
 import json
 import math
 import os
-from dataclasses import asdict
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.algorithms.stages import KEY_BYTES
-from castleguard.checkpoint.codec import Record, differences, pack, unpack
-from castleguard.checkpoint.tables import table_from_bytes, table_to_bytes
+from castleguard.checkpoint.codec import Record, differences, pack, table_from_bytes, table_to_bytes, unpack
 from castleguard.errors import SnapshotError
 from castleguard.shards.order import put_in_order
 from castleguard.shards.plan import Plan
@@ -43,7 +40,7 @@ class Outcome(NamedTuple):
     published: list[pa.Table]
     rejected: list[Reject]
     counts: str
-    """The books so far as JSON: those of `Report`, `waiting` for rows that wait for the keys, and `now`."""
+    """The books so far as JSON: those of `Books`, `waiting` for rows that wait for the keys, and `now`."""
 
 
 class Shard:
@@ -130,11 +127,9 @@ class Shard:
 
     def _due(self, arrival: float) -> float:
         """When a row that arrived then must leave: after `max_wait`, or at the end of its window."""
-        policy = self._plan.policy
-        assert policy.max_wait is not None
-        if isinstance(policy, Sdgs):
-            return (policy.window_at(arrival, 0) + 1) * policy.max_wait
-        return arrival + policy.max_wait
+        due = self._plan.policy.leaves_by(arrival)
+        assert due is not None
+        return due
 
     def take(self, rows: pa.Table, now: float) -> Outcome:
         """Take in the rows of a batch, in whatever order they are."""
@@ -155,9 +150,9 @@ class Shard:
         return self._outcome(published, rejected, now)
 
     def flush(self, now: float) -> Outcome:
-        """The end of the stream."""
+        """The end of a frame that is complete."""
         published, rejected = self._take_waiting()
-        published.append(self._stream.flush(warn=False))
+        published.append(self._stream.finish(warn=False))
         return self._outcome(published, rejected, now)
 
     def _settle(self, now: float) -> bool:
@@ -198,7 +193,7 @@ class Shard:
         return max(now, self._stream.now)
 
     def _outcome(self, published: list[pa.Table], rejected: list[Reject], now: float) -> Outcome:
-        books = {**asdict(self._stream.report()), "waiting": self._rows_waiting, "now": now}
+        books = {**self._stream.report().facts(), "waiting": self._rows_waiting, "now": now}
         return Outcome([table for table in published if table.num_rows], rejected, json.dumps(books))
 
     @property

@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.algorithms.dcastle.engine import OUTSIDE, MemberEngine, OpenClusters
-from castleguard.algorithms.dcastle.policy import Dcastle
+from castleguard.algorithms.facts import Joint
 from castleguard.connectors.base import LOG_KEPT_DAYS
 from castleguard.errors import UnavailableError
 from castleguard.schema.coded import NOBODY
-from castleguard.sites.choosing import Box, choose
 from castleguard.sites.messages import (
     Bounds,
     Decided,
@@ -37,8 +36,7 @@ from castleguard.sites.messages import (
     Rows,
     Share,
 )
-from castleguard.sites.releases import ABORT, Lead, Offer, Outcome, Positions, Verdict
-from castleguard.sites.tempo import Moment, Tempo
+from castleguard.sites.releases import ABORT, Box, Lead, Moment, Offer, Outcome, Positions, Tempo, Verdict, choose
 from castleguard.sites.views import Views
 from castleguard.sites.wire import Wire
 
@@ -88,14 +86,14 @@ class Settled:
 class Cooperation:
     """One site's part."""
 
-    def __init__(self, wire: Wire, policy: Dcastle, *, engine: MemberEngine, local: Local) -> None:
-        self.policy = policy
+    def __init__(self, wire: Wire, joint: Joint, *, engine: MemberEngine, local: Local) -> None:
+        self._joint = joint
         self._wire = wire
         self._engine = engine
         self._columns = engine.columns
         self._local = local
-        self._views = Views(policy, engine, wire)
-        self._tempo = Tempo(delay=policy.delay, slow=2 * policy.step)
+        self._views = Views(joint, engine, wire)
+        self._tempo = Tempo(delay=joint.delay, slow=2 * joint.step)
         self._epochs: dict[str, str] = {}
         self._away: set[str] = set()
         self._tried: set[int] = set()
@@ -306,9 +304,9 @@ class Cooperation:
 
     def _in_time(self, positions: Positions) -> NDArray[np.bool_]:
         """Which rows are not due before others could have answered."""
-        left = positions + self.policy.delay - self._engine.arrivals >= self._patience
-        if self.policy.max_wait is not None:
-            due = self._engine.arrived(positions) + self.policy.max_wait
+        left = positions + self._joint.delay - self._engine.arrivals >= self._patience
+        if self._joint.max_wait is not None:
+            due = self._engine.arrived(positions) + self._joint.max_wait
             left &= due - self._now >= self._patience_seconds
         return left
 
@@ -361,7 +359,7 @@ class Cooperation:
             return
         clusters = self._engine.clusters()
         for at in np.flatnonzero(clusters.number == asked.cluster):
-            if clusters.persons[at] < 2 * self.policy.k:  # a larger one does better on its own: it is split
+            if clusters.persons[at] < 2 * self._joint.k:  # a larger one does better on its own: it is split
                 own = self._engine.members(int(clusters.slot[at]))
                 lower, upper, _ = self._engine.as_published(clusters.lower[at], clusters.upper[at])
                 self._ask(clusters, int(at), lower[None, :], upper[None, :], own)
@@ -370,8 +368,8 @@ class Cooperation:
         """Propose boxes around the oldest row of a cluster."""
         oldest = int(clusters.oldest[at])
         self._tried.add(oldest)
-        fewest = max(self.policy.chosen_threshold, int(_SHARE * self.policy.k / (1 + self._present)), 2)
-        lower, upper = self._engine.boxes_around(oldest, fewest=fewest, most=self.policy.k, number=_BOXES)
+        fewest = max(self._joint.threshold, int(_SHARE * self._joint.k / (1 + self._present)), 2)
+        lower, upper = self._engine.boxes_around(oldest, fewest=fewest, most=self._joint.k, number=_BOXES)
         if len(lower):
             self._ask(clusters, at, lower, upper, np.array([oldest]))
 
@@ -388,7 +386,7 @@ class Cooperation:
         positions, levels = self._by_level(positions, lower, upper)
         # Every box is told, whatever comes of it.
         told = [self._persons(positions[levels <= level]) for level in range(len(lower))]
-        enough = int(np.searchsorted(told, self.policy.chosen_threshold))
+        enough = int(np.searchsorted(told, self._joint.threshold))
         if enough == len(lower):
             return
         lower, upper, losses = lower[enough:], upper[enough:], losses[enough:]
@@ -510,11 +508,11 @@ class Cooperation:
 
     def _is_due(self, positions: Positions, arriving: int) -> bool:
         oldest = int(positions.min())
-        if oldest + self.policy.delay < self._engine.arrivals + arriving + 1:
+        if oldest + self._joint.delay < self._engine.arrivals + arriving + 1:
             return True
-        if self.policy.max_wait is None:
+        if self._joint.max_wait is None:
             return False
-        return float(self._engine.arrived(np.array([oldest]))[0]) + self.policy.max_wait <= self._now
+        return float(self._engine.arrived(np.array([oldest]))[0]) + self._joint.max_wait <= self._now
 
     def _look_back(self, settled: Settled) -> None:
         """What was given up because the log was away may have been decided."""
@@ -571,21 +569,21 @@ class Cooperation:
     @property
     def _pace(self) -> int:
         """Arrivals between two looks at the clusters."""
-        return max(1, int(self.policy.reserve * self.policy.delay) // 16)
+        return max(1, int(self._joint.reserve * self._joint.delay) // 16)
 
     @property
     def _patience(self) -> int:
         """Arrivals for which answers are awaited."""
-        return max(1, int(self.policy.reserve * self.policy.delay) // 2)
+        return max(1, int(self._joint.reserve * self._joint.delay) // 2)
 
     @property
     def _patience_seconds(self) -> float:
-        wait = self.policy.max_wait
-        return _ANSWER_SECONDS if wait is None else min(_ANSWER_SECONDS, self.policy.reserve * wait / 4)
+        wait = self._joint.max_wait
+        return _ANSWER_SECONDS if wait is None else min(_ANSWER_SECONDS, self._joint.reserve * wait / 4)
 
     @property
     def _shares_boxes(self) -> bool:
-        return self.policy.reuse != "off" and self.policy.k_scope == "global"
+        return self._joint.shares_boxes
 
     # -- proposing -----------------------------------------------------------------------------------------------------
 
@@ -595,7 +593,7 @@ class Cooperation:
         """
         if not self._wire.others:
             return
-        since = self._engine.arrivals - self.policy.delay
+        since = self._engine.arrivals - self._joint.delay
         self._tried = {position for position in self._tried if position >= since}
         clusters = self._engine.clusters()
         leaving = self._must_leave(clusters)
@@ -604,20 +602,20 @@ class Cooperation:
             clusters = self._engine.clusters()
             leaving = self._must_leave(clusters)
         for at in leaving:
-            if clusters.persons[at] < self.policy.k:
+            if clusters.persons[at] < self._joint.k:
                 self._views.ask_to_join(clusters, at, again_after=self._patience)
 
     def _leading(self, clusters: OpenClusters, leaving: list[int]) -> list[int]:
         """The clusters around whose oldest row a release can be proposed, the oldest first: once for each."""
-        if self.policy.chosen_threshold >= self.policy.k or not self._present:
+        if self._joint.threshold >= self._joint.k or not self._present:
             return []
         found = [at for at in leaving if int(clusters.oldest[at]) not in self._tried]
         return sorted(found, key=lambda at: int(clusters.oldest[at]))
 
     def _must_leave(self, clusters: OpenClusters) -> list[int]:
         """The clusters with a row that is to leave before long; at the end of the stream, all."""
-        waited = self._engine.arrivals - clusters.oldest >= (1.0 - self.policy.reserve) * self.policy.delay
-        if self.policy.max_wait is not None:
+        waited = self._engine.arrivals - clusters.oldest >= (1.0 - self._joint.reserve) * self._joint.delay
+        if self._joint.max_wait is not None:
             since = self._now - self._engine.arrived(clusters.oldest)
-            waited |= since >= (1.0 - self.policy.reserve) * self.policy.max_wait
+            waited |= since >= (1.0 - self._joint.reserve) * self._joint.max_wait
         return [int(at) for at in np.flatnonzero(waited | self.ending)]

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.checkpoint.codec import Record, pack, unpack
-from castleguard.checkpoint.tables import table_from_bytes, table_to_bytes
+from castleguard.checkpoint.codec import Record, pack, table_from_bytes, table_to_bytes, unpack
 from castleguard.errors import SnapshotError
 
 Bounds = NDArray[np.float64]

@@ -6,34 +6,38 @@ import numpy as np
 import pyarrow as pa
 
 from castleguard.algorithms.dcastle.policy import Dcastle
+from castleguard.books import Books
 from castleguard.release.encode import Numbers
-from castleguard.release.report import Report
 from castleguard.schema.roles import Schema
+from castleguard.sites.coordinator import SiteCoordinator
 from castleguard.sites.membership import Membership
 from castleguard.sites.memory import Relay, Weather
-from castleguard.sites.stream import SiteStream
+from castleguard.stream import Anonymiser
 
 
 @dataclass(frozen=True, kw_only=True)
 class Simulated:
     """What became of the rows of all sites."""
 
-    reports: dict[str, Report]
+    reports: dict[str, Books]
     messages: int
     bytes: int
     output: pa.Table = field(repr=False)
     """What all sites have published, as one table."""
 
     def total(self, name: str) -> int:
-        """A number of the reports over all sites."""
-        return int(sum(getattr(report, name) for report in self.reports.values()))
+        """A number of the books of all sites together."""
+        return int(getattr(self.books, name))
+
+    @property
+    def books(self) -> Books:
+        """The books of all sites together."""
+        return Books.total(self.reports.values())
 
     @property
     def information_loss(self) -> float | None:
         """Mean over all published rows."""
-        told = [(report.information_loss, report.published + report.received) for report in self.reports.values()]
-        rows = sum(rows for loss, rows in told if loss is not None)
-        return sum(loss * rows for loss, rows in told if loss is not None) / rows if rows else None
+        return self.books.information_loss
 
 
 def simulate(
@@ -51,44 +55,39 @@ def simulate(
     """
     relay = Relay(seed=seed or 0, weather=weather)
     names = [f"site{number:02d}" for number in range(1, policy.sites + 1)]
-    sites = {
-        name: SiteStream(
-            schema,
-            policy,
-            Membership(name=name, sites=tuple(names), key=b"simulated", epoch="0"),
-            relay.join(name),
-            seed=None if seed is None else seed + number,
-            numbers=numbers,
-        )
-        for number, name in enumerate(names)
-    }
-    step = batch or policy.step
+    sites: dict[str, Anonymiser] = {}
+    for number, name in enumerate(names):
+        own = None if seed is None else seed + number
+        member = Membership(name=name, sites=tuple(names), key=b"simulated", epoch="0")
+        coordinator = SiteCoordinator(member, relay.join(name), seed=own)
+        sites[name] = Anonymiser(schema, policy, seed=own, numbers=numbers, coordinator=coordinator)
+    step = batch or policy.joint.step
     out: list[pa.Table] = []
     for first in range(0, table.num_rows, step * len(names)):
         rows = np.arange(first, min(first + step * len(names), table.num_rows))
         for at, site in enumerate(sites.values()):
             mine = rows[at :: len(names)]
             out.append(site.push(table.take(pa.array(mine)), now=0.0))
-            site.committed()
+            site.coordinator.committed()
         relay.pass_time()
     for moment in range(_LAST_MOMENTS):
-        done = [site.wind_down() for site in sites.values()]
+        done = [site.coordinator.wind_down(0.0, 0) for site in sites.values()]
         if all(done):
             break
         for site in sites.values():
             out.append(site.tick(moment * _MOMENT))
-            site.committed()
+            site.coordinator.committed()
         relay.pass_time()
     for site in sites.values():
         out.append(site.flush(warn=False))
-        site.committed()
+        site.coordinator.committed()
     for _ in range(_LAST_MOMENTS):  # what was given up is looked up
-        left = [site for site in sites.values() if site.unsettled]
+        left = [site for site in sites.values() if site.coordinator.unsettled]
         if not left:
             break
         for site in left:
             out.append(site.tick(_LAST_MOMENTS * _MOMENT))
-            site.committed()
+            site.coordinator.committed()
     schema_out = out[-1].schema
     merged = pa.concat_tables([part.cast(schema_out) for part in out if part.num_rows] or [out[-1]])
     return Simulated(

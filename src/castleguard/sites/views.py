@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from castleguard.algorithms.dcastle.engine import MemberEngine, OpenClusters
-from castleguard.algorithms.dcastle.policy import Dcastle
+from castleguard.algorithms.facts import Joint
 from castleguard.sites.messages import Bounds, Join, Message, Retract, Share
 from castleguard.sites.wire import Wire
 
@@ -27,8 +27,8 @@ class _View:
 class Views:
     """The clusters that others told of, and those they were told of."""
 
-    def __init__(self, policy: Dcastle, engine: MemberEngine, wire: Wire) -> None:
-        self._policy = policy
+    def __init__(self, joint: Joint, engine: MemberEngine, wire: Wire) -> None:
+        self._joint = joint
         self._engine = engine
         self._wire = wire
         self._known: dict[tuple[str, int], _View] = {}
@@ -76,7 +76,7 @@ class Views:
                 del self._told[number]
             self._tell(Retract(**self._wire.me, clusters=gone))
         self._asked = {number: asked for number, asked in self._asked.items() if number in open_now}
-        for at in np.flatnonzero(clusters.persons >= self._policy.chosen_threshold):
+        for at in np.flatnonzero(clusters.persons >= self._joint.threshold):
             number, persons = int(clusters.number[at]), int(clusters.persons[at])
             if persons < _GROWTH * self._told.get(number, 0):
                 continue
@@ -99,7 +99,7 @@ class Views:
         before = self._asked.get(number)
         if before is not None and self._engine.arrivals - before[2] < again_after:
             return
-        keys = [key for key, view in self._known.items() if view.persons + clusters.persons[at] >= self._policy.k]
+        keys = [key for key, view in self._known.items() if view.persons + clusters.persons[at] >= self._joint.k]
         if before is not None:
             keys = [key for key in keys if key != before[:2]]
         if not keys:

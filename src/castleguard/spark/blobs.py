@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from castleguard.checkpoint.tables import table_from_bytes, table_to_buffer
+from castleguard.checkpoint.codec import table_from_bytes, table_to_buffer
 from castleguard.intact import validated
 from castleguard.shards.plan import Route
 

@@ -1,14 +1,12 @@
 """The books of all shards together, from what is in the output: no Spark is needed to read them."""
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from castleguard.books import Books
 from castleguard.connectors.formats import Format, open_reader
-from castleguard.release.report import Report
 from castleguard.spark.committed import committed
 from castleguard.spark.output import COUNTS, DETAIL, REJECTED, SHARD
 from castleguard.spark.reading import MALFORMED
@@ -17,19 +15,15 @@ MOST_FILES = 2000
 """How many files of books are looked at: the newest have the latest books of every shard, unless one is silent."""
 
 
-class Books(NamedTuple):
+class Found(NamedTuple):
     """What was found."""
 
-    report: Report
+    report: Books
     whole: bool
     """Whether there can be no shard whose books lie further back than anybody looked."""
 
 
-_ADDED = ("rows_in", "published", "suppressed", "sampled_out", "over_budget", "pending", "at_root", "reused")
-_ADDED_TOO = ("gate_refused", "groups", "open_clusters")
-
-
-def books_of(folder: Path, format: Format, shards: int) -> Books | None:
+def books_of(folder: Path, format: Format, shards: int) -> Found | None:
     """The latest books of every shard, added up; None if there are none."""
     latest: dict[int, dict[str, Any]] = {}
     files = committed(folder, COUNTS)
@@ -41,7 +35,7 @@ def books_of(folder: Path, format: Format, shards: int) -> Books | None:
         if len(latest) == shards:
             break  # a file that was committed earlier has earlier books
     whole = len(latest) == shards or len(files) <= MOST_FILES
-    return Books(added(latest.values()), whole) if latest else None
+    return Found(added(latest.values()), whole) if latest else None
 
 
 def malformed_in(folder: Path, format: Format) -> int:
@@ -50,27 +44,13 @@ def malformed_in(folder: Path, format: Format) -> int:
     return sum(row[DETAIL].startswith(MALFORMED) for row in found)
 
 
-def added(books: Iterable[dict[str, Any]]) -> Report:
+def added(books: Iterable[dict[str, Any]]) -> Books:
     """Books of several shards as those of one. Rows that wait for their shard's first keys are pending."""
-    every = list(books)
-    sums: Counter[str] = Counter()
-    rejected: Counter[str] = Counter()
-    clamped: Counter[str] = Counter()
-    lost = 0.0
-    for one in every:
-        sums.update({name: one[name] for name in (*_ADDED, *_ADDED_TOO)})
-        sums.update(rows_in=one["waiting"], pending=one["waiting"])
-        rejected.update(one["rejected"])
-        clamped.update(one.get("clamped", {}))
-        lost += (one["information_loss"] or 0.0) * one["published"]
-    known = {field.name for field in fields(Report)}
-    return Report(
-        **{name: number for name, number in sums.items() if name in known},
-        rejected=dict(rejected),
-        clamped=dict(clamped),
-        information_loss=lost / sums["published"] if sums["published"] else None,
-        oldest_wait=max((one["oldest_wait"] for one in every), default=0),
-    )
+    return Books.total(_load(one) for one in books)
+
+
+def _load(one: dict[str, Any]) -> Books:
+    return Books.load({**one, "rows_in": one["rows_in"] + one["waiting"], "pending": one["pending"] + one["waiting"]})
 
 
 def _age(books: dict[str, Any]) -> tuple[float, int]:

@@ -7,12 +7,12 @@ have names that Spark gives them, so that there is no range of numbers to tell.
 import json
 from pathlib import Path
 
-from castleguard import __version__
 from castleguard.config.job_model import JobFile
 from castleguard.connectors.manifest import Manifest
 from castleguard.errors import OutputError
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.runtime.epochs import Described, Epochs
+from castleguard.version import __version__
 
 
 def describe(job: JobFile, guarantee: Guarantee, *, ended: str | None) -> None:

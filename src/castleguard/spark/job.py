@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from castleguard.algorithms.registry import is_noisy
 from castleguard.config.job_model import JobFile
 from castleguard.config.places import check_places
 from castleguard.errors import ConfigError, InputError, PolicyError, SchemaError
@@ -118,7 +117,9 @@ def prepare(job: JobFile, *, allow_duplicates: bool = False) -> Prepared:
     _check_names(job)
     if job.sink.type == "kafka" and not allow_duplicates:
         twice = (
-            ", and a row that is published twice with noise says more than is promised" if is_noisy(job.policy) else ""
+            ", and a row that is published twice with noise says more than is promised"
+            if job.policy.draws_noise
+            else ""
         )
         raise ConfigError(
             f"{job.where('sink')}  sink.type kafka may get rows twice in Spark, which writes to it without "

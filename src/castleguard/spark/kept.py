@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from castleguard.checkpoint.codec import differences
-from castleguard.checkpoint.digest import digest_of
+from castleguard.checkpoint.codec import differences, digest_of
 from castleguard.checkpoint.private_file import open_private, sync_folder
 from castleguard.errors import OutputError, SnapshotError, UnavailableError
 from castleguard.spark.committed import DONE, LOG, last_batch

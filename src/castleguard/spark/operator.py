@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from castleguard.algorithms.registry import Policy, check_policy
-from castleguard.algorithms.stages import KEY_BYTES
-from castleguard.checkpoint.tables import table_from_bytes
+from castleguard.algorithms.base import Policy
+from castleguard.algorithms.stages import KEY_BYTES, check_policy, check_schema
+from castleguard.checkpoint.codec import table_from_bytes
 from castleguard.errors import CastleguardError, SchemaError, UsageError
 from castleguard.release.encode import Numbers
-from castleguard.schema.arguments import check_schema
 from castleguard.schema.roles import Schema
 from castleguard.shards.cuts import cut_domain
 from castleguard.shards.plan import Plan, Route

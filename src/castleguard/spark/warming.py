@@ -5,7 +5,7 @@ Workers on the same machine have the same cache. On others the first micro-batch
 
 import pyarrow as pa
 
-from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.base import Policy
 from castleguard.schema.roles import Categorical, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
 from castleguard.stream import Anonymiser

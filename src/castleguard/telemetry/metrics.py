@@ -4,10 +4,11 @@ They depend on rows that are not published, so they are for the operator: the po
 file says otherwise.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from castleguard.books import Books
 from castleguard.errors import ConfigError, OutputError
 from castleguard.telemetry.background import Task, tasks
 from castleguard.telemetry.server import OperatorServer
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 PREFIX = "castleguard_"
-_PASSING = ("pending", "undecided")  # outcomes that a row may leave again: no counters
+_PASSING = ("undecided",)  # outcomes that a row may leave again: no counters
 JOB_LABEL = "castleguard_job"  # not "job": Prometheus sets a label of that name itself, and would rename ours
 
 
@@ -27,20 +28,12 @@ class Status:
     job: str = ""
     state: str = "starting"
     """starting, running, waiting (something is not available), and at its end finished, stopped, drained, failed."""
-    rows: Mapping[str, int] = field(default_factory=dict)
-    """By outcome: published, suppressed, sampled_out, over_budget, handed_over, undecided, bad, pending."""
-    received: int = 0
-    """Rows of other sites that were published here."""
+    books: Books = field(default_factory=Books)
+    """Of the whole job."""
+    counted: bool = True
+    """Whether the books are known; before that no row is shown, so that a counter does not jump from 0."""
     sent: tuple[int, int] = (0, 0)
     """Messages and bytes to other sites, since the process began."""
-    rejected: Mapping[str, int] = field(default_factory=dict)
-    """By "column: reason"."""
-    clamped: Mapping[str, int] = field(default_factory=dict)
-    """Values moved to the nearest bound of their domain, by column."""
-    groups: int = 0
-    information_loss: float | None = None
-    open_clusters: int = 0
-    oldest_wait: int = 0
     commits: int = 0
     commit_seconds: float = 0.0
     """How long the latest commit took."""
@@ -58,7 +51,7 @@ class Metrics:
             from prometheus_client import CollectorRegistry, make_wsgi_app
         except ModuleNotFoundError as exc:
             raise ConfigError("metrics need the package prometheus-client: pip install 'castleguard[metrics]'") from exc
-        self.status = Status()
+        self.status = Status(counted=False)
         registry = CollectorRegistry()
         registry.register(_Collector(self))
         self._metrics = make_wsgi_app(registry)
@@ -109,24 +102,26 @@ def metrics_of(status: Status, background: Sequence[Task] = ()) -> "Iterator[Met
     """The status, and that of background tasks, as metrics."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+    books = status.books
+    outcomes = {**books.outcomes, "bad": books.malformed} if status.counted else {}
     rows = CounterMetricFamily(f"{PREFIX}rows", "Rows by outcome.", labels=(JOB_LABEL, "outcome"))
-    for outcome, count in status.rows.items():
+    for outcome, count in outcomes.items():
         if outcome not in _PASSING:
             rows.add_metric((status.job, outcome), count)
     yield rows
     rejected = CounterMetricFamily(f"{PREFIX}rejected_rows", "Rejected rows by reason.", labels=(JOB_LABEL, "reason"))
-    for reason, count in status.rejected.items():
+    for reason, count in books.rejected.items():
         rejected.add_metric((status.job, reason), count)
     yield rejected
     clamped = CounterMetricFamily(
         f"{PREFIX}clamped_values", "Values moved to the nearest bound of their domain.", labels=(JOB_LABEL, "column")
     )
-    for column, count in status.clamped.items():
+    for column, count in books.clamped.items():
         clamped.add_metric((status.job, column), count)
     yield clamped
     for name, text, count in (
-        ("groups", "Groups published as new ones.", status.groups),
-        ("received_rows", "Rows of other sites that were published here.", status.received),
+        ("groups", "Groups published as new ones.", books.groups),
+        ("received_rows", "Rows of other sites that were published here.", books.received),
         ("messages", "Messages to other sites.", status.sent[0]),
         ("message_bytes", "Bytes of messages to other sites.", status.sent[1]),
         ("commits", "Commits.", status.commits),
@@ -134,7 +129,7 @@ def metrics_of(status: Status, background: Sequence[Task] = ()) -> "Iterator[Met
         counter = CounterMetricFamily(f"{PREFIX}{name}", text, labels=(JOB_LABEL,))
         counter.add_metric((status.job,), count)
         yield counter
-    for name, text, value in _gauges(status):
+    for name, text, value in _gauges(status, books):
         if value is not None:
             gauge = GaugeMetricFamily(f"{PREFIX}{name}", text, labels=(JOB_LABEL,))
             gauge.add_metric((status.job,), value)
@@ -156,13 +151,13 @@ def metrics_of(status: Status, background: Sequence[Task] = ()) -> "Iterator[Met
     yield failures
 
 
-def _gauges(status: Status) -> list[tuple[str, str, Any]]:
+def _gauges(status: Status, books: Books) -> list[tuple[str, str, Any]]:
     return [
-        ("pending_rows", "Rows that have not been decided yet.", status.rows.get("pending", 0)),
-        ("undecided_rows", "Rows given up of which nobody knows yet what became.", status.rows.get("undecided", 0)),
-        ("information_loss", "Mean over the published rows, from 0 to 1.", status.information_loss),
-        ("open_clusters", "Clusters that are growing.", status.open_clusters),
-        ("oldest_wait_rows", "Arrivals that a row has waited for, at most.", status.oldest_wait),
+        ("pending_rows", "Rows that have not been decided yet.", books.pending),
+        ("undecided_rows", "Rows given up of which nobody knows yet what became.", books.undecided),
+        ("information_loss", "Mean over the published rows, from 0 to 1.", books.information_loss),
+        ("open_clusters", "Clusters that are growing.", books.open_clusters),
+        ("oldest_wait_rows", "Arrivals that a row has waited for, at most.", books.oldest_wait),
         ("commit_seconds", "How long the latest commit took.", status.commit_seconds),
         ("committed_timestamp_seconds", "When the latest commit was.", status.committed_at),
         ("lag", "What waits to be read.", status.lag),

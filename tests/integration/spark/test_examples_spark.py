@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from castleguard.jobs.assemble import load
+from castleguard.jobs.load import load
 from castleguard.runtime.stopping import Stop
 from castleguard.spark.committed import committed
 from castleguard.spark.job import follow_query, prepare, start

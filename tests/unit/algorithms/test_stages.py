@@ -1,13 +1,12 @@
 """What each policy puts between decoding and the engine, seen from the public names."""
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 import castleguard as cg
-from castleguard.algorithms import stages
+from castleguard.algorithms.base import Policy
 from castleguard.algorithms.dcastle.policy import Dcastle
-from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.stages import make_keys
 from castleguard.errors import UsageError
 
 SCHEMA = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100)])
@@ -44,6 +43,55 @@ def test_a_window_that_was_flushed_still_remembers_who_took_part() -> None:
     stream.flush()
     stream.push([{"pid": 1, "age": 30}], now=1.0)
     assert stream.report().over_budget == 1
+
+
+def ages(*tables: pa.Table) -> list[tuple[object, ...]]:
+    """The published rows."""
+    return [tuple(row.values()) for table in tables for row in table.to_pylist()]
+
+
+def crowd(first: int) -> list[dict[str, int]]:
+    return [{"pid": first + at, "age": 30} for at in range(40)]
+
+
+def test_a_flush_within_a_window_of_seconds_publishes_nothing_of_it(caplog: pytest.LogCaptureFixture) -> None:
+    """Else its moment would show, and rows that still arrive would be a second release of the window."""
+    stream = cg.Anonymiser(SCHEMA, sdgs(), seed=1)
+    stream.push(crowd(0), now=100.0)
+    pending = stream.report().pending
+    assert pending > 2
+    assert stream.flush().num_rows == 0
+    assert f"{pending} rows of a window that has not ended were dropped" in caplog.text
+    assert stream.report().suppressed == pending
+    stream.push(crowd(40), now=110.0)
+    taking_part = stream.report().pending
+    assert stream.tick(120.0).num_rows == taking_part > 2
+    caplog.clear()
+    assert stream.flush().num_rows == 0
+    assert not caplog.records, "an empty window is dropped in silence"
+
+
+def test_a_complete_input_ends_with_its_window() -> None:
+    flushed, finished = (cg.Anonymiser(SCHEMA, sdgs(), seed=1) for _ in range(2))
+    for stream in (flushed, finished):
+        stream.push(crowd(0), now=100.0)
+    assert ages(finished.finish()) == ages(flushed.tick(120.0), flushed.flush())
+    assert finished.report().published > 2
+    assert finished.now == 120.0
+    with pytest.raises(UsageError, match="must not go back"):
+        finished.push(crowd(40), now=119.0)
+
+
+def test_a_table_is_published_whole_with_windows_of_seconds() -> None:
+    assert cg.anonymise(crowd(0), SCHEMA, sdgs(), seed=1).num_rows > 2
+
+
+def test_windows_of_rows_are_published_by_a_flush_since_arrivals_show_there() -> None:
+    stream = cg.Anonymiser(SCHEMA, sdgs(window=100, window_unit="rows"), seed=1)
+    stream.push(crowd(0))
+    pending = stream.report().pending
+    assert stream.flush().num_rows == pending > 2
+    assert stream.finish().num_rows == 0
 
 
 def test_windows_of_rows_are_counted_in_arrivals() -> None:
@@ -91,5 +139,5 @@ def test_rows_enter_as_cells_where_cells_are_published_and_nothing_else_reads_va
     policy: Policy, cells: bool
 ) -> None:
     schema = cg.Schema(person=None, quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=30)])
-    rows = stages.make_decoder(schema, policy, np.zeros(2, dtype=np.uint64)).decode(pa.table({"age": [41.0]})).rows
+    rows = policy.stages(schema, make_keys(seed=0)).decoder.decode(pa.table({"age": [41.0]})).rows
     assert rows.quasi.tolist() == [[30.0 if cells else 41.0]]

@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 
 from castleguard.cli.audit import audit
 from castleguard.errors import CastleguardError, ConfigError, InputError, OutputError, SchemaError
-from castleguard.judge.findings import Audit
-from castleguard.judge.report import page
+from castleguard.judge.audit import audit_page
+from castleguard.judge.report.findings import Audit
 from castleguard.testing.streams import visits_schema_text
 
 SCHEMA = """
@@ -99,7 +99,7 @@ def test_json_for_programs(place: Path) -> None:
 
 def test_a_report_with_pictures_can_be_written(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[tuple[Audit, Path]] = []
-    monkeypatch.setattr(page, "write", lambda found, path, *, repeat: written.append((found, path)))
+    monkeypatch.setattr(audit_page, "write", lambda found, path, *, repeat: written.append((found, path)))
     assert run(place, "--k", "4", "--link", "row", "--html", str(place / "report.html")).exit_code == 3
     [(found, path)] = written
     assert path == place / "report.html"

@@ -36,13 +36,15 @@ def test_every_method_has_a_line_with_what_it_promises_and_what_was_found(run: R
         "CASTLE, strict",
         "CASTLE, as printed",
         "CASTLE, sites without communication",
+        "dCASTLE, as printed",
         "FADS",
         "Mondrian on windows",
         "condensation (dynamicGroup)",
         "Laplace noise on every value",
     ]
-    assert outcome.out.count("  promises ") == 7
+    assert outcome.out.count("  promises ") == 8
     assert "  FOUND: 159 rows too late" in lines
+    assert any(line.startswith("  2 sites sent ") for line in lines)
     assert "of its domain away from the true one" in outcome.out
 
 

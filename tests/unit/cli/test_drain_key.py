@@ -67,6 +67,24 @@ def test_a_drained_job_goes_on_with_another_key(
     assert json.loads(run("letters", "job.yaml").out)["place"].startswith("2.csv")
 
 
+def test_the_next_run_says_once_that_counts_of_rows_went_with_the_key(run: Run, folder: Path) -> None:
+    counting = "algorithm: castleguard, k: 5, delay: 50, epsilon: 1, rows_per_person: 3"
+    for key in (True, False):
+        write_job(folder, key=key)
+        text = (folder / "job.yaml").read_text()
+        (folder / "job.yaml").write_text(text.replace("algorithm: castle, k: 5, delay: 50", counting))
+        if key:
+            assert run("run", "job.yaml").code == 0
+            (folder / "rejects.jsonl").unlink(missing_ok=True)
+            assert run("drain", "job.yaml", "--no-key").code == 0
+    gone = "their counts were deleted when the checkpoint lost its key"
+    for name, said in (("2.csv", 1), ("3.csv", 0)):
+        write_rows(folder, name)
+        shown = run("run", "job.yaml")
+        assert shown.code == 0, shown.err
+        assert shown.err.count(gone) == said
+
+
 def test_letters_of_the_former_key_have_to_be_moved_away_first(run: Run, folder: Path) -> None:
     write_job(folder, key=True)
     run("run", "job.yaml")

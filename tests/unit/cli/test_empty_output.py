@@ -55,7 +55,8 @@ def test_anonymise_and_run_warn(run: Run, folder: Path, text: str, found: str) -
 
 def test_drain_warns(run: Run, folder: Path) -> None:
     """Rows that were read and waited are suppressed by the drain."""
-    from castleguard.jobs.assemble import load, make_job
+    from castleguard.jobs.assemble import make_job
+    from castleguard.jobs.load import load
 
     (folder / "in.csv").write_text(FEW)
     made = make_job(load(folder / "job.yaml"))

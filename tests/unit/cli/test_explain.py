@@ -8,9 +8,9 @@ import pyarrow.csv
 import pytest
 
 from castleguard.config.job_model import JobFile
-from castleguard.jobs import assemble
-from castleguard.jobs.explain import becomes
-from castleguard.stream import anonymise
+from castleguard.conversion import anonymise
+from castleguard.jobs.explain.columns import becomes
+from castleguard.jobs.load import load
 from tests.unit.cli.conftest import Outcome, Run
 from tests.unit.fake_connectors import install
 
@@ -69,7 +69,7 @@ def explain(run: Run, write: Callable[..., Path]) -> Callable[..., str]:
 def test_the_columns_are_those_of_the_real_output(
     write: Callable[..., Path], folder: Path, policy: str, numbers: str
 ) -> None:
-    job: JobFile = assemble.load(write(POLICIES[policy], f"numbers: {numbers}" if numbers else ""))
+    job: JobFile = load(write(POLICIES[policy], f"numbers: {numbers}" if numbers else ""))
     table = pa.csv.read_csv(
         folder / "visits.csv", parse_options=pa.csv.ParseOptions(invalid_row_handler=lambda _: "skip")
     )

@@ -10,7 +10,7 @@ import pytest
 from castleguard.config.document import read_document
 from castleguard.config.job_model import JobFile
 from castleguard.errors import ConfigError
-from castleguard.jobs import assemble
+from castleguard.jobs.load import load
 from tests.unit.cli.conftest import Run
 from tests.unit.fake_connectors import install
 
@@ -25,10 +25,10 @@ def test_a_proposal_is_refused_until_it_is_confirmed_and_works_then(
     assert shown.code == 0
     assert "castleguard validate" in shown.out
     with pytest.raises(ConfigError, match=r"job\.yaml:4  confirmed is false: look at the guesses"):
-        assemble.load(folder / "job.yaml")
+        load(folder / "job.yaml")
     text = (folder / "job.yaml").read_text(encoding="utf-8")
     (folder / "job.yaml").write_text(text.replace("confirmed: false", "confirmed: true"), encoding="utf-8")
-    job = assemble.load(folder / "job.yaml")
+    job = load(folder / "job.yaml")
     assert job.schema.person == "patient"
     assert [role.name for role in job.schema.sensitive] == ["diagnosis"]
     assert "record" not in job.schema.columns
@@ -115,7 +115,7 @@ def test_lines_in_another_encoding_are_counted(run: Run, tmp_path: Path) -> None
 
 def confirmed(path: Path) -> JobFile:
     path.write_text(path.read_text(encoding="utf-8").replace("confirmed: false", ""), encoding="utf-8")
-    return assemble.load(path)
+    return load(path)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -12,6 +13,8 @@ import pytest
 
 from castleguard.checkpoint.store import Checkpoint, Store
 from castleguard.errors import ConfigError, InputError, OutputError, SnapshotError, UnavailableError
+from castleguard.jobs.assemble import make_job
+from castleguard.jobs.load import load
 from castleguard.telemetry.metrics import Metrics
 from tests.patience import PATIENCE, eventually
 from tests.ports import free_port
@@ -149,6 +152,135 @@ def test_a_dry_run_leaves_nothing_behind(run: Run, folder: Path) -> None:
     assert outcome.code == 0
     assert "nothing was written" in outcome.out
     assert sorted(path.name for path in folder.iterdir()) == ["in.csv", "job.yaml"]
+
+
+def changed(folder: Path, *pairs: tuple[str, str]) -> None:
+    text = JOB
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "job.yaml").write_text(text)
+
+
+def content(folder: Path) -> dict[str, bytes | None]:
+    """All that lies in a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+def make_sink_a_file(run: Run, folder: Path) -> None:
+    (folder / "out").write_text("")
+
+
+def put_the_sink_into_a_file(run: Run, folder: Path) -> None:
+    (folder / "file").write_text("")
+    changed(folder, ("path: out", "path: file/out"))
+
+
+def make_sink_a_place_for_no_files(run: Run, folder: Path) -> None:
+    changed(folder, ("path: out", "path: /proc/out"))
+
+
+def lose_the_checkpoint(run: Run, folder: Path) -> None:
+    run("run", "job.yaml")
+    (folder / "state.db").unlink()
+
+
+def go_without_a_checkpoint(run: Run, folder: Path) -> None:
+    run("run", "job.yaml")
+    changed(folder, ("checkpoint: {path: state.db, every: 100ms}", ""))
+
+
+def change_the_sink(run: Run, folder: Path) -> None:
+    run("run", "job.yaml")
+    changed(folder, ("path: out", "path: other"))
+
+
+def damage_the_checkpoint(run: Run, folder: Path) -> None:
+    (folder / "state.db").write_text("not a checkpoint" * 1000)
+
+
+def put_the_checkpoint_nowhere(run: Run, folder: Path) -> None:
+    (folder / "file").write_text("")
+    changed(folder, ("path: state.db", "path: file/state.db"))
+
+
+def make_the_checkpoint_a_folder(run: Run, folder: Path) -> None:
+    (folder / "state.db").mkdir()
+
+
+def write_other_letters(run: Run, folder: Path) -> None:
+    (folder / "rejects.jsonl").write_text("not a letter\n")
+
+
+def cut_the_file_that_is_being_read(run: Run, folder: Path) -> None:
+    changed(folder, ("path: in.csv", "path: in.csv, batch_rows: 100"))
+    job = make_job(load(folder / "job.yaml"))
+    job.turn()
+    job.commit()
+    job.close()
+    (folder / "in.csv").write_text("pid,age\n1,20\n")
+
+
+STOPS = [
+    make_sink_a_file,
+    put_the_sink_into_a_file,
+    make_sink_a_place_for_no_files,
+    lose_the_checkpoint,
+    go_without_a_checkpoint,
+    change_the_sink,
+    damage_the_checkpoint,
+    put_the_checkpoint_nowhere,
+    make_the_checkpoint_a_folder,
+    write_other_letters,
+    cut_the_file_that_is_being_read,
+]
+
+
+@pytest.mark.parametrize("stop", STOPS, ids=lambda stop: stop.__name__)
+def test_a_dry_run_predicts_what_would_stop_a_run(run: Run, folder: Path, stop: Callable[[Run, Path], None]) -> None:
+    stop(run, folder)
+    before = content(folder)
+    predicted = run("run", "job.yaml", "--dry-run")
+    assert content(folder) == before, "a dry run leaves all as it was"
+    outcome = run("run", "job.yaml")
+    assert outcome.code != 0
+    assert predicted.code == outcome.code, predicted.err
+    assert "`run` would fail: " in predicted.err
+    assert len(predicted.err.strip().splitlines()) == 1
+    assert predicted.out == ""
+
+
+def test_a_dry_run_predicts_that_the_checkpoint_is_in_use(run: Run, folder: Path) -> None:
+    run("run", "job.yaml")
+    with Store(folder / "state.db"):
+        predicted, outcome = run("run", "job.yaml", "--dry-run"), run("run", "job.yaml")
+    assert predicted.code == outcome.code == 75
+    assert "`run` could not start now: " in predicted.err
+
+
+def test_a_dry_run_predicts_that_a_sink_may_get_noisy_rows_twice(run: Run, folder: Path) -> None:
+    noisy = ("algorithm: castle, k: 5, delay: 50", "algorithm: doca, k: 5, delay: 50, epsilon: 1")
+    changed(folder, ("sink: {type: parquet, path: out}", "sink: {type: stdio, format: jsonl}"), noisy)
+    predicted = run("run", "job.yaml", "--dry-run")
+    assert predicted.code == 2
+    assert "use another sink, or --allow-duplicates" in predicted.err
+    assert run("run", "job.yaml", "--dry-run", "--allow-duplicates").code == 0
+
+
+def test_a_dry_run_says_where_a_run_would_go_on(run: Run, folder: Path) -> None:
+    assert "would go on" not in run("run", "job.yaml", "--dry-run").out
+    run("run", "job.yaml")
+    again = run("run", "job.yaml", "--dry-run")
+    assert again.code == 0
+    assert "`run` would go on after commit" in again.out
+
+
+def test_parts_without_a_checkpoint_section_are_refused_in_words_that_fit(run: Run, folder: Path) -> None:
+    go_without_a_checkpoint(run, folder)
+    shown = run("run", "job.yaml")
+    assert shown.code == 1
+    assert "the job has no checkpoint that knows of it" in shown.err
+    assert "Name an empty sink" in shown.err
 
 
 def test_a_dry_run_of_a_source_that_never_ends_says_so(folder: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pyarrow.csv
 import pytest
 
+import castleguard as cg
 from tests.unit.cli.conftest import Run
 
 SCHEMA = """
@@ -100,7 +101,7 @@ def test_more_criteria_can_be_asked_for(run: Run, people: Path, more: tuple[str,
         (("--k", "5"), "--delay is needed: it has no default with castle"),
         (("--delay", "5"), "--k is needed: it has no default with castle"),
         (("--k", "5", "--delay", "9", "--phi", "3"), "--phi does not belong to castle"),
-        (("--k", "5", "--delay", "9", "--distance", "equal"), "--distance and --burn-in belong to --t"),
+        (("--k", "5", "--delay", "9", "--distance", "equal"), "--distance needs --t"),
         (("--algorithm", "sdgs", "--k", "5", "--epsilon", "1"), "--sample-rate is needed"),
         (
             ("--algorithm", "sdgs", "--k", "5", "--epsilon", "1", "--sample-rate", "0.5"),
@@ -135,7 +136,10 @@ def test_options_that_do_not_fit_are_named(run: Run, people: Path, more: tuple[s
             "epsilon must be at least -ln(1 - sample_rate) = 2.30259",
         ),
         (("--algorithm", "doca", "--epsilon", "1", "--delay", "9"), "strict DOCA needs k"),
-        (("--algorithm", "doca", "--epsilon", "0", "--k", "2", "--delay", "9"), "epsilon must be above 0, got 0"),
+        (
+            ("--algorithm", "doca", "--epsilon", "0", "--k", "2", "--delay", "9"),
+            "epsilon must be a number above 0, got 0",
+        ),
         (
             ("--algorithm", "doca", "--epsilon", "1", "--k", "2", "--delay", "9", "--numbers", "interval"),
             "DOCA publishes numbers, not ranges",
@@ -187,3 +191,80 @@ def test_randomise_says_what_is_missing(run: Run, people: Path, more: tuple[str,
     outcome = run("randomise", *options(people, *more))
     assert outcome.code == code
     assert message in outcome.err
+
+
+def made(*more: str) -> object:
+    """The policy that options make, as `anonymise` does."""
+    from castleguard.cli.anonymise import anonymise
+    from castleguard.cli.policy_options import make_policy
+
+    context = anonymise.make_context("anonymise", ["in.csv", "-o", "out.csv", "--schema", "s.yaml", *more])
+    own = ("input", "output", "schema_file", "numbers", "formulas", "seed", "overwrite", "quiet", "algorithm")
+    given = {name: value for name, value in context.params.items() if name not in own}
+    return make_policy(context.params["algorithm"], given)
+
+
+@pytest.mark.parametrize(
+    ("more", "policy"),
+    [
+        (("--k", "5", "--delay", "9", "--max-wait", "2m"), cg.Castle(k=5, delay=9, max_wait=120)),
+        (("--k", "5", "--delay", "9", "--max-wait", "1.5"), cg.Castle(k=5, delay=9, max_wait=1.5)),
+        (
+            ("--k", "5", "--delay", "9", "--t", "0.3", "--reference", "window", "--reference-window", "7"),
+            cg.Castle(k=5, delay=9, closeness=cg.Closeness(t=0.3, reference="window", window=7)),
+        ),
+        (
+            ("--algorithm", "castleguard", "--k", "5", "--delay", "9", "--epsilon", "2", "--weights", "age=2,job=0.5"),
+            cg.Castleguard(k=5, delay=9, epsilon=2, weights={"age": 2, "job": 0.5}),
+        ),
+        (
+            ("--algorithm", "doca", "--mode", "paper", "--delay", "9", "--epsilon", "2", "--sensitivity", "age=2"),
+            cg.Doca(mode="paper", delay=9, epsilon=2, sensitivity={"age": 2}),
+        ),
+        (
+            ("--algorithm", "doca", "--mode", "paper", "--delay", "9", "--epsilon", "2", "--sensitivity", "3"),
+            cg.Doca(mode="paper", delay=9, epsilon=2, sensitivity=3),
+        ),
+        (
+            ("--algorithm", "sdgs", "--k", "5", "--sample-rate", "0.5", "--epsilon", "1", "--window", "1h",
+             "--no-adapt"),
+            cg.Sdgs(k=5, sample_rate=0.5, epsilon=1, window=3600, adapt=False),
+        ),
+        (
+            ("--algorithm", "sdgs", "--k", "5", "--sample-rate", "0.5", "--epsilon", "1", "--window", "50",
+             "--window-unit", "rows"),
+            cg.Sdgs(k=5, sample_rate=0.5, epsilon=1, window=50, window_unit="rows"),
+        ),
+    ],
+)  # fmt: skip
+def test_every_kind_of_parameter_has_an_option(more: tuple[str, ...], policy: object) -> None:
+    assert made(*more) == policy
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--max-wait", "soon"), "must be a duration such as 500ms"),
+        (("--weights", "age"), "must look like age=2,job=1, got age"),
+        (("--weights", "age=much"), "'much' is not a number"),
+        (("--admission", "le"), "--admission needs --tie-break, --containment, --representatives and --merge"),
+    ],
+)
+def test_values_that_cannot_be_read_are_named(run: Run, people: Path, more: tuple[str, ...], message: str) -> None:
+    outcome = run("anonymise", *options(people, "--k", "5", "--delay", "9", *more))
+    assert outcome.code == 2
+    assert message in outcome.err
+
+
+@pytest.mark.parametrize("command", ["anonymise", "audit", "sweep", "audit dp"])
+def test_every_parameter_of_every_algorithm_is_an_option(run: Run, command: str) -> None:
+    from castleguard.algorithms.parameters import singles_of
+    from castleguard.algorithms.registry import built_in, find
+
+    shown = run(*command.split(), "--help").out
+    for name in built_in():
+        if find(name).several_sites:
+            continue
+        for single in singles_of(find(name)).values():
+            listed = f"  {single.option} " in shown or (command == "sweep" and single.type == "shares")
+            assert listed, single.name

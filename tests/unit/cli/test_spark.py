@@ -153,7 +153,7 @@ def test_the_closing_words_have_the_books_of_all_shards(run: Run, folder: Path, 
     (monkey / "0").write_text("\n".join(lines))
     (folder / "state" / "offsets").mkdir(parents=True)
     (folder / "state" / "offsets" / "0").touch()
-    from castleguard.jobs.assemble import load
+    from castleguard.jobs.load import load
 
     prepared = jobs.prepare(load("job.yaml"))
     (folder / "state" / "castleguard.json").write_text(json.dumps(prepared.facts()))

@@ -14,8 +14,8 @@ import pyarrow.parquet
 import pytest
 
 import castleguard as cg
+from castleguard.judge.sample import read_sample
 from castleguard.judge.sweep.measure import Ground, measure
-from castleguard.judge.sweep.sample import read_sample
 from castleguard.testing.streams import visits, visits_schema
 from tests.patience import PATIENCE, eventually
 from tests.unit.cli.conftest import Outcome, Run

@@ -13,7 +13,9 @@ from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.store import Checkpoint, Store
 from castleguard.connectors.registry import Connector, Finding
 from castleguard.errors import OutputError
-from castleguard.jobs.assemble import _identity_of, load, make_job, make_stream
+from castleguard.jobs.assemble import make_job, make_stream
+from castleguard.jobs.identity import identity_of
+from castleguard.jobs.load import load
 from tests.unit.cli.conftest import Outcome, Run
 from tests.unit.fake_connectors import install
 
@@ -67,6 +69,17 @@ def test_rows_of_the_sample_that_would_be_rejected_are_counted_and_not_shown(val
     (line,) = [line for line in marked(validate(), "!") if line.startswith("source:")]
     assert "of the first 800 rows would be rejected (age: null" in line
     assert "Elsewhere" not in line
+
+
+def test_values_of_another_type_than_declared_are_counted(validate: Validate, folder: Path) -> None:
+    (folder / "fares.csv").write_text("patient,age,fare\n" + "1,30,2.50\n" * 9 + "2,40,free\n")
+    age, fare = "{name: age, lower: 0, upper: 100}", "{name: fare, type: number}"
+    schema = f"{{person: patient, quasi_identifiers: [{age}], public: [{fare}]}}"
+    source, privacy = "{type: csv, path: fares.csv}", "{algorithm: castle, k: 5, delay: 100}"
+    (line,) = [
+        line for line in marked(validate(source=source, schema=schema, privacy=privacy), "!") if "rejected" in line
+    ]
+    assert "1 of the first 10 rows would be rejected (fare: other type 1)" in line
 
 
 def test_problems_of_the_file_are_listed_each_with_its_line(validate: Validate) -> None:
@@ -160,7 +173,7 @@ def test_a_checkpoint_or_letters_that_run_would_refuse_are_a_problem(
     stream = make_stream(job)
     with Store(folder / "state" / "job.db", cipher=Cipher(bytes(32))) as store:
         store.save(Checkpoint(number=1, position=None, snapshot=stream.snapshot(), delivered=True,
-                              books={"before": {}}, identity=_identity_of(job)))  # fmt: skip
+                              books={"before": {}}, identity=identity_of(job)))  # fmt: skip
     (folder / "schema.yaml").chmod(0o600)
     shown = validate(**mine)
     assert shown.code == 0, shown.out
@@ -235,7 +248,7 @@ def test_an_error_of_a_connector_that_does_not_pass_is_not_said_to(
     def refuse(_: object) -> list[Finding]:
         raise OutputError("there is no stream 'x'; `nats stream add` makes one")
 
-    monkeypatch.setattr("castleguard.jobs.assemble.connector_of", lambda _: Connector(check=refuse))
+    monkeypatch.setattr("castleguard.jobs.load.connector_of", lambda _: Connector(check=refuse))
     shown = validate()
     assert shown.code == 1
     assert "look whether it is running" not in shown.out

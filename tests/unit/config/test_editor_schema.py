@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from castleguard.algorithms.registry import POLICIES
+from castleguard.algorithms.registry import names
 from castleguard.cli import commands
 from castleguard.config.document import read_document
 from castleguard.config.editor_schema import job_schema
@@ -26,7 +26,8 @@ TYPES: dict[str, tuple[type, ...]] = {
 
 def accepts(node: dict[str, Any], value: Any) -> bool:
     """Whether a value fits a schema: as much of the standard as the schema uses. Dates are texts to it."""
-    known = {"$ref", "type", "const", "enum", "pattern", "minLength", "minimum", "properties", "required", "items",
+    known = {"maximum", "exclusiveMinimum", "exclusiveMaximum",
+             "$ref", "type", "const", "enum", "pattern", "minLength", "minimum", "properties", "required", "items",
              "additionalProperties", "anyOf", "oneOf", "description", "default", "title", "format",
              "$schema", "definitions"}  # fmt: skip
     assert node.keys() <= known, node.keys() - known
@@ -41,13 +42,19 @@ def accepts(node: dict[str, Any], value: Any) -> bool:
         "enum" not in node or value in node["enum"],
         "pattern" not in node or re.search(node["pattern"], value) is not None,
         "minLength" not in node or len(value) >= node["minLength"],
-        "minimum" not in node or value >= node["minimum"],
+        not isinstance(value, int | float) or _within(node, value),
         "anyOf" not in node or any(accepts(below, value) for below in node["anyOf"]),
         "oneOf" not in node or sum(accepts(below, value) for below in node["oneOf"]) == 1,
         not isinstance(value, list) or all(accepts(node.get("items", {}), item) for item in value),
         not isinstance(value, dict) or _fits(node, value),
     ]
     return all(checks)
+
+
+def _within(node: dict[str, Any], value: float) -> bool:
+    at_least, at_most = node.get("minimum", value), node.get("maximum", value)
+    above, below = node.get("exclusiveMinimum", value - 1), node.get("exclusiveMaximum", value + 1)
+    return bool(at_least <= value <= at_most and above < value < below)
 
 
 def _fits(node: dict[str, Any], value: dict[str, Any]) -> bool:
@@ -84,6 +91,9 @@ BAD = {
     "option of another": job(source="{type: csv, path: x, topic: y}"),
     "missing option": job(source="{type: csv}"),
     "wrong number": job(privacy="{algorithm: castle, k: ten, delay: 9}"),
+    "number too small": job(privacy="{algorithm: castle, k: 1, delay: 9}"),
+    "number too large": job(privacy="{algorithm: castle, k: 5, delay: 9, closeness: {t: 3}}"),
+    "zero seconds": job(privacy="{algorithm: castle, k: 5, delay: 9, max_wait: 0}"),
     "parameter of another": job(privacy="{algorithm: castle, k: 5, delay: 9, phi: 3}"),
     "no algorithm": job(privacy="{k: 5, delay: 9}"),
     "wrong duration": job(checkpoint="{path: x, every: soon}"),
@@ -102,10 +112,11 @@ def test_what_the_loader_refuses_for_its_form_does_not_fit(tmp_path: Path, name:
     assert not accepts(SCHEMA, data(tmp_path, BAD[name]))
 
 
-def test_keys_are_explained_by_the_docstrings_of_their_fields() -> None:
+def test_keys_are_explained_by_what_their_fields_declare() -> None:
     castle, files = SCHEMA["properties"]["privacy"]["oneOf"][0], SCHEMA["properties"]["source"]["oneOf"][0]
     assert castle["properties"]["algorithm"] == {"const": "castle"}
     assert castle["properties"]["k"]["description"].startswith("Distinct persons per published group.")
+    assert castle["properties"]["delay"]["anyOf"][0] == {"type": "integer", "minimum": 1, "maximum": 1 << 30}
     assert castle["properties"]["max_clusters"]["default"] == 50
     assert files["properties"]["type"] == {"const": "csv"}
     assert files["properties"]["path"]["description"] == "A file, a folder or a pattern."
@@ -113,7 +124,7 @@ def test_keys_are_explained_by_the_docstrings_of_their_fields() -> None:
 
 def test_every_algorithm_is_offered() -> None:
     offered = [node["properties"]["algorithm"]["const"] for node in SCHEMA["properties"]["privacy"]["oneOf"]]
-    assert offered == list(POLICIES)
+    assert offered == names()
 
 
 def test_the_copy_in_the_documentation_is_what_the_command_prints() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from castleguard.algorithms.castle.policy import PAPER, Castle
 from castleguard.algorithms.castleguard.policy import Castleguard
 from castleguard.algorithms.doca.policy import Doca
-from castleguard.algorithms.registry import POLICIES
+from castleguard.algorithms.registry import find, names
 from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.config.job_file import KEYS, load_job
 from castleguard.config.job_model import Checkpoint, DeadLetter, JobFile, Metrics
@@ -143,12 +143,12 @@ def test_the_parameters_are_those_of_the_policy(tmp_path: Path, privacy: str, po
         assert load(tmp_path, job(privacy=privacy)).policy == policy
 
 
-@pytest.mark.parametrize("algorithm", POLICIES)
+@pytest.mark.parametrize("algorithm", names())
 def test_every_parameter_of_a_policy_can_be_written(algorithm: str) -> None:
     from castleguard.config.policy_section import policy_model
 
     model = policy_model(algorithm)
-    assert model.names() == tuple(field.name for field in dataclasses.fields(POLICIES[algorithm]))
+    assert model.names() == tuple(field.name for field in dataclasses.fields(find(algorithm)))
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_the_documented_file_is_one_and_every_key_is_documented(tmp_path: Path) 
     example = page.partition("```yaml\n")[2].partition("```")[0].replace("CASTLEGUARD_KEY", "KEY")
     assert load(tmp_path, example).policy == Castle(k=10, l=2, delay=1000, max_wait=30)
     own = [field.name for part in (Checkpoint, DeadLetter, Metrics) for field in dataclasses.fields(part)]
-    for key in (*KEYS, *own, *POLICIES):
+    for key in (*KEYS, *own, *names()):
         assert f"`{key}`" in page
 
 

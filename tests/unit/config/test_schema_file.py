@@ -10,7 +10,7 @@ from castleguard.config.schema_file import load_schema, schema_section
 from castleguard.errors import ConfigError
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
-from castleguard.schema.sensitive import Sensitive
+from castleguard.schema.sensitive import Public, Sensitive
 
 WHOLE = """\
 person: pid
@@ -26,8 +26,8 @@ quasi_identifiers:
         Europe: [France, Spain]
         Other:
   - {name: sex, hierarchy: [f, m, 3], null: root}
-sensitive: [occupation, {name: fare, bins: [0, 10, 20.5]}, {name: illness}]
-public: [vendor]
+sensitive: [occupation, {name: fare, bins: [0, 10, 20.5], type: number}, {name: illness}]
+public: [vendor, {name: office, type: text}, {name: floor}]
 """
 SHORT = "person: pid\nquasi_identifiers:\n  - {name: age, lower: 0, upper: 100}\n"
 
@@ -65,8 +65,8 @@ def test_a_file_gives_the_same_schema_as_python(tmp_path: Path) -> None:
             ),
             Categorical("sex", hierarchy=Hierarchy.flat(["f", "m", "3"]), null="root"),
         ],
-        sensitive=["occupation", Sensitive("fare", bins=[0, 10, 20.5]), Sensitive("illness")],
-        public=["vendor"],
+        sensitive=["occupation", Sensitive("fare", bins=[0, 10, 20.5], type="number"), Sensitive("illness")],
+        public=["vendor", Public("office", type="text"), "floor"],
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from castleguard.config.job_file import load_job
 from castleguard.config.job_model import JobFile
 from castleguard.config.spark_section import Spark, check_settings, fixed_settings
 from castleguard.errors import ConfigError
-from castleguard.jobs.assemble import Connectors
+from castleguard.jobs.load import Connectors
 from tests.unit.config.test_job_file import ENVIRON, SCHEMA
 
 SOURCE = "source: {type: csv, path: in/, follow: true}\n"

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castleguard.connectors import lines, text
+from castleguard.connectors import text
 from castleguard.connectors.base import Reader
 from castleguard.connectors.csv import CsvReader, render
 from castleguard.connectors.formats import open_reader, open_writer
@@ -56,7 +56,7 @@ def test_a_batch_has_at_most_batch_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("block_bytes", [64, 100, 1000, 1 << 20])
 def test_block_borders_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int) -> None:
-    monkeypatch.setattr(lines.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": block_bytes})
+    monkeypatch.setattr(text.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": block_bytes})
     rows = [f'{i},"x, ""{i}""\nsecond line"' if i % 3 else f"{i},{i}" for i in range(50)]
     source = source_of(tmp_path, "a,b\n" + "\n".join(rows))
     found = read(source)
@@ -88,7 +88,7 @@ def test_a_blank_line_is_no_row(tmp_path: Path) -> None:
 def test_an_unclosed_quote_costs_its_own_line_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int
 ) -> None:
-    monkeypatch.setattr(lines.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": block_bytes})
+    monkeypatch.setattr(text.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": block_bytes})
     good = [f"{i},x,y" for i in range(1000)]
     source = source_of(tmp_path, "a,b,c\n" + "\n".join([*good[:400], '400,"x,y', *good[401:]]) + "\n")
     assert [row["a"] for row in read(source)] == [str(i) for i in range(1000) if i != 400]
@@ -120,8 +120,8 @@ def test_a_declared_value_that_is_not_utf8_costs_its_row(tmp_path: Path) -> None
 
 
 def test_a_line_longer_than_any_row_is_skipped_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "LONGEST_LINE", 100)
-    monkeypatch.setattr(lines.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": 50})
+    monkeypatch.setattr(text, "LONGEST_LINE", 100)
+    monkeypatch.setattr(text.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": 50})
     source = source_of(tmp_path, "a,b\n1,2\n3," + "x" * 1000 + "\n5,6\n")
     assert read(source) == [{"a": "1", "b": "2"}, {"a": "5", "b": "6"}]
     assert source.malformed == 1
@@ -245,7 +245,7 @@ def test_whatever_a_csv_writer_writes_is_read_back(rows: list[tuple[str, str, st
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "in.csv")
         path.write_bytes(content.getvalue().encode())
-        with mock.patch.dict(lines.LineBlocks.__init__.__kwdefaults__, {"block_bytes": block_bytes}):
+        with mock.patch.dict(text.LineBlocks.__init__.__kwdefaults__, {"block_bytes": block_bytes}):
             source = open_reader(path, ["c", "a"])
             assert read(source) == [{"c": c or None, "a": a or None} for a, _, c in rows]
     assert source.malformed == 0
@@ -256,7 +256,7 @@ def test_no_content_stops_the_stream(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "in.csv")
         path.write_bytes(b"a,b\n" + content)
-        with mock.patch.dict(lines.LineBlocks.__init__.__kwdefaults__, {"block_bytes": 50}):
+        with mock.patch.dict(text.LineBlocks.__init__.__kwdefaults__, {"block_bytes": 50}):
             source = open_reader(path, ["b"])
             found = len(read(source)) + source.malformed
     assert found <= len(content) + 1

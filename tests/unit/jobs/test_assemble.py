@@ -10,7 +10,9 @@ import pytest
 from castleguard.connectors import registry
 from castleguard.connectors.registry import Connector
 from castleguard.errors import ConfigError
-from castleguard.jobs import assemble
+from castleguard.jobs.assemble import make_stream
+from castleguard.jobs.endpoints import open_sink, open_source
+from castleguard.jobs.load import Connectors, load
 from tests.unit.config.test_job_file import job
 from tests.unit.fake_connectors import CONNECTORS, FakeSink, install
 
@@ -26,25 +28,25 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_job_gets_its_source_its_stream_and_its_sink(path: Path) -> None:
-    found = assemble.load(path)
-    with closing(assemble.open_source(found)) as source:
+    found = load(path)
+    with closing(open_source(found)) as source:
         read = source.read(0.0)
     assert read is not None
     assert read.rows.schema.names == ["pid", "age", "illness"]
-    assert assemble.open_sink(found).last() == 0
-    assert assemble.make_stream(found).guarantee().k == 10
+    assert open_sink(found).last() == 0
+    assert make_stream(found).guarantee().k == 10
 
 
 def test_a_stream_continues_from_its_snapshot(path: Path) -> None:
-    found = assemble.load(path)
-    blob = assemble.make_stream(found).snapshot()
-    assert assemble.make_stream(found, blob).report().rows_in == 0
+    found = load(path)
+    blob = make_stream(found).snapshot()
+    assert make_stream(found, blob).report().rows_in == 0
 
 
 def test_what_the_engine_refuses_is_reported_with_the_line_of_the_policy(path: Path) -> None:
     path.write_text(job(privacy="{algorithm: doca, epsilon: 1, k: 5, delay: 50}", numbers="interval"))
     with pytest.raises(ConfigError, match=r"job\.yaml:6  privacy cannot work: numbers='interval' says how"):
-        assemble.make_stream(assemble.load(path))
+        make_stream(load(path))
 
 
 def test_only_the_connectors_that_a_file_names_are_looked_up(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +58,7 @@ def test_only_the_connectors_that_a_file_names_are_looked_up(path: Path, monkeyp
         return find(kind)
 
     monkeypatch.setattr(registry, "find", watch)
-    assemble.load(path)
+    load(path)
     assert set(asked) == {"csv", "parquet"}
 
 
@@ -68,11 +70,11 @@ def test_a_connector_that_cannot_be_imported_is_a_problem_of_its_line(
 
     monkeypatch.setattr(registry, "find", missing)
     with pytest.raises(ConfigError, match=r"job\.yaml:7  source\.type cannot be used: the connector 'csv' cannot be"):
-        assemble.load(path)
+        load(path)
 
 
 def test_the_options_of_connectors_are_a_mapping(path: Path) -> None:
-    found = assemble.Connectors()
+    found = Connectors()
     assert len(found) == len(list(found)) == 4
     assert "kafka" in found
     with pytest.raises(KeyError):
@@ -88,12 +90,12 @@ def test_an_option_whose_default_is_the_name_of_the_job_has_it(path: Path, monke
 
     opened: list[Any] = []
 
-    def open_sink(options: Writer) -> FakeSink:
+    def open_writer(options: Writer) -> FakeSink:
         opened.append(options)
         return FakeSink()
 
-    found = replace(assemble.load(path), name="trips")
-    monkeypatch.setitem(CONNECTORS, "csv", Connector(sink_options=Writer, open_sink=open_sink))
+    found = replace(load(path), name="trips")
+    monkeypatch.setitem(CONNECTORS, "csv", Connector(sink_options=Writer, open_sink=open_writer))
     for given in (None, "other"):
-        assemble.open_sink(replace(found, sink=replace(found.sink, type="csv", options=Writer(writer=given))))
+        open_sink(replace(found, sink=replace(found.sink, type="csv", options=Writer(writer=given))))
     assert [options.writer for options in opened] == ["trips", "other"]

@@ -8,11 +8,13 @@ import pytest
 
 import castleguard as cg
 from castleguard.errors import UsageError
-from castleguard.lab.baselines.boxes import read
+from castleguard.lab.baselines.coded_boxes import read
 from castleguard.lab.baselines.laplace import laplace_error
 from castleguard.lab.baselines.methods import METHODS
 from castleguard.lab.compare import Compared, choose, compare
 from castleguard.lab.harness import Method, Options, Outcome, Task, make_task
+from castleguard.lab.transcriptions.dcastle.network import PaperNetwork
+from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
 
 PLANE = cg.Schema(
     person="pid",
@@ -68,6 +70,22 @@ def test_sites_that_do_not_talk_lose_more_than_one_that_has_all_rows(all_compare
     assert alone.loss is not None
     assert together.loss is not None
     assert alone.loss > together.loss
+
+
+@pytest.mark.compiled
+def test_dcastle_as_printed_is_judged_as_it_counts_itself(all_compared: dict[str, Compared]) -> None:
+    task = _task()
+    policy = PaperPolicy(k=task.k, l=task.l, delay=task.delay // task.sites, sites=task.sites)
+    run = PaperNetwork(task.schema, policy, seed=task.seed).run_round_robin(task.table)
+    measured = all_compared["dcastle-paper"].measured
+    assert measured is not None
+    assert (measured.published, measured.suppressed) == (run.published, run.suppressed)
+    assert (measured.groups, measured.below_k, measured.below_l) == (run.groups, run.groups_below_k, run.groups_below_l)
+    assert measured.loss == pytest.approx(run.information_loss)
+    assert measured.below_k
+    assert measured.outside == measured.late == 0
+    assert measured.other == {}
+    assert measured.notes == (f"3 sites sent {run.messages:,} messages of {run.bytes:,} bytes together",)
 
 
 @pytest.mark.compiled

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castleguard.release.order import InputOrder, Leaving, join, nothing_leaving, select
+from castleguard.release.publisher import InputOrder, Leaving, join, nothing_leaving, select
 
 
 def leaving(positions: list[int], groups: list[int]) -> Leaving:

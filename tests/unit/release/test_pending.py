@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castleguard.release.pending import Pending
+from castleguard.release.publisher import Pending
 from castleguard.schema.coded import CodedRows
 
 KINDS = pa.schema([("note", pa.string()), ("row", pa.int64())])

@@ -175,6 +175,60 @@ def test_the_unit_and_zone_of_a_timestamp_do_not_matter() -> None:
     assert hashes(mixed)[0] == hashes(pa.array([half]))[0] == reference("@1577934000.5")
 
 
+DAY = dt.date(2020, 1, 2)
+MIDNIGHT = dt.datetime(2020, 1, 2, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array([DAY], pa.date32()),
+        pa.array([DAY], pa.date64()),
+        *(pa.array([MIDNIGHT], pa.timestamp(unit, "Asia/Tokyo")) for unit in ("s", "ms", "us", "ns")),
+        pa.array([MIDNIGHT.replace(tzinfo=None)]),
+        pa.array([DAY]).dictionary_encode(),
+        *(pa.array([20200102], kind) for kind in (pa.int32(), pa.int64(), pa.uint64(), pa.float64())),
+        pa.array([Decimal("20200102.0")]),
+        *(
+            pa.array([text])
+            for text in ("20200102", "2020-01-02", "2020-01-01T24:00:00", "2020-1-2", "2020/01/02", "2020.1.2")
+        ),
+        pa.array([b"2020-1-2"]),
+    ],
+    ids=lambda array: str(array.type),
+)
+def test_a_day_is_one_person_as_a_date_its_midnight_its_text_and_its_digits(array: pa.Array) -> None:
+    assert hashes(array) == [reference("20200102")]
+    assert [int(code) for code in hash_values(distinct(pa.chunked_array([array])).values, KEY)][:1] == hashes(array)
+
+
+def test_days_and_moments_hash_alike_side_by_side_and_alone() -> None:
+    ends = [dt.date.min, dt.date(999, 12, 31), dt.date(1969, 12, 31), dt.date(2000, 2, 29), dt.date.max]
+    days = pa.array([*ends, None], pa.date32())
+    expected = [*(reference(f"{day:%Y%m%d}".lstrip("0")) for day in ends[2:]), reference(None)]
+    assert hashes(days) == [reference("10101"), reference("9991231"), *expected]
+    beyond = pa.array([-719163, 2932897], pa.int32()).cast(pa.date32())
+    assert hashes(beyond) == [reference("@-62135683200"), reference("@253402300800")]
+    mixed = pa.array([0, 1, 86_400_000, None, 86_400_500], pa.timestamp("ms"))
+    assert hashes(mixed) == [reference(text) for text in ("19700101", "@0.001", "19700102", None, "@86400.5")]
+
+
+@pytest.mark.parametrize("text", ["12:30", "T12:30", "T1230", "t123000", "12:30Z", "12:30 PM"])
+def test_a_time_of_day_is_one_person_with_a_leading_t_or_without(text: str) -> None:
+    kinds = [pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")]
+    assert {hashes(pa.array([dt.time(12, 30)], kind))[0] for kind in kinds} == {hashes(pa.array([text]))[0]}
+
+
+@pytest.mark.parametrize("text", ["- 12", "-\u00a012", "12-", "12 -", "\u2212 12"])
+def test_a_negative_number_is_one_person_wherever_its_sign_stands(text: str) -> None:
+    assert hashes(pa.array([text])) == hashes(pa.array([-12])) == [reference("-12")]
+
+
+def test_booleans_are_the_numbers_that_other_formats_write_for_them() -> None:
+    assert hashes(pa.array([True, False, None])) == [reference("1"), reference("0"), reference(None)]
+    assert hashes(pa.array(["True", "false"])) == [reference("1"), reference("0")]
+
+
 def test_bytes_that_are_not_utf8_are_nobody() -> None:
     assert hashes(pa.array([b"\xff", b"a", None])) == [reference(None), reference("a"), reference(None)]
 
@@ -218,12 +272,17 @@ def test_floats_hash_like_their_text_or_are_nobody(numbers: list[float]) -> None
 LOOKALIKES = st.one_of(
     st.text(alphabet="0123456789.-+eE", max_size=12),
     st.text(alphabet="019.-+eE:TtZz /_", max_size=26),
+    st.text(alphabet="0123 ,'.-+`", max_size=12),
+    st.from_regex(r"[12][0-9]{3}[-/.]?W?[0-3]?[0-9][-/.]?[0-3]?[0-9]", fullmatch=True),
+    st.from_regex(r"([12][0-9]{3}-?[01][0-9]-?[0-3][0-9][Tt ])?[Tt]?[0-2]?[0-9]:?([0-5][0-9])?(:?[0-6][0-9])?([.,]0)?"
+                  r" ?([AaPp]\.?[Mm])?([Zz]|UTC)?([+-][01]?[0-9]:?[0-5]?[0-9]?)?", fullmatch=True),
+    st.from_regex(r"[Tt][0-9]{1,8}[a-z]?|[0-9]{6,9}[ TtZzUuGgXx+-]{0,2}[0-9]{0,4}", fullmatch=True),
     st.text(alphabet="09aAeEfF-{}()", min_size=30, max_size=46),
     st.from_regex(r"[0-9]{39,43}(\.[0-9]{0,3})?", fullmatch=True),
     st.from_regex(r"(?i:-?(nan|inf|infinity|true|false))", fullmatch=True),
     st.from_regex(r"(?i:[0-9]{8}(-[0-9]{4}){3}-[0-9e]{12})", fullmatch=True),
     st.text(max_size=8),
-)
+)  # fmt: skip
 
 
 @given(text=LOOKALIKES, fold=st.booleans(), whole=st.booleans())

@@ -10,7 +10,7 @@ import pytest
 
 import castleguard as cg
 from castleguard.errors import SchemaError
-from castleguard.schema.plain import plain, plain_type
+from castleguard.schema.publishable import plain, plain_type
 
 SECRET = "ZQXJZQXJ"
 NUMBER = int.from_bytes(SECRET.encode(), "little")

@@ -9,7 +9,7 @@ import pytest
 
 import castleguard as cg
 from castleguard.errors import SchemaError
-from castleguard.schema.arrow import sensitive_labels
+from castleguard.release.encode import sensitive_labels
 from castleguard.schema.coded import Decoded
 from castleguard.schema.decode import Decoder
 from castleguard.schema.table import to_table

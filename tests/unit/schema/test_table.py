@@ -14,8 +14,8 @@ import pytest
 
 import castleguard as cg
 from castleguard.errors import SchemaError
+from castleguard.schema.column import as_text
 from castleguard.schema.table import to_table
-from castleguard.schema.text import as_text
 
 ROWS = [{"age": 1, "sex": "f"}, {"age": 2, "sex": None}]
 
@@ -42,7 +42,7 @@ class Absent:
 
 sys.meta_path.insert(0, Absent())
 from castleguard.schema.table import to_table
-from castleguard.schema.text import as_text
+from castleguard.schema.column import as_text
 sys.exit(to_table([{"a": 1}]).num_rows != 1)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -26,7 +26,7 @@ from castleguard.sites.messages import (
     encode,
 )
 from castleguard.sites.releases import Verdict
-from castleguard.sites.stream import SiteStream
+from tests.site_stream import SiteStream
 
 _Kind = TypeVar("_Kind", bound=Message)
 _Q = Numeric("q", lower=0, upper=12, step=1, null="root")
@@ -93,7 +93,7 @@ def offered(release: str, *, persons: int, level: int = 0, offer: str = "b.1.1")
 def commit(stream: SiteStream) -> None:
     """What was handed out is on disk and delivered."""
     stream.snapshot()
-    stream.committed()
+    stream.coordinator.committed()
 
 
 def propose(stream: SiteStream) -> None:
@@ -278,7 +278,7 @@ def test_rows_that_nobody_decides_come_back_in_time_though_many_rows_arrive_at_o
     stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6)))
     b.tick(0.0)
     commit(b)
-    assert b.report().pending == 2 < stage.policy.step
+    assert b.report().pending == 2 < stage.policy.joint.step
     table = b.push(rows(*[4] * 60, first=3), now=0.0)
     assert {1, 2} <= set(table["row"].to_pylist())
     assert b.report().oldest_wait <= 40
@@ -369,10 +369,10 @@ def test_the_end_of_the_stream_settles_what_was_given_up() -> None:
     stage = Stage()
     b = given_up(stage)
     b.flush()
-    assert b.unsettled
+    assert b.coordinator.unsettled
     stage.relay.weather.away.clear()
     b.flush()
-    assert not b.unsettled
+    assert not b.coordinator.unsettled
     assert (b.report().undecided, b.report().suppressed >= 2) == (0, True)
 
 
@@ -403,7 +403,7 @@ def test_a_stream_that_continues_asks_nothing_of_the_log_before_it_knows_the_tim
     commit(b)
     again = stage.site("b", epoch="2")
     again.resume(b.snapshot())
-    again.committed()
+    again.coordinator.committed()
     assert again.flush().num_rows == 0
     assert not stage.relay.log
     assert again.report().undecided == 2
@@ -417,10 +417,10 @@ def test_a_verdict_that_the_log_did_not_take_calls_for_no_commits() -> None:
     (asked,) = stage.heard("b", Prepare)
     stage.say(Prepared, "a", **offered(asked.release, persons=3))
     a.tick(0.0)
-    assert a.urgent
+    assert a.coordinator.urgent
     stage.relay.weather.away = {"a"}
     commit(a)
-    assert not a.urgent
+    assert not a.coordinator.urgent
     stage.relay.weather.away.clear()
     assert a.tick(0.0).num_rows == 4
 

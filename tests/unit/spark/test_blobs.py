@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import castleguard as cg
-from castleguard.checkpoint.tables import table_from_bytes
+from castleguard.checkpoint.codec import table_from_bytes
 from castleguard.shards.routing import HashRoute
 from castleguard.spark import blobs
 from castleguard.spark.labels import labels_of

@@ -9,8 +9,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from castleguard.books import Report
 from castleguard.connectors.formats import Format
-from castleguard.release.report import Report
 from castleguard.spark import books as module
 from castleguard.spark.books import added, books_of, malformed_in
 from tests.unit.spark.test_committed import entry, log

@@ -11,7 +11,7 @@ import pytest
 from castleguard.config.job_model import JobFile
 from castleguard.connectors.kafka.options import KafkaSourceOptions, Sasl, Tls
 from castleguard.errors import InputError, SchemaError, UsageError
-from castleguard.jobs.assemble import load
+from castleguard.jobs.load import load
 from castleguard.spark.frames import (
     changed_inputs,
     check_kafka,

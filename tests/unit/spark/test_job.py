@@ -18,7 +18,7 @@ from castleguard.errors import (
     SnapshotError,
     UnavailableError,
 )
-from castleguard.jobs.assemble import load
+from castleguard.jobs.load import load
 from castleguard.runtime.stopping import Stop
 from castleguard.spark import job as module
 from castleguard.spark.job import Prepared, check_inputs, check_kept, follow_query, opened, prepare

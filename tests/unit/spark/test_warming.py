@@ -4,10 +4,10 @@ import datetime as dt
 
 import pytest
 
+from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard
 from castleguard.algorithms.doca.policy import Doca
-from castleguard.algorithms.registry import Policy
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
 from castleguard.schema.sensitive import Sensitive

@@ -8,6 +8,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from castleguard.books import Books
 from castleguard.errors import OutputError
 from castleguard.telemetry.background import DOWN_AFTER, Task
 from castleguard.telemetry.logs import JsonLines
@@ -17,13 +18,19 @@ from tests.patience import PATIENCE, eventually
 STATUS = Status(
     job="trips",
     state="running",
-    rows={"published": 90, "suppressed": 1, "sampled_out": 0, "over_budget": 0, "bad": 2, "pending": 7},
-    rejected={"age: null": 3},
-    clamped={"age": 8},
-    groups=9,
-    information_loss=0.25,
-    open_clusters=4,
-    oldest_wait=11,
+    books=Books(
+        rows_in=101,
+        published=90,
+        suppressed=1,
+        pending=7,
+        rejected={"age: null": 3},
+        clamped={"age": 8},
+        groups=9,
+        information_loss=0.25,
+        open_clusters=4,
+        oldest_wait=11,
+        malformed=2,
+    ),
     commits=5,
     commit_seconds=0.01,
     committed_at=1.7e9,

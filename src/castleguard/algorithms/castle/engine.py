@@ -5,10 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.algorithms.castle.domain import make_domain
+from castleguard.algorithms.castle.domain import check_sensitive, make_domain, make_shape, make_weights, most_values
 from castleguard.algorithms.castle.policy import Castle
-from castleguard.algorithms.castle.shape import check_sensitive, make_shape, make_weights, most_values
-from castleguard.algorithms.engine import Flags
+from castleguard.algorithms.engine import Engine, Flags
 from castleguard.errors import SchemaError, SnapshotError
 from castleguard.kernels import castle as kernels
 from castleguard.kernels import state as names
@@ -22,7 +21,7 @@ from castleguard.schema.roles import Numeric, Schema
 _SUPPRESSION = {"generalise": names.GENERALISE, "drop": names.DROP, "root": names.ROOT_GROUP}
 
 
-class CastleEngine:
+class CastleEngine(Engine):
     """CASTLE over one stream. Keeps the promises of `engine.base.Engine`."""
 
     def __init__(self, schema: Schema, policy: Castle, *, key: NDArray[np.uint32]) -> None:

@@ -1,26 +1,28 @@
 """The CASTLE policy: what is promised, within which delay, and how the paper's open points are read."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Literal, get_args
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
-
+from castleguard.algorithms.base import MAX_DELAY, Admission, Mode, Order, Policy
+from castleguard.algorithms.facts import MembershipGame, Publication, ShardPromise
 from castleguard.errors import PolicyError
 from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.criteria import CountedPer, Criteria
+from castleguard.privacy.declared import check_parameters, declare
 from castleguard.privacy.diversity import Diversity
 from castleguard.privacy.guarantee import Guarantee
-from castleguard.privacy.parameters import is_number, is_whole
-from castleguard.schema.arguments import kind_of
-from castleguard.schema.roles import Schema
+from castleguard.runtime.durations import spell_duration
+from castleguard.schema.roles import QuasiIdentifier, Schema
+from castleguard.schema.sensitive import Sensitive
 
-Mode = Literal["strict", "paper"]
+if TYPE_CHECKING:
+    from castleguard.algorithms.stages import Keys, Stages
+    from castleguard.release.encode import Encoder, Numbers
+
 Suppression = Literal["root", "generalise", "drop"]
-Order = Literal["shuffled", "arrival", "input"]
 Reuse = Literal["paper", "off"]
 
-MAX_DELAY = 1 << 30
 _PAIRS_PER_BOX = 64  # what is remembered of a box that may be used again, on average
 
 
@@ -28,26 +30,26 @@ _PAIRS_PER_BOX = 64  # what is remembered of a box that may be used again, on av
 class Reading:
     """How points are read that the paper leaves open. None of them touches the promise; see docs/concepts/castle.md."""
 
-    tie_break: Literal["oldest", "random"]
-    """Which of several equally good clusters."""
-    containment: Literal["generalisation", "interval"]
-    """What a published cluster contains when it is used again: all that it was published as, or its range intervals."""
-    admission: Literal["le", "lt"]
-    """Whether a cluster whose loss equals the threshold may be used again."""
-    representatives: Literal["balanced", "random"]
-    """Which row stands for a person in split^l."""
-    merge: Literal["diversity_aware", "paper"]
-    """Whether a merge that lacks only l looks for new values among equally near clusters."""
-    first_threshold: float = 0.0
-    """The threshold before anything has been published; 0 opens clusters, 1 fills one."""
+    tie_break: Literal["oldest", "random"] = field(metadata=declare("Choice between equally good clusters."))
+    containment: Literal["generalisation", "interval"] = field(
+        metadata=declare("What a published cluster contains when it is reused: its generalisation or its intervals.")
+    )
+    admission: Admission = field(
+        metadata=declare("Whether a loss equal to the threshold is admitted (le) or not (lt).")
+    )
+    representatives: Literal["balanced", "random"] = field(
+        metadata=declare("Which row represents a person in split^l.")
+    )
+    merge: Literal["diversity_aware", "paper"] = field(
+        metadata=declare("Whether a merge that lacks only l prefers new values among equally near clusters.")
+    )
+    first_threshold: float = field(
+        default=0.0,
+        metadata=declare("Threshold before the first publication: 0 opens clusters, 1 fills one.", least=0, most=1),
+    )
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value, choices = getattr(self, field.name), get_args(field.type)
-            if choices and value not in choices:
-                raise PolicyError(f"{field.name} must be {' or '.join(map(repr, choices))}, got {value!r}")
-        if not 0 <= self.first_threshold <= 1:
-            raise PolicyError(f"first_threshold must be between 0 and 1, got {self.first_threshold}")
+        check_parameters(self)
 
 
 STRICT = Reading(
@@ -67,80 +69,92 @@ PAPER = Reading(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Castle:
+class Castle(Policy):
     """CASTLE (Cao, Carminati, Ferrari, Tan: IEEE TDSC 8(3), 2011), strict (repaired) or as the paper prints it.
 
     Strict keeps the promise where the paper loses it, and is the default. Paper is for science: the engine decides
     as the paper prints, and the gate still refuses to publish what is not covered.
     """
 
-    k: int
-    """Distinct persons per published group. No default: it is the promise."""
-    delay: int
-    """A row leaves no later than when `delay` further rows have arrived: CASTLE's delta."""
-    l: int = 1  # the papers' own name
-    """Distinct values of every sensitive column per published group."""
-    max_wait: float | None = None
-    """A row leaves no later than `max_wait` seconds after its arrival, as the clock given to push and tick has it."""
-    max_clusters: int = 50
-    """Open clusters: CASTLE's beta, CASTLEGUARD's b."""
-    loss_window: int = 100
-    """Published clusters whose mean loss is the threshold: CASTLE's mu."""
-    max_reusable: int = 1000
-    """Generalisations kept for reuse: a bound on CASTLE's Omega."""
-    reusable_age: int | None = None
-    """Arrivals after which a generalisation is not used again; None: no limit."""
-    mode: Mode = "strict"
-    reuse: Reuse = "paper"
-    """"off" merges instead, and every release has k persons in each of its groups, those at the root too."""
-    suppression: Suppression | None = None
-    """What happens to a row that no cluster can publish: "root" (strict), "generalise" (paper) or "drop"."""
-    order: Order | None = None
-    """Rows of one release "shuffled" (strict), by "arrival" (paper); "input": all rows in input order (Theorem 3)."""
-    l_per: CountedPer = "row"
-    diversity: Diversity = "distinct"
-    """Beyond l distinct values: "entropy" asks for an entropy of ln l, "recursive" for (c, l)-diversity."""
-    c: float | None = None
-    """Of (c, l)-diversity: the most frequent value occurs less than c times as often as all from the l-th on."""
-    closeness: Closeness | None = None
-    """How near the values of a group must be to those of all rows."""
-    reading: Reading | None = None
-    """None: STRICT or PAPER, by mode."""
+    name: ClassVar[str] = "castle"
+    summary: ClassVar[str] = "k-anonymous groups of true rows"
+
+    k: int = field(
+        metadata=declare("Distinct persons per published group.", least=2, too_low="k=1 publishes rows unprotected")
+    )
+    delay: int = field(
+        metadata=declare(
+            "Arrivals after which a row has left; at least k - 1.",
+            least=1,
+            most=MAX_DELAY,
+            too_high="every pending row is kept in memory",
+            symbol="CASTLE's delta",
+        )
+    )
+    l: int = field(  # the papers' own name
+        default=1, metadata=declare("Distinct values of every sensitive column per published group.", least=1)
+    )
+    max_wait: float | None = field(
+        default=None,
+        metadata=declare("Seconds after which a row has left, by the clock of the stream.", above=0, unit="seconds"),
+    )
+    max_clusters: int = field(
+        default=50, metadata=declare("Open clusters.", least=1, symbol="CASTLE's beta, CASTLEGUARD's b")
+    )
+    loss_window: int = field(
+        default=100,
+        metadata=declare("Published clusters whose mean loss is the threshold.", least=1, symbol="CASTLE's mu"),
+    )
+    max_reusable: int = field(
+        default=1000,
+        metadata=declare("Generalisations kept for reuse.", least=1, symbol="a bound on CASTLE's Omega"),
+    )
+    reusable_age: int | None = field(
+        default=None, metadata=declare("Arrivals after which a generalisation is no longer reused.", least=0)
+    )
+    mode: Mode = field(
+        default="strict",
+        metadata=declare("strict keeps the promise where the paper loses it; paper decides as printed."),
+    )
+    reuse: Reuse = field(
+        default="paper",
+        metadata=declare("Whether a late row may join a published group (paper), or is merged (off)."),
+    )
+    suppression: Suppression | None = field(
+        default=None,
+        metadata=declare(
+            "What happens to a row that fits no cluster: root publishes it at the root, drop suppresses it, generalise "
+            "publishes it alone (paper mode only).",
+            default="by mode: root or generalise",
+        ),
+    )
+    order: Order | None = field(
+        default=None,
+        metadata=declare("Order of the rows of a release; input: of all rows.", default="by mode: shuffled or arrival"),
+    )
+    l_per: CountedPer = field(
+        default="row", metadata=declare("person: l different persons must each have a value of their own.")
+    )
+    diversity: Diversity = field(
+        default="distinct",
+        metadata=declare("Form of l-diversity: distinct values, an entropy of ln l, or recursive (c, l)-diversity."),
+    )
+    c: float | None = field(default=None, metadata=declare("The c of recursive (c, l)-diversity.", above=0))
+    closeness: Closeness | None = field(
+        default=None, metadata=declare("t-closeness of every group to the distribution of all rows.")
+    )
+    reading: Reading | None = field(
+        default=None, metadata=declare("How open points of the paper are read.", default="by mode")
+    )
 
     def __post_init__(self) -> None:
-        for field in ("k", "l", "delay", "max_clusters", "loss_window", "max_reusable", "reusable_age", "max_wait"):
-            value = getattr(self, field)
-            if isinstance(value, np.generic):
-                object.__setattr__(self, field, value.item())
-        self.criteria  # noqa: B018  # checks k and l
-        for name, least in (("delay", 1), ("max_clusters", 1), ("loss_window", 1), ("max_reusable", 1)):
-            value = getattr(self, name)
-            if not is_whole(value) or value < least:
-                raise PolicyError(f"{name} must be a whole number of at least {least}, got {value}")
+        super().__post_init__()
+        self.criteria  # noqa: B018  # checks k and l against each other, and l against its form
         if self.delay + 1 < self.k:
             raise PolicyError(
                 f"delay must be at least k - 1, got delay={self.delay} and k={self.k}: "
                 f"k persons could never be held at once"
             )
-        if self.delay > MAX_DELAY:
-            raise PolicyError(
-                f"delay must be at most {MAX_DELAY}, got {self.delay}: every pending row is kept in memory"
-            )
-        if self.max_wait is not None and not (is_number(self.max_wait) and 0 < self.max_wait < float("inf")):
-            raise PolicyError(f"max_wait must be a number of seconds above 0, got {self.max_wait}")
-        if self.reusable_age is not None and not (is_whole(self.reusable_age) and self.reusable_age >= 0):
-            raise PolicyError(f"reusable_age must be a whole number that is not negative, got {self.reusable_age}")
-        for name, allowed in (
-            ("mode", ("strict", "paper")),
-            ("reuse", ("paper", "off")),
-            ("suppression", (None, "root", "generalise", "drop")),
-            ("order", (None, "shuffled", "arrival", "input")),
-        ):
-            if getattr(self, name) not in allowed:
-                choices = " or ".join(repr(choice) for choice in allowed if choice is not None)
-                raise PolicyError(f"{name} must be {choices}, got {getattr(self, name)!r}")
-        if self.reading is not None and not isinstance(self.reading, Reading):
-            raise PolicyError(f"reading must be a Reading, got {kind_of(self.reading)}")
         if self.mode == "strict" and self.suppression == "generalise":
             raise PolicyError("suppression='generalise' publishes rows alone at the root: use 'root' or mode='paper'")
 
@@ -170,14 +184,14 @@ class Castle:
         return "arrivals"
 
     @property
-    def timed(self) -> bool:
-        """Whether the policy needs to be told the time."""
-        return self.max_wait is not None
+    def draws_noise(self) -> bool:
+        """Whether publishing the same rows again spends their budget again: there is none."""
+        return False
 
     @property
-    def publishes_values(self) -> bool:
-        """Whether published bounds are made of true values, which a public grid has to hide."""
-        return self.strict
+    def rows_held(self) -> int | None:
+        """The most rows that are held in memory."""
+        return self.delay + 1
 
     @property
     def chosen_suppression(self) -> Suppression:
@@ -194,13 +208,54 @@ class Castle:
         """The reading in force."""
         return self.reading or (STRICT if self.strict else PAPER)
 
+    def stages(self, schema: Schema, keys: "Keys", *, numbers: "Numbers | None" = None) -> "Stages":
+        """New stages for a stream."""
+        from castleguard.algorithms.castle.stages import castle_stages
+
+        return castle_stages(self, schema, keys, numbers)
+
+    def encoder(self, schema: Schema, numbers: "Numbers | None" = None) -> "Encoder":
+        """The encoder of boxes."""
+        from castleguard.release.encode import Encoder
+
+        return Encoder(schema, numbers=numbers or "bounds", exact=not self.strict)
+
+    def becomes(self, role: QuasiIdentifier | Sensitive, numbers: "Numbers | None" = None) -> str:
+        """What is published for a column, in one line."""
+        if isinstance(role, Sensitive):
+            whole = ", numbers by their whole part" if role.labels is None and self.strict and self.l > 1 else ""
+            return f"published as it is; its values are counted in every group{whole}"
+        from castleguard.algorithms.words import boxed
+
+        return boxed(role, numbers, closed=not self.strict)
+
+    def waits(self, *, endless: bool) -> Iterator[str]:
+        """How long a row waits, a sentence each."""
+        yield f"A row leaves at the latest when {self.delay:,} more rows have arrived."
+        if self.max_wait is not None:
+            yield f"It also leaves after {spell_duration(self.max_wait)}, even if nothing else arrives."
+        elif endless:
+            yield "There is no max_wait: while the source is silent, rows wait as long as it is silent."
+
+    def publication(self, schema: Schema) -> Publication:
+        """What a published table can be held to."""
+        return Publication(form="boxes", criteria=self.criteria, closed=not self.strict, delay=self.delay)
+
+    def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:
+        """What shards promise together."""
+        return ShardPromise(closeness=self.closeness, judges_shape=self.criteria.judges_shape)
+
+    def game(self, schema: Schema) -> MembershipGame | None:
+        """How `audit dp` plays."""
+        return MembershipGame(rows_per_group=self.k, longest_delay=self.delay, l=self.l, period=self.max_wait)
+
     def fingerprint(self) -> dict[str, object]:
         """A canonical description that JSON can hold: two policies decide alike iff theirs are equal."""
         described = asdict(self)
         closeness = self.criteria.closeness
         described.update(
             closeness=None if closeness is None else closeness.fingerprint(),
-            algorithm="castle",
+            algorithm=self.name,
             suppression=self.chosen_suppression,
             order=self.chosen_order,
             reading=asdict(self.chosen_reading),

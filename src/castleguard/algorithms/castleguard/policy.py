@@ -6,22 +6,28 @@ hold (docs/proofs/castleguard.md); strict mode replaces the noise by one for whi
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
-
+from castleguard.algorithms.base import WindowUnit
 from castleguard.algorithms.castle.policy import Castle, Suppression
+from castleguard.algorithms.facts import MembershipGame, PrintedClaim, Publication, ShardPromise
 from castleguard.errors import PolicyError
-from castleguard.privacy.budget import Shares, check_weights, exact, float_above, share_epsilon
+from castleguard.privacy.budget import Shares, float_above, share_epsilon
 from castleguard.privacy.composition import Loss, compose_advanced, compose_basic, compose_zcdp
+from castleguard.privacy.declared import declare
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
+from castleguard.privacy.parameters import least_epsilon
 from castleguard.privacy.sdgs import sdgs_delta
-from castleguard.schema.roles import Schema
+from castleguard.schema.roles import QuasiIdentifier, Schema
+from castleguard.schema.sensitive import Sensitive
+
+if TYPE_CHECKING:
+    from castleguard.algorithms.stages import Keys, Stages
+    from castleguard.release.encode import Numbers
 
 Clock = Literal["arrivals", "sampled", "time"]
-WindowUnit = Literal["seconds", "rows"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,47 +39,68 @@ class Castleguard(Castle):
     published algorithm, with Laplace noise by the range seen so far and raw sensitive values; needs `phi`.
     """
 
-    sample_rate: float = 1.0
-    """The probability that a row is kept at all: CASTLEGUARD's beta."""
-    phi: float | None = None
-    """Strict: the epsilon of every column. Paper: noise of scale R/phi."""
-    epsilon: float | None = None
-    """Strict: the epsilon of a row, split over its columns. Paper: where Theorem 2's value is shown, nothing else."""
-    weights: Mapping[str, float] | None = None
-    """How `epsilon` is split over quasi-identifiers and sensitive columns; one that is not named has weight 1."""
-    rows_per_person: int | None = None
-    """Strict: at most so many rows of a person in any `window`; the others are left out. None: no bound."""
-    window: float | None = None
-    """The ledger's window; None: the whole stream, which keeps every person in memory."""
-    window_unit: WindowUnit = "seconds"
-    dp_delta: float = 1e-6
-    """The delta at which ways to add up a person's rows are compared; 0 allows only the plain sum."""
-    clock: Clock | None = None
-    """What the delay counts: "arrivals" (default), "sampled" rows, or those and the "time" (needs `max_wait`)."""
-    range_floor: float = 0.0
-    """Paper: the least range that noise is made for; 0 as printed, which leaves the first row without noise."""
-    noise: Literal["here", "edge"] = "here"
-    """Strict: "edge" says that rows arrive already randomised, by a `Randomiser` with the same parameters."""
+    name: ClassVar[str] = "castleguard"
+    summary: ClassVar[str] = "the same on sampled and noisy rows"
+
+    sample_rate: float = field(
+        default=1.0,
+        metadata=declare("Probability that a row is kept.", above=0, most=1, symbol="CASTLEGUARD's beta"),
+    )
+    phi: float | None = field(
+        default=None,
+        metadata=declare("Strict: epsilon of every column. Paper: noise of scale R/phi.", above=0),
+    )
+    epsilon: float | None = field(
+        default=None,
+        metadata=declare(
+            "Strict: epsilon of a row, split over its columns. Paper: the epsilon at which Theorem 2 is shown.", above=0
+        ),
+    )
+    weights: Mapping[str, float] | None = field(
+        default=None, metadata=declare("Weights by which epsilon is split over columns.", default="1 for each column")
+    )
+    rows_per_person: int | None = field(
+        default=None,
+        metadata=declare("Strict: rows of a person that are used in any window; the others are left out.", least=1),
+    )
+    window: float | None = field(
+        default=None,
+        metadata=declare(
+            "Window of the ledger of persons.",
+            above=0,
+            unit="seconds",
+            unit_from="window_unit",
+            default="the whole stream; memory then grows with the number of persons",
+        ),
+    )
+    window_unit: WindowUnit = field(default="seconds", metadata=declare("Unit of the window."))
+    dp_delta: float = field(
+        default=1e-6,
+        metadata=declare(
+            "Delta at which ways to compose a person's rows are compared; 0 allows only the plain sum.",
+            least=0,
+            below=1,
+        ),
+    )
+    clock: Clock | None = field(
+        default=None,
+        metadata=declare(
+            "Paper: what the delay counts; time also ends a wait after max_wait seconds.", default="arrivals"
+        ),
+    )
+    range_floor: float = field(
+        default=0.0,
+        metadata=declare(
+            "Paper: least range that noise is made for; 0 as printed leaves the first row without noise.", least=0
+        ),
+    )
+    noise: Literal["here", "edge"] = field(
+        default="here",
+        metadata=declare("Strict: edge if rows arrive randomised, by a Randomiser with the same parameters."),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for field in ("sample_rate", "phi", "epsilon", "rows_per_person", "window", "dp_delta", "range_floor"):
-            value = getattr(self, field)
-            if isinstance(value, np.generic):
-                object.__setattr__(self, field, value.item())
-        if self.weights is not None:
-            check_weights(self.weights)
-            object.__setattr__(self, "weights", dict(self.weights))
-        for name, allowed in (
-            ("clock", (None, "arrivals", "sampled", "time")),
-            ("window_unit", ("seconds", "rows")),
-            ("noise", ("here", "edge")),
-        ):
-            if getattr(self, name) not in allowed:
-                choices = " or ".join(repr(choice) for choice in allowed if choice is not None)
-                raise PolicyError(f"{name} must be {choices}, got {getattr(self, name)!r}")
-        if exact("sample_rate", self.sample_rate) > 1:
-            raise PolicyError(f"sample_rate must be above 0 and at most 1, got {self.sample_rate}")
         if self.clock == "time" and self.max_wait is None:
             raise PolicyError("clock='time' needs max_wait, the seconds after which a row leaves")
         if self.strict:
@@ -91,24 +118,12 @@ class Castleguard(Castle):
             raise PolicyError(
                 f"clock={self.clock!r} belongs to mode='paper': strict mode does not hide whether a row is there"
             )
-        if self.rows_per_person is None:
-            if self.window is not None:
-                raise PolicyError("window needs rows_per_person: how many rows of a person it may hold")
-        elif not isinstance(self.rows_per_person, int) or isinstance(self.rows_per_person, bool):
-            raise PolicyError(f"rows_per_person must be a whole number of at least 1, got {self.rows_per_person}")
-        elif self.rows_per_person < 1:
-            raise PolicyError(f"rows_per_person must be at least 1, got {self.rows_per_person}")
-        if self.window is not None:
-            exact("window", self.window)
-        if not 0 <= self.dp_delta < 1:
-            raise PolicyError(f"dp_delta must be at least 0 and below 1, got {self.dp_delta}")
+        if self.rows_per_person is None and self.window is not None:
+            raise PolicyError("window needs rows_per_person: how many rows of a person it may hold")
 
     def _check_paper(self) -> None:
         if self.phi is None:
             raise PolicyError("mode='paper' needs phi: its noise has scale R/phi")
-        exact("phi", self.phi)
-        if self.range_floor != 0:
-            exact("range_floor", self.range_floor)
         for name in ("weights", "rows_per_person", "window"):
             if getattr(self, name) is not None:
                 raise PolicyError(f"{name} belongs to strict mode: the paper has no such thing")
@@ -138,6 +153,16 @@ class Castleguard(Castle):
         return False
 
     @property
+    def draws_noise(self) -> bool:
+        """Whether publishing the same rows again spends their budget again."""
+        return True
+
+    @property
+    def accepts_any_value(self) -> bool:
+        """Whether no row is rejected for its values."""
+        return self.strict
+
+    @property
     def chosen_clock(self) -> Clock:
         """The clock in force."""
         return self.clock or "arrivals"
@@ -151,9 +176,66 @@ class Castleguard(Castle):
         """Strict: the epsilon of every column that is randomised."""
         return share_epsilon(schema.described, epsilon=self.epsilon, phi=self.phi, weights=self.weights)
 
+    def stages(self, schema: Schema, keys: "Keys", *, numbers: "Numbers | None" = None) -> "Stages":
+        """New stages for a stream."""
+        from castleguard.algorithms.castleguard.stages import castleguard_stages
+
+        return castleguard_stages(self, schema, keys, numbers)
+
+    def becomes(self, role: QuasiIdentifier | Sensitive, numbers: "Numbers | None" = None) -> str:
+        """What is published for a column, in one line."""
+        if isinstance(role, Sensitive):
+            return "one of its declared values, randomised" if self.strict else super().becomes(role, numbers)
+        from castleguard.algorithms.words import boxed
+
+        return boxed(role, numbers, closed=not self.strict, randomised=True)
+
+    def keeps(self) -> Iterator[str]:
+        """What is kept in memory besides pending rows."""
+        if self.rows_per_person is not None and self.window is None:
+            yield "Every person is remembered (rows_per_person without a window): memory grows with their number."
+
+    def publication(self, schema: Schema) -> Publication:
+        """What a published table can be held to."""
+        found = replace(super().publication(schema), noisy=True, hides_values=self.strict, publishes_labels=self.strict)
+        if self.chosen_clock == "arrivals":
+            return found
+        why = "The delay counts sampled rows, and the file does not tell which were."
+        return replace(found, delay=None, why_no_delay=why)
+
+    def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:
+        """What shards promise together."""
+        return (
+            super()
+            .sharded(schema, streaming=streaming)
+            ._replace(
+                counts_persons=self.rows_per_person is not None,
+                hides_presence=not self.strict and self.guarantee(schema, seeded=False).privacy is not None,
+                has_window=self.window is not None and self.window_unit == "seconds",
+            )
+        )
+
+    def game(self, schema: Schema) -> MembershipGame:
+        """How `audit dp` plays; in paper mode also against Theorem 2, which has a delta for every epsilon."""
+        return MembershipGame(
+            printed=self._printed_claim if not self.strict and self.sample_rate < 1 else None,
+            any_epsilon=True,
+            window_rows=self.window if self.window_unit == "rows" else None,
+            rows_per_group=self.k / self.sample_rate,
+            longest_delay=self.delay,
+            l=self.l,
+            period=self.window or self.max_wait,
+        )
+
+    def _printed_claim(self, epsilon: float | None) -> PrintedClaim:
+        rate = self.sample_rate
+        chosen = epsilon or self.epsilon or max(1.0, least_epsilon(sample_rate=rate))
+        delta = sdgs_delta(k=self.k, sample_rate=rate, epsilon=chosen)
+        return PrintedClaim("Theorem 2 of the CASTLEGUARD paper", chosen, delta)
+
     def fingerprint(self) -> dict[str, object]:
         """A canonical description that JSON can hold: two policies decide alike iff theirs are equal."""
-        return {**super().fingerprint(), "algorithm": "castleguard", "clock": self.chosen_clock}
+        return {**super().fingerprint(), "clock": self.chosen_clock}
 
     def spent(self, schema: Schema) -> Loss:
         """Strict: what a row spends, or a person in one window of the ledger, by the best of the known sums."""

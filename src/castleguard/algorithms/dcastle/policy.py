@@ -1,16 +1,22 @@
 """The dCASTLE policy: CASTLE at several sites that publish one stream together."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from castleguard.algorithms.castle.policy import Castle
+from castleguard.algorithms.facts import Joint, Publication, ShardPromise
 from castleguard.errors import PolicyError
+from castleguard.privacy.declared import declare
 from castleguard.privacy.guarantee import Guarantee
-from castleguard.privacy.parameters import is_number, is_whole
 from castleguard.schema.roles import Schema
 
+if TYPE_CHECKING:
+    from castleguard.algorithms.stages import Keys, Stages
+    from castleguard.release.encode import Numbers
+
 Scope = Literal["global", "per_site"]
+_PAPER_REFUSED = "mode='paper' publishes fewer than k persons: it is for `castleguard simulate` only"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,28 +27,34 @@ class Dcastle(Castle):
     others have published. Paper is for experiments in one process: as printed, the protocol publishes fewer than k.
     """
 
-    sites: int
-    """How many sites there are: the paper's n."""
-    share_threshold: int | None = None
-    """Persons that a cluster must have before other sites are told its box; None: k. The paper's is ceil(k / sites),
-    which tells them the ranges of very few persons."""
-    reserve: float = 0.25
-    """The share of the delay that is kept for agreeing with other sites: a row takes part from then on."""
-    k_scope: Scope = "global"
-    """Whether k and l hold of the output of all sites together, or also of what each site writes by itself: then a box
-    that another site has published is not used again."""
+    name: ClassVar[str] = "dcastle"
+    summary: ClassVar[str] = "k-anonymous groups of true rows from several sites"
+    several_sites: ClassVar[bool] = True
+
+    sites: int = field(metadata=declare("Number of sites.", least=1, symbol="dCASTLE's n"))
+    share_threshold: int | None = field(
+        default=None,
+        metadata=declare(
+            "Persons that a cluster must have before other sites are told its box. The paper's ceil(k / sites) tells "
+            "them the ranges of very few persons.",
+            least=1,
+            default="k",
+        ),
+    )
+    reserve: float = field(
+        default=0.25,
+        metadata=declare("Share of the delay that is kept for agreeing with other sites.", above=0, below=1),
+    )
+    k_scope: Scope = field(
+        default="global",
+        metadata=declare(
+            "Whether k and l hold for the output of all sites together, or also for what each site writes: then a box "
+            "that another site has published is not reused."
+        ),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not is_whole(self.sites) or self.sites < 1:
-            raise PolicyError(f"sites must be a whole number of at least 1, got {self.sites}")
-        least = self.share_threshold
-        if least is not None and not (is_whole(least) and least >= 1):
-            raise PolicyError(f"share_threshold must be a whole number of at least 1, got {least}")
-        if not (is_number(self.reserve) and 0 < self.reserve < 1):
-            raise PolicyError(f"reserve must be between 0 and 1, got {self.reserve}")
-        if self.k_scope not in ("global", "per_site"):
-            raise PolicyError(f"k_scope must be 'global' or 'per_site', got {self.k_scope!r}")
         if self.criteria.judges_shape or self.l_per == "person":
             raise PolicyError(
                 "dcastle promises k persons and l distinct values: entropy, recursive diversity, closeness and "
@@ -59,13 +71,40 @@ class Dcastle(Castle):
         return self.k if self.strict else -(-self.k // self.sites)
 
     @property
-    def step(self) -> int:
-        """The most rows that may arrive at a site before it listens to the others again."""
-        return max(1, int(self.reserve * self.delay) // 8)
+    def joint(self) -> Joint:
+        """How sites publish together."""
+        return Joint(
+            sites=self.sites,
+            k=self.k,
+            delay=self.delay,
+            max_wait=self.max_wait,
+            reserve=self.reserve,
+            step=max(1, int(self.reserve * self.delay) // 8),
+            threshold=self.chosen_threshold,
+            shares_boxes=self.reuse != "off" and self.k_scope == "global",
+            refused=None if self.strict else _PAPER_REFUSED,
+        )
+
+    def stages(self, schema: Schema, keys: "Keys", *, numbers: "Numbers | None" = None) -> "Stages":
+        """New stages for a stream."""
+        from castleguard.algorithms.castle.stages import castle_stages
+        from castleguard.algorithms.dcastle.engine import MemberEngine
+
+        return castle_stages(self, schema, keys, numbers, engine=MemberEngine)
+
+    def publication(self, schema: Schema) -> Publication:
+        """What a published table can be held to."""
+        why = "The delay counts the rows of each site, and the file has those of all."
+        return replace(super().publication(schema), delay=None, why_no_delay=why, alone=False)
+
+    def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:
+        """Refused."""
+        why = "dcastle is for sites that agree with one another, and shards never talk: use castle"
+        return super().sharded(schema, streaming=streaming)._replace(refused=why)
 
     def fingerprint(self) -> dict[str, object]:
         """See Castle."""
-        return {**super().fingerprint(), "algorithm": "dcastle", "share_threshold": self.chosen_threshold}
+        return {**super().fingerprint(), "share_threshold": self.chosen_threshold}
 
     def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:
         """See Castle."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.algorithms.doca.policy import Doca
-from castleguard.algorithms.engine import Flags
+from castleguard.algorithms.engine import Engine, Flags
 from castleguard.errors import SnapshotError
 from castleguard.kernels import doca as kernels
 from castleguard.kernels.chacha import PURPOSES, new_words
@@ -19,7 +19,7 @@ from castleguard.schema.coded import NEW, CodedRows, Decisions
 from castleguard.schema.roles import Numeric, Schema
 
 
-class DocaEngine:
+class DocaEngine(Engine):
     """DOCA as printed over one stream. Keeps the promises of `engine.base.Engine`."""
 
     def __init__(self, schema: Schema, policy: Doca, *, key: NDArray[np.uint32]) -> None:

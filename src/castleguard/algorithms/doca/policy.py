@@ -6,25 +6,31 @@ not hold, because its groups depend on the data; strict mode makes groups for wh
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Literal
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
-from castleguard.algorithms.castle.policy import MAX_DELAY, Mode, Order
+from castleguard.algorithms.base import MAX_DELAY, Admission, Mode, Order, Policy
+from castleguard.algorithms.facts import MembershipGame, PrintedClaim, Publication, ShardPromise
 from castleguard.errors import PolicyError, SchemaError
-from castleguard.privacy.budget import Shares, check_weights, exact, float_above, share_epsilon
+from castleguard.privacy.budget import Shares, exact, float_above, share_epsilon
+from castleguard.privacy.declared import declare
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
-from castleguard.privacy.parameters import check_count, check_positive, is_number
-from castleguard.schema.levels import check_declared, check_labels
-from castleguard.schema.roles import Categorical, Numeric, Schema
+from castleguard.privacy.parameters import LARGEST_COUNT, is_number
+from castleguard.runtime.durations import spell_duration
+from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
+from castleguard.schema.sensitive import Sensitive
+
+if TYPE_CHECKING:
+    from castleguard.algorithms.stages import Keys, Stages
+    from castleguard.release.encode import Numbers
+    from castleguard.release.points import PointEncoder
 
 RANGES = 1.5
 """The paper's sensitivity, in ranges of the column."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Doca:
+class Doca(Policy):
     """DOCA: every number is published as the noisy mean of a group of rows, under its own name.
 
     Strict, the default: windows of `delay` rows, each column sorted and cut into runs of k, exact noise on their sums,
@@ -32,51 +38,81 @@ class Doca:
     enlargement, one Laplace draw per published cluster, and no claim.
     """
 
-    epsilon: float
-    """Strict: the loss of a row, or of a person in a window, over all columns. Paper: noise of scale sensitivity /
-    (size * epsilon)."""
-    delay: int
-    """Strict: the rows of a window. Paper: a row leaves no later than when `delay` further rows have arrived."""
-    k: int | None = None
-    """Strict: the rows of a run, which share one number. The paper has no such bound."""
-    max_wait: float | None = None
-    """A row leaves no later than `max_wait` seconds after its arrival, as the clock given to push and tick has it."""
-    weights: Mapping[str, float] | None = None
-    """How `epsilon` is split over the columns; one that is not named has weight 1."""
-    rows_per_person: int | None = None
-    """At most so many rows of a person in a window; the others are left out, and the noise is so many times larger."""
-    mode: Mode = "strict"
-    max_clusters: int = 50
-    """Paper: open clusters, DOCA's beta."""
-    loss_window: int = 100
-    """Paper: published clusters whose mean loss is the threshold, DOCA's m."""
-    sensitivity: float | Mapping[str, float] | None = None
-    """Paper: how much one row can change a number, by column if there are several; None: 1.5 times the declared range.
-    Strict: always the declared range."""
-    admission: Literal["lt", "le"] = "lt"
-    """Paper: whether a loss that equals the threshold is too much ("lt", as printed) or not ("le", the authors' code).
-    """
+    name: ClassVar[str] = "doca"
+    summary: ClassVar[str] = "noisy means of groups of rows"
+
+    epsilon: float = field(
+        metadata=declare(
+            "Strict: loss of a row, or of a person in a window, over all columns. Paper: noise of scale sensitivity / "
+            "(size * epsilon).",
+            above=0,
+        )
+    )
+    delay: int = field(
+        metadata=declare(
+            "Strict: rows of a window, at least k. Paper: arrivals after which a row has left.",
+            least=1,
+            most=MAX_DELAY,
+            too_high="every pending row is kept in memory",
+        )
+    )
+    k: int | None = field(
+        default=None,
+        metadata=declare(
+            "Strict: rows of a run, which share one number. Paper: none.",
+            least=1,
+            most=LARGEST_COUNT,
+            default="required in strict mode",
+        ),
+    )
+    max_wait: float | None = field(
+        default=None,
+        metadata=declare("Seconds after which a row has left, by the clock of the stream.", above=0, unit="seconds"),
+    )
+    weights: Mapping[str, float] | None = field(
+        default=None, metadata=declare("Weights by which epsilon is split over columns.", default="1 for each column")
+    )
+    rows_per_person: int | None = field(
+        default=None,
+        metadata=declare(
+            "Rows of a person that are used in a window; the others are left out, and the noise grows with it.",
+            least=1,
+            most=LARGEST_COUNT,
+        ),
+    )
+    mode: Mode = field(
+        default="strict", metadata=declare("strict has a claim that holds; paper is the published algorithm.")
+    )
+    max_clusters: int = field(
+        default=50, metadata=declare("Paper: open clusters.", least=1, most=LARGEST_COUNT, symbol="DOCA's beta")
+    )
+    loss_window: int = field(
+        default=100,
+        metadata=declare(
+            "Paper: published clusters whose mean loss is the threshold.",
+            least=1,
+            most=LARGEST_COUNT,
+            symbol="DOCA's m",
+        ),
+    )
+    sensitivity: float | Mapping[str, float] | None = field(
+        default=None,
+        metadata=declare(
+            "Paper: how much one row can change a number, for all columns or by column.",
+            above=0,
+            too_low="with 0 the true means would be published",
+            default="1.5 times the declared range",
+        ),
+    )
+    admission: Admission = field(
+        default="lt",
+        metadata=declare(
+            "Paper: whether a loss equal to the threshold is admitted (le, the authors' code) or not (lt)."
+        ),
+    )
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, np.generic):
-                object.__setattr__(self, field.name, value.item())
-            elif isinstance(value, Mapping):
-                object.__setattr__(self, field.name, dict(value))
-        if self.mode not in ("strict", "paper"):
-            raise PolicyError(f"mode must be 'strict' or 'paper', got {self.mode!r}")
-        exact("epsilon", self.epsilon)
-        check_count("delay", self.delay)
-        if self.delay > MAX_DELAY:
-            raise PolicyError(
-                f"delay must be at most {MAX_DELAY}, got {self.delay}: every pending row is kept in memory"
-            )
-        if self.max_wait is not None:
-            check_positive("max_wait", self.max_wait)
-        if self.rows_per_person is not None:
-            check_count("rows_per_person", self.rows_per_person)
-        check_weights(self.weights)
+        super().__post_init__()
         for name, weight in (self.weights or {}).items():
             exact(f"the weight of {name!r}", weight)
         if self.strict:
@@ -88,11 +124,6 @@ class Doca:
     def strict(self) -> bool:
         """Whether differential privacy is claimed."""
         return self.mode == "strict"
-
-    @property
-    def timed(self) -> bool:
-        """Whether the policy needs to be told the time."""
-        return self.max_wait is not None
 
     @property
     def publishes_values(self) -> bool:
@@ -143,9 +174,86 @@ class Doca:
             found[role.name] = float(known.get(role.name, RANGES * (high - low)))
         return found
 
+    def stages(self, schema: Schema, keys: "Keys", *, numbers: "Numbers | None" = None) -> "Stages":
+        """New stages for a stream."""
+        from castleguard.algorithms.doca.stages import doca_stages
+
+        return doca_stages(self, schema, keys, numbers)
+
+    def encoder(self, schema: Schema, numbers: "Numbers | None" = None) -> "PointEncoder":
+        """The encoder of points."""
+        if numbers is not None:
+            raise PolicyError(
+                f"numbers={numbers!r} says how a range is written, and DOCA publishes numbers, not ranges"
+            )
+        from castleguard.release.points import PointEncoder
+
+        return PointEncoder(schema, sensitive=self.strict)
+
+    def becomes(self, role: QuasiIdentifier | Sensitive, numbers: "Numbers | None" = None) -> str:
+        """What is published for a column, in one line."""
+        if isinstance(role, Sensitive):
+            counted = "as often as noisy counts say" if self.strict else "randomised"
+            return f"one of its declared values, {counted}"
+        if isinstance(role, Categorical):
+            leaves = role.hierarchy.leaves
+            return f"one of {len(leaves)} labels such as {leaves[0]}, as often as noisy counts say"
+        from castleguard.algorithms.words import domain
+
+        return f"the noisy mean of a group of values, {domain(role)}"
+
+    def waits(self, *, endless: bool) -> Iterator[str]:
+        """How long a row waits, a sentence each."""
+        yield f"A row leaves at the latest when {self.delay:,} more rows have arrived."
+        if self.max_wait is not None:
+            yield f"It also leaves after {spell_duration(self.max_wait)}, even if nothing else arrives."
+        elif endless:
+            yield "There is no max_wait: while the source is silent, rows wait as long as it is silent."
+
+    @property
+    def rows_held(self) -> int | None:
+        """The most rows that are held in memory."""
+        return self.delay + (not self.strict)
+
+    @property
+    def accepts_any_value(self) -> bool:
+        """Whether no row is rejected for its values."""
+        return self.strict
+
+    def publication(self, schema: Schema) -> Publication:
+        """What a published table can be held to."""
+        return Publication(
+            form="points",
+            publishes_labels=True,
+            criteria=None,
+            hides_values=self.strict,
+            closed=not self.strict,
+            window_rows=self.delay,
+            why_no_delay="Rows wait for the end of their window, which a file does not tell.",
+            refused_by_sweep=None
+            if self.strict
+            else "paper-mode doca claims nothing and has no least group: its error stands against no risk",
+        )
+
+    def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:
+        """What shards promise together."""
+        return ShardPromise(counts_persons=self.rows_per_person is not None)
+
+    def game(self, schema: Schema) -> MembershipGame:
+        """How `audit dp` plays: neighbours have other values, in paper mode too."""
+        printed = PrintedClaim("the DOCA paper", float(self.epsilon), 0.0)
+        return MembershipGame(
+            replaced=True,
+            printed=None if self.strict else lambda _: printed,
+            window_rows=self.delay,
+            rows_per_group=self.k or 1,
+            longest_delay=self.delay,
+            period=self.max_wait,
+        )
+
     def fingerprint(self) -> dict[str, object]:
         """A canonical description that JSON can hold: two policies decide alike iff theirs are equal."""
-        return {**asdict(self), "algorithm": "doca"}
+        return {**asdict(self), "algorithm": self.name}
 
     def check(self, schema: Schema) -> None:
         """Refuse a schema that this policy cannot publish."""
@@ -173,12 +281,11 @@ class Doca:
     def _check_strict(self) -> None:
         if self.k is None:
             raise PolicyError("strict DOCA needs k, the rows that share one number: it has no default")
-        check_count("k", self.k)
         if self.delay < self.k:
             raise PolicyError(
                 f"delay must be at least k, got delay={self.delay} and k={self.k}: no window could be published"
             )
-        defaults = {field.name: field.default for field in fields(self)}
+        defaults = {each.name: each.default for each in fields(self)}
         for name in ("max_clusters", "loss_window", "sensitivity", "admission"):
             if getattr(self, name) != defaults[name]:
                 raise PolicyError(f"{name} belongs to mode='paper': strict mode has no clusters to steer")
@@ -186,16 +293,11 @@ class Doca:
     def _check_paper(self) -> None:
         if self.k is not None:
             raise PolicyError("k belongs to strict mode: the paper has no least group size")
-        check_count("max_clusters", self.max_clusters)
-        check_count("loss_window", self.loss_window)
-        if self.admission not in ("lt", "le"):
-            raise PolicyError(f"admission must be 'lt' or 'le', got {self.admission!r}")
-        given = self.sensitivity if isinstance(self.sensitivity, Mapping) else {"": self.sensitivity}
-        for name, value in given.items():
-            if value is not None and not (is_number(value) and 0 < value < math.inf):
-                where = f" of {name!r}" if name else ""
+        by_column = self.sensitivity if isinstance(self.sensitivity, Mapping) else {}
+        for name, value in by_column.items():
+            if not (is_number(value) and 0 < value < math.inf):
                 raise PolicyError(
-                    f"the sensitivity{where} must be a finite number above 0, got {value}: with 0 the true means "
+                    f"the sensitivity of {name!r} must be a finite number above 0, got {value}: with 0 the true means "
                     f"would be published"
                 )
 
@@ -205,11 +307,15 @@ class Doca:
                 f"strict DOCA publishes no column as it is, and {', '.join(schema.public)} would be: "
                 f"declare it as a quasi-identifier or as sensitive, or leave it out of the schema"
             )
+        from castleguard.schema.levels import check_declared
+
         check_declared(schema)
 
     def _check_groups(self, schema: Schema) -> None:
         if not any(isinstance(role, Numeric) for role in schema.quasi_identifiers):
             raise SchemaError("paper-mode DOCA needs a numeric quasi-identifier: its groups are made of numbers")
+        from castleguard.schema.levels import check_labels
+
         check_labels(schema)
         self.sensitivities(schema)
         for role in schema.quasi_identifiers:

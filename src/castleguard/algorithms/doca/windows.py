@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from castleguard.algorithms.doca.noisy_columns import NoisyCounts, NoisyMeans, label_columns, number_columns
 from castleguard.algorithms.doca.policy import Doca
-from castleguard.algorithms.engine import Flags
+from castleguard.algorithms.engine import Engine, Flags
 from castleguard.errors import SnapshotError
 from castleguard.kernels.chacha import PURPOSES, Draws, new_words
 from castleguard.kernels.shuffle import shuffle_columns
@@ -48,7 +48,7 @@ class _Held(NamedTuple):
         return hashlib.blake2b(b"".join(array.astype("<i8").tobytes() for array in self)).digest()
 
 
-class WindowEngine:
+class WindowEngine(Engine):
     """Strict DOCA over one stream. Keeps the promises of `engine.base.Engine`.
 
     A window is the rows from one multiple of `delay` to the next. It is closed by the row that fills it, by a flush, or
@@ -70,9 +70,10 @@ class WindowEngine:
         self._since = np.inf  # when the first pending row arrived
         self._count = dict.fromkeys(_COUNTERS, 0)
 
-    def begin_at(self, arrivals: int) -> None:
+    def begin_at(self, arrivals: int) -> bool:
         """Give the first row this number, in place of 0: windows go on where an earlier stream left them."""
         self._count["arrivals"] = arrivals
+        return True
 
     def push(self, rows: CodedRows, now: float, present: Flags | None = None) -> Decisions:
         """Take in rows, and close every window that is full."""

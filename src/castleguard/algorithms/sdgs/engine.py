@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.algorithms.engine import Flags
+from castleguard.algorithms.engine import Engine, Flags
 from castleguard.algorithms.sdgs.axes import Axes, mean_loss
 from castleguard.algorithms.sdgs.cell_checks import Check, CloseCells, checks_of
 from castleguard.algorithms.sdgs.partition import Nodes, Partition, Released, Rule, adapt
@@ -48,12 +48,14 @@ class _Cells(NamedTuple):
     rows: Ints
 
 
-class SdgsEngine:
+class SdgsEngine(Engine):
     """SDGS over one stream. Keeps the promises of `engine.base.Engine`.
 
     A window is closed by the first call whose `now` lies beyond it, or by the row that fills it. It is closed whether
     it has rows or not, so that the grid follows the clock and what was released, and nothing else.
     """
+
+    has_windows = True
 
     def __init__(self, schema: Schema, policy: Sdgs, *, checks: tuple[Check, ...] = ()) -> None:
         policy.check(schema)
@@ -71,11 +73,12 @@ class SdgsEngine:
         self._count = dict.fromkeys(_COUNTERS, 0)
         self._count["window"] = NO_WINDOW if self._by_time else 0
 
-    def begin_at(self, arrivals: int) -> None:
+    def begin_at(self, arrivals: int) -> bool:
         """Give the first row this number, in place of 0: windows of rows go on where an earlier stream left them."""
         self._count["arrivals"] = arrivals
         if not self._by_time:
             self._count["window"] = self._policy.window_at(0.0, arrivals)
+        return True
 
     def push(self, rows: CodedRows, now: float, present: Flags | None = None) -> Decisions:
         """Take in rows, and close every window that has ended."""
@@ -98,16 +101,17 @@ class SdgsEngine:
         return self._joined(self._close_until(self._policy.window_at(now, self.arrivals)))
 
     def flush(self) -> Decisions:
-        """Close the open window before its end. Rows that still arrive in it are a release of their own, at its end."""
-        begun = self._count["window"] != NO_WINDOW
-        if not self._by_time:
-            begun = self.arrivals % int(self._policy.window) > 0
-        return self._joined([self._close()] if begun else [])
+        """End the stream. A window of time that has not reached its edge is dropped. A window of rows is closed as it
+        is, and the rows that still fill it are a release of their own: when rows arrive is not hidden there.
+        """
+        if self._by_time:
+            return self.drop()
+        return self._joined([self._close()] if self.arrivals % int(self._policy.window) > 0 else [])
 
     def drop(self) -> Decisions:
-        """Give up the rows of the open window: a stream that ends before its edge must not publish them.
+        """Drop the rows of the open window: a stream that ends before its edge must not publish them.
 
-        The window itself stays open, so that the grid moves as if they had not come.
+        The window itself stays open, so that the grid moves as if the rows had not come.
         """
         dropped = np.sort(self._whole_window().position)
         self._held = []

@@ -1,32 +1,36 @@
 """The SDGS policy: truthful rows under differential privacy, by sampling, a public grid and suppression."""
 
 import math
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import numpy as np
-
-from castleguard.algorithms.castle.policy import Order
+from castleguard.algorithms.base import Policy, WindowUnit
+from castleguard.algorithms.facts import MembershipGame, Presence, Publication, ShardPromise
 from castleguard.errors import PolicyError, SchemaError
 from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.composition import group
 from castleguard.privacy.criteria import ColumnFacts, Criteria
+from castleguard.privacy.declared import declare
 from castleguard.privacy.diversity import Diversity
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
-from castleguard.privacy.parameters import check_count, check_positive, check_probability, check_sampling
-from castleguard.privacy.sdgs import sdgs_delta
-from castleguard.schema.roles import Numeric, Schema
+from castleguard.privacy.parameters import LARGEST_COUNT, check_count, check_sampling
+from castleguard.privacy.sdgs import sdgs_delta, worst_case
+from castleguard.runtime.durations import spell_duration
+from castleguard.schema.roles import Numeric, QuasiIdentifier, Schema
+from castleguard.schema.sensitive import Sensitive
 
-LONGEST_LAG = 10.0  # seconds
+if TYPE_CHECKING:
+    from castleguard.algorithms.stages import Keys, Stages
+    from castleguard.release.encode import Encoder, Numbers
 
-WindowUnit = Literal["seconds", "rows"]
+
 Unit = Literal["person", "row"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sdgs:
+class Sdgs(Policy):
     """(k, beta)-SDGS for streams: sample, generalise by a public grid, suppress below k, window by window.
 
     Li, Qardaji and Su (ASIACCS 2012) for a table; Theorem 2 of CASTLEGUARD (Robinson, Brown, Hall, Jackson, Kemp and
@@ -34,40 +38,61 @@ class Sdgs:
     See docs/concepts/sdgs.md, and docs/proofs/sdgs.md for the proof.
     """
 
-    k: int
-    """Rows of one window with the same box and the same sensitive values that are published together, or not at all."""
-    sample_rate: float
-    """The probability with which a row takes part: the papers' beta."""
-    epsilon: float
-    """At least -ln(1 - sample_rate). Delta follows from k, sample_rate and epsilon."""
-    window: float
-    """Length of a window, in seconds of the clock that is given or in rows."""
-    window_unit: WindowUnit = "seconds"
-    """"rows" does not hide that a row arrived: a row more would move every later window."""
-    unit: Unit = "person"
-    """What is protected: all that a person has in one window, of which one row at most takes part; or every row."""
-    l: int = 1  # the papers' own name
-    """Distinct values of every sensitive column per published box and window."""
-    diversity: Diversity = "distinct"
-    """Beyond l distinct values: "entropy" or "recursive", as for CASTLE."""
-    c: float | None = None
-    """Of recursive (c, l)-diversity."""
-    closeness: Closeness | None = None
-    """t-closeness of every box of a window to what has been released so far ("cumulative"), or to "public" shares."""
-    adapt: bool = True
-    """Whether the grid follows what has been released; otherwise it stays as it starts."""
-    max_cells: int = 1024
-    """Boxes that the grid may have."""
-    start_cells: int = 1
-    """Boxes that the grid starts with: the domain, cut evenly."""
-    survival: float = 0.75
-    """The share of a box's released rows that must be expected to survive, for the box to be split."""
+    name: ClassVar[str] = "sdgs"
+    summary: ClassVar[str] = "true rows under differential privacy"
+
+    k: int = field(
+        metadata=declare(
+            "Rows of one window with the same box and sensitive values; fewer are suppressed.",
+            least=2,
+            too_low="k=1 publishes rows unprotected",
+        )
+    )
+    sample_rate: float = field(
+        metadata=declare(
+            "Probability that a row takes part.",
+            above=0,
+            below=1,
+            too_high="sample_rate 1 keeps every row, so there is no differential privacy to account for",
+            symbol="the papers' beta",
+        )
+    )
+    epsilon: float = field(
+        metadata=declare("At least -ln(1 - sample_rate); delta follows from k, sample_rate and epsilon.", least=0)
+    )
+    window: float = field(metadata=declare("Length of a window.", above=0, unit="seconds", unit_from="window_unit"))
+    window_unit: WindowUnit = field(
+        default="seconds",
+        metadata=declare("Unit of the window; rows does not hide that a row arrived."),
+    )
+    unit: Unit = field(
+        default="person",
+        metadata=declare("What is protected: all rows of a person in one window, of which one takes part; or one row."),
+    )
+    l: int = field(  # the papers' own name
+        default=1, metadata=declare("Distinct values of every sensitive column per published box and window.", least=1)
+    )
+    diversity: Diversity = field(
+        default="distinct",
+        metadata=declare("Form of l-diversity: distinct values, an entropy of ln l, or recursive (c, l)-diversity."),
+    )
+    c: float | None = field(default=None, metadata=declare("The c of recursive (c, l)-diversity.", above=0))
+    closeness: Closeness | None = field(
+        default=None,
+        metadata=declare("t-closeness of every box of a window to the rows released so far, or to public shares."),
+    )
+    adapt: bool = field(default=True, metadata=declare("Whether the grid follows the released rows."))
+    max_cells: int = field(default=1024, metadata=declare("Most boxes of the grid.", least=1, most=LARGEST_COUNT))
+    start_cells: int = field(
+        default=1, metadata=declare("Boxes of the first grid: the domain, cut evenly.", least=1, most=LARGEST_COUNT)
+    )
+    survival: float = field(
+        default=0.75,
+        metadata=declare("Share of a box's released rows that must be expected to survive a split.", above=0, most=1),
+    )
 
     def __post_init__(self) -> None:
-        for field in self.__dataclass_fields__:
-            value = getattr(self, field)
-            if isinstance(value, np.generic):
-                object.__setattr__(self, field, value.item())
+        super().__post_init__()
         self.criteria  # noqa: B018  # checks k, l and what else is asked of values
         if self.closeness is not None and self.closeness.reference not in ("cumulative", "public"):
             raise PolicyError(
@@ -75,22 +100,24 @@ class Sdgs:
                 f"'public', got {self.closeness.reference!r}"
             )
         check_sampling(sample_rate=self.sample_rate, epsilon=self.epsilon)
-        for name, choices in (
-            ("window_unit", get_args(WindowUnit)),
-            ("unit", get_args(Unit)),
-            ("adapt", (True, False)),
-        ):
-            if getattr(self, name) not in choices:
-                raise PolicyError(f"{name} must be {' or '.join(map(repr, choices))}, got {getattr(self, name)!r}")
         self._check_window()
-        check_count("max_cells", self.max_cells)
-        check_count("start_cells", self.start_cells)
         if self.start_cells > self.max_cells:
             raise PolicyError(
                 f"start_cells must not be above max_cells, got start_cells={self.start_cells} "
                 f"and max_cells={self.max_cells}"
             )
-        check_probability("survival", self.survival, one=True)
+
+    @classmethod
+    def for_file(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """A file is one window, all of it at one moment, unless windows count rows."""
+        if "window" in given or not {"k", "sample_rate", "epsilon"} <= given.keys():
+            return dict(given)
+        if "start_cells" not in given:
+            raise PolicyError(
+                "a file is one window, and the grid of sdgs starts as one box: cut it with start_cells, or use windows "
+                "that it can learn from (window 10000, window_unit rows)"
+            )
+        return {**given, "window": 1.0}
 
     @property
     def criteria(self) -> Criteria:
@@ -98,24 +125,9 @@ class Sdgs:
         return Criteria(k=self.k, l=self.l, diversity=self.diversity, c=self.c, closeness=self.closeness)
 
     @property
-    def strict(self) -> bool:
-        """Published numbers are edges of the public grid, and domains are declared: always."""
-        return True
-
-    @property
-    def timed(self) -> bool:
-        """Whether the policy needs to be told the time."""
-        return self.window_unit == "seconds"
-
-    @property
     def publishes_values(self) -> bool:
         """Whether published bounds are made of true values: here they are edges of the grid, whatever the rows."""
         return False
-
-    @property
-    def chosen_order(self) -> Order:
-        """Rows leave by what is published of them."""
-        return "shuffled"
 
     @property
     def max_wait(self) -> float | None:
@@ -132,33 +144,98 @@ class Sdgs:
         return math.floor(now / self.window) if self.window_unit == "seconds" else position // int(self.window)
 
     @property
-    def hides_presence(self) -> bool:
-        """Whether neighbours have one row more, or one person: only windows of the clock stay where they are then."""
-        return self.window_unit == "seconds"
-
-    def edge_after(self, now: float) -> float:
-        """The end of the window that `now` lies in: the first moment of the next one."""
-        window = self.window_at(now, 0)
-        edge = (window + 1) * float(self.window)
-        while self.window_at(edge, 0) <= window:  # a product that was rounded down
-            edge = math.nextafter(edge, math.inf)
-        return edge
+    def presence(self) -> Presence | None:
+        """Windows that hide whether a row arrived: only those of the clock stay where they are without it."""
+        return Presence(window=self.window) if self.window_unit == "seconds" else None
 
     @property
-    def lag(self) -> float:
-        """Seconds from the end of a window to the moment at which a job delivers it: time for the work to be done,
-        so that the moment does not show how much work there was.
-        """
-        return min(self.window / 10, LONGEST_LAG)
+    def rows_held(self) -> int | None:
+        """The most rows that are held in memory."""
+        return int(self.window) if self.window_unit == "rows" else None
+
+    def leaves_by(self, arrival: float) -> float | None:
+        """The end of the window of a row that arrived then; None: windows count rows."""
+        return None if self.max_wait is None else (self.window_at(arrival, 0) + 1) * self.max_wait
 
     def unit_for(self, schema: Schema) -> Unit:
         """What can be protected: without a column of persons every row stands for itself."""
         return "row" if schema.person is None else self.unit
 
+    def stages(self, schema: Schema, keys: "Keys", *, numbers: "Numbers | None" = None) -> "Stages":
+        """New stages for a stream."""
+        from castleguard.algorithms.sdgs.stages import sdgs_stages
+
+        return sdgs_stages(self, schema, keys, numbers)
+
+    def encoder(self, schema: Schema, numbers: "Numbers | None" = None) -> "Encoder":
+        """The encoder of boxes."""
+        from castleguard.release.encode import Encoder
+
+        return Encoder(schema, numbers=numbers or "bounds")
+
+    def becomes(self, role: QuasiIdentifier | Sensitive, numbers: "Numbers | None" = None) -> str:
+        """What is published for a column, in one line."""
+        if isinstance(role, Sensitive):
+            return "one of its declared values, as it is"
+        from castleguard.algorithms.words import boxed
+
+        return boxed(role, numbers)
+
+    def waits(self, *, endless: bool) -> Iterator[str]:
+        """How long a row waits, a sentence each."""
+        if self.presence is None:
+            yield f"A row waits for the end of its window, {self.window:,} rows."
+        else:
+            span = spell_duration(float(self.window))
+            yield f"A row waits for the end of its window, {span}, and is delivered {self.presence.lag:g} s later."
+
+    def publication(self, schema: Schema) -> Publication:
+        """What a published table can be held to."""
+        return Publication(
+            form="cells",
+            publishes_labels=True,
+            criteria=self.criteria,
+            window_rows=int(self.window) if self.window_unit == "rows" else None,
+            one_row_per_person=schema.person is None or self.unit_for(schema) == "person",
+            why_no_delay="Rows wait for the end of their window, which a file does not tell.",
+        )
+
+    def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:
+        """What shards promise together."""
+        refused = None
+        if streaming and self.window_unit == "rows":
+            refused = (
+                "a stream needs window_unit='seconds': with 'rows' a shard would keep the rows of an unfinished window "
+                "until enough others come, if ever"
+            )
+        elif streaming and self.adapt and self.start_cells > 1:
+            refused = (
+                f"start_cells must be 1 in a stream, got {self.start_cells}: a shard begins with its first row, and a "
+                f"grid of several boxes would show when that came; or give adapt=False"
+            )
+        return ShardPromise(
+            refused=refused,
+            closeness=self.closeness,
+            counts_persons=self.unit_for(schema) == "person",
+            hides_presence=self.presence is not None,
+            has_window=self.window_unit == "seconds",
+        )
+
+    def game(self, schema: Schema) -> MembershipGame:
+        """How `audit dp` plays: among rows that stand on the edge of being published."""
+        return MembershipGame(
+            window_rows=self.window if self.window_unit == "rows" else None,
+            critical_group=worst_case(k=self.k, sample_rate=self.sample_rate, epsilon=self.epsilon).rows,
+            rows_per_group=self.k / self.sample_rate,
+            fills_windows=1 if self.window_unit == "seconds" else 2,
+            l=self.l,
+            period=float(self.window),
+        )
+
     def fingerprint(self) -> dict[str, object]:
         """A canonical description that JSON can hold: two policies decide alike iff theirs are equal."""
         closeness = None if self.closeness is None else self.closeness.fingerprint()
-        return {**asdict(replace(self, closeness=None)), "closeness": closeness, "algorithm": "sdgs"}
+        return {**asdict(replace(self, closeness=None)), "closeness": closeness, "algorithm": self.name}
 
     def check(self, schema: Schema) -> None:
         """Refuse a schema for which the claim would not hold."""
@@ -194,9 +271,7 @@ class Sdgs:
         )
 
     def _check_window(self) -> None:
-        if self.window_unit == "seconds":
-            check_positive("window", self.window)
-        elif check_count("window", self.window) < self.k:
+        if self.window_unit == "rows" and check_count("window", self.window) < self.k:
             raise PolicyError(
                 f"window must be at least k, got window={self.window} rows and k={self.k}: nothing would be published"
             )
@@ -251,13 +326,14 @@ class Sdgs:
             if self.unit == "person":
                 yield "The schema has no column of persons, so that only single rows are protected."
             yield "k counts rows, not persons: rows of one person may stand together, and their losses add up."
-        if self.window_unit == "seconds":
+        if self.presence is not None:
             yield "The moments of push, tick and flush must come from a clock outside, whatever rows there are."
+            yield "A flush drops the window that has not ended, so that a window has one release, at its end."
             yield (
-                f"A job delivers a window {self.lag:g} s after its end, and never before: names, numbers, headers, "
-                f"sizes and moments at the sink follow from the published rows and the clock. Outside the claim: how "
-                f"late a job is that was down or too slow then, and which window a row falls into that is read late, "
-                f"from a backlog."
+                f"A job delivers a window {self.presence.lag:g} s after its end, and never before: names, numbers, "
+                f"headers, sizes and moments at the sink follow from the published rows and the clock. Outside the "
+                f"claim: how late a job is that was down or too slow then, and which window a row falls into that is "
+                f"read late, from a backlog."
             )
         else:
             yield "That a row arrived, and when, is not hidden."

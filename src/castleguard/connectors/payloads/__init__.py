@@ -17,10 +17,9 @@ from castleguard.connectors.csv_options import DEFAULT, CsvOutput
 from castleguard.connectors.holding import check_held
 from castleguard.connectors.json_values import render_objects
 from castleguard.connectors.payloads.arrow_messages import ARROW_ROWS, read_arrow, write_arrow
-from castleguard.connectors.payloads.base import BadPayload, Format, Payloads
+from castleguard.connectors.payloads.base import BadPayload, Format, Payloads, read_lines
 from castleguard.connectors.payloads.csv_messages import CsvBlock, render_rows
 from castleguard.connectors.payloads.json_messages import JsonBlock
-from castleguard.connectors.payloads.lines import read_lines
 
 __all__ = ["ARROW_ROWS", "BadPayload", "Format", "Payloads", "check_payloads", "read_payloads", "write_payloads"]
 

@@ -9,8 +9,7 @@ import pyarrow.csv as pacsv
 
 from castleguard.connectors.csv import UNREADABLE, text_of
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput
-from castleguard.connectors.lines import BYTE_ORDER_MARK, is_utf8
-from castleguard.connectors.text import as_long_text, long
+from castleguard.connectors.text import BYTE_ORDER_MARK, as_long_text, is_utf8, long
 
 
 class CsvBlock:

@@ -12,7 +12,7 @@ from castleguard.connectors.json_values import (
     parse_object,
     value_as_text,
 )
-from castleguard.connectors.lines import is_utf8
+from castleguard.connectors.text import is_utf8
 
 _GUESS_LINES = 16  # looked at to guess the types of a block; a wrong guess costs time only
 

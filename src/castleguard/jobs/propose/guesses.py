@@ -66,6 +66,10 @@ class Guess(NamedTuple):
     missing: int = 0
     """How many rows of the sample have no value."""
 
+    def __repr__(self) -> str:
+        """Column and role alone: labels and bounds come from rows."""
+        return f"Guess({self.column!r}, {self.role!r})"
+
 
 def guess_roles(table: pa.Table) -> list[Guess]:
     """A guess for every column, in the order of the file."""

@@ -24,6 +24,8 @@ class Subject(NamedTuple):
     """How many rows were looked at."""
     first: str = ""
     """The file that they are from, if there may be several."""
+    in_memory: bool = False
+    """Whether the rows were given as a frame, so that the path is a guess, too."""
 
     @property
     def job(self) -> str:
@@ -64,13 +66,19 @@ def _escaped(character: str) -> str:
 
 def _head(subject: Subject) -> Iterator[str]:
     sampled = f"{scalar(subject.first)}, the first file of {scalar(subject.name)}" if subject.first else ""
-    yield f"# Proposed by `castleguard init` from the first {subject.rows:,} rows of {sampled or scalar(subject.name)}."
+    if subject.in_memory:
+        yield f"# Proposed by castleguard from {subject.rows:,} rows that were given in memory."
+    else:
+        found = sampled or scalar(subject.name)
+        yield f"# Proposed by `castleguard init` from the first {subject.rows:,} rows of {found}."
     yield "# Lines marked GUESS are guesses. You know what a column means and what is public; this program does not."
     yield "# Bounds and labels below were taken from data: correct them by what anybody may know without the data."
     yield "confirmed: false  # look at every GUESS, then set this to true (or delete the line)"
     yield ""
     yield f"name: {subject.job}  # in metrics and logs, and in the checkpoint: another name is another job"
     several = "  # with follow: true it waits for new files, for ever" if subject.first else ""
+    if subject.in_memory:
+        several = "  # GUESS: name the file or the broker that the rows come from"
     yield f"source: {{type: {subject.type}, path: {scalar(subject.path)}}}{several}"
     yield ""
 

@@ -8,10 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from castleguard.schema.column import FINE, distinct
+from castleguard.schema.column import FINE, as_text, distinct, is_text
 from castleguard.schema.grid import Kind, resolution
 from castleguard.schema.numbers import read_numbers
-from castleguard.schema.text import as_text, is_text
 
 READABLE = 0.9  # the share of values that must be numbers, for a column to be one of numbers
 MANY = 20  # rows: so many numbers do not rise by chance

@@ -1,1 +1,1 @@
-"""Attacks on published tables, and the membership game."""
+"""Attacks on published tables, and what counted runs of the membership game prove."""

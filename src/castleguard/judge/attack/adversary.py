@@ -16,7 +16,7 @@ from castleguard.judge.attack.evidence import lower_limit, upper_limit
 from castleguard.judge.attack.membership import Publish
 from castleguard.judge.reading.linked import Linked
 from castleguard.judge.reading.values import Codes, Numbers
-from castleguard.judge.verify.criteria import Tally
+from castleguard.judge.verify.group_values import Tally
 from castleguard.schema.roles import Numeric
 
 

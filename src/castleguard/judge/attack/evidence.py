@@ -23,7 +23,7 @@ Counts = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 
 
-class Limits(NamedTuple):
+class ConfidenceLimits(NamedTuple):
     """With the stated confidence both hold: the event's probability on one stream is at least `least`, and on the other
     at most `most`.
     """
@@ -46,9 +46,11 @@ class Limits(NamedTuple):
         return np.maximum(event, complement)
 
 
-def limits(seen: Counts, seen_other: Counts, *, runs: int, alpha: float) -> Limits:
+def limits(seen: Counts, seen_other: Counts, *, runs: int, alpha: float) -> ConfidenceLimits:
     """Limits that fail with probability `alpha` at most, half of it on either side."""
-    return Limits(lower_limit(seen, runs=runs, alpha=alpha / 2), upper_limit(seen_other, runs=runs, alpha=alpha / 2))
+    return ConfidenceLimits(
+        lower_limit(seen, runs=runs, alpha=alpha / 2), upper_limit(seen_other, runs=runs, alpha=alpha / 2)
+    )
 
 
 def lower_limit(seen: Counts, *, runs: int, alpha: float) -> Numbers:

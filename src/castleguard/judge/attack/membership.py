@@ -3,54 +3,30 @@
 A claim of differential privacy is a limit on how well. So it can be refuted by playing: many runs on a stream with a
 canary, as many on its neighbour. One half of the runs serves to choose an event by which the two differ; how often the
 event happens is then counted in the other half, which knows nothing of the choice. What the counts prove is a lower
-bound (`evaluate.evidence`). A claim that is not refuted has not been proved: proofs are in docs/proofs.
+bound (`attack.evidence`). A claim that is not refuted has not been proved: proofs are in docs/proofs.
 
-    game = Game(schema=schema, publish=publisher(schema, policy), background=rows, runs=1000)
-    seen = [play(game, canary) for canary in standard_canaries(schema, rows)]
-    print(judge(seen, Claim(epsilon=1.0, dp_delta=1e-3)))
+Nothing here runs a stream: `observe` is given a function that does (`judge.publishing`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.algorithms.registry import Policy
-from castleguard.errors import UsageError
-from castleguard.judge.attack.canaries import Canary, Stream
 from castleguard.judge.attack.evidence import Claim, ceiling, limits
-from castleguard.judge.attack.features import Features, Observer, Published
+from castleguard.judge.attack.features import Features, Published
 from castleguard.privacy.parameters import check_probability
-from castleguard.schema.roles import Schema
-from castleguard.schema.table import to_table
-from castleguard.stream import Anonymiser
 
 Publish = Callable[[pa.Table, int], Published]
 """What is under test: a whole stream and a seed in, all that came out in return."""
 Measured = NDArray[np.float64]  # (runs, features)
 
 FEWEST_RUNS = 20
+"""On either stream of a canary: fewer prove nothing."""
 _THRESHOLDS = 64  # events that are tried per feature
-
-
-@dataclass(frozen=True, kw_only=True)
-class Game:
-    """What is the same in all runs. Run i of a canary, of 2 `runs`, has the seed `seed` + i."""
-
-    schema: Schema
-    publish: Publish
-    background: Stream
-    runs: int
-    """On either stream; the first half of them serves to choose the event."""
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.runs < FEWEST_RUNS:
-            raise UsageError(f"runs must be at least {FEWEST_RUNS}, got {self.runs}: fewer prove nothing")
 
 
 class Seen(NamedTuple):
@@ -77,7 +53,7 @@ class Event(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class CanaryEvidence:
     """What one canary proves."""
 
     canary: str
@@ -93,6 +69,11 @@ class Finding:
     """The true delta is above, at the claim's epsilon."""
 
 
+def verdict_word(refuted: bool) -> str:
+    """What is said of a claim. One that is not refuted is not proved."""
+    return "REFUTED" if refuted else "not refuted"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """What all canaries together prove about a claim. With probability `confidence` all bounds are true at once."""
@@ -101,10 +82,10 @@ class Verdict:
     confidence: float
     ceiling: float
     """The largest epsilon that so many runs could have proved."""
-    findings: tuple[Finding, ...]
+    findings: tuple[CanaryEvidence, ...]
 
     @property
-    def worst(self) -> Finding:
+    def worst(self) -> CanaryEvidence:
         """The canary that proves most."""
         return max(self.findings, key=lambda finding: (finding.epsilon, finding.dp_delta))
 
@@ -126,7 +107,7 @@ class Verdict:
     @property
     def sentence(self) -> str:
         """The verdict in words."""
-        word = "REFUTED" if self.refuted else "not refuted"
+        word = verdict_word(self.refuted)
         worst = self.worst
         return (
             f"claim {self.claim}: {word}, epsilon >= {self.epsilon:.2f} at this delta and delta >= {self.dp_delta:.3g} "
@@ -138,31 +119,16 @@ class Verdict:
         return self.sentence
 
 
-def publisher(schema: Schema, policy: Policy, *, clock: str | None = None) -> Publish:
-    """Streams under this policy, the rows of each handed over at once; or, by `clock`, a column with the seconds of
-    their arrival, those of each moment together.
-    """
-
-    def publish(stream: pa.Table, seed: int) -> list[pa.Table]:
-        anonymiser = Anonymiser(schema, policy, seed=seed)
-        out = [anonymiser.push(rows, now=now) for now, rows in _moments(stream, clock)]
-        out.append(anonymiser.flush(warn=False))
-        return [table.cast(out[-1].schema) for table in out]
-
-    return publish
-
-
-def play(game: Game, canary: Canary, *, features: Features | None = None) -> Seen:
-    """All runs of one canary. `features`: what is looked at, if not what an `Observer` does."""
-    look = features or Observer(game.schema, canary.known, place=canary.place)
-    streams = [to_table(rows) for rows in canary.streams(game.background)]
-    runs = [
-        [look(game.publish(stream, game.seed + side * game.runs + run)) for run in range(game.runs)]
-        for side, stream in enumerate(streams)
-    ]
-    names = tuple(runs[0][0])
-    one, other = (np.array([[run[name] for name in names] for run in side]) for side in runs)
-    return Seen(canary.name, names, one, other)
+def observe(
+    publish: Publish, stream: pa.Table, looks: Sequence[Features], seeds: Sequence[int]
+) -> list[tuple[tuple[str, ...], Measured]]:
+    """Publish one stream once per seed. For every observer: the names of its features, and their values run by run."""
+    found = [[look(output) for look in looks] for output in (publish(stream, seed) for seed in seeds)]
+    measured = []
+    for at in range(len(looks)):
+        names = tuple(found[0][at])
+        measured.append((names, np.array([[run[at][name] for name in names] for run in found])))
+    return measured
 
 
 def judge(seen: Sequence[Seen], claim: Claim, *, confidence: float = 0.95) -> Verdict:
@@ -201,14 +167,14 @@ def choose_event(seen: Seen, claim: Claim, *, alpha: float) -> Event:
     return chosen
 
 
-def _find(seen: Seen, claim: Claim, alpha: float) -> Finding:
+def _find(seen: Seen, claim: Claim, alpha: float) -> CanaryEvidence:
     """Choose on the first half, count in the second."""
     half = len(seen.one) // 2
     event = choose_event(seen._replace(one=seen.one[:half], other=seen.other[:half]), claim, alpha=alpha)
     one, other = seen.one[half:], seen.other[half:]
     counts = event.count(one), event.count(other)
     found = limits(np.array(counts[0]), np.array(counts[1]), runs=len(one), alpha=alpha)
-    return Finding(
+    return CanaryEvidence(
         canary=seen.canary,
         event=event.name,
         tested=len(one),
@@ -242,14 +208,3 @@ def _discriminant(one: Measured, other: Measured) -> NDArray[np.float64]:
         # Features that say the same make the spread singular: a little more of it decides between them.
         weights[moves] = np.linalg.solve(spread + 1e-3 * np.eye(moves.size), difference) / scale[moves]
     return weights
-
-
-def _moments(stream: pa.Table, clock: str | None) -> Iterator[tuple[float, pa.Table]]:
-    """The stream in pieces, each with the time at which it arrives."""
-    if clock is None:
-        yield 0.0, stream
-        return
-    times = stream.column(clock).to_numpy()
-    edges = [0, *(np.flatnonzero(np.diff(times)) + 1).tolist(), stream.num_rows]
-    for start, stop in pairwise(edges):
-        yield float(times[start]), stream.slice(start, stop - start)

@@ -1,12 +1,10 @@
 """The section on attacks: what somebody achieves who holds the published file."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 
-from castleguard.algorithms.dcastle.policy import Dcastle
-from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.base import Policy
 from castleguard.judge.attack.adversary import (
     Uniform,
     count_duplicated,
@@ -15,11 +13,10 @@ from castleguard.judge.attack.adversary import (
     observe_bounds,
     observe_values,
 )
-from castleguard.judge.attack.membership import publisher
-from castleguard.judge.audit.material import Material, finding, none_of
-from castleguard.judge.findings import Figure, Finding, Section, Status
-from castleguard.judge.verify.criteria import tally, value_codes
-from castleguard.telemetry.logs import LOG
+from castleguard.judge.audit.material import Material
+from castleguard.judge.publishing import publisher, quiet
+from castleguard.judge.report.findings import Figure, Finding, Section, Status, finding, none_of
+from castleguard.judge.verify.group_values import tally, value_codes
 
 _SAMPLE = 300  # rows of the streams that are published anew
 _LARGEST_SAMPLE = 3000
@@ -71,7 +68,7 @@ def _enumeration(material: Material) -> Finding:
     why_not = None
     if not material.attack_runs:
         why_not = "No runs were asked for."
-    elif isinstance(policy, Dcastle):
+    elif not material.promised.alone:
         why_not = "Several sites publish together: one stream by itself would say nothing about them."
     usable = np.flatnonzero(material.accepted)[: _sample_size(policy)]
     if why_not is None and usable.size < 2:
@@ -79,7 +76,7 @@ def _enumeration(material: Material) -> Finding:
     if why_not is not None:
         return finding("enumeration", _ENUMERATION, "not checked", why_not)
     stream = material.original.select(list(material.schema.columns)).take(usable)
-    with _quiet():
+    with quiet():
         counted = enumerate_rows(
             publisher(material.schema, policy),
             stream,
@@ -174,13 +171,3 @@ def _sample_size(policy: Policy) -> int:
     closeness = getattr(policy, "closeness", None)
     wait = 0 if closeness is None else 2 * closeness.chosen_burn_in(getattr(policy, "delay", _SAMPLE))
     return min(max(_SAMPLE, 3 * k, wait), _LARGEST_SAMPLE)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Nothing is said of streams that are published for an attack: whoever made the file was warned already."""
-    before, LOG.disabled = LOG.disabled, True
-    try:
-        yield
-    finally:
-        LOG.disabled = before

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from castleguard.judge.audit.material import Material, finding
-from castleguard.judge.findings import Finding, Section
+from castleguard.judge.audit.material import Material
 from castleguard.judge.measure.loss import measure_loss
+from castleguard.judge.report.findings import Finding, Section, finding
 
 
 def cost_section(material: Material) -> Section:

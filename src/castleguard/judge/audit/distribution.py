@@ -4,12 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from castleguard.algorithms.sdgs.policy import Sdgs
-from castleguard.judge.audit.material import Material, finding, none_of
-from castleguard.judge.findings import Finding
+from castleguard.judge.audit.material import Material
 from castleguard.judge.reading.identities import NOBODY
 from castleguard.judge.reading.values import Codes
-from castleguard.judge.verify import criteria as judged
+from castleguard.judge.report.findings import Finding, finding, none_of
+from castleguard.judge.verify import group_values as judged
 from castleguard.judge.verify import moments
 from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.criteria import Criteria
@@ -34,7 +33,7 @@ def distribution_findings(material: Material) -> Iterator[Finding]:
         yield _distinct(material, promised)
     if not promised.judges_shape:
         return
-    by_rows = isinstance(material.policy, Sdgs)
+    by_rows = material.promised.form == "cells"
     linked = material.linked
     if linked is None and not by_rows:
         for id, title in _asked(promised):
@@ -164,13 +163,13 @@ _MOVING = (
 def _unknown_reference(material: Material) -> Finding:
     why = (
         "Groups were compared with what had been released up to their own window, and a file does not tell windows."
-        if isinstance(material.policy, Sdgs)
+        if material.promised.form == "cells"
         else "Groups were compared with randomised values of all rows, of which the file has only the published ones."
     )
     return finding("closeness", _TITLES["closeness"], "not checked", why)
 
 
-def _tell(id: str, promised: Criteria, verdicts: list[judged.Judged], remark: str = "") -> Finding:
+def _tell(id: str, promised: Criteria, verdicts: list[judged.Failures], remark: str = "") -> Finding:
     """What was found in all columns: broken for certain, possibly explained, or neither."""
     failed = np.logical_or.reduce([each.failed for each in verdicts])
     proved = np.logical_or.reduce([each.proved for each in verdicts])

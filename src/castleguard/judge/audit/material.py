@@ -8,12 +8,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.algorithms.castleguard.policy import Castleguard
-from castleguard.algorithms.doca.policy import Doca
-from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.base import Policy
+from castleguard.algorithms.facts import Publication
 from castleguard.errors import InputError, UsageError
 from castleguard.judge.attack.longitudinal import LeftOver, by_groups
-from castleguard.judge.findings import Figure, Finding, Status
 from castleguard.judge.reading.boxes import Side, group_numbers, read_boxes
 from castleguard.judge.reading.linked import Linked, original_rows
 from castleguard.judge.reading.originals import Originals, read_originals
@@ -22,7 +20,7 @@ from castleguard.judge.verify.unlinked import Bounded, Kept, bound_groups, kept_
 from castleguard.privacy.criteria import Criteria
 from castleguard.schema.roles import Schema
 
-Published = Literal["true boxes", "noisy boxes", "points"]
+Kind = Literal["true boxes", "noisy boxes", "points"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,22 +56,27 @@ class Material:
         if self.attack_runs < 0:
             raise UsageError(f"attack_runs must not be negative, got {self.attack_runs}")
 
+    @cached_property
+    def promised(self) -> Publication:
+        """What the policy says of its publications."""
+        return self.policy.publication(self.schema)
+
     @property
-    def kind(self) -> Published:
+    def kind(self) -> Kind:
         """What the published rows are made of."""
-        if isinstance(self.policy, Doca):
+        if self.promised.form == "points":
             return "points"
-        return "noisy boxes" if isinstance(self.policy, Castleguard) else "true boxes"
+        return "noisy boxes" if self.promised.noisy else "true boxes"
 
     @property
     def criteria(self) -> Criteria | None:
         """What is promised of a group; None where nothing is."""
-        return None if isinstance(self.policy, Doca) else self.policy.criteria
+        return self.promised.criteria
 
     @cached_property
     def sides(self) -> tuple[Side, ...]:
         """What was published, one side per quasi-identifier. Not for points."""
-        return read_boxes(self.published, self.schema, closed=not self.policy.strict)
+        return read_boxes(self.published, self.schema, closed=self.promised.closed)
 
     @cached_property
     def groups(self) -> Codes:
@@ -95,14 +98,15 @@ class Material:
         """Original rows that the stream takes in: where values are claimed to be hidden it takes all, with a default
         for what it cannot read.
         """
-        takes_all = self.kind != "true boxes" and self.policy.strict
-        return np.ones(self.original.num_rows, dtype=np.bool_) if takes_all else ~self.originals.refused
+        if self.promised.hides_values:
+            return np.ones(self.original.num_rows, dtype=np.bool_)
+        return ~self.originals.refused
 
     @property
     def kept_columns(self) -> tuple[str, ...]:
         """The columns that are published as they came: sensitive ones too, unless they are randomised."""
-        randomised = self.kind != "true boxes" and self.policy.strict
-        return (*(() if randomised else (role.name for role in self.schema.sensitive)), *self.schema.public)
+        hidden = self.promised.hides_values
+        return (*(() if hidden else (role.name for role in self.schema.sensitive)), *self.schema.public)
 
     @cached_property
     def row(self) -> Codes | None:
@@ -136,21 +140,3 @@ class Material:
     def bounded(self) -> Bounded:
         """What groups can hold at most, without a link. Of true boxes only."""
         return bound_groups(self.sides, self.groups, self.originals, self.kept)
-
-
-def finding(id: str, title: str, status: Status, sentence: str, **figures: Figure) -> Finding:
-    """A finding in one line; names of figures have hyphens where arguments have none."""
-    return Finding(
-        id=id,
-        title=title,
-        status=status,
-        sentence=sentence,
-        figures={name.replace("_", "-"): value for name, value in figures.items()},
-    )
-
-
-def none_of(id: str, title: str, wrong: int, *, good: str, bad: str, **figures: Figure) -> Finding:
-    """Passed if nothing was found wrong, else failed; `bad` is told after the number."""
-    if wrong:
-        return finding(id, title, "failed", f"{wrong:,} {bad}", wrong=wrong, **figures)
-    return finding(id, title, "passed", good, wrong=0, **figures)

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from castleguard.errors import InputError
-from castleguard.judge.audit.material import Material, finding, none_of
-from castleguard.judge.findings import Finding
+from castleguard.judge.audit.material import Material
 from castleguard.judge.reading.values import numbers_of, texts_of
+from castleguard.judge.report.findings import Finding, finding, none_of
 from castleguard.schema.roles import Categorical
 
 _WHY = "Numbers are noisy means and labels are randomised: no published row stands for an original one."

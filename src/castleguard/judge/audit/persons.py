@@ -6,10 +6,10 @@ import numpy as np
 
 from castleguard.judge.attack import linkage, longitudinal
 from castleguard.judge.attack.longitudinal import LeftOver
-from castleguard.judge.audit.material import Material, finding
-from castleguard.judge.findings import Figure, Finding, Section
+from castleguard.judge.audit.material import Material
 from castleguard.judge.reading.linked import Linked
 from castleguard.judge.reading.originals import read_originals
+from castleguard.judge.report.findings import Figure, Finding, Section, finding
 from castleguard.schema.roles import Schema
 
 _PROSECUTOR = "Is a person found who is known to be in the file?"

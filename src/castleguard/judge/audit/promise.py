@@ -4,19 +4,15 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
-from castleguard.algorithms.castle.policy import Castle
-from castleguard.algorithms.castleguard.policy import Castleguard
-from castleguard.algorithms.dcastle.policy import Dcastle
-from castleguard.algorithms.sdgs.policy import Sdgs
-from castleguard.judge.audit.columns import column_findings
 from castleguard.judge.audit.distribution import distribution_findings
-from castleguard.judge.audit.material import Material, finding, none_of
+from castleguard.judge.audit.material import Material
 from castleguard.judge.audit.means import labels_finding, mean_findings
-from castleguard.judge.findings import Finding, Section
 from castleguard.judge.reading.linked import Linked
-from castleguard.judge.reading.values import Codes
+from castleguard.judge.reading.values import Codes, refine
+from castleguard.judge.report.findings import Finding, Section, finding, none_of
 from castleguard.judge.verify import structure as exact
-from castleguard.judge.verify.criteria import value_codes
+from castleguard.judge.verify.group_values import value_codes
+from castleguard.judge.verify.leaks import find_leaks
 from castleguard.judge.verify.moments import late_rows
 from castleguard.judge.verify.spelling import odd_spellings
 from castleguard.schema.roles import Numeric
@@ -43,9 +39,9 @@ def structure_section(material: Material) -> Section:
 
 
 def _findings(material: Material) -> Iterator[Finding]:
-    yield from column_findings(material)
+    yield from _columns(material)
     yield from _readable(material)
-    if material.kind != "true boxes" and material.policy.strict:
+    if material.promised.hides_values:
         yield labels_finding(material)
     if material.kind == "points":
         yield from mean_findings(material)
@@ -67,6 +63,53 @@ def _findings(material: Material) -> Iterator[Finding]:
     yield _grid(material)
     yield _cells(material)
     yield _delay(material)
+
+
+def _columns(material: Material) -> Iterator[Finding]:
+    """Which columns were published: none that was not declared, none that names a person.
+
+    Names of columns are not values, and may be shown.
+    """
+    leaks = find_leaks(material.published, material.original, material.schema, row=material.row, link=material.link)
+    yield none_of(
+        "undeclared-columns",
+        "Are all published columns declared?",
+        len(leaks.undeclared),
+        good="Every published column is declared in the schema.",
+        bad=f"published columns are not declared in the schema: {', '.join(leaks.undeclared)}.",
+    )
+    if material.schema.person is None:
+        yield finding(
+            "identifiers",
+            "Is nobody named?",
+            "not checked",
+            "The schema has no person column, so that there are no identifiers to look for.",
+        )
+    else:
+        yield none_of(
+            "identifiers",
+            "Is nobody named?",
+            len(leaks.identifiers),
+            good="No published column holds the identifiers of persons.",
+            bad=f"published columns hold the identifiers of persons: {', '.join(leaks.identifiers)}.",
+        )
+    if leaks.pseudonyms:
+        yield finding(
+            "pseudonyms",
+            "Can persons be followed by a column?",
+            "warning",
+            f"These columns have one value for each person and one person for each value, so that whoever reads the "
+            f"file can follow persons by them: {', '.join(leaks.pseudonyms)}.",
+            wrong=len(leaks.pseudonyms),
+        )
+    if material.link is not None:
+        yield finding(
+            "link-column",
+            "Is the row number published?",
+            "warning",
+            f"The column {material.link} numbers the original rows. It served to check the file, and must not be in "
+            f"what others get: whoever holds the original finds every row by it.",
+        )
 
 
 def _readable(material: Material) -> Iterator[Finding]:
@@ -99,25 +142,25 @@ def _readable(material: Material) -> Iterator[Finding]:
 
 
 def _linked_rows(material: Material, linked: Linked) -> Iterator[Finding]:
-    rows = linked.row[linked.known]
+    foreign, repeated = exact.wrong_rows(linked).values()
     yield none_of(
         "origins",
         _ORIGINS,
-        material.published.num_rows - rows.size,
+        foreign,
         good="Every published row is one of the original.",
         bad="published rows are not in the original.",
     )
     yield none_of(
         "repeated-rows",
         _ONCE,
-        rows.size - np.unique(rows).size,
+        repeated,
         good="No row was published twice.",
         bad="rows were published more than once.",
     )
     yield none_of(
         "refused-rows",
         "Was nothing published that had to be refused?",
-        int(np.count_nonzero(~material.accepted[rows])),
+        int(np.count_nonzero(~material.accepted[linked.row[linked.known]])),
         good="No row was published that the schema says to refuse.",
         bad="rows were published that the schema says to refuse.",
     )
@@ -154,8 +197,8 @@ def _listed(columns: Collection[str]) -> str:
 def _persons(material: Material) -> Finding:
     k = material.policy.k
     assert k is not None
-    if isinstance(material.policy, Sdgs):
-        return _alike(material, material.policy)
+    if material.promised.form == "cells":
+        return _alike(material, k)
     rows = np.bincount(material.groups, minlength=material.group_count)
     if material.linked is not None:
         persons = material.linked.persons_per_group
@@ -186,22 +229,21 @@ def _persons(material: Material) -> Finding:
     return Finding(id="fewest-persons", title=_PERSONS, status="not checked", sentence=text, figures=figures)
 
 
-def _alike(material: Material, policy: Sdgs) -> Finding:
+def _alike(material: Material, k: int) -> Finding:
     """SDGS promises k rows of a window with the same box and values: in all windows together there are no fewer."""
     cells: Codes = material.groups.astype(np.int64)
     for role in material.schema.sensitive:
-        values = value_codes(material.published.column(role.name), role)
-        _, cells = np.unique(cells * (int(values.max(initial=0)) + 1) + values, return_inverse=True)
+        cells = refine(cells, value_codes(material.published.column(role.name), role))
     rows = np.bincount(cells) if cells.size else np.zeros(0, np.int64)
     return none_of(
         "fewest-persons",
         "Does every row have k - 1 others like it?",
-        int(np.count_nonzero(rows < policy.k)),
-        good=f"At least {policy.k} rows have each combination of box and sensitive values. A file does not tell "
+        int(np.count_nonzero(rows < k)),
+        good=f"At least {k} rows have each combination of box and sensitive values. A file does not tell "
         f"windows, so that they were all in one is not checked.",
-        bad=f"combinations of box and sensitive values have fewer than {policy.k} rows.",
+        bad=f"combinations of box and sensitive values have fewer than {k} rows.",
         groups=int(rows.size),
-        asked=policy.k,
+        asked=k,
         fewest=int(rows.min()) if rows.size else None,
     )
 
@@ -218,7 +260,7 @@ def _containment(material: Material) -> Finding:
         return none_of(
             "containment",
             _INSIDE,
-            exact.values_outside(material.sides, material.linked.row, material.originals),
+            int(np.count_nonzero(exact.outside(material.linked))),
             good="Every value lies inside the range or below the node that was published for its row.",
             bad="values lie outside what was published for their row.",
         )
@@ -279,10 +321,10 @@ def _delay(material: Material) -> Finding:
     reason = _why_no_delay(material)
     if reason is not None:
         return finding("delay", _DELAY, "not checked", reason)
-    assert isinstance(material.policy, Castle)
+    delay = material.promised.delay
+    assert delay is not None
     assert material.linked is not None
     position = material.position[material.linked.row[material.linked.known]]
-    delay = material.policy.delay
     return none_of(
         "delay",
         _DELAY,
@@ -295,13 +337,8 @@ def _delay(material: Material) -> Finding:
 
 
 def _why_no_delay(material: Material) -> str | None:
-    policy = material.policy
-    if not isinstance(policy, Castle):
-        return "Rows wait for the end of their window, which a file does not tell."
-    if isinstance(policy, Dcastle):
-        return "The delay counts the rows of each site, and the file has those of all."
-    if isinstance(policy, Castleguard) and policy.chosen_clock != "arrivals":
-        return "The delay counts sampled rows, and the file does not tell which were."
+    if material.promised.delay is None:
+        return material.promised.why_no_delay
     if material.linked is None:
         return "Without a column that links the rows nobody knows in which order they arrived."
     return None

@@ -10,7 +10,8 @@ from castleguard.judge.audit.cost import cost_section
 from castleguard.judge.audit.material import Material
 from castleguard.judge.audit.persons import linkage_section, longitudinal_section
 from castleguard.judge.audit.promise import structure_section
-from castleguard.judge.findings import Audit
+from castleguard.judge.publishing import in_words
+from castleguard.judge.report.findings import Audit
 
 _MOST_DRAWN = 100_000
 
@@ -32,26 +33,11 @@ def audit(material: Material, *, names: Mapping[str, str] | None = None) -> Audi
         **(names or {}),
         "original rows": f"{material.original.num_rows:,}",
         "published rows": f"{material.published.num_rows:,}",
-        "policy": _describe(material),
+        "policy": in_words(material.policy),
         "rows linked by": material.link or "nothing: broken promises can be found, kept ones not proved",
     }
     drawn = {name: _thin(values) for name, values in _distributions(material) if len(values)}
     return Audit(subject=subject, promise=str(promise), sections=sections, distributions=drawn)
-
-
-def _describe(material: Material) -> str:
-    """The policy in a few words: its name, and what differs from its defaults."""
-    policy = material.policy
-    fields = policy.__dataclass_fields__
-    given = [
-        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
-        for name, field in fields.items()
-        if (value := getattr(policy, name)) != field.default and isinstance(value, int | float | str)
-    ]
-    closeness = getattr(policy, "closeness", None)
-    if closeness is not None:
-        given.append(f"t={closeness.t:g}")
-    return f"{type(policy).__name__.lower()}({', '.join(given)})"
 
 
 def _distributions(material: Material) -> Iterator[tuple[str, np.ndarray]]:

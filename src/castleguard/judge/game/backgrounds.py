@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from castleguard.algorithms.registry import Policy
-from castleguard.algorithms.sdgs.policy import Sdgs
+from castleguard.algorithms.base import Policy
+from castleguard.algorithms.facts import MembershipGame
 from castleguard.errors import InputError, UsageError
 from castleguard.judge.attack.canaries import Stream
 from castleguard.judge.reading.originals import Originals, read_originals
@@ -49,11 +49,19 @@ def made_up_rows(
     ]
 
 
-def rows_for(policy: Policy) -> int:
-    """How many rows a stream needs for this policy to publish most of them, and to see the delay end."""
-    groups = _GROUPS * (policy.k or 1) / getattr(policy, "sample_rate", 1.0)
-    delay = 0 if isinstance(policy, Sdgs) else min(policy.delay * 3 // 2, _LONGEST)
-    rows = max(FEWEST, round(groups), delay)
+def game_of(policy: Policy, schema: Schema) -> MembershipGame:
+    """How the game against a policy is played. Raises UsageError if it cannot be."""
+    found = policy.game(schema)
+    if found is None:
+        raise UsageError(f"{policy.name} does not say how the membership game against it is played")
+    return found
+
+
+def rows_for(policy: Policy, schema: Schema = SCHEMA) -> int:
+    """How many rows a stream needs to publish most of them, and to see the delay end."""
+    game = game_of(policy, schema)
+    delay = min(game.longest_delay * 3 // 2, _LONGEST)
+    rows = max(FEWEST, round(_GROUPS * game.rows_per_group), delay)
     if rows > MOST:
         raise UsageError(
             f"every run would need {rows:,} rows for groups of k={policy.k}: audit a smaller k or a larger sample_rate"
@@ -63,19 +71,19 @@ def rows_for(policy: Policy) -> int:
 
 def background_for(policy: Policy) -> Stream:
     """Made-up rows for a policy."""
-    if getattr(policy, "l", 1) > len(COMMON):
+    game = game_of(policy, SCHEMA)
+    if game.l > len(COMMON):
         raise UsageError(f"made-up rows have {len(COMMON)} common values: for a larger l give a schema and data")
-    if isinstance(policy, Sdgs):
+    seconds = float(game.period or 10.0)
+    if game.fills_windows is not None:
         # Every value of a window stands on the edge of being published.
-        values = COMMON[: max(2, policy.l)]
-        each = round(len(values) * policy.k / policy.sample_rate)
+        values = COMMON[: max(2, game.l)]
+        each = round(len(values) * game.rows_per_group)
         if each > MOST:
             raise UsageError(f"a window would need {each:,} rows: audit a smaller k or a larger sample_rate")
-        windows = 1 if policy.window_unit == "seconds" else 2
-        return made_up_rows(each * windows, values=values, every=each, seconds=float(policy.window))
+        return made_up_rows(each * game.fills_windows, values=values, every=each, seconds=seconds)
     rows = rows_for(policy)
-    period = getattr(policy, "window", None) or policy.max_wait or 10.0
-    return made_up_rows(rows, every=math.ceil(rows / _PERIODS), seconds=float(period))
+    return made_up_rows(rows, every=math.ceil(rows / _PERIODS), seconds=seconds)
 
 
 def rows_of(table: pa.Table, schema: Schema) -> Stream:

@@ -5,14 +5,11 @@ their values alone. The guarantee says which, and the game is played with such s
 about values, it proves nothing that a row can be seen to be missing.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from castleguard.algorithms.castleguard.policy import Castleguard
-from castleguard.algorithms.doca.policy import Doca
-from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.base import Policy
 from castleguard.judge.attack.evidence import Claim
-from castleguard.privacy.parameters import least_epsilon
-from castleguard.privacy.sdgs import sdgs_delta
+from castleguard.judge.attack.membership import verdict_word
 from castleguard.schema.roles import Schema
 
 NOTHING = Claim(0.0, 0.0)
@@ -42,12 +39,26 @@ class Stated(NamedTuple):
     own: bool
     """Whether the policy itself makes it."""
 
+    def sentence(self, *, refuted: bool) -> str:
+        """The claim and its verdict, as the heading of what was found."""
+        return f"{self.whose} claims {self.claim}: {verdict_word(refuted)}"
+
+    def as_json(self, *, refuted: bool) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "whose": self.whose,
+            "own": self.own,
+            "refuted": refuted,
+            "claimed": {"epsilon": self.claim.epsilon, "dp_delta": self.claim.dp_delta},
+        }
+
 
 def neighbours_of(policy: Policy, schema: Schema) -> Neighbours:
     """The neighbours of the policy's own claim; without one, those of its paper's."""
     stated = policy.guarantee(schema, seeded=False).privacy
     if stated is None:
-        return Neighbours(replaced=isinstance(policy, Doca), whole_person=False)
+        game = policy.game(schema)
+        return Neighbours(replaced=game is not None and game.replaced, whole_person=False)
     return Neighbours(
         replaced="replaced" in stated.neighbours, whole_person=stated.unit.startswith("all rows of one person")
     )
@@ -61,19 +72,13 @@ def own_claim(policy: Policy, schema: Schema) -> Stated | None:
     return Stated("the policy itself", Claim(stated.epsilon, stated.dp_delta), own=True)
 
 
-def printed_claim(policy: Policy, *, epsilon: float | None = None) -> Stated | None:
-    """What a paper prints about the algorithm that the policy plays, at this epsilon if it may be chosen.
-
-    CASTLEGUARD's Theorem 2 gives a delta for every epsilon of at least -ln(1 - sample_rate).
-    """
-    if isinstance(policy, Castleguard) and not policy.strict and policy.sample_rate < 1:
-        rate = policy.sample_rate
-        chosen = epsilon or policy.epsilon or max(1.0, least_epsilon(sample_rate=rate))
-        delta = sdgs_delta(k=policy.k, sample_rate=rate, epsilon=chosen)
-        return Stated("Theorem 2 of the CASTLEGUARD paper", Claim(chosen, delta), own=False)
-    if isinstance(policy, Doca) and not policy.strict:
-        return Stated("the DOCA paper", Claim(float(policy.epsilon), 0.0), own=False)
-    return None
+def printed_claim(policy: Policy, schema: Schema, *, epsilon: float | None = None) -> Stated | None:
+    """What a paper prints about the algorithm that the policy plays, at this epsilon if it may be chosen."""
+    game = policy.game(schema)
+    if game is None or game.printed is None:
+        return None
+    printed = game.printed(epsilon)
+    return Stated(printed.whose, Claim(printed.epsilon, printed.dp_delta), own=False)
 
 
 def claims_about(
@@ -82,8 +87,9 @@ def claims_about(
     """All of them. `epsilon` and `dp_delta` are a claim that somebody wants judged; for the published CASTLEGUARD an
     epsilon by itself says at which one Theorem 2 is judged.
     """
-    printed = printed_claim(policy, epsilon=epsilon if dp_delta is None else None)
-    at_printed = dp_delta is None and printed is not None and isinstance(policy, Castleguard)
+    game = policy.game(schema)
+    printed = printed_claim(policy, schema, epsilon=epsilon if dp_delta is None else None)
+    at_printed = dp_delta is None and printed is not None and game is not None and game.any_epsilon
     asked = None
     if epsilon is not None and not at_printed:
         asked = Stated("whoever asks", Claim(epsilon, dp_delta or 0.0).check(), own=False)

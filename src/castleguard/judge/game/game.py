@@ -6,10 +6,8 @@ that know a canary. What is proved is not touched by that: the bounds of all can
 probabilities of failing, however much they have in common.
 """
 
-import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,11 +16,20 @@ import numpy as np
 
 from castleguard.errors import UsageError
 from castleguard.judge.attack.canaries import Stream
-from castleguard.judge.attack.membership import FEWEST_RUNS, Finding, Measured, Seen, Verdict, judge, publisher
+from castleguard.judge.attack.membership import (
+    FEWEST_RUNS,
+    CanaryEvidence,
+    Measured,
+    Seen,
+    Verdict,
+    judge,
+    observe,
+    verdict_word,
+)
 from castleguard.judge.game.claims import NOTHING, Neighbours, Stated, neighbours_of
 from castleguard.judge.game.settings import Setting
+from castleguard.judge.publishing import publisher, quiet
 from castleguard.schema.table import to_table
-from castleguard.telemetry.logs import LOG
 from castleguard.workers import workers
 
 RUNS_AT_ONCE = 100
@@ -42,7 +49,7 @@ class Judged:
     @property
     def word(self) -> str:
         """The verdict in a word or two."""
-        return "REFUTED" if self.verdict.refuted else "not refuted"
+        return verdict_word(self.verdict.refuted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +79,23 @@ class Played:
         """Whether the policy's own claim was not refuted. Claims of others are theirs."""
         return self.own is None or not self.own.verdict.refuted
 
-    def event(self, finding: Finding) -> str:
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "ok": self.ok,
+            "statement": self.statement,
+            "neighbours": self.neighbours.sentence,
+            "runs": self.runs,
+            "seed": self.seed,
+            "background": {"rows": self.rows, "made_up": self.made_up},
+            "claims": [
+                {**judged.stated.as_json(refuted=judged.verdict.refuted), **_figures(self, judged.verdict)}
+                for judged in self.judged
+            ],
+            "found": _figures(self, self.found),
+        }
+
+    def event(self, finding: CanaryEvidence) -> str:
         """The event that a canary proves most by. Of real rows without its number, which may be somebody's value."""
         # Features are numbered by the known row that they are about: the one in question, and the one in its place.
         words = finding.event.replace(" (0)", "").replace(" (1)", " (of the row in its place)")
@@ -88,6 +111,20 @@ class _Part(NamedTuple):
     runs: int
 
 
+def play_and_judge(
+    setting: Setting,
+    *,
+    runs: int,
+    seed: int = 0,
+    jobs: int = 1,
+    confidence: float = 0.95,
+    progress: Progress | None = None,
+) -> Played:
+    """The whole game against the claims of a setting (`setting_for` makes one for a policy)."""
+    seen = play(setting, runs=runs, seed=seed, jobs=jobs, progress=progress)
+    return judge_all(setting, seen, runs=runs, seed=seed, confidence=confidence)
+
+
 def play(
     setting: Setting, *, runs: int, seed: int = 0, jobs: int = 1, progress: Progress | None = None
 ) -> tuple[Seen, ...]:
@@ -97,7 +134,7 @@ def play(
     parts = list(_cut(setting, runs))
     seen: dict[tuple[int, int], list[Measured]] = {}
     names: dict[int, tuple[str, ...]] = {}
-    with _quietly(), workers(min(jobs, len(parts))) as pool:
+    with quiet(), workers(min(jobs, len(parts))) as pool:
         for number, found in enumerate(pool.map(partial(_measure, setting, runs, seed), parts), 1):
             for canary, (columns, measured) in zip(parts[number - 1].canaries, found, strict=True):
                 names[canary] = columns
@@ -125,29 +162,6 @@ def judge_all(setting: Setting, seen: Sequence[Seen], *, runs: int, seed: int = 
         rows=len(setting.background),
         made_up=setting.made_up,
     )
-
-
-def as_json(played: Played) -> dict[str, Any]:
-    """The same for programs."""
-    return {
-        "ok": played.ok,
-        "statement": played.statement,
-        "neighbours": played.neighbours.sentence,
-        "runs": played.runs,
-        "seed": played.seed,
-        "background": {"rows": played.rows, "made_up": played.made_up},
-        "claims": [
-            {
-                "whose": judged.stated.whose,
-                "own": judged.stated.own,
-                "refuted": judged.verdict.refuted,
-                "claimed": {"epsilon": judged.stated.claim.epsilon, "dp_delta": judged.stated.claim.dp_delta},
-                **_figures(played, judged.verdict),
-            }
-            for judged in played.judged
-        ],
-        "found": _figures(played, played.found),
-    }
 
 
 def _figures(played: Played, verdict: Verdict) -> dict[str, Any]:
@@ -197,23 +211,6 @@ def _measure(setting: Setting, runs: int, seed: int, part: _Part) -> list[tuple[
     canaries = [setting.canaries[at] for at in part.canaries]
     stream = to_table(canaries[0].streams(setting.background)[part.side])
     publish = publisher(setting.schema, setting.policy, clock=setting.clock)
-    looks = [setting.observer(canary) for canary in canaries]
     first = seed + part.side * runs + part.first
-    published = (publish(stream, number) for number in range(first, first + part.runs))
-    found = [[look(output) for look in looks] for output in published]
-    measured = []
-    for at in range(len(looks)):
-        names = tuple(found[0][at])
-        measured.append((names, np.array([[run[at][name] for name in names] for run in found])))
-    return measured
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Without the warnings of every single run."""
-    level = LOG.level
-    LOG.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        LOG.setLevel(level)
+    looks = [setting.observer(canary) for canary in canaries]
+    return observe(publish, stream, looks, range(first, first + part.runs))

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.base import Policy
 from castleguard.errors import UsageError
 from castleguard.judge.attack.evidence import Claim
-from castleguard.judge.attack.membership import publisher
 from castleguard.judge.game.backgrounds import CLOCK, COMMON, SCHEMA, background_for
 from castleguard.judge.game.claims import Stated, claims_about, neighbours_of
 from castleguard.judge.game.verdicts import NO_CLAIM, NOT_PROVED
+from castleguard.judge.publishing import publisher
 from castleguard.judge.reading.values import texts_of
 from castleguard.privacy.parameters import check_count, check_probability
 from castleguard.schema.roles import Schema
@@ -48,7 +48,7 @@ class Guessed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Weighed:
+class GuessedClaim:
     """A claim, and what the guesses say about it."""
 
     stated: Stated
@@ -57,6 +57,65 @@ class Weighed:
     epsilon: float
     """The true epsilon is above, at the claim's delta."""
     refuted: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneRun:
+    """A one-run audit that was played to its end."""
+
+    guessed: Guessed
+    claims: tuple[GuessedClaim, ...]
+    confidence: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether the policy's own claim was not refuted. Claims of others are theirs."""
+        return not any(each.refuted and each.stated.own for each in self.claims)
+
+    @property
+    def text(self) -> str:
+        """The outcome as lines of text."""
+        found, sure = self.guessed, f"with {100 * self.confidence:g} % confidence"
+        lines = [
+            f"One run with {found.canaries:,} canaries, each there by the fall of a coin: {found.guesses:,} guesses, "
+            f"{found.right:,} of them right."
+        ]
+        if not any(each.stated.own for each in self.claims):
+            bound = epsilon_above(found, confidence=self.confidence)
+            lines += ["", f"the policy itself: {NO_CLAIM}", f"  epsilon >= {bound:.2f} at delta 0, {sure}"]
+        for each in self.claims:
+            lines += [
+                "",
+                each.stated.sentence(refuted=each.refuted),
+                f"  epsilon >= {each.epsilon:.2f} at delta {each.stated.claim.dp_delta:.3g}, {sure}",
+                "  if the claim were true, so many right guesses would have a probability of at most "
+                f"{each.p_value:.2g}",
+            ]
+        return "\n".join([*lines, "", NOT_PROVED])
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "ok": self.ok,
+            "canaries": self.guessed.canaries,
+            "guesses": self.guessed.guesses,
+            "right": self.guessed.right,
+            "confidence": self.confidence,
+            "epsilon_above": epsilon_above(self.guessed, confidence=self.confidence),
+            "claims": [
+                {**each.stated.as_json(refuted=each.refuted), "epsilon_above": each.epsilon, "p_value": each.p_value}
+                for each in self.claims
+            ],
+        }
+
+
+def audit_once(
+    policy: Policy, *, canaries: int, seed: int = 0, confidence: float = 0.95, epsilon: float | None = None
+) -> OneRun:
+    """Play one run against a policy, and judge every claim about it. `epsilon`: see `claims_about`."""
+    found = play_once(policy, canaries=canaries, seed=seed)
+    claims = weigh(found, policy, confidence=confidence, epsilon=epsilon)
+    return OneRun(guessed=found, claims=tuple(claims), confidence=confidence)
 
 
 def play_once(policy: Policy, *, canaries: int, seed: int = 0) -> Guessed:
@@ -84,61 +143,16 @@ def play_once(policy: Policy, *, canaries: int, seed: int = 0) -> Guessed:
     return Guessed(canaries=canaries, guesses=int(guessed.sum()), right=int((guessed & comes).sum()))
 
 
-def text_of(found: Guessed, weighed: list[Weighed], *, confidence: float) -> str:
-    """The outcome as lines of text."""
-    lines = [
-        f"One run with {found.canaries:,} canaries, each there by the fall of a coin: {found.guesses:,} guesses, "
-        f"{found.right:,} of them right."
-    ]
-    if not any(each.stated.own for each in weighed):
-        bound = epsilon_above(found, confidence=confidence)
-        lines += ["", f"the policy itself: {NO_CLAIM}", f"  epsilon >= {bound:.2f} at delta 0, {_sure(confidence)}"]
-    for each in weighed:
-        claim = each.stated.claim
-        lines += [
-            "",
-            f"{each.stated.whose} claims {claim}: {'REFUTED' if each.refuted else 'not refuted'}",
-            f"  epsilon >= {each.epsilon:.2f} at delta {claim.dp_delta:.3g}, {_sure(confidence)}",
-            f"  if the claim were true, so many right guesses would have a probability of at most {each.p_value:.2g}",
-        ]
-    return "\n".join([*lines, "", NOT_PROVED])
-
-
-def as_json(found: Guessed, weighed: list[Weighed], *, confidence: float) -> dict[str, Any]:
-    """The same for programs."""
-    return {
-        "ok": not any(each.refuted and each.stated.own for each in weighed),
-        "canaries": found.canaries,
-        "guesses": found.guesses,
-        "right": found.right,
-        "confidence": confidence,
-        "epsilon_above": epsilon_above(found, confidence=confidence),
-        "claims": [
-            {
-                "whose": each.stated.whose,
-                "own": each.stated.own,
-                "refuted": each.refuted,
-                "claimed": {"epsilon": each.stated.claim.epsilon, "dp_delta": each.stated.claim.dp_delta},
-                "epsilon_above": each.epsilon,
-                "p_value": each.p_value,
-            }
-            for each in weighed
-        ],
-    }
-
-
-def _sure(confidence: float) -> str:
-    return f"with {100 * confidence:g} % confidence"
-
-
-def weigh(found: Guessed, policy: Policy, *, confidence: float = 0.95, epsilon: float | None = None) -> list[Weighed]:
+def weigh(
+    found: Guessed, policy: Policy, *, confidence: float = 0.95, epsilon: float | None = None
+) -> list[GuessedClaim]:
     """Every claim about the policy. `epsilon`: see `claims_about`."""
     alpha = 1 - check_probability("confidence", confidence)
     weighed = []
     for stated in claims_about(policy, SCHEMA, epsilon=epsilon):
         p = p_value(found, stated.claim)
         bound = epsilon_above(found, dp_delta=stated.claim.dp_delta, confidence=confidence)
-        weighed.append(Weighed(stated=stated, p_value=p, epsilon=bound, refuted=p < alpha))
+        weighed.append(GuessedClaim(stated=stated, p_value=p, epsilon=bound, refuted=p < alpha))
     return weighed
 
 

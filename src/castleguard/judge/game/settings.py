@@ -7,16 +7,11 @@ of the claim, and the canaries stand where one window of the claim covers them.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from castleguard.algorithms.castleguard.policy import Castleguard
-from castleguard.algorithms.doca.policy import Doca
-from castleguard.algorithms.registry import Policy
-from castleguard.algorithms.sdgs.policy import Sdgs
+from castleguard.algorithms.base import Policy
 from castleguard.judge.attack.canaries import Canary, Stream, standard_canaries, with_values_replaced
-from castleguard.judge.attack.features import Features, Observer, Row
-from castleguard.judge.game.backgrounds import CLOCK, SCHEMA, background_for
+from castleguard.judge.attack.features import Features, Observer, PointObserver, Row
+from castleguard.judge.game.backgrounds import CLOCK, SCHEMA, background_for, game_of
 from castleguard.judge.game.claims import Neighbours, Stated, claims_about, neighbours_of
-from castleguard.judge.game.points import PointObserver
-from castleguard.privacy.sdgs import worst_case
 from castleguard.schema.roles import Schema
 
 
@@ -40,9 +35,10 @@ class Setting:
         """Who looks for a canary: in boxes, or among points."""
         if self.features is not None:
             return self.features
-        if isinstance(self.policy, Doca):
+        published = self.policy.publication(self.schema)
+        if published.form == "points":
             return PointObserver(self.schema, canary.known)
-        return Observer(self.schema, canary.known, place=canary.place, closed=not self.policy.strict)
+        return Observer(self.schema, canary.known, place=canary.place, closed=published.closed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,18 +74,18 @@ def with_background(setting: Setting, rows: Stream) -> Setting:
 
 
 def canaries_for(policy: Policy, schema: Schema, rows: Stream, neighbours: Neighbours) -> list[Canary]:
-    """The usual canaries as the neighbours have them; for SDGS also the group that Theorem 2 has its maximum at."""
+    """The usual canaries as the neighbours have them; also the group at which the claim is tightest, if it is known."""
+    game = game_of(policy, schema)
     found = list(standard_canaries(schema, rows, whole_person=neighbours.whole_person))
     if neighbours.whole_person:
-        found = [_in_one_window(canary, policy) for canary in found]
-    if isinstance(policy, Sdgs) and schema.sensitive:
-        found.append(worst_group(policy, schema, rows))
+        found = [_in_one_window(canary, game.window_rows) for canary in found]
+    if game.critical_group is not None and schema.sensitive:
+        found.append(worst_group(game.critical_group, schema, rows))
     return [with_values_replaced(canary, schema, rows) for canary in found] if neighbours.replaced else found
 
 
-def worst_group(policy: Sdgs, schema: Schema, rows: Stream) -> Canary:
-    """The group that Theorem 2 has its maximum at, with one row of it in question."""
-    size = worst_case(k=policy.k, sample_rate=policy.sample_rate, epsilon=policy.epsilon).rows
+def worst_group(size: int, schema: Schema, rows: Stream) -> Canary:
+    """The group at which the claim is tightest, with one row of it in question."""
     rare = next(canary for canary in standard_canaries(schema, rows) if canary.name == "unique sensitive value")
     group = [_person(rare.rows[0], schema.person, number) for number in range(size)]
     return Canary(name="worst group", rows=group[-1:], company=group[:-1], at=rare.at)
@@ -103,14 +99,8 @@ def _person(row: Row, column: str | None, number: int) -> Row:
     return {**row, column: first + number if isinstance(first, int) else f"{first} {number}"}
 
 
-def _in_one_window(canary: Canary, policy: Policy) -> Canary:
+def _in_one_window(canary: Canary, window: float | None) -> Canary:
     """The canary with no more rows than one window of arrivals has, and all of them in one."""
-    if isinstance(policy, Doca):
-        window: float | None = policy.delay
-    elif isinstance(policy, Castleguard | Sdgs):
-        window = policy.window if policy.window_unit == "rows" else None
-    else:
-        window = None
     if window is None or len(canary.rows) == 1:
         return canary
     rows = canary.rows[: int(window)]

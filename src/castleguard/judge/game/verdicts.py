@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
-from castleguard.judge.attack.membership import Finding as Found
-from castleguard.judge.attack.membership import Verdict
-from castleguard.judge.findings import Audit, Finding, Section
+from castleguard.judge.attack.membership import CanaryEvidence, Verdict
 from castleguard.judge.game.game import Judged, Played
+from castleguard.judge.report.findings import Audit, Finding, Section
 
 NOT_PROVED = (
     "Not refuted is not proved: the game knows a few canaries, simple events and so many runs. That a claim holds is "
@@ -72,7 +71,7 @@ def _lines(played: Played) -> Iterator[str]:
         yield from _found_lines(played, played.found)
     for judged in played.judged:
         yield ""
-        yield f"{judged.stated.whose} claims {judged.stated.claim}: {judged.word}"
+        yield judged.stated.sentence(refuted=judged.verdict.refuted)
         yield from _found_lines(played, judged.verdict)
         if judged.verdict.refuted and not judged.stated.own:
             yield "  This is not the policy's own claim, which stands on its own."
@@ -99,7 +98,7 @@ def _bounds(verdict: Verdict) -> str:
     )
 
 
-def _counted(played: Played, found: Found) -> str:
+def _counted(played: Played, found: CanaryEvidence) -> str:
     other = "with the other values" if played.neighbours.replaced else "without it"
     return (
         f"{found.canary} ({played.event(found)}: in {found.seen:,} of {found.tested:,} runs with it, in "
@@ -162,7 +161,7 @@ def _without_claim(played: Played) -> tuple[Finding, ...]:
     return (finding,)
 
 
-def _canary_finding(played: Played, found: Found) -> Finding:
+def _canary_finding(played: Played, found: CanaryEvidence) -> Finding:
     claim = _shown(played).claim
     shows = found.epsilon > 0 or found.dp_delta > 0
     beyond = found.epsilon > claim.epsilon or found.dp_delta > claim.dp_delta

@@ -3,17 +3,23 @@
 Leal, Vidal and Machado (2018, section 4) judge DOCA by the mean squared error of its values, and by the share of area
 that the histograms of both have in common. The first needs to know which published value stands for which original
 one. Where a window is published as a multiset nobody can know, and `paired_by_rank` says what is compared instead.
+`numeric_errors` has both for two tables: a row's number is the middle of its range, or the number that was published in
+place of a range (the middle itself, or a noisy mean).
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+import pyarrow as pa
+from numpy.typing import ArrayLike
 
-from castleguard.errors import InputError, PolicyError
+from castleguard.errors import InputError, PolicyError, UsageError
+from castleguard.judge.reading.boxes import read_boxes
+from castleguard.judge.reading.originals import read_originals
+from castleguard.judge.reading.values import Codes, Numbers, numbers_of
 from castleguard.privacy.parameters import check_count, is_number
-
-Numbers = NDArray[np.float64]  # (values,)
+from castleguard.schema.roles import Categorical, Numeric, Schema
 
 
 def mean_squared_error(original: ArrayLike, published: ArrayLike) -> float:
@@ -116,3 +122,69 @@ def _sorted_windows(values: Numbers, size: int) -> Numbers:
     whole = values.size - values.size % size
     windows = np.sort(values[:whole].reshape(-1, size), axis=1)
     return np.concatenate([windows.ravel(), np.sort(values[whole:])])
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumericError:
+    """One numeric quasi-identifier. NaN where there is nothing to compare."""
+
+    name: str
+    mean_squared_error: float
+    """In squared units of the column (days of a date, microseconds of a timestamp); NaN without a link."""
+    root_share: float
+    """The root of it as a share of the domain; NaN without a link."""
+    histogram: float
+    """The share of area that the histograms of both have in common, over the domain. Needs no link."""
+
+
+def numeric_errors(
+    published: pa.Table, original: pa.Table, schema: Schema, *, row: Codes | None = None, bins: int = 100
+) -> tuple[NumericError, ...]:
+    """Every numeric quasi-identifier. `row` has the original row of every published one, -1 if there is none."""
+    values = read_originals(original, schema).values
+    found = []
+    for role, before in zip(schema.quasi_identifiers, values, strict=True):
+        if isinstance(role, Categorical):
+            continue
+        after = middles(published, role)
+        known_before, known_after = before[~np.isnan(before)], after[~np.isnan(after)]
+        both = known_before.size and known_after.size
+        found.append(
+            NumericError(
+                name=role.name,
+                mean_squared_error=(error := float("nan") if row is None else _paired_error(before, after, row)),
+                root_share=math.sqrt(error) / _width(role, known_before) if both else float("nan"),
+                histogram=histogram_intersection(known_before, known_after, bins=bins, range=_domain(role))
+                if both
+                else float("nan"),
+            )
+        )
+    return tuple(found)
+
+
+def middles(published: pa.Table, role: Numeric) -> Numbers:
+    """The number that stands for every published row."""
+    try:
+        (side,) = read_boxes(published, Schema(person=None, quasi_identifiers=[role]))
+    except UsageError:
+        numbers, _ = numbers_of(published.column(role.name), role.kind)
+        if numbers.size and np.isnan(numbers).all():
+            raise InputError(f"published column {role.name!r} holds neither ranges nor numbers") from None
+        return numbers
+    return side.low + (side.high - side.low) / 2
+
+
+def _paired_error(before: Numbers, after: Numbers, row: Codes) -> float:
+    linked = row >= 0
+    original, shown = before[row[linked]], after[linked]
+    known = ~(np.isnan(original) | np.isnan(shown))
+    return mean_squared_error(original[known], shown[known]) if known.any() else float("nan")
+
+
+def _domain(role: Numeric) -> tuple[float, float] | None:
+    return role.domain if role.domain is not None and role.domain[0] < role.domain[1] else None
+
+
+def _width(role: Numeric, values: Numbers) -> float:
+    lower, upper = role.domain or (float(values.min()), float(values.max()))
+    return upper - lower or 1.0

@@ -1,15 +1,16 @@
 """Everything that two files can say about the use of what was published, as a list of figures with their meaning."""
 
+import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from castleguard.errors import UsageError
+from castleguard.judge.measure.error import numeric_errors
 from castleguard.judge.measure.learning import Learning, learning_utility
 from castleguard.judge.measure.loss import Loss, average_group_size, measure_loss
-from castleguard.judge.measure.middles import numeric_errors
 from castleguard.judge.measure.queries import Workload, workload_error, workload_error_in_order
 from castleguard.judge.reading.boxes import group_numbers, read_boxes
 from castleguard.judge.reading.linked import Linked, original_rows
@@ -53,6 +54,22 @@ class Utility:
     """What could not be measured, and why: a sentence each."""
     notes: tuple[str, ...]
     """What a reader must know about the figures."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs, by section: null where there is no figure."""
+        sections: dict[str, dict[str, Any]] = {}
+        for figure in self.figures:
+            value: Any = None if isinstance(figure.value, float) and math.isnan(figure.value) else figure.value
+            if not math.isnan(figure.deviation):
+                value = {"mean": value, "deviation": figure.deviation}
+            sections.setdefault(figure.section, {})[figure.name] = value
+        return {**sections, "notes": list(self.notes), "left out": list(self.left_out)}
+
+    def __str__(self) -> str:
+        """What `castleguard measure` prints."""
+        from castleguard.judge.measure.utility_text import utility_text
+
+        return utility_text(self)
 
 
 class _Tables(NamedTuple):

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.errors import InputError, UsageError
-from castleguard.judge.reading.values import Codes, Numbers, numbers_of, texts_of
+from castleguard.judge.reading.values import Codes, Numbers, numbers_of, refine, texts_of
 from castleguard.schema.cells import largest_inside
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 
@@ -68,8 +68,7 @@ def group_numbers(sides: tuple[Side, ...]) -> Codes:
     groups: Codes = np.zeros(sides[0].low.size, dtype=np.int64)
     for side in sides:
         for values in (side.low, side.high, side.node):
-            _, codes = np.unique(values, return_inverse=True)
-            _, groups = np.unique(groups * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)
+            groups = refine(groups, values)
     return groups
 
 

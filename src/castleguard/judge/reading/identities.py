@@ -1,7 +1,8 @@
 """Which values of a column are one person, or one value: read one by one, the obvious way.
 
 The rules are those of `schema/canonical.py`, written a second time from the definition and not from that code: numbers
-are compared exactly, instants as seconds since 1970, UUIDs by their 128 bits, other text as it shows.
+are compared exactly, days as the number of their digits, other moments as seconds since 1970, UUIDs by their 128 bits,
+other text as it shows.
 """
 
 import datetime as dt
@@ -28,13 +29,29 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNOR
 _NO_NUMBER = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 _HEX = "[0-9a-f]"
 _UUID = re.compile(f"{_HEX}{{32}}|{_HEX}{{8}}(-{_HEX}{{4}}){{3}}-{_HEX}{{12}}")
-_DAY = r"(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8}(?=[t ]))"
-_CLOCK = r"[t ](?P<hour>[0-9]{2})(:?(?P<minute>[0-9]{2})(:?(?P<second>[0-9]{2})([.,](?P<part>[0-9]+))?)?)?"
-_ZONE = r" ?(z|utc|gmt|(?P<east>[+-][0-9]{2}):?(?P<more>[0-9]{2})?)?"
-_MOMENT = re.compile(f"{_DAY}({_CLOCK}{_ZONE})?", re.IGNORECASE)
-_TIME = re.compile(r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(:(?P<second>[0-9]{2})([.,](?P<part>[0-9]+))?)?")
+_CITY = r"(\[[a-z0-9_/+-]+\])?"
+_ZONE = rf"(?P<zone>( ?(z|utc|gmt){_CITY})?( ?[+-][0-9][0-9:]*{_CITY})?)"
+_MOMENT = re.compile(
+    r"(?P<day>[0-9]{4}([-/._: ])[0-9]{1,2}\2[0-9]{1,2}|[0-9]{8}|[0-9]{4}-?[0-9]{3}|[0-9]{4}-?w[0-9]{2}-?[0-9])"
+    r"((t| |, )(?P<clock>[0-9][0-9:.,]*( ?[ap]\.?m\.?)?))?" + _ZONE,
+    re.IGNORECASE,
+)
+_TIME = re.compile(
+    r"(?P<clock>(t[0-9]{2}|t?[0-9]{1,2}:)[0-9:.,]*( ?[ap]\.?m\.?)?)" + _ZONE,
+    re.IGNORECASE,
+)
+_CLOCKS = (
+    re.compile(r"([0-9]{1,2}):([0-9]{2})(?::?([0-9]{2})(?:[.,]([0-9]+))?)?"),
+    re.compile(r"([0-9]{2})(?:([0-9]{2})(?::?([0-9]{2})(?:[.,]([0-9]+))?)?)?"),
+)
+_OFFSET = re.compile(r"([0-9]{1,2})(?::?([0-9]{2})(?::?([0-9]{2}))?)?")
+_THOUSANDS = re.compile(r"[0-9]{1,3}( [0-9]{3})+(\.[0-9]*)?|[0-9]{1,3}('[0-9]{3})+(\.[0-9]*)?")
+_COMMAS = re.compile(r"[0-9]{1,3}(,[0-9]{3}){2,}|[0-9]{1,3}(,[0-9]{3})+\.[0-9]*")
+_EITHER = re.compile(r"[1-9][0-9]?[0-9]?,[0-9]{3}")  # more than a thousand, or a fraction
 _EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
-_DASHES = dict.fromkeys([*range(0x2010, 0x2016), 0x2212], "-")
+_TYPED = dict.fromkeys([*range(0x2010, 0x2016), 0x2212], "-") | {0x66B: ".", 0x66C: ","}
+_TYPED |= dict.fromkeys([0x60, 0x2BB, 0x2BC, 0x2018, 0x2019, 0x201B, 0x2032], "'")
+_TYPED |= dict.fromkeys([0x201C, 0x201D, 0x201F], '"')
 # Fillers, joiners and variation selectors: they show nothing, though they are letters or marks by their category.
 _UNSEEN = {0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x3164, *range(0xFE00, 0xFE10), 0xFFA0}
 _UNSEEN |= set(range(0xE0100, 0xE01F0))
@@ -55,7 +72,9 @@ def value_codes(column: pa.ChunkedArray, *, whole: bool = False) -> Codes:
 def identity(value: Any, *, fold: bool = False) -> object:
     """What makes two spellings of a text, a number or a boolean one; None if it says nothing.
 
-    >>> len({identity(value) for value in (12, 12.0, "12", "012", "+12", "12.0", "1.2e1")})
+    >>> len({identity(value) for value in (12, 12.0, "12", "012", "+ 12", "12.0", "1.2e1")})
+    1
+    >>> len({identity(value) for value in (20200102, "2020-1-2", "2020-01-01T24:00", "20200102T00Z")})
     1
     """
     if value is None:
@@ -63,8 +82,9 @@ def identity(value: Any, *, fold: bool = False) -> object:
     text = str(value).lower() if isinstance(value, bool) else _seen(str(value), fold=fold)
     if not text or _NO_NUMBER.fullmatch(text):
         return None
-    if _NUMBER.fullmatch(text):
-        return _exact(text)
+    number = _ungrouped(text)
+    if _NUMBER.fullmatch(number):
+        return _exact(number)
     bare = text.lower().removeprefix("urn:uuid:")
     if (bare[:1], bare[-1:]) in (("{", "}"), ("(", ")")):
         bare = bare[1:-1]
@@ -72,7 +92,7 @@ def identity(value: Any, *, fold: bool = False) -> object:
         digits = bare.replace("-", "")
         return _exact(digits) if _NUMBER.fullmatch(digits) else ("uuid", digits)
     if text.lower() in ("true", "false"):
-        return text.lower()
+        return _exact("1" if text.lower() == "true" else "0")
     return _moment(text) or _time(text) or text
 
 
@@ -100,9 +120,9 @@ def _reader(array: pa.Array, *, fold: bool, persons: bool) -> tuple[Callable[[An
     kind = array.type
     if pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
         unit = 1000 if pa.types.is_date64(kind) else _PER_SECOND[kind.unit]
-        return lambda ticks: ("moment", Fraction(ticks, unit)), array.cast(pa.int64())
+        return lambda ticks: _at(Fraction(ticks, unit)), array.cast(pa.int64())
     if pa.types.is_date32(kind):
-        return lambda days: ("moment", Fraction(days * 86_400)), array.cast(pa.int32())
+        return lambda days: _at(Fraction(days * 86_400)), array.cast(pa.int32())
     if pa.types.is_time(kind):
         ticks = array.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
         return lambda tick: ("time", Fraction(tick, _PER_SECOND[kind.unit])), ticks
@@ -142,7 +162,7 @@ def _bytes(raw: bytes, *, fold: bool, persons: bool, text: bool = False) -> obje
 def _seen(text: str, *, fold: bool) -> str:
     """Text as a reader sees it."""
     while True:
-        shown = unicodedata.normalize("NFKC", text).translate(_DASHES)
+        shown = unicodedata.normalize("NFKC", text.replace("\u00b4", "'")).translate(_TYPED)
         shown = "".join(_shown(letter) for letter in shown)
         if fold:  # by way of capitals: a dotless i has the same as i, whose dot may be a mark of its own
             shown = shown.upper().casefold().replace("i\u0307", "i")
@@ -168,6 +188,22 @@ def _exact(text: str) -> object:
     return ("number", 0) if number.is_zero() else ("number", number.as_tuple())
 
 
+def _ungrouped(text: str) -> str:
+    """Text with its sign in front and without marks of thousands, if that makes a number of it."""
+    if _NUMBER.fullmatch(text):
+        return text
+    sign, rest = "", text
+    if text.endswith("-"):
+        sign, rest = "-", text[:-1].strip()
+    elif text.startswith(("+", "-")):
+        sign, rest = text[:1], text[1:].strip()
+    if _THOUSANDS.fullmatch(rest) or _COMMAS.fullmatch(rest):
+        rest = "".join(letter for letter in rest if letter not in " ',")
+    elif re.fullmatch(r"[0-9]+,[0-9]+(e[+-]?[0-9]+)?", rest, re.IGNORECASE) and not _EITHER.fullmatch(rest):
+        rest = rest.replace(",", ".")
+    return sign + rest
+
+
 def _whole(key: object) -> object:
     """The whole part, if this is a number."""
     match key:
@@ -177,30 +213,83 @@ def _whole(key: object) -> object:
     return key
 
 
+def _at(seconds: Fraction) -> object:
+    """A moment: midnight is a day, and a day is its digits as a number."""
+    days, within = divmod(seconds, 86_400)
+    try:
+        day = dt.date(1970, 1, 1) + dt.timedelta(days=days)
+    except OverflowError:
+        return "moment", seconds
+    return ("moment", seconds) if within else _exact(f"{day.year:04d}{day.month:02d}{day.day:02d}")
+
+
 def _moment(text: str) -> object:
     found = _MOMENT.fullmatch(text)
     if found is None:
         return None
-    clock = found.groupdict(default="0")
-    digits = clock["day"].replace("-", "")
-    try:
-        day = dt.datetime(int(digits[:4]), int(digits[4:6]), int(digits[6:]), tzinfo=dt.UTC)
-        within = dt.time(int(clock["hour"]), int(clock["minute"]), int(clock["second"]))
-    except ValueError:
+    if found["clock"] is None and re.search(r"[+-][0-9]+(\[|$)", found["zone"]):
         return None
-    east = int(clock["east"]) * 3600 + (-1 if clock["east"].startswith("-") else 1) * int(clock["more"]) * 60
-    seconds = int(day.timestamp()) + within.hour * 3600 + within.minute * 60 + within.second - east
-    return "moment", seconds + Fraction(int(clock["part"]), 10 ** len(clock["part"]))
+    day, clock, east = _day(found["day"]), _clock(found["clock"] or "00"), _east(found["zone"])
+    if day is None or clock is None or east is None:
+        return None
+    return _at((day - dt.date(1970, 1, 1)).days * 86_400 + clock - east)
+
+
+def _day(text: str) -> dt.date | None:
+    """A day by month, by its number in the year, or by its week."""
+    try:
+        if "w" in text.lower():
+            year, week = text[:4], text[5:].lower().replace("w", "").replace("-", "")
+            return dt.date.fromisocalendar(int(year), int(week[:2]), int(week[2:]))
+        parts = re.split("[-/._: ]", text)
+        if len(parts) == 3:
+            return dt.date(*map(int, parts))
+        digits = "".join(parts)
+        if len(digits) == 8:
+            return dt.date(int(digits[:4]), int(digits[4:6]), int(digits[6:]))
+        day = dt.date(int(digits[:4]), 1, 1) + dt.timedelta(days=int(digits[4:]) - 1)
+        return day if f"{day:%j}" == digits[4:] else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _clock(text: str) -> Fraction | None:
+    """Seconds since midnight, up to the midnight after."""
+    digits = text.lower().removeprefix("t")
+    half = "".join(letter for letter in digits if letter in "apm")
+    digits = digits.split("a")[0].split("p")[0].strip()
+    found = _CLOCKS[0].fullmatch(digits) or _CLOCKS[1].fullmatch(digits)
+    if found is None:
+        return None
+    hour, minute, second = (int(part or 0) for part in found.groups()[:3])
+    part = (found[4] or "").rstrip("0")
+    if half:
+        if hour not in range(1, 13):
+            return None
+        hour = {"am": 0, "pm": 12}[half] + (0 if hour == 12 else hour)
+    fraction = Fraction(decimal.Decimal(f"0.{part}", _EXACT)) if part else Fraction(0)
+    seconds = hour * 3600 + minute * 60 + second + fraction
+    if hour == 24:
+        return seconds if seconds == 86_400 else None
+    return seconds if hour < 24 and minute < 60 and second < 61 else None
+
+
+def _east(zone: str) -> int | None:
+    """Seconds ahead of UTC; None for an offset that is not one."""
+    zone = re.sub(r"\[[^]]*\]", "", zone)
+    at = max(zone.find("+"), zone.find("-"))
+    if at < 0:
+        return 0
+    found = _OFFSET.fullmatch(zone[at + 1 :])
+    hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (24, 0, 0)
+    if hours > 23 or minutes > 59 or seconds > 59:
+        return None
+    return (hours * 3600 + minutes * 60 + seconds) * (-1 if zone[at] == "-" else 1)
 
 
 def _time(text: str) -> object:
     found = _TIME.fullmatch(text)
     if found is None:
         return None
-    clock = found.groupdict(default="0")
-    try:
-        within = dt.time(int(clock["hour"]), int(clock["minute"]), int(clock["second"]))
-    except ValueError:
-        return None
-    seconds = within.hour * 3600 + within.minute * 60 + within.second
-    return "time", seconds + Fraction(int(clock["part"]), 10 ** len(clock["part"]))
+    clock, east = _clock(found["clock"]), _east(found["zone"])
+    return None if clock is None or east is None else ("time", (clock - east) % 86_400)

@@ -1,11 +1,12 @@
 """Published rows beside the original ones they stand for: what every judgement of a publication starts from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from castleguard.errors import InputError
 from castleguard.judge.reading.boxes import Side, group_numbers, read_boxes
@@ -45,6 +46,22 @@ class Linked:
     def persons_per_group(self) -> Codes:
         """Distinct persons of every group. A row that is not in the original adds nobody."""
         return self.distinct_per_group(self.originals.persons)
+
+    @cached_property
+    def values_per_group(self) -> Codes:
+        """Distinct original values of every group's least diverse sensitive attribute; without one, no limit."""
+        fewest = np.full(self.rows_per_group.size, np.iinfo(np.int64).max, dtype=np.int64)
+        for codes in self.originals.sensitive:
+            fewest = np.minimum(fewest, self.distinct_per_group(codes))
+        return fewest
+
+    def only(self, rows: NDArray[np.bool_]) -> "Linked":
+        """The same with these published rows only; every group must keep one."""
+        sides = tuple(
+            replace(side, low=side.low[rows], high=side.high[rows], node=side.node[rows]) for side in self.sides
+        )
+        published = self.published.filter(pa.array(rows))
+        return Linked(published, self.original, self.schema, sides, self.groups[rows], self.originals, self.row[rows])
 
     def distinct_per_group(self, codes: Codes) -> Codes:
         """How many different codes the original rows of every group have; a row without a person adds none."""

@@ -120,3 +120,14 @@ def _microseconds(value: Any) -> float:
 
 def _days(value: Any) -> float:
     return float(np.floor(_microseconds(value) / 86_400_000_000))
+
+
+def refine(groups: Codes, codes: Codes | Numbers) -> Codes:
+    """Groups that are apart where the codes differ. Numbers run from 0 without a gap.
+
+    >>> refine(np.array([0, 0, 1, 1]), np.array([5, 7, 7, 7])).tolist()
+    [0, 1, 2, 2]
+    """
+    _, small = np.unique(codes, return_inverse=True)
+    found: Codes = np.unique(groups * (int(small.max(initial=0)) + 1) + small, return_inverse=True)[1]
+    return found

@@ -1,1 +1,1 @@
-"""The audit report as one HTML page."""
+"""The report kit: findings as values, pictures, tables, and one HTML page. It knows no audit, game or sweep."""

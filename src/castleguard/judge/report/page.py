@@ -1,4 +1,4 @@
-"""The report of an audit as one HTML file that can be read anywhere: no script, no address, pictures inside.
+"""A report as one HTML file that can be read anywhere: no script, no address, pictures inside.
 
 It is made for a reader who decides and does not program: a summary in words, every finding with a word, a symbol and a
 sentence, what was not checked and why, a glossary, and how to repeat it. No meaning is carried by colour alone, and it
@@ -6,20 +6,16 @@ prints on A4.
 """
 
 import base64
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from castleguard import __version__
 from castleguard.errors import OutputError
-from castleguard.judge.findings import Audit, Figure, Finding, Section, Status
-from castleguard.judge.game.game import Played
-from castleguard.judge.game.verdicts import NOT_PROVED, audit_of
-from castleguard.judge.report.game_pictures import pictures_of_game
-from castleguard.judge.report.glossary import OF_GAMES, OF_PUBLICATIONS, Term
-from castleguard.judge.report.page_style import CSS
-from castleguard.judge.report.pictures import Picture, have_matplotlib, pictures_of
+from castleguard.judge.report.findings import Audit, Figure, Finding, Section, Status
+from castleguard.judge.report.glossary import Term
+from castleguard.judge.report.pictures import Picture, have_matplotlib
+from castleguard.version import __version__
 
 SYMBOLS: dict[Status, str] = {"passed": "\u2713", "failed": "\u2717", "warning": "!", "not checked": "\u2013"}
 _CALLS: dict[Status, str] = {
@@ -39,90 +35,36 @@ class Repeat:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Page:
+class Page:
     """What differs between the reports."""
 
     title: str
     audit: Audit
     summary: str
-    pictures: Sequence[Picture]
+    draw: Callable[[], Sequence[Picture]]
+    """Called only if pictures can be drawn."""
     glossary: Sequence[Term]
     repeat: Repeat | None
 
 
-def write(audit: Audit, path: Path, *, repeat: Repeat | None = None) -> None:
-    """The report of a published file. Raises OutputError if it cannot be written."""
-    drawn = pictures_of(audit) if have_matplotlib() else ()
-    _save(
-        _Page(
-            title="Audit of a publication",
-            audit=audit,
-            summary=_summary(audit),
-            pictures=drawn,
-            glossary=OF_PUBLICATIONS,
-            repeat=repeat,
-        ),
-        path,
-    )
-
-
-def write_game(played: Played, path: Path, *, policy: str, repeat: Repeat | None = None) -> None:
-    """The report of a membership game. `policy` says which one was played, in words."""
-    drawn = pictures_of_game(played) if have_matplotlib() else ()
-    _save(
-        _Page(
-            title="Audit of differential privacy",
-            audit=audit_of(played, policy=policy),
-            summary=_game_summary(played),
-            pictures=drawn,
-            glossary=OF_GAMES,
-            repeat=repeat,
-        ),
-        path,
-    )
-
-
-def html_of(page: _Page) -> str:
+def html_of(page: Page) -> str:
     """The whole file."""
     return "".join(_html(page))
 
 
-def _save(page: _Page, path: Path) -> None:
+def save(page: Page, path: Path) -> None:
+    """Write the file. Raises OutputError if it cannot be written."""
     try:
         path.write_text(html_of(page), encoding="utf-8")
     except OSError as exc:
         raise OutputError(f"{path} cannot be written: {exc.strerror}") from exc
 
 
-def _summary(audit: Audit) -> str:
-    failed, warnings = audit.count("failed"), audit.count("warning")
-    first = (
-        "No promise was found broken."
-        if audit.ok
-        else f"{_number(failed, 'promise was', 'promises were')} found broken. This file should not be published."
-    )
-    more = f" {_number(warnings, 'finding', 'findings')} that no promise covers should be known." if warnings else ""
-    return f"{first}{more} What was not checked has not been proved."
-
-
-def _game_summary(played: Played) -> str:
-    parts = []
-    if played.own is None:
-        parts.append("The policy claims no differential privacy, so there is no claim of its own to refute.")
-    for judged in played.judged:
-        parts.append(f"The claim of {judged.stated.whose}, {judged.stated.claim}, is {judged.word}.")
-    return " ".join([*parts, NOT_PROVED])
-
-
-def _number(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
-
-
-def _html(page: _Page) -> Iterator[str]:
+def _html(page: Page) -> Iterator[str]:
     audit = page.audit
     yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-    yield f"<title>{escape(page.title)}</title>\n<style>{CSS}</style>\n</head>\n<body>\n<main>\n"
+    yield f"<title>{escape(page.title)}</title>\n<style>{_CSS}</style>\n</head>\n<body>\n<main>\n"
     yield f"<h1>{escape(page.title)}</h1>\n"
     yield "<h2>What was looked at</h2>\n"
     yield from _table(audit.subject.items())
@@ -131,7 +73,7 @@ def _html(page: _Page) -> Iterator[str]:
     yield from _tally(audit)
     for section in audit.sections:
         yield from _section(section)
-    yield from _pictures(page.pictures)
+    yield from _pictures(page)
     yield from _not_checked(audit)
     yield "<h2>Glossary</h2>\n<dl>\n"
     for term in page.glossary:
@@ -196,10 +138,12 @@ def shown(figure: Figure) -> str:
     return f"{figure:,}" if isinstance(figure, int) else f"{figure:,.4g}"
 
 
-def _pictures(pictures: Sequence[Picture]) -> Iterator[str]:
+def _pictures(page: Page) -> Iterator[str]:
     if not have_matplotlib():
         yield f"<h2>Pictures</h2>\n<p>{escape(NO_PICTURES)}</p>\n"
-    elif pictures:
+        return
+    pictures = page.draw()
+    if pictures:
         yield "<h2>Pictures</h2>\n"
     for picture in pictures:
         data = base64.b64encode(picture.png).decode("ascii")
@@ -227,3 +171,49 @@ def _repeat(repeat: Repeat | None) -> Iterator[str]:
         return
     yield f'<pre class="command">{escape(repeat.command)}</pre>\n'
     yield f"<p>Made with castleguard {escape(repeat.version)}, {escape(repeat.date)}.</p>\n"
+
+
+# On a screen, on a phone, in grey and on A4.
+_CSS = """
+:root { color-scheme: light; }
+body { margin: 0; color: #22303c; background: #fff; font: 16px/1.5 system-ui, "Segoe UI", Arial, sans-serif; }
+main { max-width: 46rem; margin: 0 auto; padding: 1rem 1rem 4rem; }
+h1 { font-size: 1.7rem; line-height: 1.2; }
+h2 { font-size: 1.25rem; margin: 2.2rem 0 .5rem; padding-bottom: .2rem; border-bottom: 1px solid #9aa5b1; }
+h3 { font-size: 1rem; margin: 0 0 .3rem; }
+p, blockquote { margin: 0 0 .7rem; }
+blockquote { padding: .6rem 1rem; border-left: 4px solid #9aa5b1; background: #f4f6f8; }
+.summary { font-size: 1.1rem; font-weight: 600; }
+.about { color: #465462; }
+article { margin: .8rem 0; padding: .6rem .9rem; border: 1px solid #cdd5dc; border-left: 5px solid #9aa5b1; }
+article.failed { border: 2px solid #22303c; border-left-width: 10px; }
+article.warning { border-left: 5px double #22303c; }
+article.not-checked { border-style: dashed; }
+.badge { display: inline-block; padding: 0 .45rem; border: 1px solid #22303c; border-radius: .7rem; font-size: .82rem;
+  font-weight: 600; white-space: nowrap; }
+.badge.failed { color: #fff; background: #22303c; print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+.badge.not-checked { border-style: dashed; font-weight: 400; }
+.tally { list-style: none; display: flex; flex-wrap: wrap; gap: .4rem 1.2rem; margin: 0 0 .7rem; padding: 0; }
+.wide { max-width: 100%; overflow-x: auto; }
+table { border-collapse: collapse; font-size: .92rem; margin: 0 0 .4rem; }
+th, td { padding: .15rem .8rem .15rem 0; text-align: left; vertical-align: top; overflow-wrap: anywhere; }
+th { min-width: 6.5rem; font-weight: 400; color: #465462; }
+figure { margin: 1.2rem 0; }
+img { max-width: 100%; height: auto; }
+figcaption { color: #465462; font-size: .92rem; }
+dt { font-weight: 600; }
+dd { margin: 0 0 .5rem 1.2rem; }
+details { font-size: .92rem; }
+summary { color: #465462; cursor: pointer; }
+a { color: inherit; }
+.command { padding: .6rem; background: #f4f6f8; white-space: pre-wrap; overflow-wrap: anywhere; font-size: .85rem; }
+@media print {
+  @page { size: A4; margin: 18mm; }
+  body { font-size: 10.5pt; }
+  main { max-width: none; padding: 0; }
+  article, figure, tr, dd, dt { break-inside: avoid; }
+  h2, h3, dt, .about { break-after: avoid; }
+  .wide { overflow: visible; }
+  details::details-content { content-visibility: visible; block-size: auto; }
+}
+"""

@@ -1,26 +1,20 @@
-"""The pictures of an audit: what was found per group, per person and per column.
+"""How the pictures of a report are made: a PNG with a title and a caption that says how to read it.
 
-Each comes with a caption that says how to read it. They hold counts and shares and never a value of a row. What can be
-told apart is told apart in grey too: by hatches, dashes, markers and words. Without matplotlib there are none.
+What can be told apart is told apart in grey too: by hatches, dashes, markers and words. Pictures hold counts and shares
+and never a value of a row. Without matplotlib there are none.
 """
 
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from castleguard.drawing import ORANGE, canvas
 
-from castleguard.drawing import BLUE, GREY, INK, ORANGE, canvas
-from castleguard.judge.findings import Audit
-
-Numbers = NDArray[np.float64]
 Draw = Callable[[Any], None]
 """Draws into axes."""
 
-_WIDTH, _HEIGHT = 6.4, 3.0
-_BARS = 30
-_LOSS = ("loss: ", "loss of ")  # a column follows
+HEIGHT = 3.0
+_WIDTH = 6.4
 
 
 class Picture(NamedTuple):
@@ -41,52 +35,8 @@ def have_matplotlib() -> bool:
     return True
 
 
-def pictures_of(audit: Audit) -> tuple[Picture, ...]:
-    """A picture for every distribution that can be drawn. Raises ModuleNotFoundError without matplotlib."""
-    return tuple(_structural(audit))
-
-
-def _structural(audit: Audit) -> Iterator[Picture]:
-    found = {name: np.asarray(values, dtype=np.float64) for name, values in audit.distributions.items() if values}
-    k = promised_k(audit)
-    for name, asked in (("persons per group", k), ("rows per group", None)):  # k is promised of persons
-        if name in found:
-            draw = _draw_sizes(found[name], name, asked)
-            yield picture(name.capitalize(), draw, _HEIGHT, _sizes_caption(name, asked))
-    for name, values in found.items():
-        if name.startswith("largest share of one value per group"):
-            yield picture(name.capitalize(), _draw_shares(values), _HEIGHT, _SHARE_CAPTION)
-    if "prosecutor risk per person" in found:
-        yield picture("Risk per person", _draw_risk(found["prosecutor risk per person"], k), _HEIGHT, _RISK_CAPTION)
-    if "longitudinal set size" in found:
-        draw = _draw_candidates(found["longitudinal set size"], k)
-        yield picture("Who is left after all rows are put together", draw, _HEIGHT, _CANDIDATES_CAPTION)
-    losses = _losses(found)
-    if losses:
-        yield picture("What the protection cost, by column", _draw_losses(losses), height(len(losses)), _LOSS_CAPTION)
-
-
-def promised_k(audit: Audit) -> float | None:
-    """The k that was asked for, if a finding says so."""
-    for section in audit.sections:
-        for finding in section.findings:
-            asked = finding.figures.get("asked")
-            if finding.id == "fewest-persons" and isinstance(asked, int | float):
-                return float(asked)
-    return None
-
-
-def _losses(found: Mapping[str, Numbers]) -> dict[str, float]:
-    """The mean loss of every column."""
-    return {
-        name.removeprefix(prefix): float(values.mean())
-        for name, values in found.items()
-        for prefix in _LOSS
-        if name.startswith(prefix)
-    }
-
-
 def picture(title: str, draw: Draw, height: float, caption: str) -> Picture:
+    """Draw it. Raises ModuleNotFoundError without matplotlib."""
     png = io.BytesIO()
     with canvas(png, width=_WIDTH, height=height) as figure:
         draw(figure.subplots())
@@ -94,107 +44,11 @@ def picture(title: str, draw: Draw, height: float, caption: str) -> Picture:
 
 
 def height(bars: int) -> float:
+    """The height of a picture with so many bars, in inches."""
     return 1.2 + 0.32 * bars
-
-
-# Groups
-
-
-def _draw_sizes(values: Numbers, name: str, k: float | None) -> Draw:
-    what = name.partition(" ")[0]
-
-    def draw(axes: Any) -> None:
-        # What is far out would press all others into one bar: the last bar holds everything beyond.
-        end = max(float(np.quantile(values, 0.98)), (k or 1) * 2, 10.0)
-        width = max(1, round(end / _BARS))
-        edges = np.arange(0, end + 2 * width, width)
-        axes.hist(np.minimum(values, edges[-1] - width / 2), edges, color=BLUE, edgecolor="white", linewidth=0.5)
-        beyond = f" (last bar: {edges[-2]:g} or more)" if (values > edges[-1]).any() else ""
-        if k is not None:
-            mark(axes, k, f"promised: k = {k:g}")
-        axes.set(xlim=(0, edges[-1]), xlabel=f"{what} in a group{beyond}", ylabel="groups")
-
-    return draw
-
-
-def _draw_shares(values: Numbers) -> Draw:
-    def draw(axes: Any) -> None:
-        axes.hist(100 * values, np.linspace(0, 100, 21), color=BLUE, edgecolor="white", linewidth=0.5)
-        axes.set(xlim=(0, 100), xlabel="share of the most frequent sensitive value in a group (%)", ylabel="groups")
-
-    return draw
-
-
-# Persons
-
-
-def _draw_risk(values: Numbers, k: float | None) -> Draw:
-    def draw(axes: Any) -> None:
-        _draw_cumulative(axes, 100 * values)
-        if k is not None:
-            mark(axes, 100 / k, f"1/k = {100 / k:.3g} %")
-        axes.set(xlim=(0, None), xlabel="risk of being found (%)", ylabel="persons with at most\nthis risk (%)")
-
-    return draw
-
-
-def _draw_candidates(values: Numbers, k: float | None) -> Draw:
-    def draw(axes: Any) -> None:
-        axes.set_xscale("log")
-        _draw_cumulative(axes, np.maximum(values, 1))
-        if k is not None:
-            mark(axes, k, f"k = {k:g}")
-        axes.xaxis.set_major_formatter(lambda number, _: f"{number:,.0f}" if number >= 1 else "")
-        axes.set(xlabel="candidates that are left for a person", ylabel="persons with at most\nso many (%)")
-
-    return draw
-
-
-def _draw_cumulative(axes: Any, values: Numbers) -> None:
-    ordered = np.sort(values)
-    share = 100 * np.arange(1, ordered.size + 1) / ordered.size
-    axes.step(ordered, share, where="post", color=BLUE, linewidth=2)
-    axes.fill_between(ordered, share, step="post", color=BLUE, alpha=0.15, linewidth=0)
-    axes.set_ylim(0, 103)
-    axes.grid(axis="y", color=GREY, linewidth=0.4)
-
-
-def _draw_losses(losses: Mapping[str, float]) -> Draw:
-    def draw(axes: Any) -> None:
-        names, shares = list(losses)[::-1], 100 * np.array(list(losses.values()))[::-1]
-        bars = axes.barh(names, shares, color=BLUE, height=0.6)
-        axes.bar_label(bars, [f"{share:.1f} %" for share in shares], padding=3, color=INK)
-        axes.set(xlim=(0, max(100, float(shares.max()))), xlabel="mean width of what was published, of the domain (%)")
-
-    return draw
 
 
 def mark(axes: Any, at: float, label: str, *, style: str = "--", colour: str = ORANGE) -> None:
     """A vertical line with its words in the legend."""
     axes.axvline(at, color=colour, linestyle=style, linewidth=1.8, label=label)
     axes.legend(loc="best", frameon=False)
-
-
-def _sizes_caption(name: str, k: float | None) -> str:
-    what = name.partition(" ")[0]
-    text = f"How many {what} share one published combination. The further right, the better a single one is hidden."
-    if what == "rows":
-        return f"{text} Rows are not persons: one person may have several of them."
-    return text if k is None else f"{text} No bar should stand left of the dashed line, which is the promise."
-
-
-_SHARE_CAPTION = (
-    "How uniform the sensitive values of a group are. At 100 % all rows of a group have the same value: whoever knows "
-    "that somebody is in it then knows the value, without finding the row."
-)
-_RISK_CAPTION = (
-    "Read from the left: the curve says which share of the persons has at most this risk of being picked out by "
-    "somebody who knows that they are in the data. A curve that reaches the top early is good."
-)
-_CANDIDATES_CAPTION = (
-    "Whoever knows several rows of a person can ask who fits all of them. The curve says for which share of the "
-    "persons at most so many candidates are left. Persons at the left edge stand alone. No promise of k covers this."
-)
-_LOSS_CAPTION = (
-    "How wide the published ranges are on average: 0 % means published as it came, 100 % that nothing is said."
-)

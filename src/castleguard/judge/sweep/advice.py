@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from castleguard.errors import PolicyError
-from castleguard.judge.sweep.criteria import Weighed
 from castleguard.judge.sweep.grid import Grid, Value, key_of, shown
-from castleguard.judge.sweep.pareto import distances_to_ideal, pareto
+from castleguard.judge.sweep.weighing import Weighed, distances_to_ideal, pareto
 
 _ROWS_PER_DELAY = 10  # a sample that is shorter is mostly its own beginning and end
 

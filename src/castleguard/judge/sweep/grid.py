@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from castleguard.algorithms.doca.policy import Doca
-from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.base import Policy
 from castleguard.errors import PolicyError, SchemaError
 from castleguard.schema.roles import Schema
 from castleguard.stream import Anonymiser
@@ -99,8 +98,9 @@ def shown(value: Value) -> str:
 
 def _checked(policy: Policy, schema: Schema) -> str:
     """What it claims. Refuses what would fail with the first row, or what has no risk to weigh its loss against."""
-    if isinstance(policy, Doca) and not policy.strict:
-        raise PolicyError("paper-mode doca claims nothing and has no least group: its error stands against no risk")
+    refused = policy.publication(schema).refused_by_sweep
+    if refused is not None:
+        raise PolicyError(refused)
     Anonymiser(schema, policy, seed=0)
     claim = policy.guarantee(schema, seeded=True).privacy
     return "" if claim is None else f"{claim.unit}, {claim.neighbours}, over {claim.horizon}"

@@ -1,14 +1,25 @@
-"""What one publication costs and protects, whatever published it; and the error if it breaks a promise."""
+"""What one publication of boxes costs and protects: CASTLE and CASTLEGUARD by groups, SDGS by cells of a window.
+
+Every judgement first checks the promise; a publication that breaks it is a bug, and its figures must not be believed.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from castleguard.algorithms.facts import Publication
 from castleguard.errors import CastleguardError
-from castleguard.judge.reading.values import Codes, numbers_of, texts_of
-from castleguard.schema.sensitive import Sensitive
+from castleguard.judge.reading.boxes import group_numbers, read_boxes
+from castleguard.judge.reading.linked import Linked, distinct_per_group
+from castleguard.judge.reading.linked import link as linked
+from castleguard.judge.reading.values import Codes, refine
+from castleguard.judge.verify.group_values import tally, value_codes
+from castleguard.judge.verify.structure import small_groups, verify, wrong_rows
+from castleguard.privacy.criteria import Criteria
+from castleguard.schema.roles import Schema
 
 
 class Judgement(NamedTuple):
@@ -39,32 +50,137 @@ def largest_share(groups: Codes, columns: Sequence[Codes]) -> float | None:
     """The largest share that one value of one column has of the rows of any group; None without a column."""
     if not columns or not groups.size:
         return None
-    rows = np.bincount(groups)
     found = 0.0
     for codes in columns:
-        _, small = np.unique(codes, return_inverse=True)
-        many = int(small.max()) + 1
-        pairs, counts = np.unique(groups * many + small, return_counts=True)
-        found = max(found, float((counts / rows[pairs // many]).max()))
+        counted = tally(groups, np.unique(codes, return_inverse=True)[1], None, count=int(groups.max()) + 1)
+        found = max(found, float((counted.largest / counted.totals).max()))
     return found
 
 
-def published_labels(column: pa.ChunkedArray, role: Sensitive) -> Codes:
-    """The numbers of published labels; one more than there are for a missing one."""
-    texts, codes = texts_of(column)
-    return _numbers(texts, role)[codes]
+def judge_groups(
+    parts: Sequence[pa.Table],
+    original: pa.Table,
+    schema: Schema,
+    promised: Publication,
+    *,
+    link: str,
+    every_moment: bool = True,
+) -> Judgement:
+    """Check k and l of every group, then measure. `link` is the public column that numbers the rows."""
+    published = pa.concat_tables(parts)
+    if not published.num_rows:
+        return NOTHING
+    found = linked(published, original, schema, by=link, closed=promised.closed)
+    criteria = promised.criteria
+    assert criteria is not None
+    noisy = promised.noisy
+    if noisy:
+        _check_noisy(found, criteria, promised)
+    else:
+        verdict = verify(
+            parts,
+            original,
+            schema,
+            k=criteria.k,
+            l=criteria.l,
+            link=link,
+            every_moment=every_moment,
+            closed=promised.closed,
+        )
+        refuse(verdict.violations)
+    persons = found.persons_per_group
+    risk = 1 / persons[found.groups]
+    widths = np.array([side.losses() for side in found.sides])
+    inside = _inside(found) if noisy else np.ones(widths.shape, dtype=np.bool_)
+    wrong = int(np.count_nonzero(~inside)) + (_changed_labels(found, promised) if noisy else 0)
+    return Judgement(
+        information_loss=float(widths.mean()),
+        loss=float(np.where(inside, widths, 1.0).mean()),
+        groups=persons.size,
+        smallest_group=int(persons.min()),
+        mean_risk=float(risk.mean()),
+        highest_risk=float(risk.max()),
+        largest_share=largest_share(found.groups, _sensitive(found, promised)),
+        untrue=wrong / (published.num_rows * len(schema.described)),
+    )
 
 
-def true_labels(column: pa.ChunkedArray, role: Sensitive) -> Codes:
-    """The numbers of the labels that the original values have."""
-    if role.edges is None:
-        return published_labels(column, role)
-    numbers, _ = numbers_of(column, role.kind)
-    bins: Codes = (numbers[:, None] >= role.edges[None, :]).sum(axis=1)
-    return np.where(np.isnan(numbers), len(role.labels or ()), bins)
+def judge_cells(parts: Sequence[pa.Table], schema: Schema, promised: Publication) -> Judgement:
+    """Check k and l of every window, then measure. Every part is one window, or nothing.
+
+    SDGS publishes no column that says which row is which, because that would void its claim. So rows are counted: a
+    cell (a box with one combination of sensitive values) must have k of them in its window.
+    """
+    criteria = promised.criteria
+    assert criteria is not None
+    windows = [part for part in parts if part.num_rows]
+    if not windows:
+        return NOTHING
+    published = pa.concat_tables(windows)
+    window = np.repeat(np.arange(len(windows)), [part.num_rows for part in windows])
+    sides = read_boxes(published, schema)
+    sensitive = [value_codes(published.column(role.name), role) for role in schema.sensitive]
+    groups = refine(group_numbers(sides), window)
+    cells = groups
+    for codes in sensitive:
+        cells = refine(cells, codes)
+    per_cell, per_group = np.bincount(cells), np.bincount(groups)
+    values = _fewest_values(groups, sensitive, per_group.size)
+    refuse(
+        {
+            f"cells with fewer than {criteria.k} rows": int(np.count_nonzero(per_cell < criteria.k)),
+            f"boxes with fewer than {criteria.l} values of a sensitive attribute": int(
+                np.count_nonzero(values < criteria.l)
+            ),
+        }
+    )
+    widths = float(np.mean([side.losses() for side in sides]))
+    # A person has one row at most in a window, unless rows are what is protected.
+    persons = promised.one_row_per_person
+    return Judgement(
+        information_loss=widths,
+        loss=widths,
+        groups=per_group.size,
+        smallest_group=int(per_cell.min()),
+        mean_risk=float((1 / per_group[groups]).mean()) if persons else None,
+        highest_risk=float(1 / per_group.min()) if persons else None,
+        largest_share=largest_share(groups, sensitive),
+    )
 
 
-def _numbers(texts: Sequence[str | None], role: Sensitive) -> Codes:
-    labels = [str(label) for label in role.labels or ()]
-    at = {label: number for number, label in enumerate(labels)}
-    return np.array([len(labels) if text is None else at.get(text, len(labels)) for text in texts], dtype=np.int64)
+def _check_noisy(found: Linked, criteria: Criteria, promised: Publication) -> None:
+    """k and l where values are noisy: they speak of what is published, so that nothing can be said of truth."""
+    values = _fewest_values(found.groups, _sensitive(found, promised), found.rows_per_group.size)
+    refuse({**wrong_rows(found), **small_groups(found.persons_per_group, values, k=criteria.k, l=criteria.l)})
+
+
+def _fewest_values(groups: Codes, columns: Sequence[Codes], count: int) -> Codes:
+    """Per group the distinct values of its least diverse column, as published; without a column, no limit."""
+    fewest = np.full(count, np.iinfo(np.int64).max, dtype=np.int64)
+    for codes in columns:
+        fewest = np.minimum(fewest, distinct_per_group(groups, codes, count))
+    return fewest
+
+
+def _sensitive(found: Linked, promised: Publication) -> list[Codes]:
+    """What counts as one sensitive value, per published row and column: as it was published."""
+    if promised.hides_values:
+        return [value_codes(found.published.column(role.name), role) for role in found.schema.sensitive]
+    return [codes[found.row] for codes in found.originals.sensitive]
+
+
+def _inside(found: Linked) -> NDArray[np.bool_]:
+    """Per quasi-identifier and published row, whether the true value lies in what was published."""
+    rows = np.arange(found.row.size)
+    sides = zip(found.sides, found.originals.values, strict=True)
+    return np.array([side.is_widest() | side.contains(values[found.row], rows) for side, values in sides])
+
+
+def _changed_labels(found: Linked, promised: Publication) -> int:
+    if not promised.hides_values:
+        return 0
+    pairs = zip(_sensitive(found, promised), found.schema.sensitive, strict=True)
+    return sum(
+        int(np.count_nonzero(codes != value_codes(found.original.column(role.name), role)[found.row]))
+        for codes, role in pairs
+    )

@@ -6,19 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from castleguard.algorithms.doca.policy import Doca
-from castleguard.algorithms.registry import Policy
-from castleguard.algorithms.sdgs.policy import Sdgs
-from castleguard.judge.sweep.cells import judge_cells
+from castleguard.algorithms.base import Policy
+from castleguard.books import Report
 from castleguard.judge.sweep.figures import Figures, over_runs
-from castleguard.judge.sweep.groups import judge_groups
-from castleguard.judge.sweep.judgement import Judgement
+from castleguard.judge.sweep.judgement import Judgement, judge_cells, judge_groups
 from castleguard.judge.sweep.windows import judge_windows
-from castleguard.release.report import Report
 from castleguard.schema.roles import Schema
 from castleguard.stream import Anonymiser
 
-_BATCH = 4096  # rows of one call: an interruption is heard between two of them
+_BATCH = 4096  # rows of one call where there are no windows of rows: an interruption is heard between two of them
 _WARM = 100
 
 
@@ -48,8 +44,9 @@ def warm_up(ground: Ground, policy: Policy) -> None:
 def _once(ground: Ground, policy: Policy, seed: int) -> Figures:
     sample, schema = ground.sample, ground.schema
     link = None
-    if not isinstance(policy, Sdgs | Doca):
-        # These claim nothing about public columns, so that one more can say which row became which.
+    published = policy.publication(schema)
+    if published.form == "boxes":
+        # Boxes claim nothing about public columns, so that one more can say which row became which.
         link = _free_name(sample)
         sample = sample.append_column(link, pa.array(np.arange(sample.num_rows)))
         schema = Schema(
@@ -60,31 +57,22 @@ def _once(ground: Ground, policy: Policy, seed: int) -> Figures:
         )
     stream = Anonymiser(schema, policy, seed=seed)
     started = time.perf_counter()
-    size = _batch(policy)
+    # No call publishes two windows, so that what is judged by the window can be told apart. Windows of seconds do not
+    # end here: a file has no clock, and all of it arrives at one moment.
+    size = published.window_rows or _BATCH
     parts = [stream.push(sample.slice(at, size), now=0.0) for at in range(0, sample.num_rows, size)]
-    parts.append(stream.flush(warn=False))
+    parts.append(stream.finish(warn=False))
     seconds = time.perf_counter() - started
     parts = [part.cast(parts[-1].schema) for part in parts]
-    if isinstance(policy, Sdgs):
-        judged = judge_cells(parts, schema, policy)
-    elif isinstance(policy, Doca):
-        judged = judge_windows(parts, sample, schema, policy)
+    if published.form == "cells":
+        judged = judge_cells(parts, schema, published)
+    elif published.form == "points":
+        judged = judge_windows(parts, sample, schema, window=size, k=policy.k or 1)
     else:
         assert link is not None
-        judged = judge_groups(parts, sample, schema, policy, link=link)
+        every_moment = policy.chosen_order != "input"
+        judged = judge_groups(parts, sample, schema, published, link=link, every_moment=every_moment)
     return _figures(stream, judged, sample.num_rows / max(seconds, 1e-9))
-
-
-def _batch(policy: Policy) -> int:
-    """So many rows at a time that no call publishes two windows: what is judged by the window can then be told apart.
-
-    Windows of seconds do not end here: a file has no clock, and all of it arrives at one moment.
-    """
-    if isinstance(policy, Doca):
-        return policy.delay
-    if isinstance(policy, Sdgs) and policy.window_unit == "rows":
-        return int(policy.window)
-    return _BATCH
 
 
 def _figures(stream: Anonymiser, judged: Judgement, rows_per_second: float) -> Figures:

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from castleguard.drawing import COLOURS, INK, LINES, canvas
-from castleguard.judge.sweep.criteria import Weighed
 from castleguard.judge.sweep.grid import Grid, Value, shown
 from castleguard.judge.sweep.table import pareto_numbers
+from castleguard.judge.sweep.weighing import Weighed
 
 _FILLS = ("full", "none", "left", "top")
 _LOG_FROM = 20.0

@@ -1,41 +1,126 @@
-"""Runs what is left of a sweep, on several processes, and keeps every setting as soon as it is done."""
+"""Runs a sweep on several processes, keeps every setting as soon as it is done, and chooses one."""
 
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
 
-from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.base import Policy
 from castleguard.errors import CastleguardError
-from castleguard.judge.sweep.criteria import Outcome
+from castleguard.judge.sweep.advice import Advice, Limits, advise
 from castleguard.judge.sweep.figures import Figures
-from castleguard.judge.sweep.folder import Folder
-from castleguard.judge.sweep.grid import Setting
+from castleguard.judge.sweep.folder import PICTURE, REPORT, TABLE, Folder
+from castleguard.judge.sweep.grid import Grid, Setting
 from castleguard.judge.sweep.measure import Ground, measure, warm_up
+from castleguard.judge.sweep.table import as_csv, as_report, rows_of
+from castleguard.judge.sweep.weighing import Outcome, Weighed, weigh
 from castleguard.telemetry.background import SupervisedThread, Task
 from castleguard.workers import workers
 
 _ground: list[Ground] = []  # of this process: handed over once, not with every setting
 
 
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """Every setting with what it costs and protects, and the one that is recommended. `str()` shows the Pareto set."""
+
+    grid: Grid
+    weighed: Weighed
+    advice: Advice
+    about: Mapping[str, str] = field(default_factory=dict)
+    """What was tried, in words."""
+
+    @property
+    def recommended(self) -> Policy:
+        """The policy of the recommended setting."""
+        return self.weighed.outcomes[self.advice.chosen].setting.policy
+
+    def as_json(self) -> dict[str, Any]:
+        """All settings and the recommendation, for programs: figures, and never a row's value."""
+        ranks = {at: rank for rank, at in enumerate(self.weighed.best, start=1)}
+        return {
+            "about": dict(self.about),
+            "lists": {name: list(values) for name, values in self.grid.lists.items()},
+            "settings": [
+                {
+                    "parameters": dict(outcome.setting.parameters),
+                    "figures": outcome.figures.as_json(),
+                    "pareto": ranks.get(at),
+                    "recommended": at == self.advice.chosen,
+                }
+                for at, outcome in enumerate(self.weighed.outcomes)
+            ],
+            "refused": [{"parameters": dict(each.parameters), "reason": each.reason} for each in self.grid.refused],
+            "met": self.advice.met,
+            "sentences": list(self.advice.sentences),
+            "warnings": list(self.advice.warnings),
+        }
+
+    def write(self, folder: Folder) -> bool:
+        """Write table, picture and report; returns False if the picture lacks matplotlib."""
+        from castleguard.judge.sweep.picture import draw
+
+        folder.write(TABLE, as_csv(self.weighed, self.grid))
+        drawn = True
+        try:
+            title = f"{self.about['algorithm']} on {self.about['data']}"
+            folder.write(PICTURE, draw(self.weighed, self.grid, self.advice.chosen, title=title))
+        except ModuleNotFoundError as exc:
+            if exc.name is None or exc.name.partition(".")[0] != "matplotlib":
+                raise
+            drawn = False
+        folder.write(REPORT, as_report(self.about, self.weighed, self.grid, self.advice, picture=drawn))
+        return drawn
+
+    def __str__(self) -> str:
+        table = rows_of(self.weighed, self.grid, self.advice.chosen, only_best=True)
+        widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
+        lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in table]
+        star = "recommended" if self.advice.met else "closest to what was asked"
+        best, settings = len(self.weighed.best), len(self.weighed.outcomes)
+        lines += ["", f"{best} of {settings} settings are beaten by none; * is {star}.", "", *self.advice.sentences]
+        if self.grid.refused:
+            lines.append(f"Combinations that are refused: {len(self.grid.refused)}; the report says why.")
+        lines += [f"note: {warning}" for warning in self.advice.warnings]
+        return "\n".join(lines)
+
+
+def recommend(
+    ground: Ground,
+    grid: Grid,
+    folder: Folder | None = None,
+    *,
+    limits: Limits | None = None,
+    jobs: int = 1,
+    progress: Callable[[], None] | None = None,
+    about: Mapping[str, str] | None = None,
+) -> Sweep:
+    """Measure every setting of a grid, weigh them against one another, and choose one."""
+    weighed = weigh(sweep(ground, grid.settings, folder, jobs=jobs, progress=progress))
+    return Sweep(grid, weighed, advise(weighed, grid, limits or Limits()), about or {})
+
+
 def sweep(
     ground: Ground,
     settings: Sequence[Setting],
-    folder: Folder,
+    folder: Folder | None = None,
     *,
-    jobs: int,
+    jobs: int = 1,
     progress: Callable[[], None] | None = None,
 ) -> tuple[Outcome, ...]:
     """Measure every setting that the folder does not have yet; all outcomes, in the order of the settings.
 
-    `progress` is called after every setting. An interruption keeps what is done and ends all processes at once; one
-    that loses this process, because that was killed, ends itself.
+    Without a folder nothing is kept. `progress` is called after every setting. An interruption keeps what is done and
+    ends all processes at once; one that loses this process, because that was killed, ends itself.
     """
-    left = [setting for setting in settings if setting.key not in folder.done]
+    done = {} if folder is None else dict(folder.done)
+    left = [setting for setting in settings if setting.key not in done]
     if left:
         jobs = min(jobs, len(left))
         start = _start if jobs <= 1 else _start_apart
@@ -43,7 +128,9 @@ def sweep(
         with workers(jobs, start=start, given=(ground, left[0].policy)) as pool:
             try:
                 for setting, figures in _measured(pool, left, jobs):
-                    folder.add(setting, figures)
+                    done[setting.key] = figures
+                    if folder is not None:
+                        folder.add(setting, figures)
                     if progress is not None:
                         progress()
             except BrokenProcessPool as exc:
@@ -58,7 +145,7 @@ def sweep(
                 raise
             finally:
                 _ground.clear()
-    return tuple(Outcome(setting, folder.done[setting.key]) for setting in settings)
+    return tuple(Outcome(setting, done[setting.key]) for setting in settings)
 
 
 def _measured(pool: Executor, settings: Sequence[Setting], jobs: int) -> Iterator[tuple[Setting, Figures]]:

@@ -5,11 +5,12 @@ import io
 from collections.abc import Mapping
 from dataclasses import fields
 
+from castleguard.judge.report import markdown
 from castleguard.judge.sweep.advice import Advice, number
-from castleguard.judge.sweep.criteria import Weighed
 from castleguard.judge.sweep.figures import Figures
 from castleguard.judge.sweep.folder import PICTURE
 from castleguard.judge.sweep.grid import Grid, in_words, shown
+from castleguard.judge.sweep.weighing import Weighed
 
 _COLUMNS = {
     "loss": "loss",
@@ -52,13 +53,14 @@ def as_csv(weighed: Weighed, grid: Grid) -> bytes:
 
 def as_report(about: Mapping[str, str], weighed: Weighed, grid: Grid, advice: Advice, *, picture: bool) -> bytes:
     """What was tried, what to take, and the table, in Markdown."""
+    titles, *rows = rows_of(weighed, grid, advice.chosen)
     lines = ["# Parameters", "", *(f"- {name}: {value}" for name, value in about.items()), ""]
     lines += ["## Recommendation", "", advice.sentences[0], ""]
     lines += [*(f"- {sentence}" for sentence in advice.sentences[1:]), ""]
     lines += [*(f"**Note:** {warning}\n" for warning in advice.warnings)]
     if picture:
         lines += [f"![Loss against risk]({PICTURE})", ""]
-    lines += ["## Settings", "", *_markdown(weighed, grid, advice.chosen), ""]
+    lines += ["## Settings", "", *markdown.table(titles, rows, right=True), ""]
     if grid.refused:
         lines += ["## Refused", "", "These combinations cannot be promised:", ""]
         lines += [f"- {in_words(each.parameters, grid.varied)}: {each.reason}" for each in grid.refused]
@@ -127,12 +129,3 @@ def _shown(name: str, value: float | None) -> str:
     if name in _SHARES:
         return f"{value:.1%}"
     return f"{value:,.0f}" if name in _WHOLE else number(value)
-
-
-def _markdown(weighed: Weighed, grid: Grid, chosen: int) -> list[str]:
-    titles, *rows = rows_of(weighed, grid, chosen)
-    return [_line(titles), "|" + "---:|" * len(titles), *map(_line, rows)]
-
-
-def _line(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"

@@ -10,37 +10,37 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from castleguard.algorithms.doca.policy import Doca
 from castleguard.judge.measure.error import mean_squared_error
 from castleguard.judge.reading.originals import Originals, read_originals
 from castleguard.judge.reading.values import Codes, Numbers, numbers_of, texts_of
-from castleguard.judge.sweep.judgement import NOTHING, Judgement, published_labels, refuse, true_labels
+from castleguard.judge.sweep.judgement import NOTHING, Judgement, refuse
+from castleguard.judge.verify.group_values import value_codes
 from castleguard.schema.roles import Categorical, Numeric, Schema
 
 Windows = Sequence[tuple[pa.Table, slice]]
 
 
-def judge_windows(parts: Sequence[pa.Table], original: pa.Table, schema: Schema, policy: Doca) -> Judgement:
+def judge_windows(parts: Sequence[pa.Table], original: pa.Table, schema: Schema, *, window: int, k: int) -> Judgement:
     """Check that no number stands for fewer than k rows, then measure.
 
     Part i is what the i-th window published, or nothing; the last part is what the flush published of the last one.
     """
-    windows = _windows(parts, original.num_rows, policy.delay)
+    windows = _windows(parts, original.num_rows, window)
     if not windows:
         return NOTHING
     originals = read_originals(original, schema)
     fewest = min(map(_fewest_equal, _numbers(windows, schema)), default=None)
     if fewest is not None:
-        refuse({f"numbers that stand for fewer than {policy.k} rows": int(fewest < policy.run)})
+        refuse({f"numbers that stand for fewer than {k} rows": int(fewest < k)})
     errors = [_error(windows, originals, schema, at) for at in range(len(schema.quasi_identifiers))]
     for role in schema.sensitive:
-        before = true_labels(original.column(role.name), role)
-        errors.append(_apart([(published_labels(p.column(role.name), role), before[rows]) for p, rows in windows]))
+        before = value_codes(original.column(role.name), role)
+        errors.append(_apart([(value_codes(p.column(role.name), role), before[rows]) for p, rows in windows]))
     error = float(np.mean(errors))
     return Judgement(
         information_loss=error,
         loss=error,
-        groups=sum(part.num_rows // policy.run for part, _ in windows),
+        groups=sum(part.num_rows // k for part, _ in windows),
         smallest_group=fewest,
         mean_risk=None,
         highest_risk=None,

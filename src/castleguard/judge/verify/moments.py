@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from castleguard.judge.reading.values import Codes, Numbers
-from castleguard.judge.verify.criteria import SLACK, Distance, Flags, Judged, Table, Tally, coordinates, distances
+from castleguard.judge.verify.group_values import SLACK, Distance, Failures, Flags, Table, Tally, coordinates, distances
 from castleguard.privacy.closeness import Closeness
 from castleguard.schema.hierarchy import Hierarchy
 
@@ -85,14 +85,14 @@ def can_follow(column: Column) -> bool:
     return column.codes.size * column.size <= _MOST_SHARES
 
 
-def judge_public(counted: Tally, closeness: Closeness, column: Column, shares: Numbers) -> Judged:
+def judge_public(counted: Tally, closeness: Closeness, column: Column, shares: Numbers) -> Failures:
     """t-closeness to shares that are public."""
     points = coordinates(counted.shares(column.size), column.distance, column.hierarchy)
     far = distances(points, coordinates(shares[None, :], column.distance, column.hierarchy)) > closeness.t + SLACK
-    return Judged(far, far & ~counted.repeated)
+    return Failures(far, far & ~counted.repeated)
 
 
-def judge_running(counted: Tally, closeness: Closeness, column: Column, span: Span) -> Judged:
+def judge_running(counted: Tally, closeness: Closeness, column: Column, span: Span) -> Failures:
     """t-closeness to a distribution that moves on.
 
     `failed` is by the distribution at the last moment of a group's span. `proved` is what no moments of release can
@@ -113,7 +113,7 @@ def judge_running(counted: Tally, closeness: Closeness, column: Column, span: Sp
         away = np.array([drift[span.first[group] : span.last[group] + 1].max(initial=0.0) for group in mine])
         far = distances(points[mine], moving[anchor][None, :])
         proved[mine] = far > closeness.t + away + SLACK
-    return Judged(failed, proved & ~counted.repeated)
+    return Failures(failed, proved & ~counted.repeated)
 
 
 def _anchors(span: Span, moments: int, width: int) -> Codes:

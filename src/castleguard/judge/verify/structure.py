@@ -12,10 +12,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.errors import InputError
-from castleguard.judge.reading.boxes import Side, group_numbers, read_boxes
-from castleguard.judge.reading.identities import NOBODY
-from castleguard.judge.reading.linked import distinct_per_group, original_rows
-from castleguard.judge.reading.originals import Originals, read_originals
+from castleguard.judge.reading.boxes import Side, read_boxes
+from castleguard.judge.reading.linked import Linked
+from castleguard.judge.reading.linked import link as link_rows
 from castleguard.judge.reading.values import Codes, Numbers, comparable, numbers_of, texts_of
 from castleguard.judge.verify.leaks import declared_columns
 from castleguard.schema.roles import Numeric, Schema
@@ -80,30 +79,26 @@ def verify(  # noqa: PLR0913  # each says one thing about the publication
     """
     tables = [published] if isinstance(published, pa.Table) else list(published)
     whole = pa.concat_tables(tables)
-    sides = read_boxes(whole, schema, closed=closed)
-    originals = read_originals(original, schema)
-    row = original_rows(whole, original, link)
-    found = row >= 0
-    groups = group_numbers(sides)
-    persons, values = _counts(groups, row, originals)
+    linked = link_rows(whole, original, schema, by=link, closed=closed)
+    persons, values = linked.persons_per_group, linked.values_per_group
     wrong = {
         "columns that were not declared": len(set(whole.column_names) - declared_columns(schema, whole.column_names)),
-        "rows that are not in the original": int(np.count_nonzero(~found)),
-        "rows published more than once": int(np.count_nonzero(found) - np.unique(row[found]).size),
-        "rows published though they had to be refused": int(np.count_nonzero(originals.refused[row[found]])),
-        f"groups with fewer than {k} persons": int(np.count_nonzero(persons < k)),
-        f"groups with fewer than {l} values of a sensitive attribute": int(np.count_nonzero(values < l)),
-        "values outside what was published for them": values_outside(sides, row, originals),
-        "bounds outside the domain": bounds_outside_domain(sides),
-        "ranges of width 0": boxes_without_width(sides),
+        **wrong_rows(linked),
+        "rows published though they had to be refused": int(
+            np.count_nonzero(linked.originals.refused[linked.row[linked.known]])
+        ),
+        **small_groups(persons, values, k=k, l=l),
+        "values outside what was published for them": int(np.count_nonzero(outside(linked))),
+        "bounds outside the domain": bounds_outside_domain(linked.sides),
+        "ranges of width 0": boxes_without_width(linked.sides),
         "sensitive or public values that changed": changed_values(
-            whole, original, row, {*kept_columns(schema)} - {link}
+            whole, original, linked.row, {*kept_columns(schema)} - {link}
         ),
     }
     if every_moment:
-        early = _first_part(groups, np.repeat(np.arange(len(tables)), [table.num_rows for table in tables]))
-        first_persons, first_values = _counts(groups[early], row[early], originals)
-        few = (first_persons < k) | (first_values < l)
+        table = np.repeat(np.arange(len(tables)), [each.num_rows for each in tables])
+        first = linked.only(first_rows(linked.groups, table))
+        few = (first.persons_per_group < k) | (first.values_per_group < l)
         wrong["groups that were too small at first"] = int(np.count_nonzero(few))
     return Verification(
         k=k,
@@ -112,7 +107,7 @@ def verify(  # noqa: PLR0913  # each says one thing about the publication
         groups=persons.size,
         fewest_persons=int(persons.min()) if persons.size else None,
         fewest_values=int(values.min()) if persons.size and schema.sensitive else None,
-        information_loss=_mean_loss(sides),
+        information_loss=_mean_loss(linked.sides),
         violations={what: count for what, count in wrong.items() if count},
         persons_per_group=tuple(persons.tolist()),
     )
@@ -128,37 +123,43 @@ def _mean_loss(sides: tuple[Side, ...]) -> float:
     return float(losses.mean()) if losses.size else float("nan")
 
 
-def _counts(groups: Codes, row: Codes, originals: Originals) -> tuple[Codes, Codes]:
-    """Per group: distinct persons, and distinct values of its least diverse sensitive attribute (if there is one)."""
-    count = int(groups.max(initial=-1)) + 1
-    # A row that is not in the original, or has no person, adds nobody to its group.
-    groups, row = groups[row >= 0], row[row >= 0]
-    named = originals.persons[row] != NOBODY
-    groups, row = groups[named], row[named]
-    persons = distinct_per_group(groups, originals.persons[row], count)
-    values = np.full(count, np.iinfo(np.int64).max, dtype=np.int64)
-    for codes in originals.sensitive:
-        values = np.minimum(values, distinct_per_group(groups, codes[row], count))
-    return persons, values
+def wrong_rows(linked: Linked) -> dict[str, int]:
+    """Published rows that are not in the original, and those that came out before."""
+    rows = linked.row[linked.known]
+    return {
+        "rows that are not in the original": linked.row.size - rows.size,
+        "rows published more than once": rows.size - int(np.unique(rows).size),
+    }
 
 
-def _first_part(groups: Codes, table: Codes) -> NDArray[np.bool_]:
-    """The rows that came out in the same table as the first row of their group."""
+def small_groups(persons: Codes, values: Codes, *, k: int, l: int) -> dict[str, int]:
+    """Groups below k persons and below l values of their least diverse sensitive attribute."""
+    return {
+        f"groups with fewer than {k} persons": int(np.count_nonzero(persons < k)),
+        f"groups with fewer than {l} values of a sensitive attribute": int(np.count_nonzero(values < l)),
+    }
+
+
+def first_rows(groups: Codes, moment: Codes) -> NDArray[np.bool_]:
+    """The rows that came out at the same moment as the first row of their group."""
     first = np.full(int(groups.max(initial=-1)) + 1, np.iinfo(np.int64).max)
-    np.minimum.at(first, groups, table)
-    early: NDArray[np.bool_] = table == first[groups]
+    np.minimum.at(first, groups, moment)
+    early: NDArray[np.bool_] = moment == first[groups]
     return early
 
 
-def values_outside(sides: tuple[Side, ...], row: Codes, originals: Originals) -> int:
-    """Values that do not lie in their row's box; a row that is for the root only must have the widest box."""
-    found = np.flatnonzero(row >= 0)
-    at_root = originals.to_root[row[found]]
-    wrong = 0
-    for side, values in zip(sides, originals.values, strict=True):
-        inside = np.where(at_root, side.is_widest()[found], side.contains(values[row[found]], found))
-        wrong += int(np.count_nonzero(~inside))
-    return wrong
+def outside(linked: Linked) -> NDArray[np.bool_]:
+    """(quasi-identifiers, known rows) whether a value does not lie in its row's box; a row that is for the root only
+    must have the widest box.
+    """
+    known = linked.known
+    row = linked.row[known]
+    at_root = linked.originals.to_root[row]
+    inside = [
+        np.where(at_root, side.is_widest()[known], side.contains(values[row], known))
+        for side, values in zip(linked.sides, linked.originals.values, strict=True)
+    ]
+    return ~np.array(inside, dtype=np.bool_)
 
 
 def bounds_outside_domain(sides: tuple[Side, ...]) -> int:

@@ -18,8 +18,8 @@ from castleguard.judge.reading.identities import NOBODY
 from castleguard.judge.reading.inside import RowsInside
 from castleguard.judge.reading.linked import distinct_per_group
 from castleguard.judge.reading.originals import Originals
-from castleguard.judge.reading.values import Codes, comparable, texts_of
-from castleguard.judge.verify.criteria import value_codes
+from castleguard.judge.reading.values import Codes, comparable, refine, texts_of
+from castleguard.judge.verify.group_values import value_codes
 from castleguard.schema.roles import Schema
 
 MOST_PAIRS = 200_000_000
@@ -76,10 +76,7 @@ def kept_values(
             left, right = (value_codes(table.column(name), roles[name]) for table in (published, original))
         else:
             left, right = _common(published.column(name), original.column(name))
-        _, both = np.unique(np.concatenate([left, right]), return_inverse=True)
-        many = int(both.max(initial=0)) + 1
-        mixed = np.concatenate([after, before]) * many + both
-        _, mixed = np.unique(mixed, return_inverse=True)
+        mixed = refine(np.concatenate([after, before]), np.concatenate([left, right]))
         after, before = mixed[: after.size], mixed[after.size :]
     return Kept(after, before[usable], tuple(columns))
 

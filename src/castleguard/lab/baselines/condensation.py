@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.errors import PolicyError, UsageError
-from castleguard.lab.baselines.boxes import NOWHERE, Boxed, Coded, Codes, Values, bounding_boxes
+from castleguard.lab.baselines.coded_boxes import NOWHERE, Boxed, Coded, Codes, Values, bounding_boxes
 from castleguard.schema.roles import Numeric
 
 Scale = Literal["domain", "values"]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from castleguard.lab.baselines.boxes import Coded, Codes
+from castleguard.lab.baselines.coded_boxes import Coded, Codes
 from castleguard.privacy.parameters import check_count
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from castleguard.lab.baselines.boxes import NOWHERE, Boxed, Coded, Codes, Values, node_bounds
+from castleguard.lab.baselines.coded_boxes import NOWHERE, Boxed, Coded, Codes, Values, node_bounds
 from castleguard.lab.baselines.enough import Enough
 from castleguard.privacy.parameters import check_count
 from castleguard.schema.roles import Categorical

@@ -3,7 +3,7 @@
 import numpy as np
 
 from castleguard.errors import UsageError
-from castleguard.lab.baselines.boxes import Coded
+from castleguard.lab.baselines.coded_boxes import Coded
 from castleguard.lab.baselines.naive import naive_laplace
 from castleguard.schema.roles import Numeric
 

@@ -6,14 +6,19 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from castleguard.algorithms.castle.policy import Castle, Mode
+from castleguard.algorithms.base import Mode
+from castleguard.algorithms.castle.policy import Castle
 from castleguard.errors import UsageError
-from castleguard.lab.baselines.boxes import NOWHERE, Boxed, Coded, Codes, published, read
+from castleguard.lab.baselines.coded_boxes import NOWHERE, Boxed, Coded, Codes, published, read
 from castleguard.lab.baselines.condensation import HISTORY, condensation
 from castleguard.lab.baselines.fads import fads
 from castleguard.lab.baselines.laplace import laplace_error
 from castleguard.lab.baselines.mondrian import mondrian
 from castleguard.lab.harness import Method, Outcome, Task
+from castleguard.lab.transcriptions.dcastle.messages import Step
+from castleguard.lab.transcriptions.dcastle.network import PaperNetwork
+from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
+from castleguard.lab.transcriptions.dcastle.space import Box
 from castleguard.stream import Anonymiser
 
 PARTS_PER_DELAY = 20
@@ -39,12 +44,7 @@ def _alone(task: Task) -> Outcome:
 
     A row may wait for `delay` rows of all sites, so for a share of them at its own.
     """
-    delay = task.delay // task.sites
-    if delay + 1 < task.k:
-        raise UsageError(
-            f"one of {task.sites} sites sees {delay} rows in a delay of {task.delay}: too few for k = {task.k}"
-        )
-    policy = task.policy(delay=delay)
+    policy = task.policy(delay=_delay_of_a_site(task))
     _warm_up(task, policy)
     seconds = 0.0
     tables, moments = [], []
@@ -55,6 +55,47 @@ def _alone(task: Task) -> Outcome:
         tables.append(table)
         moments.append((released - 1) * task.sites + site + 1)
     return Outcome(published=pa.concat_tables(tables), released=np.concatenate(moments), seconds=seconds)
+
+
+def _delay_of_a_site(task: Task) -> int:
+    delay = task.delay // task.sites
+    if delay + 1 < task.k:
+        raise UsageError(
+            f"one of {task.sites} sites sees {delay} rows in a delay of {task.delay}: too few for k = {task.k}"
+        )
+    return delay
+
+
+def _dcastle_as_printed(task: Task) -> Outcome:
+    """dCASTLE as its paper prints it: rows are dealt out in turn, every message arrives before the next row.
+
+    A row that it outputs at the most general values counts as suppressed.
+    """
+    policy = PaperPolicy(k=task.k, l=task.l, delay=_delay_of_a_site(task), sites=task.sites)
+    start = time.process_time()
+    coded = read(task.table, task.schema, seed=task.seed)
+    network = PaperNetwork(task.schema, policy, seed=task.seed)
+    box, released = np.full(coded.count, NOWHERE, dtype=np.int64), np.ones(coded.count, dtype=np.int64)
+    numbers: dict[Box, int] = {}
+
+    def enter(steps: list[Step], arrived: int) -> None:
+        for release in (each for step in steps for each in step.releases):
+            rows = coded.usable[np.array(release.rows) * task.sites + release.site]
+            released[rows] = arrived
+            if release.box != network.root:
+                box[rows] = numbers.setdefault(release.box, len(numbers))
+
+    for number, row in enumerate(coded.usable.tolist()):
+        arrival = network.arrive(number % task.sites, coded.rows.take(np.array([row])))
+        enter([arrival, *network.settle()], row + 1)
+    enter(network.finish(), coded.count)
+    bounds = np.array(list(numbers)).reshape(-1, len(task.schema.quasi_identifiers), 2)
+    boxed = Boxed(box, bounds[:, :, 0], bounds[:, :, 1], released)
+    table = published(coded, boxed, on_grid=task.on_grid)
+    seconds = time.process_time() - start
+    newest = coded.numbers[boxed.released[boxed.box != NOWHERE] - 1]
+    note = f"{task.sites} sites sent {network.messages:,} messages of {network.bytes:,} bytes together"
+    return Outcome(published=table, closed=not task.on_grid, released=newest + 1, seconds=seconds, notes=(note,))
 
 
 def _stream(rows: pa.Table, task: Task, policy: Castle, seed: int) -> tuple[pa.Table, Codes, int]:
@@ -141,6 +182,12 @@ METHODS = (
         title="CASTLE, sites without communication",
         promise="k persons, l values, delay, at every site",
         publish=_alone,
+    ),
+    Method(
+        key="dcastle-paper",
+        title="dCASTLE, as printed",
+        promise="k persons, l values, delay, of all sites together",
+        publish=_dcastle_as_printed,
     ),
     Method(
         key="fads",

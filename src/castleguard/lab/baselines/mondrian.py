@@ -7,7 +7,7 @@ docs/concepts/baselines.md says how open points are read.
 
 import numpy as np
 
-from castleguard.lab.baselines.boxes import NOWHERE, Boxed, Coded, Codes, Values, bounding_boxes
+from castleguard.lab.baselines.coded_boxes import NOWHERE, Boxed, Coded, Codes, Values, bounding_boxes
 from castleguard.lab.baselines.enough import Enough
 from castleguard.privacy.parameters import check_count
 from castleguard.schema.roles import Categorical

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from castleguard.errors import PolicyError
-from castleguard.judge.measure.error import Numbers, finite_numbers
+from castleguard.judge.measure.error import finite_numbers
+from castleguard.judge.reading.values import Numbers
 from castleguard.privacy.parameters import check_count, check_positive
 
 

@@ -5,13 +5,13 @@ Read `streams` (the data), `runs` and `answers` (what is measured), `rules` (how
 printed, by which the paper is judged, and strict beside it.
 """
 
-from castleguard.lab.castle import comparison, distribution, duplicates, tuning, utility
+from castleguard.lab.castle import comparison, duplicates, power_law, tuning, workload
 from castleguard.lab.result import Experiment
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     *tuning.EXPERIMENTS,
-    *distribution.EXPERIMENTS,
+    *power_law.EXPERIMENTS,
     *duplicates.EXPERIMENTS,
-    *utility.EXPERIMENTS,
+    *workload.EXPERIMENTS,
     *comparison.EXPERIMENTS,
 )

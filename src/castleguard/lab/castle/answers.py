@@ -10,9 +10,9 @@ import numpy as np
 
 from castleguard.judge.measure.queries import Workload, workload_error
 from castleguard.judge.reading.linked import link
-from castleguard.lab.baselines.boxes import Boxed, Coded, bounding_boxes, published
+from castleguard.lab.baselines.coded_boxes import Boxed, Coded, bounding_boxes, published
 from castleguard.lab.baselines.condensation import HISTORY, condensation, condense
-from castleguard.lab.castle.runs import Run, box_rows
+from castleguard.lab.castle.repeated_runs import Run, box_rows
 from castleguard.lab.castle.streams import ROW, Stream, rows_of
 from castleguard.lab.result import Scale
 

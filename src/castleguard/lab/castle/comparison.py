@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from castleguard.algorithms.castle.policy import Mode
+from castleguard.algorithms.base import Mode
 from castleguard.lab.castle.answers import Asked, Grouping, answer, grouping_loss, queries_of
-from castleguard.lab.castle.pictures import Panel, Picture
-from castleguard.lab.castle.report import (
+from castleguard.lab.castle.curves import Panel, Picture
+from castleguard.lab.castle.repeated_runs import MODES, Run, measure, run_loss
+from castleguard.lab.castle.rules import Curve, Judgement, Sample, beats, falls, is_least, together
+from castleguard.lab.castle.streams import CONTINUOUS, EVEN_CONTINUOUS, Adult
+from castleguard.lab.castle.summaries import (
     LOSS_NOTE,
     POINTS_NOTE,
     claim,
@@ -16,9 +19,6 @@ from castleguard.lab.castle.report import (
     some,
     table_of,
 )
-from castleguard.lab.castle.rules import Curve, Judgement, Sample, beats, falls, is_least, together
-from castleguard.lab.castle.runs import MODES, Run, measure, run_loss
-from castleguard.lab.castle.streams import CONTINUOUS, EVEN_CONTINUOUS, Adult
 from castleguard.lab.result import Claim, Experiment, Result, Scale
 
 KS = (50, 100, 200, 400)

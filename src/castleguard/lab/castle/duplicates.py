@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 
-from castleguard.algorithms.castle.policy import Mode
-from castleguard.lab.castle.pictures import Panel, Picture
-from castleguard.lab.castle.report import (
+from castleguard.algorithms.base import Mode
+from castleguard.lab.castle.curves import Panel, Picture
+from castleguard.lab.castle.repeated_runs import MODES, Run, measure, run_loss
+from castleguard.lab.castle.rules import Curve, grows, together
+from castleguard.lab.castle.streams import LISTED, Purchases
+from castleguard.lab.castle.summaries import (
     END_NOTE,
     LOSS_NOTE,
     ORDER_NOTE,
@@ -17,9 +20,6 @@ from castleguard.lab.castle.report import (
     some,
     table_of,
 )
-from castleguard.lab.castle.rules import Curve, grows, together
-from castleguard.lab.castle.runs import MODES, Run, measure, run_loss
-from castleguard.lab.castle.streams import LISTED, Purchases
 from castleguard.lab.result import Experiment, Result, Scale
 
 DUPLICATES = (5, 10, 15)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from castleguard.lab import adult, synthetic
-from castleguard.lab.baselines.boxes import Coded, read
+from castleguard.lab.baselines.coded_boxes import Coded, read
 from castleguard.schema.roles import Numeric, Schema
 
 ROW = "row"

@@ -7,9 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from castleguard.algorithms.castle.policy import Mode
-from castleguard.lab.castle.pictures import Panel, Picture
-from castleguard.lab.castle.report import (
+from castleguard.algorithms.base import Mode
+from castleguard.lab.castle.curves import Panel, Picture
+from castleguard.lab.castle.repeated_runs import BETA, MODES, MU, Outcome, Run, measure, run_loss
+from castleguard.lab.castle.rules import Curve, Judgement, Sample, grows, is_least, together
+from castleguard.lab.castle.streams import LISTED, Adult
+from castleguard.lab.castle.summaries import (
     END_NOTE,
     LOSS_NOTE,
     ORDER_NOTE,
@@ -23,9 +26,6 @@ from castleguard.lab.castle.report import (
     some,
     table_of,
 )
-from castleguard.lab.castle.rules import Curve, Judgement, Sample, grows, is_least, together
-from castleguard.lab.castle.runs import BETA, MODES, MU, Outcome, Run, measure, run_loss
-from castleguard.lab.castle.streams import LISTED, Adult
 from castleguard.lab.result import Claim, Experiment, Result, Scale
 
 Which = Literal["UCI", "SFU"]

@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from castleguard.algorithms.castleguard.policy import Castleguard
+from castleguard.conversion import anonymise
 from castleguard.judge.measure.examples import Classes, Examples, original_examples, published_examples
 from castleguard.judge.measure.learning import Learning, split, train_and_judge
 from castleguard.lab import pima
 from castleguard.lab.castleguard.agreement import NEIGHBOURS, Agreement, agreement
-from castleguard.stream import anonymise
 
 K, DELAY, LOSS_WINDOW, MAX_CLUSTERS = 7, 100, 100, 25
 HELD_OUT = 0.3

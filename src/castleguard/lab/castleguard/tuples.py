@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.algorithms.castleguard.policy import Castleguard
-from castleguard.algorithms.stages import make_decoder, make_intake, make_keys
+from castleguard.algorithms.stages import make_keys
 from castleguard.lab import taxi
 from castleguard.lab.castleguard.rides import DELAY, K
 from castleguard.lab.result import Claim, Experiment, Result, Scale, Word
@@ -69,9 +69,9 @@ def perturbed(rides: pa.Table, phi: float, rate: float, seed: int) -> Cloud:
     """The tuples that sampling leaves, with their noise."""
     schema = taxi.schema(rides)
     policy = Castleguard(k=K, l=1, delay=DELAY, phi=phi, sample_rate=rate, mode="paper")
-    keys = make_keys(seed)
-    decoded = make_decoder(schema, policy, keys.hashes).decode(rides)
-    taken = make_intake(schema, policy, keys).take(decoded.rows, decoded.payload, 0.0)
+    stages = policy.stages(schema, make_keys(seed))
+    decoded = stages.decoder.decode(rides)
+    taken = stages.intake.take(decoded.rows, decoded.payload, 0.0)
     kept = np.ones(rides.num_rows, dtype=np.bool_) if taken.present is None else taken.present
     return Cloud(taken.rows.quasi[kept], rides.column(taxi.FARE).to_numpy()[kept])
 

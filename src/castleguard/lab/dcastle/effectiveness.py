@@ -6,7 +6,8 @@ The paper does not state the l of its sub-figures a to g; here it is 2, as in Fi
 from collections.abc import Sequence
 from functools import partial
 
-from castleguard.lab.dcastle.methods import (
+from castleguard.lab.dcastle.charts import Line, Panel, draw_panel, ticks
+from castleguard.lab.dcastle.contenders import (
     ALONE,
     ALONE_STRICT,
     CENTRALISED,
@@ -17,11 +18,10 @@ from castleguard.lab.dcastle.methods import (
     STRICT,
     STRICT_FEW,
 )
-from castleguard.lab.dcastle.pictures import Line, Panel, draw_panel, ticks
+from castleguard.lab.dcastle.design import UNITS, Setting, distinct
+from castleguard.lab.dcastle.judging import always, claim, guaranteed, mostly_near, reaches, spread
 from castleguard.lab.dcastle.runs import Point
-from castleguard.lab.dcastle.settings import UNITS, Setting, distinct
 from castleguard.lab.dcastle.study import Study
-from castleguard.lab.dcastle.verdicts import always, claim, guaranteed, mostly_near, reaches, spread
 from castleguard.lab.result import Claim, Result
 
 LETTERS = "abcdefghi"

@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 
 from castleguard.lab.datasets import ADULT
-from castleguard.lab.dcastle import contributions, diversity, effectiveness, messages
+from castleguard.lab.dcastle import contributions, diversity, effectiveness, traffic
 from castleguard.lab.dcastle.study import Study, study
 from castleguard.lab.result import Experiment, Result, Scale
 
 _PARTS = {
     contributions: "6.1: what the parameters contribute to the loss",
-    messages: "6.2: the bytes that sites send",
+    traffic: "6.2: the bytes that sites send",
     diversity: "6.3: what l-diversity costs",
     effectiveness: "6.4: what sites gain by talking",
 }

@@ -14,7 +14,7 @@ from itertools import combinations
 from math import prod
 from typing import Any, NamedTuple
 
-from castleguard.lab.dcastle.settings import SIGNS, Setting, Varied
+from castleguard.lab.dcastle.design import SIGNS, Setting, Varied
 
 
 @dataclass(frozen=True)

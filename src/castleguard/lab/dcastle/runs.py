@@ -9,8 +9,8 @@ from math import ceil
 from statistics import fmean
 from typing import Any
 
-from castleguard.lab.dcastle.methods import AT_ONE_SITE, METHODS, PROMISE_K, STRICT_FEW, Outcome, Runner, Task
-from castleguard.lab.dcastle.settings import Data, Setting
+from castleguard.lab.dcastle.contenders import AT_ONE_SITE, METHODS, PROMISE_K, STRICT_FEW, Outcome, Runner, Task
+from castleguard.lab.dcastle.design import Data, Setting
 from castleguard.workers import workers
 
 Point = tuple[str, Setting]

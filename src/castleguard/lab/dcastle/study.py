@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from castleguard.lab.dcastle.methods import CLUSTERS, CLUSTERS_ALONE, LOSS_WINDOW, STRICT_FEW
+from castleguard.lab.dcastle.contenders import CLUSTERS, CLUSTERS_ALONE, LOSS_WINDOW, STRICT_FEW
+from castleguard.lab.dcastle.design import SWEEPS, Setting, Sweep, load, shortened
 from castleguard.lab.dcastle.runs import Runs
-from castleguard.lab.dcastle.settings import SWEEPS, Setting, Sweep, load, shortened
 from castleguard.lab.result import Scale
 
 

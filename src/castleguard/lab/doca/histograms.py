@@ -8,7 +8,7 @@ import numpy as np
 from castleguard.drawing import BLUE, GREY
 from castleguard.judge.measure.error import histogram_intersection
 from castleguard.lab.backblaze import DOMAIN, LOWER, UPPER, Values
-from castleguard.lab.doca.methods import BINS
+from castleguard.lab.doca.publishers import BINS
 
 
 def draw(stream: Values, published: Sequence[tuple[str, Values]], figure: Any) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 
 from castleguard.lab import backblaze
 from castleguard.lab.doca.histograms import draw
-from castleguard.lab.doca.methods import (
+from castleguard.lab.doca.publishers import (
     BINS,
     CLUSTERS,
     DELAY,

@@ -33,7 +33,7 @@ POLICY = Castle(k=5, l=2, delay=100)
         ({"max_wait": 0}, "max_wait must be a number of seconds above 0, got 0"),
         ({"max_wait": float("inf")}, "max_wait must be a number of seconds above 0, got inf"),
         ({"max_wait": float("nan")}, "max_wait must be a number of seconds above 0, got nan"),
-        ({"reusable_age": -1}, "reusable_age must be a whole number that is not negative, got -1"),
+        ({"reusable_age": -1}, "reusable_age must be a whole number of at least 0, got -1"),
         ({"mode": "lax"}, "mode must be 'strict' or 'paper', got 'lax'"),
         ({"reuse": "on"}, "reuse must be 'paper' or 'off', got 'on'"),
         ({"suppression": "hide"}, "suppression must be 'root' or 'generalise' or 'drop', got 'hide'"),

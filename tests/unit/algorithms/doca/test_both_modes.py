@@ -123,7 +123,7 @@ def test_a_sensitivity_of_zero_is_refused() -> None:
 
 @pytest.mark.parametrize("mode", ["strict", "paper"])
 def test_an_epsilon_of_zero_is_refused(mode: str) -> None:
-    with pytest.raises(PolicyError, match="epsilon must be above 0"):
+    with pytest.raises(PolicyError, match="epsilon must be a number above 0"):
         cg.Doca(epsilon=0, delay=10, k=2 if mode == "strict" else None, mode=mode)  # type: ignore[arg-type]
 
 

@@ -26,8 +26,8 @@ def paper(**changed: Any) -> cg.Doca:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"epsilon": 0}, "epsilon must be above 0, got 0"),
-        ({"epsilon": -1.0}, "epsilon must be above 0"),
+        ({"epsilon": 0}, "epsilon must be a number above 0, got 0"),
+        ({"epsilon": -1.0}, "epsilon must be a number above 0"),
         ({"epsilon": float("inf")}, "epsilon must be a number above 0"),
         ({"epsilon": "1"}, "epsilon must be a number above 0"),
         ({"delay": 0}, "delay must be a whole number of at least 1"),
@@ -36,7 +36,7 @@ def paper(**changed: Any) -> cg.Doca:
         ({"k": None}, "strict DOCA needs k"),
         ({"k": 0}, "k must be a whole number of at least 1"),
         ({"k": 2.5}, "k must be a whole number"),
-        ({"max_wait": 0}, "max_wait must be a finite number above 0"),
+        ({"max_wait": 0}, "max_wait must be a number of seconds above 0"),
         ({"rows_per_person": 0}, "rows_per_person must be a whole number of at least 1"),
         ({"weights": {"x": 0}}, "the weight of 'x' must be above 0"),
         ({"mode": "loose"}, "mode must be 'strict' or 'paper'"),
@@ -54,14 +54,14 @@ def test_strict_parameters_that_cannot_be_are_refused_in_one_sentence(changed: d
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"epsilon": 0}, "epsilon must be above 0, got 0"),
+        ({"epsilon": 0}, "epsilon must be a number above 0, got 0"),
         ({"k": 5}, "k belongs to strict mode"),
         ({"max_clusters": 0}, "max_clusters must be a whole number of at least 1"),
         ({"loss_window": 0}, "loss_window must be a whole number of at least 1"),
         ({"admission": "eq"}, "admission must be 'lt' or 'le'"),
         ({"sensitivity": 0}, "with 0 the true means would be published"),
-        ({"sensitivity": -3.0}, "the sensitivity must be a finite number above 0, got -3.0"),
-        ({"sensitivity": float("nan")}, "the sensitivity must be a finite number above 0"),
+        ({"sensitivity": -3.0}, "sensitivity must be a number above 0, got -3.0"),
+        ({"sensitivity": float("nan")}, "sensitivity must be a number above 0"),
         ({"sensitivity": {"x": 0.0}}, "the sensitivity of 'x' must be a finite number above 0"),
     ],
 )

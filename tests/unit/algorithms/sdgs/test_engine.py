@@ -52,7 +52,7 @@ def test_rows_arrive_in_the_window_after_those_that_they_close() -> None:
     engine = new_engine()
     engine.push(rows(10, 20), 5.0)
     assert engine.push(rows(15, 25), 15.0).position.tolist() == [0, 1]
-    assert engine.flush().position.tolist() == [2, 3]
+    assert engine.tick(20.0).position.tolist() == [2, 3]
 
 
 def test_a_window_of_rows_is_published_by_the_row_that_fills_it() -> None:
@@ -78,7 +78,7 @@ def test_cells_are_told_apart_by_sensitive_values_and_come_out_sorted() -> None:
     engine.push(rows(70, 80), 0.0)
     engine.push(rows(90, 20, job=1), 0.0)
     engine.push(rows(10), 0.0)
-    decisions = engine.flush()
+    decisions = engine.tick(10.0)
     assert decisions.position.tolist() == [1, 5, 2, 3, 0, 4]
     assert decisions.dropped.tolist() == [6]
     assert decisions.lower[decisions.group, 0].tolist() == [0, 0, 50, 50, 50, 50]
@@ -88,7 +88,7 @@ def test_a_box_without_l_released_values_is_dropped_whole() -> None:
     engine = new_engine(replace(POLICY, l=2))
     engine.push(rows(10, 20, 60, 70), 0.0)
     engine.push(rows(60, 70, 10, job=1), 0.0)
-    decisions = engine.flush()
+    decisions = engine.tick(10.0)
     assert decisions.position.tolist() == [2, 3, 4, 5]
     assert decisions.dropped.tolist() == [0, 1, 6]
 
@@ -103,7 +103,7 @@ def test_a_further_check_sees_released_counts_per_box_and_value_and_can_refuse()
     engine = SdgsEngine(SCHEMA, POLICY, checks=(refuse_the_first,))
     engine.push(rows(10, 20, 20, 60, 70), 0.0)
     engine.push(rows(60, 70, 10, job=1), 0.0)
-    assert engine.flush().position.tolist() == [3, 4, 5, 6]
+    assert engine.tick(10.0).position.tolist() == [3, 4, 5, 6]
     assert seen == [(0, [[3, 0, 0], [2, 2, 0]])]
 
 
@@ -111,7 +111,7 @@ def test_rows_for_the_root_are_a_group_of_their_own_beside_the_boxes() -> None:
     engine = new_engine()
     engine.push(rows(0, 0, to_root=True), 0.0)
     engine.push(rows(0, 10), 0.0)
-    decisions = engine.flush()
+    decisions = engine.tick(10.0)
     assert decisions.position.tolist() == [0, 1, 2, 3]
     assert (decisions.lower[:, 0].tolist(), decisions.upper[:, 0].tolist()) == ([0, 0], [100, 50])
     assert decisions.kind.tolist() == [ROOT, NEW]
@@ -121,7 +121,7 @@ def test_rows_for_the_root_join_the_only_box() -> None:
     engine = new_engine(replace(POLICY, start_cells=1))
     engine.push(rows(0, to_root=True), 0.0)
     engine.push(rows(60), 0.0)
-    decisions = engine.flush()
+    decisions = engine.tick(10.0)
     assert decisions.position.tolist() == [0, 1]
     assert decisions.kind.tolist() == [ROOT]
 
@@ -144,17 +144,33 @@ def test_a_gap_of_years_takes_no_time() -> None:
     assert engine.snapshot()["counters"][1] == 10**11
 
 
-def test_a_window_that_was_flushed_moves_the_grid_once() -> None:
+def test_a_flush_drops_a_window_of_seconds_that_has_not_ended() -> None:
+    """What was dropped leaves no trace: the rows that still arrive are the only release of the window."""
+    engine, never = new_engine(replace(POLICY, start_cells=1)), new_engine(replace(POLICY, start_cells=1))
+    engine.push(rows(*[10.0] * 40), 0.0)
+    never.push(rows(*[10.0] * 40), 0.0, np.zeros(40, dtype=np.bool_))
+    flushed = engine.flush()
+    assert flushed.position.size == 0
+    assert flushed.dropped.tolist() == list(range(40))
+    for each in (engine, never):
+        each.push(rows(60, 70), 5.0)
+    assert engine.tick(10.0).position.tolist() == never.tick(10.0).position.tolist() == [40, 41]
+    assert engine.grid.same_as(never.grid)
+
+
+def test_a_window_of_rows_that_was_flushed_moves_the_grid_once() -> None:
     """Whether rows come after the flush must not decide how often the grid moves."""
-    quiet, busy = new_engine(replace(POLICY, start_cells=1)), new_engine(replace(POLICY, start_cells=1))
+    by_rows = replace(POLICY, start_cells=1, window=50, window_unit="rows")
+    quiet, busy = new_engine(by_rows), new_engine(by_rows)
     for engine in (quiet, busy):
         engine.push(rows(*[10.0] * 40), 0.0)
-        engine.flush()
+        assert engine.flush().position.size == 40
         assert engine.open_clusters == 2
     busy.push(rows(60), 5.0)
     busy.flush()
+    quiet.push(rows(60), 5.0)
     for engine in (quiet, busy):
-        engine.tick(10.0)
+        engine.push(rows(*[60.0] * 9), 5.0, np.zeros(9, dtype=np.bool_))
     assert busy.grid.same_as(quiet.grid)
 
 

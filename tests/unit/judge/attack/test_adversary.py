@@ -13,7 +13,7 @@ from castleguard.judge.attack.adversary import (
     observe_values,
 )
 from castleguard.judge.reading.linked import Linked, link
-from castleguard.judge.verify.criteria import tally
+from castleguard.judge.verify.group_values import tally
 from castleguard.schema.roles import Numeric, Schema
 
 SCHEMA = Schema(

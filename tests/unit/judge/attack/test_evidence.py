@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from castleguard.errors import PolicyError
-from castleguard.judge.attack.evidence import Claim, Limits, ceiling, limits, lower_limit, upper_limit
+from castleguard.judge.attack.evidence import Claim, ConfidenceLimits, ceiling, limits, lower_limit, upper_limit
 
 ALPHAS = st.sampled_from([0.001, 0.01, 0.05, 0.2])
 
 
-def bounds(seen: int, seen_other: int, *, runs: int, alpha: float = 0.05) -> Limits:
+def bounds(seen: int, seen_other: int, *, runs: int, alpha: float = 0.05) -> ConfidenceLimits:
     return limits(np.array(seen), np.array(seen_other), runs=runs, alpha=alpha)
 
 

@@ -7,12 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from castleguard.algorithms.castle.policy import Castle
 from castleguard.errors import PolicyError, UsageError
 from castleguard.judge.attack.canaries import Canary, standard_canaries, with_values_replaced
 from castleguard.judge.attack.evidence import Claim
-from castleguard.judge.attack.features import Observer, standing_together
-from castleguard.judge.attack.membership import Event, Game, Seen, choose_event, judge, play, publisher
+from castleguard.judge.attack.features import Features, Observer, standing_together
+from castleguard.judge.attack.membership import Event, Seen, choose_event, judge, observe
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
 from castleguard.schema.sensitive import Sensitive
@@ -147,44 +146,20 @@ def test_rows_stand_together_in_one_box_only() -> None:
 # The game
 
 
-def test_every_run_has_its_own_seed_and_the_stream_of_its_side() -> None:
+def test_a_stream_is_published_once_per_seed_for_all_observers() -> None:
     asked: list[tuple[int, int]] = []
 
     def publish(stream: pa.Table, seed: int) -> list[pa.Table]:
         asked.append((stream.num_rows, seed))
         return [published(["flu"] * (seed % 2))]
 
-    game = Game(schema=SCHEMA, publish=publish, background=ROWS, runs=20, seed=100)
-    seen = play(game, Canary(name="more", rows=ROWS[:1], at=3))
-    assert asked == [(9 if run < 20 else 8, 100 + run) for run in range(40)]
-    assert seen.one.shape == seen.other.shape == (20, len(seen.features))
-    assert seen.one[:, seen.features.index("rows")].tolist() == [0, 1] * 10
-
-
-def test_the_same_seed_gives_the_same_game() -> None:
-    game = Game(schema=SCHEMA, publish=publisher(SCHEMA, Castle(k=2, delay=4)), background=ROWS, runs=20, seed=3)
-    canary = standard_canaries(SCHEMA, ROWS)[1]
-    one, other = play(game, canary), play(game, canary)
-    assert np.array_equal(one.one, other.one)
-    assert np.array_equal(one.other, other.other)
-    assert judge([one], CLAIM) == judge([other], CLAIM)
-
-
-def test_a_publisher_hands_rows_over_by_their_time() -> None:
-    late = [{**row, "now": 9.0} for row in ROWS]
-    stream = pa.Table.from_pylist([*ROWS, *late])
-    policy = Castle(k=2, delay=100, max_wait=4)
-    by_time = publisher(SCHEMA, policy, clock="now")(stream, 1)
-    assert [table.num_rows for table in by_time] == [0, 8, 8]
-    at_once = publisher(SCHEMA, policy)(stream, 1)
-    assert [table.num_rows for table in at_once] == [0, 16]
-    assert by_time[0].schema == by_time[2].schema
-
-
-@pytest.mark.parametrize("runs", [0, 19])
-def test_too_few_runs_are_refused(runs: int) -> None:
-    with pytest.raises(UsageError, match="runs must be at least 20"):
-        Game(schema=SCHEMA, publish=publisher(SCHEMA, Castle(k=2, delay=4)), background=ROWS, runs=runs)
+    looks: list[Features] = [Observer(SCHEMA, ROWS[:1], place=3), lambda output: {"tables": float(len(output))}]
+    (names, seen), (other_names, other) = observe(publish, pa.Table.from_pylist(ROWS), looks, range(100, 120))
+    assert asked == [(8, 100 + run) for run in range(20)]
+    assert seen.shape == (20, len(names))
+    assert seen[:, names.index("rows")].tolist() == [0, 1] * 10
+    assert other_names == ("tables",)
+    assert other.tolist() == [[1.0]] * 20
 
 
 # The choice of the event, and the verdict

@@ -5,14 +5,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard
 from castleguard.algorithms.doca.policy import Doca
-from castleguard.algorithms.registry import Policy
 from castleguard.errors import InputError
 from castleguard.judge.audit.material import Material
 from castleguard.judge.audit.run import audit
-from castleguard.judge.findings import Audit
+from castleguard.judge.report.findings import Audit
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.schema.sensitive import Sensitive
 

@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard
-from castleguard.algorithms.registry import Policy
 from castleguard.errors import InputError, UsageError
 from castleguard.judge.audit.material import Material
 from castleguard.judge.audit.run import audit
-from castleguard.judge.findings import Audit, Finding
+from castleguard.judge.report.findings import Audit, Finding
 from castleguard.privacy.closeness import Closeness
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema

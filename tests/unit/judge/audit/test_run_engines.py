@@ -5,14 +5,14 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard
 from castleguard.algorithms.doca.policy import Doca
-from castleguard.algorithms.registry import Policy
 from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.judge.audit.material import Material
 from castleguard.judge.audit.run import audit
-from castleguard.judge.findings import Audit, Finding
+from castleguard.judge.report.findings import Audit, Finding
 from castleguard.privacy.closeness import Closeness
 from castleguard.schema.roles import Schema
 from castleguard.schema.sensitive import Sensitive
@@ -53,7 +53,7 @@ WINDOWS: list[Policy] = [
 def publish(schema: Schema, policy: Policy, seed: int) -> Material:
     original = pa.concat_tables(visits(500, persons=250 if seed % 2 else 50, seed=seed, flaws=0.03))
     stream = Anonymiser(schema, policy, seed=seed)
-    published = pa.concat_tables([stream.push(original, now=0.0), stream.flush()], promote_options="default")
+    published = pa.concat_tables([stream.push(original, now=0.0), stream.finish()], promote_options="default")
     assert published.num_rows
     return Material(original=original, published=published, schema=schema, policy=policy, attack_runs=0)
 

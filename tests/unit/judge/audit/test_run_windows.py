@@ -5,16 +5,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard
 from castleguard.algorithms.doca.policy import Doca
-from castleguard.algorithms.registry import Policy
 from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.judge.attack.membership import Publish
 from castleguard.judge.audit import attacks
 from castleguard.judge.audit.material import Material
 from castleguard.judge.audit.run import audit
-from castleguard.judge.findings import Audit, Finding
+from castleguard.judge.report.findings import Audit, Finding
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
 from castleguard.schema.sensitive import Sensitive

@@ -3,7 +3,7 @@
 import pytest
 
 import castleguard as cg
-from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.base import Policy
 from castleguard.judge.attack.evidence import Claim
 from castleguard.judge.game.backgrounds import SCHEMA
 from castleguard.judge.game.claims import claims_about, neighbours_of, own_claim, printed_claim
@@ -45,15 +45,15 @@ def test_the_own_claim_is_what_the_guarantee_states() -> None:
 
 
 def test_papers_claim_more_than_the_policies_that_play_them() -> None:
-    printed = printed_claim(PAPER)
+    printed = printed_claim(PAPER, SCHEMA)
     assert printed is not None
     assert printed.claim == (1.0, sdgs_delta(k=20, sample_rate=0.5, epsilon=1.0))
     assert printed.claim.dp_delta == pytest.approx(7.7e-4, rel=0.01)
     assert not printed.own
-    doca = printed_claim(PRINTED_DOCA)
+    doca = printed_claim(PRINTED_DOCA, SCHEMA)
     assert doca is not None
     assert doca.claim == (2.0, 0.0)
-    assert printed_claim(STRICT) is None
+    assert printed_claim(STRICT, SCHEMA) is None
 
 
 def test_an_epsilon_alone_says_where_theorem_2_is_judged() -> None:

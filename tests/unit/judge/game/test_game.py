@@ -1,4 +1,4 @@
-"""The game: the same in any number of processes and as `evaluate` plays it, and its outcome in words and figures."""
+"""The game: the same in any number of processes and its outcome in words and figures."""
 
 import json
 from dataclasses import replace
@@ -10,14 +10,15 @@ import pytest
 import castleguard as cg
 from castleguard.errors import UsageError
 from castleguard.judge.attack.evidence import Claim
-from castleguard.judge.attack.features import Published
-from castleguard.judge.attack.membership import Game, Seen, publisher
-from castleguard.judge.attack.membership import play as play_one
+from castleguard.judge.attack.features import Observer, Published
+from castleguard.judge.attack.membership import Seen
 from castleguard.judge.game import game
 from castleguard.judge.game.claims import Stated
-from castleguard.judge.game.game import Played, as_json, judge_all, play
+from castleguard.judge.game.game import Played, judge_all, play
 from castleguard.judge.game.settings import Setting, setting_for
 from castleguard.judge.game.verdicts import NOT_PROVED, audit_of, text_of
+from castleguard.judge.publishing import publisher
+from castleguard.schema.table import to_table
 from castleguard.telemetry.logs import LOG
 from tests.unit.judge.audit.played import ARRIVALS, SAMPLED, coins, outcome, with_claims
 
@@ -34,19 +35,21 @@ def small() -> Setting:
 
 
 @pytest.mark.compiled
-def test_it_is_the_game_of_evaluate_whatever_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_give_what_one_run_after_the_other_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(game, "RUNS_AT_ONCE", 7)
     setting = replace(setting_for(cg.Castle(k=2, delay=5)), background=small().background)
     canaries = [replace(each, at=min(each.at, 6)) for each in setting.canaries][:3]
-    alone = Game(
-        schema=setting.schema, publish=publisher(setting.schema, setting.policy), background=setting.background, runs=20
-    )
+    publish = publisher(setting.schema, setting.policy)
     for found, canary in zip(play(replace(setting, canaries=canaries), runs=20), canaries, strict=True):
-        expected = play_one(alone, canary)
+        look = Observer(setting.schema, canary.known, place=canary.place)
+        expected = [
+            [look(publish(to_table(rows), side * 20 + run)) for run in range(20)]
+            for side, rows in enumerate(canary.streams(setting.background))
+        ]
         assert found.canary == canary.name
-        assert found.features == expected.features
-        assert np.array_equal(found.one, expected.one)
-        assert np.array_equal(found.other, expected.other)
+        assert found.features == tuple(expected[0][0])
+        assert found.one.tolist() == [[run[name] for name in found.features] for run in expected[0]]
+        assert found.other.tolist() == [[run[name] for name in found.features] for run in expected[1]]
 
 
 @pytest.mark.compiled
@@ -130,7 +133,7 @@ def test_the_text_says_what_was_claimed_found_and_seen() -> None:
 
 
 def test_figures_for_programs() -> None:
-    figures = json.loads(json.dumps(as_json(outcome(SAMPLED, coins(0.4, 0.0)))))
+    figures = json.loads(json.dumps(outcome(SAMPLED, coins(0.4, 0.0)).as_json()))
     assert figures["ok"] is True
     assert [(each["own"], each["refuted"]) for each in figures["claims"]] == [(True, False), (False, True)]
     assert figures["claims"][1]["claimed"]["epsilon"] == 1
@@ -144,7 +147,7 @@ def test_thresholds_of_real_rows_are_not_shown() -> None:
     seen = Seen("outlier", ("highest age",), draw.normal(8123, 1, (400, 1)), draw.normal(40, 1, (400, 1)))
     for made_up in (True, False):
         played = outcome(ARRIVALS, seen, made_up=made_up)
-        shown = text_of(played) + json.dumps(as_json(played)) + repr(audit_of(played, policy="castleguard"))
+        shown = text_of(played) + json.dumps(played.as_json()) + repr(audit_of(played, policy="castleguard"))
         assert played.judged[0].verdict.refuted
         assert ("highest age is at least 8" in shown) == made_up
     assert "highest age is at least a threshold" in shown

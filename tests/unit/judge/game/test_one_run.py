@@ -1,5 +1,6 @@
 """The one-run audit: its arithmetic by hand and as its paper prints it, and a run in which all canaries show."""
 
+import json
 import math
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 import castleguard as cg
 from castleguard.errors import UsageError
 from castleguard.judge.attack.evidence import Claim
-from castleguard.judge.game.one_run import Guessed, as_json, epsilon_above, p_value, play_once, text_of, weigh
+from castleguard.judge.game.one_run import Guessed, audit_once, epsilon_above, p_value, play_once, weigh
 
 PAPER = cg.Castleguard(k=20, delay=100, sample_rate=0.5, phi=100, mode="paper")
 
@@ -59,16 +60,18 @@ def test_impossible_counts_are_refused(guesses: int, right: int) -> None:
 @pytest.mark.compiled
 def test_one_run_refutes_the_papers_claim() -> None:
     """About half of the canaries come, half of those are kept, and nearly all of these show."""
-    found = play_once(PAPER, canaries=400)
+    once = audit_once(PAPER, canaries=400)
+    found = once.guessed
     assert found.right == found.guesses
     assert 60 < found.guesses < 140
-    (printed,) = weigh(found, PAPER)
+    (printed,) = once.claims
     assert printed.refuted
     assert printed.epsilon > 1
-    text = text_of(found, [printed], confidence=0.95)
+    text = once.text
     assert "the policy itself: no differential privacy is claimed" in text
     assert "Theorem 2 of the CASTLEGUARD paper claims (1, 0.000772): REFUTED" in text
-    figures = as_json(found, [printed], confidence=0.95)
+    figures = json.loads(json.dumps(once.as_json()))
+    assert once.ok
     assert figures["ok"]
     assert figures["claims"][0]["refuted"]
 

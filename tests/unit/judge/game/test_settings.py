@@ -9,10 +9,10 @@ import pytest
 import castleguard as cg
 from castleguard.errors import InputError, UsageError
 from castleguard.judge.attack.canaries import Canary
-from castleguard.judge.attack.features import Observer
+from castleguard.judge.attack.features import Observer, PointObserver
 from castleguard.judge.game.backgrounds import COMMON, SCHEMA, background_for, made_up_rows, rows_of
-from castleguard.judge.game.points import PointObserver
 from castleguard.judge.game.settings import Given, setting_for, worst_group
+from castleguard.privacy.sdgs import worst_case
 
 PAPER = cg.Castleguard(k=20, delay=100, sample_rate=0.5, phi=100, mode="paper")
 PER_PERSON = cg.Sdgs(k=10, sample_rate=0.25, epsilon=1, window=60)
@@ -126,13 +126,14 @@ def test_all_rows_of_a_person_lie_in_one_window_of_arrivals(window: int, rows: i
 
 def test_sdgs_is_also_played_with_its_worst_group() -> None:
     rows = background_for(PER_PERSON)
-    canary = worst_group(PER_PERSON, SCHEMA, rows)
+    size = worst_case(k=PER_PERSON.k, sample_rate=PER_PERSON.sample_rate, epsilon=PER_PERSON.epsilon).rows
+    canary = worst_group(size, SCHEMA, rows)
     assert setting_for(PER_PERSON).canaries[-1] == canary
     group = [*canary.company, *canary.rows]
     assert len({row["pid"] for row in group}) == len(group) >= PER_PERSON.k
     assert len({row["s"] for row in group} - {row["s"] for row in rows}) == 1  # a value that nobody else has
     named = [{**row, "pid": f"p{row['pid']}"} for row in rows]
-    assert len({row["pid"] for row in worst_group(PER_PERSON, SCHEMA, named).company}) == len(canary.company)
+    assert len({row["pid"] for row in worst_group(size, SCHEMA, named).company}) == len(canary.company)
 
 
 def test_points_and_boxes_have_their_own_observers() -> None:

@@ -1,5 +1,6 @@
 """Everything that two tables allow is measured, and what they do not allow is named."""
 
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -104,3 +105,11 @@ def test_classifiers_have_a_figure_for_both_sources_and_their_notes_are_passed_o
 def test_a_link_that_is_none_is_refused() -> None:
     with pytest.raises(InputError, match="to link its rows by"):
         measure_utility(PUBLISHED, ORIGINAL, SCHEMA, Asked(link="record"))
+
+
+def test_figures_for_programs_have_null_where_there_is_none() -> None:
+    found = measure_utility(PUBLISHED.slice(0, 0), ORIGINAL, SCHEMA)
+    told = json.loads(json.dumps(found.as_json(), allow_nan=False))
+    assert told["rows"] == {"original": 40, "published": 0, "not published": 40, "groups": 0}
+    assert told["lost detail"]["generalised loss"] is None
+    assert told["left out"] == list(found.left_out)

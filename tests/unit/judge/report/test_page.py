@@ -8,10 +8,12 @@ import pytest
 
 from castleguard import __version__
 from castleguard.errors import OutputError
-from castleguard.judge.findings import Audit, Finding, Section
+from castleguard.judge.audit.audit_page import write
 from castleguard.judge.game.backgrounds import SCHEMA
+from castleguard.judge.game.game_page import write as write_game
 from castleguard.judge.report import page
-from castleguard.judge.report.page import Repeat, shown, write, write_game
+from castleguard.judge.report.findings import Audit, Finding, Section
+from castleguard.judge.report.page import Repeat, shown
 from tests.unit.judge.audit.played import SAMPLED, coins, outcome, with_claims, without_claim
 
 NASTY = "<script>alert(\"x\")</script> & 'quotes'"

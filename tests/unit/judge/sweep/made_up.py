@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import castleguard as cg
-from castleguard.algorithms.registry import Policy
-from castleguard.judge.sweep.criteria import Outcome, Weighed, weigh
+from castleguard.algorithms.base import Policy
 from castleguard.judge.sweep.figures import Figures
 from castleguard.judge.sweep.grid import Grid, Value, make_grid
+from castleguard.judge.sweep.weighing import Outcome, Weighed, weigh
 
 AGES = cg.Schema(
     person="pid",

@@ -1,5 +1,6 @@
 """A sweep from its first setting to its last, with and without an interruption between them."""
 
+import json
 import multiprocessing
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,14 +10,14 @@ import pyarrow as pa
 import pytest
 
 import castleguard as cg
-from castleguard.algorithms.registry import Policy
+from castleguard.algorithms.base import Policy
 from castleguard.errors import CastleguardError
 from castleguard.judge.sweep import run
-from castleguard.judge.sweep.criteria import Outcome
 from castleguard.judge.sweep.figures import Figures
 from castleguard.judge.sweep.folder import RESULTS, Folder
 from castleguard.judge.sweep.grid import Grid, make_grid
 from castleguard.judge.sweep.measure import Ground, measure
+from castleguard.judge.sweep.weighing import Outcome
 from castleguard.testing.streams import visits, visits_schema
 from tests.unit.judge.sweep.made_up import FIGURES, castle
 
@@ -64,6 +65,19 @@ def test_every_setting_is_measured_and_its_books_balance(ground: Ground, grid: G
         assert found.highest_risk is not None
         assert found.mean_risk <= found.highest_risk <= 1 / int(outcome.setting.value("k"))
         assert found.longest_wait <= int(outcome.setting.value("delay"))
+
+
+@pytest.mark.compiled
+def test_a_sweep_without_a_folder_recommends_the_same(ground: Ground, grid: Grid, folder: Folder) -> None:
+    kept, found = run.recommend(ground, grid, folder), run.recommend(ground, grid)
+    assert found.advice == kept.advice
+    told = json.loads(json.dumps(found.as_json()))
+    assert told["lists"] == {"k": [3, 5], "delay": [40, 80]}
+    assert [each["parameters"] for each in told["settings"]] == [dict(each.parameters) for each in grid.settings]
+    assert [each["pareto"] for each in told["settings"]].count(1) == 1
+    recommended = [each["parameters"] for each in told["settings"] if each["recommended"]]
+    assert recommended == [dict(grid.settings[found.advice.chosen].parameters)]
+    assert told["refused"] == []
 
 
 @pytest.mark.compiled

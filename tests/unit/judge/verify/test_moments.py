@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from castleguard.judge.verify.criteria import Distance, coordinates, distances, tally
+from castleguard.judge.verify.group_values import Distance, coordinates, distances, tally
 from castleguard.judge.verify.moments import (
     Column,
     Span,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import castleguard as cg
 from castleguard.errors import PolicyError, UsageError
-from castleguard.lab.baselines.boxes import NOWHERE, published, read
+from castleguard.lab.baselines.coded_boxes import NOWHERE, published, read
 from castleguard.lab.baselines.condensation import Condensed, condensation, condense, static_groups
 
 PLANE = cg.Schema(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import castleguard as cg
 from castleguard.judge.verify.structure import verify
-from castleguard.lab.baselines.boxes import NOWHERE, published, read
+from castleguard.lab.baselines.coded_boxes import NOWHERE, published, read
 from castleguard.lab.baselines.fads import Nearness, fads
 
 LINE = cg.Schema(person=None, quasi_identifiers=[cg.Numeric("x", lower=0, upper=10)], public=["row"])

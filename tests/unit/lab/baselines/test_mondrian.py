@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import castleguard as cg
 from castleguard.judge.verify.structure import verify
-from castleguard.lab.baselines.boxes import NOWHERE, published, read
+from castleguard.lab.baselines.coded_boxes import NOWHERE, published, read
 from castleguard.lab.baselines.mondrian import mondrian
 
 PLANE = cg.Schema(

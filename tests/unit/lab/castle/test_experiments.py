@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 import castleguard as cg
-from castleguard.algorithms.castle.policy import Mode
+from castleguard.algorithms.base import Mode
 from castleguard.drawing import canvas
 from castleguard.lab import adult
-from castleguard.lab.castle import EXPERIMENTS, comparison, distribution, streams, tuning, utility
+from castleguard.lab.castle import EXPERIMENTS, comparison, power_law, streams, tuning, workload
 from castleguard.lab.castle.answers import Asked, Grouping, answer, grouping_loss
-from castleguard.lab.castle.report import claim, difference_note, table_of
+from castleguard.lab.castle.repeated_runs import Run, measure, run_loss
 from castleguard.lab.castle.rules import (
     Curve,
     Judgement,
@@ -27,7 +27,7 @@ from castleguard.lab.castle.rules import (
     stays_below,
     together,
 )
-from castleguard.lab.castle.runs import Run, measure, run_loss
+from castleguard.lab.castle.summaries import claim, difference_note, table_of
 from castleguard.lab.result import Experiment, Scale
 
 
@@ -154,28 +154,28 @@ def figure_6(low: float, high: float) -> dict[tuple[int, Mode], Curve]:
 
 
 def test_figure_6_is_judged_by_its_figures() -> None:
-    assert [each.verdict for each in distribution.claims(figure_6(0.5, 0.05))] == ["reproduced"] * 3
-    assert [each.verdict for each in distribution.claims(figure_6(0.5, 0.6))] == [
+    assert [each.verdict for each in power_law.claims(figure_6(0.5, 0.05))] == ["reproduced"] * 3
+    assert [each.verdict for each in power_law.claims(figure_6(0.5, 0.6))] == [
         "not reproduced",
         "not reproduced",
         "reproduced",
     ]
 
 
-def figure_8(*listed: float) -> dict[utility.Line, Curve]:
+def figure_8(*listed: float) -> dict[workload.Line, Curve]:
     """Errors as given with final-weight, and small ones without."""
     modes: tuple[Mode, ...] = ("paper", "strict")
     return {
         (reading, "UCI", mode): near(*errors)
         for mode in modes
-        for reading, errors in ((utility.LISTED, listed), (utility.WITHOUT, (0.03, 0.02, 0.01)))
+        for reading, errors in ((workload.LISTED, listed), (workload.WITHOUT, (0.03, 0.02, 0.01)))
     }
 
 
 def test_figure_8_is_judged_by_its_figures() -> None:
-    delay = utility.FIGURES[0]
-    assert [each.verdict for each in utility.claims(delay, figure_8(0.12, 0.1, 0.08), "")] == ["reproduced"] * 2
-    trend, bound = utility.claims(delay, figure_8(0.5, 0.6, 0.7), "age 0.010")
+    delay = workload.FIGURES[0]
+    assert [each.verdict for each in workload.claims(delay, figure_8(0.12, 0.1, 0.08), "")] == ["reproduced"] * 2
+    trend, bound = workload.claims(delay, figure_8(0.5, 0.6, 0.7), "age 0.010")
     assert (trend.verdict, bound.verdict) == ("partly", "partly")
     assert "age 0.010" in bound.reason
 

@@ -13,7 +13,7 @@ from castleguard.lab import pima
 from castleguard.lab.castleguard import (
     EXPERIMENTS,
     classifiers,
-    clusters,
+    cluster_limits,
     grids,
     independence,
     lessons,
@@ -146,12 +146,12 @@ def lost(published: float, opened: float = 0.1, spread: float = 0.001) -> Lost:
 )
 def test_a_peak_has_a_trough_on_either_side(losses: tuple[float, ...], verdict: str) -> None:
     found = {(b, mu): lost(loss) for b, loss in zip((100, 200, 400), losses, strict=True) for mu in (1, 100)}
-    assert clusters.judge_peak(found, (100, 200, 400), (1, 100)).verdict == verdict
+    assert cluster_limits.judge_peak(found, (100, 200, 400), (1, 100)).verdict == verdict
 
 
 def test_a_peak_within_the_noise_is_none() -> None:
     found = {(b, 1): lost(0.21 if b == 200 else 0.2, spread=0.1) for b in (100, 200, 400)}
-    assert clusters.judge_peak(found, (100, 200, 400), (1,)).verdict == "not reproduced"
+    assert cluster_limits.judge_peak(found, (100, 200, 400), (1,)).verdict == "not reproduced"
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_the_loss_grows_with_mu_or_not(published: tuple[float, ...], opened: tup
     windows = (1, 100)
     found = {(5, mu): lost(*pair) for mu, pair in zip(windows, zip(published, opened, strict=True), strict=True)}
     found |= {(400, mu): lost(9.0) for mu in windows}  # not small: does not count
-    assert clusters.judge_window(found, (5, 400), windows).verdict == verdict
+    assert cluster_limits.judge_window(found, (5, 400), windows).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def test_grids_have_their_values_written_into_them() -> None:
 def test_losses_and_clouds_are_drawn_with_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     figure = empty_figure()
     losses = {(b, mu): lost(0.1) for b in (5, 200) for mu in (1, 100)}
-    clusters._draw(losses, losses, (5, 200), (1, 100), figure)
+    cluster_limits._draw(losses, losses, (5, 200), (1, 100), figure)
     assert [axes.get_xlabel() for axes in figure.axes] == ["clusters, b"] * 3
     figure = empty_figure()
     by_phi = {(phi, rate): lost(0.1) for phi in (1.0, 10.0) for rate in (0.5, 1.0)}
@@ -336,7 +336,7 @@ def test_losses_and_clouds_are_drawn_with_labels(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("experiment", [clusters, independence, tuples], ids=["2", "VI-B", "3"])
+@pytest.mark.parametrize("experiment", [cluster_limits, independence, tuples], ids=["2", "VI-B", "3"])
 def test_a_quick_run_has_a_result_for_every_figure(
     monkeypatch: pytest.MonkeyPatch, experiment: Any, data_folder: Path
 ) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from castleguard.lab import adult
-from castleguard.lab.dcastle.methods import (
+from castleguard.lab.dcastle.contenders import (
     ALONE,
     ALONE_STRICT,
     CENTRALISED,
@@ -18,7 +18,7 @@ from castleguard.lab.dcastle.methods import (
     Runner,
     Task,
 )
-from castleguard.lab.dcastle.settings import CATEGORIES, Data
+from castleguard.lab.dcastle.design import CATEGORIES, Data
 from castleguard.schema.hierarchy import Hierarchy
 
 LEAVES = {"workclass": 7, "education": 6, "marital-status": 6, "occupation": 12, "native-country": 6}

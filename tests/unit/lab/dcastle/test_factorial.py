@@ -2,8 +2,8 @@
 
 import pytest
 
+from castleguard.lab.dcastle.design import Setting
 from castleguard.lab.dcastle.factorial import Contribution, Factor, allocate, corners
-from castleguard.lab.dcastle.settings import Setting
 
 
 def test_shares_are_those_computed_by_hand() -> None:

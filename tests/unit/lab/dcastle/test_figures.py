@@ -8,16 +8,16 @@ from types import ModuleType
 import pytest
 
 from castleguard.drawing import canvas
-from castleguard.lab.dcastle import EXPERIMENTS, contributions, diversity, effectiveness, messages
+from castleguard.lab.dcastle import EXPERIMENTS, contributions, diversity, effectiveness, traffic
+from castleguard.lab.dcastle.contenders import ALONE, DISTRIBUTED, STRICT_FEW, Outcome, Task
+from castleguard.lab.dcastle.design import SWEEPS, Setting, Sweep, shortened
 from castleguard.lab.dcastle.experiments import run_part
-from castleguard.lab.dcastle.methods import ALONE, DISTRIBUTED, STRICT_FEW, Outcome, Task
 from castleguard.lab.dcastle.runs import Runs
-from castleguard.lab.dcastle.settings import SWEEPS, Setting, Sweep, shortened
 from castleguard.lab.dcastle.study import Study
 from castleguard.lab.result import Result, Scale
 from tests.unit.lab.dcastle.made_up import METHODS, made_up, told
 
-PARTS = (contributions, messages, diversity, effectiveness)
+PARTS = (contributions, traffic, diversity, effectiveness)
 
 
 def study_of(**methods: object) -> Study:
@@ -79,7 +79,7 @@ def test_more_values_than_there_are_cannot_be_compared() -> None:
 
 
 def test_bytes_are_judged_by_trend_and_limit() -> None:
-    found = results_of(messages)
+    found = results_of(traffic)
     assert found["5g"].claims[0].verdict == "reproduced"  # 3,000 bytes per site
     assert found["5a"].claims[0].verdict == "not reproduced"  # whatever the columns
     most, more, clusters = found["5"].claims
@@ -87,7 +87,7 @@ def test_bytes_are_judged_by_trend_and_limit() -> None:
     assert most.ours.startswith("At most 30,000 bytes")
     assert more.verdict == "reproduced"
     assert clusters.verdict == "reproduced"
-    small = results_of(messages, distributed=told(0.4, sent=100, clusters=90))
+    small = results_of(traffic, distributed=told(0.4, sent=100, clusters=90))
     assert [claim.verdict for claim in small["5"].claims] == ["reproduced", "reproduced", "not reproduced"]
 
 
@@ -156,7 +156,7 @@ def test_the_papers_figures_are_announced() -> None:
 def test_bytes_and_losses_come_from_few_made_up_rows() -> None:
     sweeps = {letter: shortened(SWEEPS[letter]) for letter in SWEEPS}
     given = Study(runs=Runs(made_up(60)), sweeps=sweeps, quick=True)
-    for part in (messages, effectiveness):
+    for part in (traffic, effectiveness):
         results = run_part(part, given)
         assert tuple(result.figure for result in results) == part.FIGURES
     for setting in sweeps["g"].settings():

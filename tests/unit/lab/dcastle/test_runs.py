@@ -4,10 +4,10 @@ import logging
 
 import pytest
 
-from castleguard.lab.dcastle import methods
-from castleguard.lab.dcastle.methods import ALONE_STRICT, CENTRALISED, DISTRIBUTED, STRICT, Outcome, Task
+from castleguard.lab.dcastle import contenders
+from castleguard.lab.dcastle.contenders import ALONE_STRICT, CENTRALISED, DISTRIBUTED, STRICT, Outcome, Task
+from castleguard.lab.dcastle.design import Setting, Sweep
 from castleguard.lab.dcastle.runs import Runs, kept
-from castleguard.lab.dcastle.settings import Setting, Sweep
 from tests.unit.lab.dcastle.made_up import METHODS, made_up, told
 
 
@@ -62,7 +62,7 @@ def test_a_strict_group_below_k_ends_it_and_one_of_the_papers_does_not() -> None
 
 
 def test_every_method_that_shares_strictly_promises_k() -> None:
-    for name in methods.PROMISE_K:
+    for name in contenders.PROMISE_K:
         with pytest.raises(RuntimeError, match="strict must never publish a group below k"):
             kept((name, Setting()), Outcome(loss=0.5, groups_below_k=1))
 

@@ -8,7 +8,7 @@ import pytest
 
 from castleguard.lab import backblaze
 from castleguard.lab.doca import EXPERIMENTS, histograms, hours
-from castleguard.lab.doca.methods import SENSITIVITY, Figures, compare, mean, methods
+from castleguard.lab.doca.publishers import SENSITIVITY, Figures, compare, mean, methods
 from castleguard.lab.result import Scale
 
 FIGURES = Figures(error=1.0, error_by_rank=0.5, common=0.86, common_wide=0.9, rows=100, seconds=0.5)

@@ -1,0 +1,134 @@
+"""The source of a job: its files, its columns, and what the decoder makes of the first rows."""
+
+import glob
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from castleguard.errors import CastleguardError
+from castleguard.jobs.check.checklist import Check, words_of
+from castleguard.jobs.check.connector import ask_connector, path_of
+
+if TYPE_CHECKING:
+    from castleguard.config.job_model import JobFile
+    from castleguard.connectors.base import Read
+
+FILES = ("csv", "jsonl", "parquet", "arrow")
+SAMPLE_ROWS = 10_000
+_LINES = "look at their number of values, their quotes and their encoding, which must be UTF-8"
+
+
+def check_source(job: "JobFile") -> Iterator[Check]:
+    """All checks of the source."""
+    from castleguard.jobs.endpoints import open_source
+
+    path = path_of(job.source)
+    if path is not None:
+        found = _files(path)
+        following = bool(getattr(job.source.options, "follow", False))
+        if found:
+            yield from _check_readable(found)
+        elif following:
+            yield Check("source", "no file is there yet; the job will wait for one", "doubtful")
+        else:
+            yield Check(
+                "source", f"nothing is found at {path}", "bad", "correct source.path (relative to the job file)"
+            )
+        if found and job.source.type in FILES:
+            try:
+                with closing(open_source(job)) as source:
+                    read = source.read(0.0)
+            except (CastleguardError, OSError) as exc:
+                yield Check("source", words_of(exc), "bad", _remedy_of(job, path, found))
+            else:
+                yield Check("source", f"the columns of the schema are there ({', '.join(job.schema.columns)})")
+                if read is not None:
+                    yield from _check_rows(job, read)
+    yield from ask_connector(job.source, "source")
+
+
+def _remedy_of(job: "JobFile", path: str, found: list[str]) -> str:
+    """What to do about a source that cannot be opened."""
+    if getattr(job.source.options, "follow", False) and os.path.isfile(path):
+        return "name its folder, or a pattern; or delete follow: true"
+    if not all(os.access(name, os.R_OK) for name in found):
+        return "let the user of the job read it"
+    return "correct the schema, or the input"
+
+
+def _check_readable(found: list[str]) -> Iterator[Check]:
+    unreadable = [path for path in found if not os.access(path, os.R_OK)]
+    if unreadable:
+        names = f"{unreadable[0]}{f' and {len(unreadable) - 1} more' if len(unreadable) > 1 else ''}"
+        yield Check("source", f"{names} cannot be read", "bad", "let the user of the job read it")
+    else:
+        yield Check("source", f"{len(found)} file{'s' if len(found) > 1 else ''} can be read")
+
+
+def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
+    """What the decoder makes of the first rows. Counts, never values."""
+    from castleguard.algorithms.stages import make_keys
+    from castleguard.jobs.endpoints import unfit_values
+    from castleguard.schema.declared import read_types
+    from castleguard.schema.roles import Numeric
+    from castleguard.schema.table import to_table
+
+    rows, bad = read.rows.slice(0, SAMPLE_ROWS), len(read.bad)
+    if not rows.num_rows:
+        if bad:
+            yield Check("source", f"none of the first {bad:,} lines can be read", "bad", _LINES)
+        return
+    try:
+        decoder = job.policy.stages(job.schema, make_keys(seed=0)).decoder
+        sealed = [role.name for role in job.schema.sensitive if decoder.seals_sensitive]
+        types = {name: declared for name, declared in job.schema.types.items() if name not in sealed}
+        table, misfits = read_types(to_table(rows, job.schema.columns), types)
+        decoded = decoder.decode(table, unfit_values(job), misfits=misfits)
+    except CastleguardError as exc:
+        yield Check("source", words_of(exc), "bad", "correct the schema")
+        return
+    rejected = decoded.rejected.counts
+    refused = sum(rejected.values())
+    reasons = ", ".join(f"{reason} {count:,}" for reason, count in rejected.items() if count)
+    what = f"{refused:,} of the first {rows.num_rows:,} rows would be rejected"
+    allowed = 1.0 if job.dead_letter is None else job.dead_letter.max_share
+    if refused == rows.num_rows:
+        yield Check("source", f"{what} ({reasons})", "bad", "correct the domains and hierarchies in the schema")
+    elif refused > allowed * rows.num_rows:
+        yield Check(
+            "source",
+            f"{what} ({reasons}), more than the share of {allowed:g} at which the job stops",
+            "doubtful",
+            "correct the schema, say what becomes of such values (null, invalid, outside, unknown), or raise max_share",
+        )
+    elif refused:
+        yield Check("source", f"{what} ({reasons})", "doubtful", "look at the domains and hierarchies in the schema")
+    else:
+        yield Check("source", f"none of the first {rows.num_rows:,} rows would be rejected")
+    if bad:
+        share = bad / (bad + read.rows.num_rows)
+        stops = f", more than the share of {allowed:g} at which the job stops" if share > allowed else ""
+        what = f"{bad:,} line{' is no row' if bad == 1 else 's are no rows'}, beside {read.rows.num_rows:,} rows"
+        yield Check("source", f"{what} (malformed){stops}", "doubtful", _LINES)
+    fine = [
+        role.name
+        for at, role in enumerate(job.schema.quasi_identifiers)
+        if isinstance(role, Numeric) and role.hides_nothing(decoded.sample[:, at])
+    ]
+    if fine and job.policy.publishes_values:
+        yield Check(
+            "schema",
+            f"{', '.join(fine)}: a cell of the grid holds a single value of the data, so its bounds tell it",
+            "doubtful",
+            "give a larger step",
+        )
+
+
+def _files(path: str) -> list[str]:
+    """The files that a path, a pattern or a folder stands for, in the order of their names."""
+    if os.path.isdir(path):
+        path = os.path.join(glob.escape(path), "*")
+    found = [path] if os.path.isfile(path) else glob.glob(path, recursive=True)
+    ignored = (".part", ".tmp", "_castleguard.json")
+    return sorted(name for name in found if os.path.isfile(name) and not name.endswith(ignored))

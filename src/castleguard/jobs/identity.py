@@ -1,0 +1,52 @@
+"""The identity of a job: what a checkpoint must have in common with the job that continues it."""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from castleguard.config.job_model import Endpoint, JobFile
+from castleguard.connectors.csv_options import csv_of
+
+
+def identity_of(job: JobFile) -> dict[str, Any]:
+    """What no other job has in common with this one. What the source chooses stands apart from the source itself: a
+    drained job may choose otherwise, and goes on where it stands all the same.
+    """
+    chosen = [option.name for option in fields(job.source.options) if option.metadata.get("identity") == "choice"]
+    reads = {"reads": _hashes(job, job.source, chosen)} if chosen else {}
+    known = {"name": job.name, "source": _identity(job, job.source), "sink": _identity(job, job.sink), **reads}
+    if job.sites is not None:
+        # With another key persons would have other hashes than those that are pending: nobody would recognise them.
+        key = _hash(job.sites.key_bytes().hex())
+        known["sites"] = {"name": job.site, "names": sorted(job.sites.names), "key": key}
+    return known
+
+
+def _identity(job: JobFile, endpoint: Endpoint) -> dict[str, str]:
+    """What a source or sink is: the options whose fields are marked so, or else all that are not secret."""
+    every = fields(endpoint.options)
+    marked = [option.name for option in every if option.metadata.get("identity") is True]
+    if csv_of(endpoint.options) is None and "csv" in marked:  # a section that means nothing here
+        marked.remove("csv")
+    names = marked or [option.name for option in every if option.name not in endpoint.hidden]
+    return {"type": endpoint.type, **_hashes(job, endpoint, names)}
+
+
+def _hashes(job: JobFile, endpoint: Endpoint, names: Sequence[str]) -> dict[str, str]:
+    """Options as hashes: a name that came from the environment must not be read anywhere."""
+    return {name: _hash(_spelling(job, getattr(endpoint.options, name))) for name in names}
+
+
+def _spelling(job: JobFile, value: object) -> str:
+    """A value in one spelling. Paths below the job file's folder are told from there: it may be moved."""
+    if not isinstance(value, Path):
+        return str(value)
+    folder, path = Path(os.path.abspath(job.folder)), Path(os.path.abspath(value))
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.as_posix()
+
+
+def _hash(text: str) -> str:
+    return hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=16).hexdigest()

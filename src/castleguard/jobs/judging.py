@@ -1,0 +1,153 @@
+"""A publication judged from Python: audit and measure, over frames, files and jobs."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from castleguard.connectors.csv_options import csv_of
+from castleguard.connectors.formats import Format
+from castleguard.errors import InputError
+from castleguard.jobs.publication import Published, files_of, read_original, read_published
+from castleguard.schema.table import to_table
+
+if TYPE_CHECKING:
+    from castleguard.algorithms.base import Policy
+    from castleguard.config.job_model import JobFile
+    from castleguard.judge.measure.utility import Utility
+    from castleguard.judge.report.findings import Audit
+    from castleguard.schema.roles import Schema
+
+
+class _Original(NamedTuple):
+    """Original rows: a frame or a path, with the format of the path where its ending does not say it."""
+
+    data: object
+    format: Format | None = None
+
+
+def audit(  # noqa: PLR0913 (options, by keyword only)
+    original: object,
+    published: object,
+    schema: "Schema",
+    policy: "Policy",
+    *,
+    link: str | None = None,
+    population: object = None,
+    threshold: float = 0.2,
+    attack_runs: int = 50,
+    formulas: str | None = None,
+) -> "Audit":
+    """Check what was published against its original: count everything again, and play the known attacks.
+
+    `original`, `published` and `population` are frames or paths. `link` names a column of both that numbers the
+    original rows: without it a broken promise can be found, but a kept one not proved. `population` is a table of
+    everybody who might be in the data. `threshold` is the risk above which persons are counted, `attack_runs` how many
+    guesses are judged in the attack that publishes again (0: none), `formulas` how published CSV was written.
+    """
+    return _audit(
+        _Original(original),
+        published,
+        schema,
+        policy,
+        formulas=formulas,
+        population=population,
+        link=link,
+        threshold=threshold,
+        attack_runs=attack_runs,
+    )
+
+
+def audit_job(job: "JobFile", **options: Any) -> "Audit":
+    """Audit what a job that reads and writes files has published. The options are those of `audit`."""
+    before, format, after = files_of(job)
+    csv = csv_of(job.sink.options)
+    formulas = None if csv is None else csv.formulas
+    return _audit(_Original(before, format), after, job.schema, job.policy, formulas=formulas, **options)
+
+
+def _audit(
+    original: _Original,
+    published: object,
+    schema: "Schema",
+    policy: "Policy",
+    *,
+    formulas: str | None,
+    population: object = None,
+    link: str | None = None,
+    **options: Any,
+) -> "Audit":
+    from castleguard.judge.audit.material import Material
+    from castleguard.judge.audit.run import audit as look
+
+    shown = _published(published, formulas)
+    material = Material(
+        original=_original(original, schema, link),
+        published=shown.rows,
+        unread_lines=shown.unread_lines,
+        unread_files=shown.unread_files,
+        schema=schema,
+        policy=policy,
+        population=None if population is None else _published(population, "keep").rows,
+        link=link,
+        **options,
+    )
+    return look(material, names={"original": _name(original.data), "published": _name(published)})
+
+
+def measure(  # noqa: PLR0913 (options, by keyword only)
+    original: object,
+    published: object,
+    schema: "Schema",
+    *,
+    link: str | None = None,
+    k: int | None = None,
+    queries: int = 5000,
+    selectivity: float = 0.1,
+    window: int | None = None,
+    sample_rate: float = 1.0,
+    label: str | None = None,
+    runs: int = 3,
+    seed: int = 0,
+    formulas: str | None = None,
+) -> "Utility":
+    """Measure what a published table is still good for: lost detail, counts, single numbers, learning.
+
+    `original` and `published` are frames or paths, `link` a column of both that numbers the original rows. `k` is what
+    was promised. `queries` COUNT queries of that `selectivity` are asked in each `window` of rows (0: none);
+    `sample_rate` is the share of rows that was sampled at all. With `label`, classifiers are trained `runs` times to
+    name that column. The figures depend on original rows: they are not for publication.
+    """
+    from castleguard.judge.measure.learning import Learning
+    from castleguard.judge.measure.queries import Workload
+    from castleguard.judge.measure.utility import Asked, measure_utility
+
+    workload = None
+    if queries:
+        workload = Workload(selectivity=selectivity, queries=queries, window=window, seed=seed, sample_rate=sample_rate)
+    asked = Asked(link=link, k=k, workload=workload, label=label, learning=Learning(runs=runs, seed=seed))
+    before = _original(_Original(original), schema, link)
+    return measure_utility(_published(published, formulas).rows, before, schema, asked)
+
+
+def _original(original: _Original, schema: "Schema", link: str | None) -> pa.Table:
+    """The declared columns of the original rows, and the one that links them."""
+    columns = list(dict.fromkeys([*schema.columns, *([link] if link else [])]))
+    if isinstance(original.data, str | os.PathLike):
+        return read_original(Path(original.data), columns, format=original.format)
+    table = to_table(original.data, columns, person=schema.person)
+    for name in columns:
+        if name not in table.column_names:
+            raise InputError(f"the original table has no column {name!r}")
+    return table.select(columns)
+
+
+def _published(published: object, formulas: str | None) -> Published:
+    if isinstance(published, str | os.PathLike):
+        return read_published(Path(published), formulas)
+    return Published(to_table(published), 0, 0)
+
+
+def _name(data: object) -> str:
+    return str(Path(data)) if isinstance(data, str | os.PathLike) else "rows in memory"

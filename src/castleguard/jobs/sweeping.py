@@ -1,0 +1,170 @@
+"""A sweep from Python: many settings of one algorithm tried on a sample, and one recommended."""
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from castleguard.algorithms.base import Policy
+from castleguard.algorithms.registry import find
+from castleguard.errors import NoRowsError, UsageError
+from castleguard.judge.publishing import quiet
+from castleguard.judge.sample import read_sample
+from castleguard.judge.sweep.advice import Limits
+from castleguard.judge.sweep.folder import Folder, identity_of_file
+from castleguard.judge.sweep.grid import Grid, Value, make_grid
+from castleguard.judge.sweep.measure import Ground
+from castleguard.judge.sweep.run import Sweep, recommend
+from castleguard.schema.table import to_table
+from castleguard.version import __version__
+from castleguard.workers import cores
+
+if TYPE_CHECKING:
+    from castleguard.schema.roles import Schema
+
+SAMPLE_ROWS = 20_000
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """A sweep that can be run: the settings, the rows to try them on, and what tells it from other sweeps."""
+
+    algorithm: str
+    grid: Grid
+    ground: Ground
+    identity: Mapping[str, Any] = field(repr=False)
+    name: str
+    """What the rows are from."""
+
+    def run(
+        self,
+        folder: Folder,
+        *,
+        limits: Limits | None = None,
+        jobs: int | None = None,
+        progress: Callable[[], None] | None = None,
+    ) -> Sweep:
+        """Measure every setting that the folder does not have yet, in `jobs` processes, and recommend one."""
+        grid, rows = self.grid, self.ground.sample.num_rows
+        about = {
+            "data": f"the first {rows:,} rows of {self.name}",
+            "algorithm": self.algorithm,
+            **{name.replace("_", " "): ", ".join(map(str, values)) for name, values in grid.lists.items()},
+            "runs of each setting": str(len(self.ground.seeds)),
+            "settings": f"{len(grid.settings)}, and {len(grid.refused)} that are refused",
+        }
+        with quiet():
+            return recommend(
+                self.ground, grid, folder, limits=limits, jobs=jobs or cores(), progress=progress, about=about
+            )
+
+
+def plan_sweep(
+    data: object,
+    schema: "Schema",
+    algorithm: str,
+    parameters: Mapping[str, Sequence[Value]],
+    make: Callable[[dict[str, Value]], Policy],
+    *,
+    sample: int = SAMPLE_ROWS,
+    seeds: range = range(1),
+) -> Plan:
+    """Combine the parameters and read the first `sample` rows of a frame or file. `make` gives a setting's policy."""
+    path = Path(data) if isinstance(data, str | os.PathLike) else None
+    grid = make_grid(parameters, make, schema)
+    if path is None:
+        rows = _first_rows(data, schema, sample)
+        known: dict[str, Any] = {"rows": rows.num_rows}  # no checksum: it would tell whether a guess at a row is right
+    else:
+        known = identity_of_file(path)
+        rows = read_sample(path, schema, sample)
+    identity = {
+        "version": __version__,
+        "data": known,
+        "schema": schema.fingerprint(),
+        "algorithm": algorithm,
+        "parameters": parameters,
+        "sample": sample,
+        "runs": len(seeds),
+        "seed": seeds.start,
+    }
+    return Plan(
+        algorithm=algorithm,
+        grid=grid,
+        ground=Ground(rows, schema, tuple(seeds)),
+        identity=identity,
+        name="a table in memory" if path is None else path.name,
+    )
+
+
+def sweep(  # noqa: PLR0913 (options, by keyword only)
+    data: object,
+    schema: "Schema",
+    algorithm: str | type[Policy],
+    parameters: Mapping[str, Sequence[Value]],
+    *,
+    sample: int = SAMPLE_ROWS,
+    runs: int = 1,
+    seed: int = 0,
+    jobs: int | None = 1,
+    max_loss: float | None = None,
+    max_risk: float | None = None,
+    output: str | Path | None = None,
+    overwrite: bool = False,
+) -> Sweep:
+    """Publish the first rows of `data` with every combination of the parameters, in memory, and recommend one.
+
+    `data` is a frame or a file, `algorithm` a policy or its name, and `parameters` has a list of values for each of
+    its parameters: `{"k": [5, 10, 20], "delay": [500, 1000]}`. Every setting is run `runs` times, in `jobs` processes
+    (None: one for each core). Nothing is recommended that exceeds `max_loss` or `max_risk`. With `output`, the folder
+    gets table, picture and report, and the same call after an interruption does only what is left.
+
+    What is published is checked and thrown away. The figures depend on rows that are not published: they are for the
+    operator. Raises PolicyError if no combination can be promised.
+    """
+    kind = find(algorithm) if isinstance(algorithm, str) else algorithm
+    _check_parameters(kind, parameters)
+    lists = {name: tuple(values) for name, values in parameters.items()}
+    plan = plan_sweep(
+        data,
+        schema,
+        kind.name,
+        lists,
+        lambda given: kind(**given),
+        sample=sample,
+        seeds=range(seed, seed + runs),
+    )
+    limits = Limits(loss=max_loss, risk=max_risk)
+    if output is None:
+        with tempfile.TemporaryDirectory() as path, closing(Folder(Path(path), plan.identity)) as folder:
+            return plan.run(folder, limits=limits, jobs=jobs)
+    with closing(Folder(Path(output), plan.identity, overwrite=overwrite)) as folder:
+        found = plan.run(folder, limits=limits, jobs=jobs)
+        found.write(folder)
+        return found
+
+
+def _check_parameters(kind: type[Policy], lists: Mapping[str, Sequence[Value]]) -> None:
+    known = [each for each in fields(kind) if each.init]
+    names = [each.name for each in known]
+    for name, values in lists.items():
+        if name not in names:
+            raise UsageError(f"{kind.name} has no parameter {name!r}; it has {', '.join(names)}")
+        if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+            raise UsageError(f"{name} needs a list of values, for example [5, 10]")
+    needed = [each.name for each in known if each.default is MISSING and each.default_factory is MISSING]
+    missing = [name for name in needed if name not in lists]
+    if missing:
+        raise UsageError(f"{kind.name} needs {' and '.join(missing)}: give a list of values for each")
+
+
+def _first_rows(data: object, schema: "Schema", rows: int) -> pa.Table:
+    table = to_table(data, schema.columns, person=schema.person)
+    if not table.num_rows:
+        raise NoRowsError("there are no rows to try parameters on")
+    return table.select(list(schema.columns)).slice(0, rows).combine_chunks()

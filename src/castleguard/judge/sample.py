@@ -1,0 +1,26 @@
+"""The first rows of a file: a stream is taken as it comes, because groups are made of rows that arrive together."""
+
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+
+from castleguard.connectors.formats import open_reader
+from castleguard.errors import InputError
+from castleguard.schema.roles import Schema
+
+_BATCH = 65536
+
+
+def read_sample(path: Path, schema: Schema, rows: int) -> pa.Table:
+    """At most `rows` rows. Raises InputError if there are none."""
+    found: list[pa.RecordBatch] = []
+    with closing(open_reader(path, schema.columns, batch_rows=min(rows, _BATCH))) as reader:
+        for batch in reader:
+            found.append(batch)
+            if sum(each.num_rows for each in found) >= rows:
+                break
+    if not sum(batch.num_rows for batch in found):
+        raise InputError(f"{path} has no rows")
+    tables = [pa.Table.from_batches([batch]) for batch in found]
+    return pa.concat_tables(tables, promote_options="default").slice(0, rows).combine_chunks()

@@ -1,0 +1,265 @@
+"""Batches as decoded rows: a batch is cut where a value decides a type, and each part is decoded and typed.
+
+A stream publishes each sensitive and public column with one type: that which the schema declares, else the one that its
+input declares, else that of its first value. The cut of a stream into batches decides nothing. The first values are
+also compared with the public grid: bounds of a cell with a single value would tell that value.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from castleguard.errors import SchemaError
+from castleguard.schema.casting import Misfits, cast_values
+from castleguard.schema.coded import Decoded, Quasi, Rejects, join_rejects
+from castleguard.schema.declared import ARROW_TYPES, read_declared
+from castleguard.schema.decode import SAMPLE, Decoder, reject_reasons
+from castleguard.schema.publishable import plain, plain_type
+from castleguard.schema.roles import Numeric, Schema
+from castleguard.schema.table import has_types, split_table
+from castleguard.schema.unfit import Unfit
+from castleguard.schema.untyped import convert_values, kind_of_value
+from castleguard.telemetry.logs import LOG
+
+
+class Arrivals(NamedTuple):
+    """The rows of a batch, with the values of columns that have no type of their own."""
+
+    table: pa.Table
+    values: dict[str, list[Any]]
+    typed: bool
+    """Whether the person column has a type."""
+
+    def __repr__(self) -> str:
+        """Without values."""
+        return f"Arrivals(rows={self.table.num_rows})"
+
+    def slice(self, start: int, length: int | None = None) -> "Arrivals":
+        """Some of the rows."""
+        stop = None if length is None else start + length
+        values = {name: column[start:stop] for name, column in self.values.items()}
+        return Arrivals(self.table.slice(start, length), values, self.typed)
+
+    def first_value(self, name: str, without: Collection[int] = ()) -> int | None:
+        """The first row that has a value in this column, leaving some rows out; None if none has."""
+        found = (at for at, value in enumerate(self.values[name]) if value is not None and at not in without)
+        return next(found, None)
+
+
+class PayloadTypes:
+    """The types of the payload columns of one stream, sensitive ones first. A column without a type so far is null."""
+
+    def __init__(self, schema: Schema, *, sealed: bool) -> None:
+        """`sealed`: sensitive columns are published as codes, so that no type of theirs is kept."""
+        names = [*(role.name for role in schema.sensitive), *schema.public]
+        self.names = names[len(schema.sensitive) if sealed else 0 :]
+        """Columns whose values are published as they came."""
+        self._declared = {name: schema.types[name] for name in self.names if name in schema.types}
+        declared = {name: ARROW_TYPES[kind] for name, kind in self._declared.items()}
+        self.schema = pa.schema([(name, declared.get(name, pa.null())) for name in names])
+
+    def parts(self, rows: Arrivals, rejects: Callable[[Arrivals], Rejects]) -> Iterator[Arrivals]:
+        """Cut a batch before each row whose values decide a type, which is decided when the part before it is done.
+
+        A column without a type is text as soon as a row is published. Whether one is, before the row with the first
+        value comes, must not depend on what else is in the batch. So the rows before it go first.
+        """
+        while True:
+            part = self._next_part(rows, rejects)
+            yield part
+            rows = rows.slice(part.table.num_rows)
+            if not rows.table.num_rows:
+                return
+
+    def _next_part(self, rows: Arrivals, rejects: Callable[[Arrivals], Rejects]) -> Arrivals:
+        while True:
+            self._take_types(rows.table)
+            at, kinds = self._find_types(rows, rejects)
+            if at != 0:
+                return rows if at is None else rows.slice(0, at)
+            for name, kind in kinds.items():
+                self._set_type(name, kind)
+
+    def _find_types(
+        self, rows: Arrivals, rejects: Callable[[Arrivals], Rejects]
+    ) -> tuple[int | None, dict[str, pa.DataType]]:
+        """The first row with a value in a column without a type, and the types that its values decide; None if there is
+        none. A row that is rejected because of its other columns decides nothing.
+        """
+        undecided = [name for name in rows.values if pa.types.is_null(self.schema.field(name).type)]
+        found = {name: rows.first_value(name) for name in undecided}
+        if all(at is None for at in found.values()):
+            return None, {}
+        rejected = set(rejects(rows).index.tolist())
+        found = {name: rows.first_value(name, rejected) for name in undecided}
+        at = min((row for row in found.values() if row is not None), default=None)
+        if at is None:
+            return None, {}
+        deciding = {name: rows.values[name][at] for name in undecided}
+        return at, {name: kind_of_value(value) for name, value in deciding.items() if value is not None}
+
+    def _set_type(self, name: str, kind: pa.DataType) -> None:
+        at = self.schema.get_field_index(name)
+        self.schema = self.schema.set(at, self.schema.field(at).with_type(kind))
+
+    def _take_types(self, table: pa.Table) -> None:
+        """Give columns without a type the one that the batch declares, if it declares one."""
+        for name in self.names:
+            at = table.schema.get_field_index(name)
+            if at >= 0 and pa.types.is_null(self.schema.field(name).type):
+                try:
+                    self._set_type(name, plain_type(table.schema.field(at).type))
+                except SchemaError as exc:
+                    raise SchemaError(f"column {name!r}: {exc}") from exc
+
+    def as_published(self, rows: Arrivals) -> tuple[pa.Table, dict[str, Misfits]]:
+        """A batch with its sensitive and public columns in the types that they are published with, and by column the
+        rows with a value that does not convert. Before decoding: values that differ, and are published as the same
+        one, must not count as two.
+        """
+        table, misfits = rows.table, {}
+        for name in self.names:
+            at = table.schema.get_field_index(name)
+            kind = self.schema.field(name).type
+            if at < 0 or pa.types.is_null(kind):
+                continue
+            if name not in rows.values and plain_type(table.schema.field(at).type) == kind:
+                continue
+            try:
+                column, found = self._converted(rows, name, kind)
+            except SchemaError as exc:
+                raise SchemaError(f"column {name!r}: {exc}") from exc
+            table = table.set_column(at, name, column)
+            if found is not None:
+                misfits[name] = found
+        return table, misfits
+
+    def _converted(self, rows: Arrivals, name: str, kind: pa.DataType) -> tuple[pa.ChunkedArray, Misfits | None]:
+        declared = self._declared.get(name)
+        convert = None if declared is None else partial(read_declared, declared=declared)
+        if name in rows.values:
+            return convert_values(rows.values[name], kind, convert)
+        column = plain(rows.table.column(name))
+        return cast_values(column, kind) if convert is None else convert(column)
+
+    def typed(self, payload: pa.Table) -> pa.Table:
+        """The payload with the types that are published, as far as they are known."""
+        if payload.schema.equals(self.schema, check_metadata=True) or not payload.num_columns:
+            return payload
+        columns = [
+            pa.nulls(payload.num_rows) if pa.types.is_null(field.type) else column.cast(field.type)
+            for field, column in zip(self.schema, payload.columns, strict=True)
+        ]
+        return pa.table(columns, schema=self.schema)
+
+    @property
+    def published(self) -> pa.Schema:
+        """The types in the output, with text for a column that never had a value: parts of the output can be read
+        together only if every column has a type, and text can hold whatever comes later.
+        """
+        schema = self.schema
+        for number, field in enumerate(schema):
+            if pa.types.is_null(field.type):
+                schema = schema.set(number, field.with_type(pa.string()))
+        return schema
+
+    def settle(self) -> None:
+        """Keep the published types from the first published row on."""
+        self.schema = self.published
+
+
+class GridCheck:
+    """Looks at the first values of a stream, and warns once."""
+
+    def __init__(self, schema: Schema, *, needed: bool) -> None:
+        """`needed`: published bounds are made of true values."""
+        self._roles = schema.quasi_identifiers
+        self._needed = needed
+        self.done = False
+        self.sample: Quasi = np.empty((0, len(self._roles)))
+
+    def look_at(self, values: Quasi) -> None:
+        """Warn once where a cell of the public grid holds a single value of the data: its bounds then tell it."""
+        if self.done or not self._needed:
+            return
+        self.sample = np.concatenate([self.sample, values])[:SAMPLE]
+        if len(self.sample) < SAMPLE:
+            return
+        self.done = True
+        fine = [
+            role.name
+            for column, role in enumerate(self._roles)
+            if isinstance(role, Numeric) and role.hides_nothing(self.sample[:, column])
+        ]
+        self.sample = self.sample[:0]
+        if fine:
+            LOG.warning(
+                "%s: a cell of the grid holds a single value of the data, so published bounds can tell it; "
+                "give a larger step",
+                ", ".join(fine),
+            )
+
+
+class Part(NamedTuple):
+    """Rows of a batch that decide no type, or begin with the one that does."""
+
+    decoded: Decoded
+    payload: pa.Table
+    rows: int
+
+    def __repr__(self) -> str:
+        """Without values."""
+        return f"Part(rows={self.rows})"
+
+
+class BatchReader:
+    """Reads the batches of one stream."""
+
+    unfit: Unfit | None = None
+    """Finds values that the sink cannot take."""
+    longest_row: int | None = None
+    """Bytes that a row may take as JSON where it goes; a longer one is rejected. None: any number."""
+
+    def __init__(self, schema: Schema, decoder: Decoder, types: PayloadTypes) -> None:
+        self._schema = schema
+        self._decoder = decoder
+        self._types = types
+        self._rejects: Rejects | None = None
+
+    def read(self, batch: object) -> Iterator[Part]:
+        """The parts of a batch; each must be taken in before the next is asked for. If none is, no type is decided."""
+        person, known = self._schema.person, self._types.schema
+        table, values = split_table(batch, self._schema.columns, person=person, apart=self._types.names)
+        self._decoder.longest_row = self.longest_row
+        rejects: list[Rejects] = []
+        sizes: list[int] = []
+        try:
+            for part in self._types.parts(Arrivals(table, values, typed=has_types(batch, person)), self._look):
+                decoded = self._decode(part)
+                payload = self._types.typed(decoded.payload)
+                yield Part(decoded, payload, part.table.num_rows)
+                rejects.append(decoded.rejected)
+                sizes.append(part.table.num_rows)
+        except BaseException:
+            if not sizes:
+                self._types.schema = known
+            raise
+        self._rejects = join_rejects(rejects, sizes)
+
+    def rejected(self) -> list[tuple[int, str]]:
+        """Rows of the latest batch that were rejected: the row's number, and "column: reason"."""
+        return [] if self._rejects is None else reject_reasons(self._schema, self._rejects)
+
+    def _decode(self, rows: Arrivals) -> Decoded:
+        table, misfits = self._types.as_published(rows)
+        return self._decoder.decode(table, self.unfit, typed=rows.typed, misfits=misfits)
+
+    def _look(self, rows: Arrivals) -> Rejects:
+        """Rows that would be rejected, without taking in any."""
+        before = self._decoder.counter, self._decoder.person_kind
+        found = self._decode(rows).rejected
+        self._decoder.counter, self._decoder.person_kind = before
+        return found

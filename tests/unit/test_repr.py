@@ -1,0 +1,22 @@
+"""What holds rows or secrets shows neither in its repr: reprs end up in logs and tracebacks."""
+
+import pyarrow as pa
+
+from castleguard.algorithms.stages import make_keys
+from castleguard.checkpoint.codec import Record
+from castleguard.runtime.delivery import Segment
+from castleguard.schema.batch_reader import Arrivals
+
+SECRET = "S3CRET"
+
+
+def test_no_repr_shows_a_value_or_a_key() -> None:
+    table = pa.table({"name": [SECRET]})
+    keys = make_keys(seed=1)
+    shown = [
+        repr(Arrivals(table, {"name": [SECRET]}, typed=True)),
+        repr(Segment(tables=[table], letters=[SECRET.encode()])),
+        repr(Record(facts={"name": SECRET}, blobs={"name": SECRET.encode()})),
+    ]
+    assert not any(SECRET in text for text in shown)
+    assert not any(str(int(word)) in repr(keys) for word in (*keys.choices, *keys.noise))
