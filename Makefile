@@ -24,6 +24,10 @@ COMPILED_ONLY += tests/unit/telemetry tests/unit/privacy/test_sdgs.py
 COMPILED_ONLY += $(addprefix tests/unit/test_,deploy.py drawing.py import_contract.py)
 COMPILED_ONLY += $(addprefix tests/unit/,cli jobs judge lab testing test_examples.py test_first_job.py)
 COMPILED_ONLY += $(filter-out tests/recovery/test_restore.py,$(wildcard tests/recovery/test_*.py))
+# What `make quick` leaves out: whole commands, experiments, audits, pages of documentation.
+QUICK := not slow and not integration and not soak and not statistical and not compiled
+NOT_QUICK := $(addprefix tests/unit/,cli lab judge/audit judge/game judge/sweep)
+NOT_QUICK += $(addprefix tests/unit/test_,examples.py first_job.py readme.py)
 # Handed on to the command: make test ARGS="-k split -x", make bench ARGS=--help, make lock ARGS=--upgrade
 ARGS ?=
 
@@ -56,7 +60,9 @@ test: setup ## run the test suite, compiled, on all cores
 	@$(PYTEST) $(ARGS)
 
 quick: setup ## run the fast tests, for while you work
-	@HYPOTHESIS_PROFILE=quick $(PYTEST) -m "not slow and not integration and not soak and not statistical" $(QUICK) $(ARGS)
+	@cold=$$($(BIN)/python -m tests.warming --is-cold); \
+		if [ $$cold = 1 ]; then echo "The kernels are not compiled, and run as plain Python; 'make test' compiles them."; fi; \
+		HYPOTHESIS_PROFILE=quick NUMBA_DISABLE_JIT=$$cold $(PYTEST) tests/unit -m "$(QUICK)" $(NOT_QUICK:%=--ignore=%) $(ARGS)
 
 test-nojit: setup ## run the test suite with the kernels as plain Python
 	@NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=nojit $(PYTEST) -m "not compiled and not integration" $(COMPILED_ONLY:%=--ignore=%) $(ARGS)

@@ -5,6 +5,7 @@ The environment variable HYPOTHESIS_PROFILE chooses the profile:
     default    a moderate number of examples, for the work at hand
     ci         about half of that, and the same ones in every run: a change is not blamed for an old bug
     nojit      few, because the kernels run as plain Python
+    quick      as few, for `make quick`
     thorough   many, for a night or for a change to a guarantee
 
 No profile has a deadline or a limit for making an example: both would judge the machine.
@@ -29,6 +30,7 @@ settings.register_profile(
     "ci", max_examples=25, deadline=None, derandomize=True, print_blob=True, suppress_health_check=SLOW
 )
 settings.register_profile("nojit", max_examples=10, deadline=None, suppress_health_check=SLOW)
+settings.register_profile("quick", max_examples=10, deadline=None, suppress_health_check=SLOW)
 settings.register_profile("thorough", max_examples=2000, deadline=None, suppress_health_check=SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or "default")
 

@@ -90,5 +90,8 @@ def compile_all() -> None:
 
 
 if __name__ == "__main__":
-    logging.disable()
-    compile_all()
+    if "--is-cold" in sys.argv:
+        sys.stdout.write(f"{int(is_cold())}\n")
+    else:
+        logging.disable()
+        compile_all()
