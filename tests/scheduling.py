@@ -13,8 +13,15 @@ from xdist.scheduler import LoadScopeScheduling
 
 SHARED = {"kafka_broker": "kafka", "needs_spark": "spark"}
 """The group of the tests that ask for a fixture; `group_of` knows them by their names."""
-ALONE = ("tests/integration/", "tests/properties/", "tests/recovery/", "tests/statistical/", "tests/unit/cli/")
-FIRST = ("spark", "kafka", *ALONE, "tests/golden/", "tests/reference/", "tests/unit/lab/", "tests/unit/judge/")
+ALONE = (
+    "tests/golden/",
+    "tests/integration/",
+    "tests/properties/",
+    "tests/recovery/",
+    "tests/statistical/",
+    "tests/unit/cli/",
+)
+FIRST = ("spark", "kafka", *ALONE, "tests/reference/", "tests/unit/lab/", "tests/unit/judge/")
 WITHOUT_KERNELS = (
     "tests/contract/",
     *(f"tests/unit/{name}/" for name in ("checkpoint", "config", "connectors", "privacy", "telemetry")),

@@ -198,7 +198,9 @@ class CsvReader:
         for start, stop in _strays(block):
             # Ends of lines stay, so that lines keep their numbers. A quote in the last value is closed at the end.
             forgiven = _values_before_quote(block[start:stop]) == len(self._header) - 1
-            pieces += [block[at:start], block[start:stop] + b'"' if forgiven else b""]
+            # Without the line, a carriage return before it and the line feed after it would be one end.
+            joins = block[start - 1 : start] == b"\r" and block[stop : stop + 1] == b"\n"
+            pieces += [block[at:start], block[start:stop] + b'"' if forgiven else b"\n" * joins]
             bad += [] if forgiven else [(start, stop)]
             at = stop
         table = self._parse(b"".join([*pieces, block[at:]])) if pieces else None

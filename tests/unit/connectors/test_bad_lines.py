@@ -9,7 +9,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from castleguard.connectors import text
@@ -228,6 +228,7 @@ def test_quoted_line_ends_do_not_blur_which_row_is_not_utf8(rows: list[tuple[str
 
 
 @given(content=st.text(st.sampled_from('ab,"\n\r\udcff'), max_size=200))
+@example('\r"\na')
 def test_whatever_stands_there_the_counts_agree_and_no_reason_is_missing(content: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "in.csv")
