@@ -285,7 +285,7 @@ def test_the_schema_for_editors_describes_it_if_it_is_named() -> None:
         ("other-type", "has a parameter 'delay' of another type than castle"),
         ("silent", "does not answer becomes, encoder, fingerprint, guarantee"),
         ("lost", "the algorithm 'lost' cannot be loaded"),
-        ("nowhere", "there is no algorithm 'nowhere'"),
+        ("nowhere", "unknown algorithm 'nowhere'"),
     ],
 )
 def test_what_cannot_be_an_algorithm_is_refused(name: str, message: str) -> None:

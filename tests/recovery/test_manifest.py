@@ -15,7 +15,7 @@ from castleguard.checkpoint.store import Store
 from castleguard.connectors.file_sink import FileSink
 from castleguard.connectors.formats import open_writer
 from castleguard.connectors.manifest import Manifest
-from castleguard.errors import OutputError
+from castleguard.errors import InputError, OutputError
 from castleguard.job import Job, Pace, Parts
 from castleguard.testing.clock import ManualClock
 from castleguard.testing.crash import CrashError, ScriptedCrash
@@ -30,6 +30,7 @@ class World:
 
     def __init__(self, folder: Path, *, stored: bool = True) -> None:
         self.folder, self.out, self.stored = folder, folder / "out", stored
+        self.max_reject_share = 1.0
         self.clock, self.topic = ManualClock(), Topic([])
 
     def grow(self, count: int = 40) -> None:
@@ -48,6 +49,7 @@ class World:
             store=Store(self.folder / "state.db") if self.stored else None,
             identity={"source": "topic", "sink": "folder"},
             manifest=Manifest(self.out),
+            max_reject_share=self.max_reject_share,
         )
         return Job(parts, clock=self.clock, pace=Pace(every=0.0, poll=0.5), step=step)
 
@@ -221,3 +223,25 @@ def test_nothing_in_it_depends_on_rows_that_were_not_published(tmp_path: Path) -
         world.job(replace(K3, suppression="drop")).run()
         contents.append((world.out / "_castleguard.json").read_bytes())
     assert contents[0] == contents[1]
+
+
+def test_a_job_that_rejects_too_much_at_its_end_still_says_that_the_epoch_ended(world: World) -> None:
+    world.grow()
+    world.topic.rows += [{"pid": 1, "age": None, "row": at} for at in range(40)]
+    world.max_reject_share = 0.1
+    with pytest.raises(InputError, match="were rejected"):
+        world.job(K2).run()
+    assert [ended for _, _, ended in world.policies()] == ["finished"]
+
+
+def test_a_part_that_cannot_be_closed_leaves_no_other_open(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = world.job(K2)
+
+    def fail(_: FileSink) -> None:
+        raise OutputError("the disk is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileSink, "close", fail)
+        with pytest.raises(OutputError, match="the disk is gone"):
+            job.close()
+    world.job(K2).close()  # the lock on the checkpoint was released

@@ -55,7 +55,7 @@ class Publication:
     closed: bool = False
     """Whether ranges include their upper bounds, as papers print them."""
     window_rows: int | None = None
-    """Rows of one window; None: there are no windows of rows."""
+    """Rows of one window; None: windows, if any, do not count rows."""
     one_row_per_person: bool = False
     """Whether a person has at most one row in a window, so that rows count as persons."""
     delay: int | None = None

@@ -50,7 +50,7 @@ def find(name: str) -> type[Policy]:
         return policy
     close = get_close_matches(name, names(), n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(names())}"
-    raise PolicyError(f"there is no algorithm {name!r}; {hint}")
+    raise PolicyError(f"unknown algorithm {name!r}; {hint}")
 
 
 def _checked(name: str, found: object) -> type[Policy]:

@@ -91,5 +91,5 @@ def test_a_sweep_refuses_what_is_no_parameter_or_no_list() -> None:
         cg.sweep(ORIGINAL, SCHEMA, "castle", {"k": [], "delay": [10]})
     with pytest.raises(UsageError, match="castle needs delay"):
         cg.sweep(ORIGINAL, SCHEMA, "castle", {"k": [2]})
-    with pytest.raises(PolicyError, match="there is no algorithm 'castel'"):
+    with pytest.raises(PolicyError, match="unknown algorithm 'castel'"):
         cg.sweep(ORIGINAL, SCHEMA, "castel", {"k": [2], "delay": [10]})

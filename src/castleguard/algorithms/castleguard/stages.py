@@ -56,7 +56,7 @@ def _ledger(policy: Castleguard, schema: Schema) -> Ledger | None:
     if policy.rows_per_person is None:
         return None
     if schema.person is None:
-        raise PolicyError("rows_per_person needs a person column in the schema: without one nobody has two rows")
+        raise PolicyError("rows_per_person needs a person column in the schema, to count the rows of a person")
     window = math.inf if policy.window is None else float(policy.window)
     return Ledger(rows_per_person=policy.rows_per_person, window=window)
 

@@ -259,7 +259,7 @@ class Doca(Policy):
         """Refuse a schema that this policy cannot publish."""
         self.shares(schema)
         if self.rows_per_person is not None and schema.person is None:
-            raise PolicyError("rows_per_person needs a person column in the schema: without one nobody has two rows")
+            raise PolicyError("rows_per_person needs a person column in the schema, to count the rows of a person")
         if self.strict:
             self._check_windows(schema)
         else:

@@ -14,7 +14,7 @@ from castleguard.judge.sweep.windows import judge_windows
 from castleguard.schema.roles import Schema
 from castleguard.stream import Anonymiser
 
-_BATCH = 4096  # rows of one call where there are no windows of rows: an interruption is heard between two of them
+_BATCH = 4096  # rows of one call without windows of rows: an interruption is heard between two of them
 _WARM = 100
 
 
