@@ -176,7 +176,7 @@ def _whole_part(data: Bytes, start: Int, stop: Int) -> Int:
             end = at
         elif not _is_digit(data[at]) and (at > start or data[at] != _MINUS):
             return stop
-    if points == 1 and data[start] == _MINUS:
+    if points == 1 and (data[start] == _MINUS or end == start):
         return -1
     return end if points == 1 else stop
 

@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from castleguard.errors import SchemaError
@@ -285,6 +285,7 @@ LOOKALIKES = st.one_of(
 )  # fmt: skip
 
 
+@example(text=".", fold=False, whole=True)
 @given(text=LOOKALIKES, fold=st.booleans(), whole=st.booleans())
 def test_the_scan_of_bytes_agrees_with_the_canonical_form(text: str, fold: bool, whole: bool) -> None:
     form = canonical(text, fold=fold)
