@@ -17,6 +17,7 @@ from castleguard.schema.arguments import kind_of
 GROUP = "castleguard.algorithms"
 
 _BUILT_IN = {
+    "citadel": "castleguard.algorithms.citadel.policy:Citadel",
     "castle": "castleguard.algorithms.castle.policy:Castle",
     "castleguard": "castleguard.algorithms.castleguard.policy:Castleguard",
     "sdgs": "castleguard.algorithms.sdgs.policy:Sdgs",

@@ -16,11 +16,12 @@ from castleguard.kernels.merge import can_be_ready, is_ready
 from castleguard.kernels.publish import order_rows
 from castleguard.kernels.reference import refer
 from castleguard.kernels.reuse import try_reuse
+from castleguard.kernels.ring import is_pending, skip_gone, take_in
 from castleguard.kernels.state import (
-    ANYHOW,
     ARRIVALS,
     AT_ROOT,
     GONE,
+    NO_DISTANCE,
     OLDEST,
     OPEN,
     PENDING,
@@ -31,7 +32,7 @@ from castleguard.kernels.state import (
     State,
     Work,
 )
-from castleguard.kernels.suppress import is_pending, suppress
+from castleguard.kernels.suppress import suppress
 from castleguard.kernels.views import clusters_of, draws_of, rows_of, tallies_of
 
 
@@ -41,7 +42,7 @@ def arrive(state: State, settings: Settings, work: Work, at: Int, to_root: bool)
     rows = rows_of(state)
     clusters = clusters_of(state)
     state.counters[PENDING] += 1
-    if settings.shape.distance != ANYHOW:
+    if settings.shape.distance != NO_DISTANCE:
         refer(state, settings.shape, at)
     if to_root:
         rows.cluster[at] = AT_ROOT
@@ -53,24 +54,6 @@ def arrive(state: State, settings: Settings, work: Work, at: Int, to_root: bool)
     if slot < 0:
         slot = new_cluster(state.counters, clusters)
     insert_row(clusters, rows, tallies_of(state), at, slot)
-
-
-@kernel
-def skip_gone(state: State) -> None:
-    """Move OLDEST to the first pending row, or to the end."""
-    rows = rows_of(state)
-    arrivals = state.counters[ARRIVALS]
-    position = max(state.counters[OLDEST], arrivals - rows.position.size)
-    while position < arrivals and not is_pending(rows, position):
-        position += 1
-    state.counters[OLDEST] = position
-
-
-@entry_kernel
-def oldest_pending(state: State) -> Int:
-    """The position of the oldest pending row; the next position if none is pending."""
-    skip_gone(state)
-    return state.counters[OLDEST]
 
 
 @kernel
@@ -155,23 +138,6 @@ def flush(state: State, settings: Settings, work: Work, output: Output) -> None:
         suppress(state, settings, work, output, position % capacity, position)
         order_rows(state, output, start, position, settings.order)
         skip_gone(state)
-
-
-@inlined_kernel
-def take_in(state: State, batch: Batch, row: Int, now: float) -> Int:
-    """Write one row of the batch into the ring; its position."""
-    rows = rows_of(state)
-    position = state.counters[ARRIVALS]
-    state.counters[ARRIVALS] = position + 1
-    at = position % rows.position.size
-    for column in range(batch.quasi.shape[1]):
-        rows.quasi[at, column] = batch.quasi[row, column]
-    rows.person[at] = batch.person[row]
-    for column in range(batch.sensitive.shape[1]):
-        rows.sensitive[at, column] = batch.sensitive[row, column]
-    rows.position[at] = position
-    rows.arrived[at] = now
-    return position
 
 
 @kernel

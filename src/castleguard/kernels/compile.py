@@ -1,7 +1,8 @@
 """How kernels are compiled, and where the result is kept.
 
-One file for the options, because they are a promise: no fastmath (a reordered sum would make two runs disagree), the
-GIL released, numpy's error model (a division by zero is checked where it can happen, not at every division).
+One file for the options, because they are a promise: no fastmath (a reordered sum would make two runs disagree; only
+minima and maxima may be reordered, see `scan_kernel`), the GIL released, numpy's error model (a division by zero is
+checked where it can happen, not at every division).
 
 Numba's own cache notices a changed source file, but not a changed callee in another file. So the cache folder is named
 by a hash of all kernel sources and of the versions that compiled them: an edit anywhere starts a fresh folder. Nothing
@@ -98,7 +99,18 @@ def entry_kernel(function: _Function) -> _Function:
     return _compile(function, allocates=False, entry=True)
 
 
-def _compile(function: _Function, *, allocates: bool, entry: bool, inline: str = "never") -> _Function:
+def scan_kernel(function: _Function) -> _Function:
+    """A `kernel` that looks for minima and maxima in arrays without NaN.
+
+    Comparisons become vector instructions only if NaN and the sign of zero do not matter. Neither option reorders a
+    sum, so results do not depend on the machine.
+    """
+    return _compile(function, allocates=False, entry=False, fastmath={"nnan", "nsz"})
+
+
+def _compile(
+    function: _Function, *, allocates: bool, entry: bool, inline: str = "never", fastmath: set[str] | None = None
+) -> _Function:
     if not JIT:
         # Hashes and ciphers wrap around on purpose; compiled code does so silently, numpy scalars would warn.
         return np.errstate(over="ignore")(function)
@@ -111,7 +123,7 @@ def _compile(function: _Function, *, allocates: bool, entry: bool, inline: str =
         compiled = njit(
             cache=FOLDER is not None,
             nogil=True,
-            fastmath=False,
+            fastmath=fastmath or False,
             error_model="numpy",
             inline=inline,
             no_cpython_wrapper=not entry,

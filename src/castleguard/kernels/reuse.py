@@ -37,12 +37,13 @@ def _find(reusables: Reusables, entries: Int, box: Box, by_interval: bool) -> In
 
 
 @kernel
-def remember(state: State, settings: Settings, box: Box) -> None:
-    """Admit a published generalisation."""
+def admit(state: State, box: Box, by_interval: bool) -> tuple[Int, Bool]:
+    """Admit a published generalisation: its entry, and whether that is new."""
     reusables = reusables_of(state)
     entries = state.counters[REUSABLE]
-    entry = _find(reusables, entries, box, settings.by_interval)
-    if entry < 0:
+    entry = _find(reusables, entries, box, by_interval)
+    new = entry < 0
+    if new:
         if entries < reusables.born.size:
             entry = entries
             state.counters[REUSABLE] = entries + 1
@@ -50,15 +51,22 @@ def remember(state: State, settings: Settings, box: Box) -> None:
             entry = np.int64(np.argmin(reusables.used))
         for column in range(box.low.size):
             inside = largest_inside(state.domain, column, box.published_high[column])
-            reusables.lower[column, entry] = box.low[column] if settings.by_interval else box.published_low[column]
-            reusables.upper[column, entry] = box.high[column] if settings.by_interval else inside
+            reusables.lower[column, entry] = box.low[column] if by_interval else box.published_low[column]
+            reusables.upper[column, entry] = box.high[column] if by_interval else inside
             reusables.box_lower[column, entry] = box.published_low[column]
             reusables.box_upper[column, entry] = box.published_high[column]
-        if settings.shape.on:
-            begin_memory(state, entry, box)
     state.counters[USES] += 1
     reusables.used[entry] = state.counters[USES]
     reusables.born[entry] = state.counters[ARRIVALS]
+    return entry, new
+
+
+@kernel
+def remember(state: State, settings: Settings, box: Box) -> None:
+    """Admit a published generalisation, and remember what was published in it if that matters."""
+    entry, new = admit(state, box, settings.by_interval)
+    if new and settings.shape.on:
+        begin_memory(state, entry, box)
 
 
 @kernel

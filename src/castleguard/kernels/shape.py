@@ -11,19 +11,19 @@ from castleguard.kernels.counts import count_in
 from castleguard.kernels.reference import smoothing, value_at
 from castleguard.kernels.siphash import NOBODY
 from castleguard.kernels.state import (
-    ANYHOW,
     DISTINCT,
     ENTROPY,
     EPS,
     EQUAL,
+    NO_DISTANCE,
     NODES,
     ORDERED,
     REFERRED,
+    Asking,
+    Counting,
     Floats,
     Ints,
-    Settings,
     State,
-    Work,
 )
 from castleguard.kernels.views import size_of, tally_of, values_of
 
@@ -43,7 +43,7 @@ def entropy_of(counts: Floats, less: Floats, total: float) -> float:
 
 
 @kernel
-def excess_of(counts: Floats, less: Floats, total: float, settings: Settings, top: Floats) -> float:
+def excess_of(counts: Floats, less: Floats, total: float, settings: Asking, top: Floats) -> float:
     """The count of the most frequent value less c times the counts from the l-th value on; `top` is scratch space."""
     kept = settings.l - 1
     for place in range(kept):
@@ -60,7 +60,7 @@ def excess_of(counts: Floats, less: Floats, total: float, settings: Settings, to
 
 
 @kernel
-def climb(state: State, work: Work, column: Int) -> float:
+def climb(state: State, work: Counting, column: Int) -> float:
     """The hierarchical distance, from what each node has too much of by itself (leaves only) in the tally."""
     tally = tally_of(work)
     values = values_of(state)
@@ -79,7 +79,7 @@ def climb(state: State, work: Work, column: Int) -> float:
 
 
 @kernel
-def distance_of(state: State, settings: Settings, work: Work, column: Int, counts: Floats, total: float) -> float:
+def distance_of(state: State, settings: Asking, work: Counting, column: Int, counts: Floats, total: float) -> float:
     """The earth mover's distance between the counts and the reference."""
     shape = settings.shape
     factor, offset = smoothing(state, shape, column)
@@ -110,7 +110,7 @@ def distance_of(state: State, settings: Settings, work: Work, column: Int, count
 
 
 @kernel
-def lack_of_diversity(settings: Settings, counts: Floats, less: Floats, top: Floats) -> float:
+def lack_of_diversity(settings: Asking, counts: Floats, less: Floats, top: Floats) -> float:
     """What counts that are `less` by so much lack of entropy or (c, l)-diversity; `top` is scratch space."""
     total = 0.0
     for value in range(counts.size):
@@ -123,7 +123,9 @@ def lack_of_diversity(settings: Settings, counts: Floats, less: Floats, top: Flo
 
 
 @kernel
-def lack_of_counts(state: State, settings: Settings, work: Work, column: Int, counts: Floats, nobody: Floats) -> float:
+def lack_of_counts(
+    state: State, settings: Asking, work: Counting, column: Int, counts: Floats, nobody: Floats
+) -> float:
     """What the values of one column, by their counts, lack; 0 = nothing.
 
     `nobody` is 1 where a value has a pair of NOBODY among its counts: diverse are all of them together, and the others
@@ -141,20 +143,20 @@ def lack_of_counts(state: State, settings: Settings, work: Work, column: Int, co
         lack = lack_of_diversity(settings, counts, tally.nothing[: counts.size], tally.extra)
         if unnamed > 0.0:
             lack = max(lack, lack_of_diversity(settings, counts, nobody, tally.extra))
-    if shape.distance != ANYHOW:
+    if shape.distance != NO_DISTANCE:
         far = distance_of(state, settings, work, column, counts, total) - shape.t
         lack += far if far > EPS else 0.0
     return lack
 
 
 @kernel
-def is_burnt_in(state: State, settings: Settings) -> Bool:
+def is_burnt_in(state: State, settings: Asking) -> Bool:
     """Whether enough rows have arrived for the reference to mean something."""
     return state.counters[REFERRED] >= settings.shape.burn_in
 
 
 @kernel
-def lack_of_rows(state: State, settings: Settings, work: Work, slots: Ints) -> float:
+def lack_of_rows(state: State, settings: Asking, work: Counting, slots: Ints) -> float:
     """What rows, by their ring slots, lack as one group by themselves, over all sensitive columns."""
     capacity = 16
     while capacity < 2 * slots.size:

@@ -5,7 +5,7 @@ of a cluster are a doubly linked list through the ring. Numbers that change are 
 tuple's own fields cannot change inside a kernel.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ ENTROPY = 1
 RECURSIVE = 2
 
 # How far apart two values are.
-ANYHOW = 0  # nobody asks
+NO_DISTANCE = 0  # t-closeness off
 EQUAL = 1
 ORDERED = 2
 HIERARCHICAL = 3
@@ -113,6 +113,33 @@ class Settings(NamedTuple):
     reusable_age: int  # arrivals after which a generalisation is not reused any more, -1 = never
     max_wait: float  # seconds, inf = no limit
     shape: Shape
+
+
+class Asking(Protocol):
+    """Settings that ask something of the distribution of values."""
+
+    @property
+    def l(self) -> int: ...  # noqa: E743  # the papers' own name
+
+    @property
+    def shape(self) -> Shape: ...
+
+
+class Counting(Protocol):
+    """Scratch space in which values are counted."""
+
+    @property
+    def tally(self) -> Floats: ...
+
+    @property
+    def table(self) -> Table: ...
+
+
+class Boxing(Protocol):
+    """Scratch space that has a box in the making."""
+
+    @property
+    def box(self) -> Floats: ...
 
 
 class State(NamedTuple):

@@ -18,13 +18,13 @@ from castleguard.kernels.matching import persons_stand_apart
 from castleguard.kernels.memory import add_pairs, can_join, find_nobody, is_known, make_room, root_memory
 from castleguard.kernels.publish import add_drop, add_root, add_row
 from castleguard.kernels.reference import value_at
+from castleguard.kernels.ring import is_pending
 from castleguard.kernels.shape import is_burnt_in, lack_of_counts
 from castleguard.kernels.siphash import NOBODY
 from castleguard.kernels.state import (
     ARRIVALS,
     DROP,
     GENERALISE,
-    GONE,
     OLDEST,
     ROOT_OPEN,
     WAITING,
@@ -35,7 +35,7 @@ from castleguard.kernels.state import (
     State,
     Work,
 )
-from castleguard.kernels.views import Rows, box_of, cluster_of, clusters_of, numbers_of, rows_of, size_of
+from castleguard.kernels.views import box_of, cluster_of, clusters_of, numbers_of, rows_of, size_of
 
 # Which pending rows may come along to the root.
 HELPFUL = 0  # those that add a person or a value still missing
@@ -43,13 +43,6 @@ PERSONS = 1  # those that add a person still missing, whatever their values
 ALL = 2
 
 Marks = NDArray[np.float64]  # (2, columns, values)
-
-
-@kernel
-def is_pending(rows: Rows, position: Int) -> Bool:
-    """Whether the row with this position has not left yet."""
-    at = position % rows.position.size
-    return rows.position[at] == position and rows.cluster[at] != GONE
 
 
 @kernel

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from castleguard.kernels.chacha import Draws
 from castleguard.kernels.compile import Int, kernel
 from castleguard.kernels.counts import Table
-from castleguard.kernels.state import SIZE, Floats, Ints, State, Work
+from castleguard.kernels.state import SIZE, Boxing, Counting, Floats, Ints, State, Work
 
 SCRATCH = 22  # rows of Work.ints
 
@@ -218,7 +218,7 @@ def size_of(state: State, column: Int) -> Int:
 
 
 @kernel
-def tally_of(work: Work) -> Tally:
+def tally_of(work: Counting) -> Tally:
     """The counts in hand."""
     tally = work.tally
     return Tally(tally[0], tally[1], tally[2], tally[3], tally[4], tally[5], tally[6], tally[7])
@@ -231,7 +231,7 @@ def draws_of(state: State) -> Draws:
 
 
 @kernel
-def box_of(work: Work) -> Box:
+def box_of(work: Boxing) -> Box:
     """The box in hand."""
     return Box(work.box[0], work.box[1], work.box[2], work.box[3])
 

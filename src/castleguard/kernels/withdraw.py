@@ -13,8 +13,8 @@ from castleguard.kernels.compile import Bool, Int, entry_kernel, kernel
 from castleguard.kernels.expire import learn_loss
 from castleguard.kernels.loss import Domain, box_loss, cell_loss, largest_inside, publish_box, value_loss
 from castleguard.kernels.reuse import remember
+from castleguard.kernels.ring import is_pending
 from castleguard.kernels.state import OLDEST, OPEN, PENDING, Floats, Ints, Settings, State, Work
-from castleguard.kernels.suppress import is_pending
 from castleguard.kernels.views import box_of, clusters_of, rows_of, tallies_of
 
 Bounds = Floats  # (2, columns)

@@ -7,6 +7,8 @@ its claim that a box was published before. A group that is not proven is refused
 * A reused box must be one that passed here before: it is known by its bounds, in a table as bounded as the engine's.
 * The root is a group like any other: its first release must pass, later rows join it.
 * Where reuse is off nothing joins what was published before: every group of every release must pass by itself.
+* Where shares are bounded, no person may have more than 1/k of the rows of a new group. That implies k persons, which
+  are counted all the same; rows without a person are one person's here.
 * Where a promise is made about the distribution of sensitive values, a group must keep it by itself and together with
   what is remembered of its box, by a reference that the gate has counted itself up to the moment of the decision.
 * A box must lie in the public domain, its numbers on the public grid and at least one cell wide, its categories must be
@@ -36,7 +38,8 @@ class Gate:
 
     `known` bounds the table of boxes that may be used again; `on_grid` says that published numbers must be grid edges;
     `remembered` bounds the (person, value) pairs of a sensitive column that are remembered of these boxes; `reuse` says
-    whether rows may join what was published before.
+    whether rows may join what was published before; `bounded_share`, whether a person may have at most 1/k of the rows
+    of a group.
     """
 
     def __init__(
@@ -48,12 +51,14 @@ class Gate:
         on_grid: bool,
         remembered: int = 1 << 16,
         reuse: bool = True,
+        bounded_share: bool = False,
     ) -> None:
         self._schema = schema
         self._criteria = criteria
         self._most = known
         self._on_grid = on_grid
         self._reuse = reuse
+        self._bounded_share = bounded_share
         self._known: OrderedDict[bytes, Pairs | None] = OrderedDict()
         self._root_is_open = False
         self._judge = ShapeJudge(schema, criteria, remembered=remembered) if criteria.judges_shape else None
@@ -214,6 +219,8 @@ class Gate:
         order = np.argsort(decisions.group, kind="stable")
         order = order[rows.person[order] != NOBODY]
         passed = _distinct(decisions.group, rows.person, order, groups) >= self._criteria.k
+        if self._bounded_share:
+            passed &= np.bincount(decisions.group, minlength=groups) >= self._criteria.k * _most_rows(decisions, rows)
         if self._criteria.l > 1:
             for column in range(rows.sensitive.shape[1]):
                 values = np.ascontiguousarray(rows.sensitive[:, column]).view(np.uint64)
@@ -310,3 +317,13 @@ def _node_intervals(schema: Schema, column: int) -> NDArray[np.float64]:
         return np.empty(0)
     tree = role.hierarchy
     return np.unique(tree.first_leaf.astype(np.float64) * len(tree.leaves) + tree.last_leaf)
+
+
+def _most_rows(decisions: Decisions, rows: CodedRows) -> NDArray[np.int64]:
+    """(groups,) the most rows that one person has in each group; rows of NOBODY are one person's."""
+    most = np.zeros(decisions.loss.size, dtype=np.int64)
+    order = np.lexsort((rows.person, decisions.group))
+    group, person = decisions.group[order], rows.person[order]
+    first = np.flatnonzero(np.r_[True, (group[1:] != group[:-1]) | (person[1:] != person[:-1])][: group.size])
+    np.maximum.at(most, group[first], np.diff(np.r_[first, group.size]))
+    return most

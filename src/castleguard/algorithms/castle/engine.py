@@ -1,117 +1,36 @@
 """The CASTLE engine: the kernels' state, and the calls that drive it."""
 
-from collections.abc import Mapping
-
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.algorithms.castle.domain import check_sensitive, make_domain, make_shape, make_weights, most_values
 from castleguard.algorithms.castle.policy import Castle
-from castleguard.algorithms.engine import Engine, Flags
-from castleguard.errors import SchemaError, SnapshotError
+from castleguard.algorithms.domain import check_sensitive, make_domain, make_shape, make_weights, most_values
+from castleguard.algorithms.ring import RingEngine, check_domains
 from castleguard.kernels import castle as kernels
 from castleguard.kernels import state as names
 from castleguard.kernels.chacha import PURPOSES, new_words
 from castleguard.kernels.counts import new_table
-from castleguard.kernels.state import Arrays, Batch, Output, Settings, State, Work
+from castleguard.kernels.state import Batch, Output, Settings, State, Work
 from castleguard.kernels.views import SCRATCH
-from castleguard.schema.coded import CodedRows, Decisions
-from castleguard.schema.roles import Numeric, Schema
+from castleguard.schema.roles import Schema
 
 _SUPPRESSION = {"generalise": names.GENERALISE, "drop": names.DROP, "root": names.ROOT_GROUP}
 
 
-class CastleEngine(Engine):
-    """CASTLE over one stream. Keeps the promises of `engine.base.Engine`."""
+class CastleEngine(RingEngine):
+    """CASTLE over one stream."""
 
     def __init__(self, schema: Schema, policy: Castle, *, key: NDArray[np.uint32]) -> None:
-        _check(schema, policy)
+        check_sensitive(schema, policy.criteria)
+        if policy.strict:
+            check_domains(schema)
+        super().__init__(schema, make_state(schema, policy, key))
         self._settings = make_settings(schema, policy)
-        self._state = make_state(schema, policy, key)
         self._work = make_work(schema, policy)
-        self._nothing = Batch(
-            quasi=np.empty((0, len(schema.quasi_identifiers))),
-            person=np.empty(0, dtype=np.uint64),
-            sensitive=np.empty((0, len(schema.sensitive)), dtype=np.int64),
-            to_root=np.empty(0, dtype=np.bool_),
-            present=np.empty(0, dtype=np.bool_),
-        )
 
-    def push(self, rows: CodedRows, now: float, present: Flags | None = None) -> Decisions:
-        """Take in rows, and decide whatever that makes due."""
-        if present is None:
-            present = np.ones(rows.person.size, dtype=np.bool_)
-        return self._run(Batch(*rows, present), now, last=False)
-
-    def tick(self, now: float) -> Decisions:
-        """Decide the rows that have waited `max_wait` seconds."""
-        return self._run(self._nothing, now, last=False)
-
-    def flush(self) -> Decisions:
-        """Decide every pending row."""
-        return self._run(self._nothing, -np.inf, last=True)
-
-    @property
-    def arrivals(self) -> int:
-        """Rows taken in so far."""
-        return int(self._state.counters[names.ARRIVALS])
-
-    @property
-    def pending(self) -> int:
-        """Rows that have not been decided yet."""
-        return int(self._state.counters[names.PENDING])
-
-    @property
-    def oldest(self) -> int:
-        """The position of the oldest pending row."""
-        return int(kernels.oldest_pending(self._state))
-
-    @property
-    def open_clusters(self) -> int:
-        """Clusters that are growing."""
-        return int(self._state.counters[names.OPEN])
-
-    @property
-    def threshold(self) -> float:
-        """CASTLE's tau."""
-        return float(self._state.levels[0])
-
-    @property
-    def longest_wait(self) -> int:
-        """The most arrivals that a published row has waited."""
-        return int(self._state.counters[names.LONGEST_WAIT])
-
-    def snapshot(self) -> Arrays:
-        """All arrays of the state that can change, by name."""
-        return {name: array.copy() for name, array in _changing(self._state).items()}
-
-    def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
-        """Continue from a snapshot. One that does not fit is refused as a whole."""
-        changing = _changing(self._state)
-        for name, mine in changing.items():
-            theirs = arrays.get(name)
-            if theirs is None or theirs.shape != mine.shape or theirs.dtype != mine.dtype:
-                raise SnapshotError(f"the snapshot does not fit this engine: {name} is missing or of another shape")
-        for name, mine in changing.items():
-            mine[...] = arrays[name]
-
-    def _run(self, batch: Batch, now: float, *, last: bool) -> Decisions:
-        output = self._output(batch.person.size)
-        kernels.run(self._state, self._settings, self._work, output, batch, float(now), last)
-        return _decisions(output)
-
-    def _output(self, arriving: int) -> Output:
-        """Room for every decision that one call can take."""
-        rows = self.pending + arriving
-        columns = self._state.quasi.shape[1]
-        return Output(
-            used=np.zeros(3, dtype=np.int64),
-            rows=np.empty((2, rows), dtype=np.int64),
-            bounds=np.empty((2, rows, columns)),
-            loss=np.empty(rows),
-            marks=np.empty((4, rows), dtype=np.int64),
-            dropped=np.empty(rows, dtype=np.int64),
-        )
+    def _run(self, output: Output, batch: Batch, now: float, *, last: bool) -> None:
+        """See RingEngine."""
+        kernels.run(self._state, self._settings, self._work, output, batch, now, last)
 
 
 def make_settings(schema: Schema, policy: Castle) -> Settings:
@@ -151,7 +70,7 @@ def make_state(schema: Schema, policy: Castle, key: NDArray[np.uint32]) -> State
     book = np.zeros((5 + sensitive, slots + 1), dtype=np.int64)
     book[0] = -1
     return State(
-        counters=_ints(names.COUNTERS),
+        counters=np.zeros(names.COUNTERS, dtype=np.int64),
         levels=levels,
         domain=make_domain(schema, snap=policy.strict),
         quasi=np.zeros((capacity, columns)),
@@ -192,43 +111,4 @@ def make_work(schema: Schema, policy: Castle) -> Work:
         part_loss=np.zeros(parts),
         tally=np.zeros((8, width)),
         table=new_table(capacity),
-    )
-
-
-def _ints(size: int) -> NDArray[np.int64]:
-    return np.zeros(size, dtype=np.int64)
-
-
-def _check(schema: Schema, policy: Castle) -> None:
-    """Refuse a policy that this schema cannot keep."""
-    check_sensitive(schema, policy.criteria)
-    for role in schema.quasi_identifiers:
-        if policy.strict and isinstance(role, Numeric) and role.domain is None:
-            raise SchemaError(
-                f"column {role.name!r}: lower and upper are needed in strict mode "
-                f"(a domain observed from the stream gives values away; mode='paper' accepts it)"
-            )
-
-
-def _changing(state: State) -> Arrays:
-    """Every array that the kernels write, by name. Of the domain only what is observed changes."""
-    arrays: Arrays = {name: array for name, array in state._asdict().items() if name != "domain"}
-    arrays["domain_bounds"] = state.domain.bounds
-    return arrays
-
-
-def _decisions(output: Output) -> Decisions:
-    """The part of the output that was written."""
-    rows, groups, drops = (int(count) for count in output.used)
-    return Decisions(
-        position=output.rows[0, :rows],
-        group=output.rows[1, :rows],
-        lower=output.bounds[0, :groups],
-        upper=output.bounds[1, :groups],
-        loss=output.loss[:groups],
-        kind=output.marks[0, :groups],
-        kept=output.marks[1, :groups] == 1,
-        event=output.marks[2, :groups],
-        seen=output.marks[3, :groups],
-        dropped=output.dropped[:drops],
     )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from castleguard.algorithms.castle.domain import make_shape, make_weights
+from castleguard.algorithms.domain import make_shape, make_weights
 from castleguard.algorithms.castle.engine import CastleEngine
 from castleguard.algorithms.castle.policy import STRICT, Castle
 from castleguard.errors import PolicyError

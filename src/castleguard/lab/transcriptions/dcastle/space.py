@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.algorithms.castle.domain import common_nodes
+from castleguard.algorithms.domain import common_nodes
 from castleguard.schema.coded import Quasi
 from castleguard.schema.roles import Categorical, Numeric, Schema
 

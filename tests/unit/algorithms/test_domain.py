@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import given
 
-from castleguard.algorithms.castle.domain import common_nodes, make_domain
+from castleguard.algorithms.domain import common_nodes, make_domain
 from castleguard.kernels import loss
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema

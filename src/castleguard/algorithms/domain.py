@@ -110,7 +110,7 @@ def make_shape(criteria: Criteria, *, room: int) -> Shape:
         on=criteria.judges_shape,
         diversity=_DIVERSITY[criteria.diversity],
         c=0.0 if criteria.c is None else float(criteria.c),
-        distance=names.ANYHOW if closeness is None else _DISTANCE[closeness.distance],
+        distance=names.NO_DISTANCE if closeness is None else _DISTANCE[closeness.distance],
         t=1.0 if closeness is None else float(closeness.t),
         reference=names.CUMULATIVE if closeness is None else _REFERENCE[closeness.reference],
         decay=1.0 if closeness is None or closeness.decay is None else float(closeness.decay),

@@ -1,0 +1,141 @@
+"""The Citadel engine: the kernels' state, and the calls that drive it."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from castleguard.algorithms.citadel.policy import Citadel
+from castleguard.algorithms.domain import check_sensitive, make_domain, make_shape, make_weights, most_values
+from castleguard.algorithms.ring import RingEngine, check_domains
+from castleguard.kernels import citadel as kernels
+from castleguard.kernels import citadel_state as scratch
+from castleguard.kernels import state as names
+from castleguard.kernels.chacha import PURPOSES, new_words
+from castleguard.kernels.citadel_state import Axes, Settings, Work
+from castleguard.kernels.counts import new_table
+from castleguard.kernels.state import Batch, Output, State
+from castleguard.schema.roles import Categorical, Numeric, Schema
+
+_SUPPRESSION = {"drop": names.DROP, "root": names.ROOT_GROUP}
+
+
+class CitadelEngine(RingEngine):
+    """Citadel over one stream."""
+
+    def __init__(self, schema: Schema, policy: Citadel, *, key: NDArray[np.uint32]) -> None:
+        check_sensitive(schema, policy.criteria)
+        check_domains(schema)
+        super().__init__(schema, make_state(schema, policy, key))
+        self._settings = make_settings(schema, policy)
+        self._work = make_work(schema, policy)
+
+    def _run(self, output: Output, batch: Batch, now: float, *, last: bool) -> None:
+        """See RingEngine."""
+        kernels.run(self._state, self._settings, self._work, output, batch, now, last)
+
+
+def make_settings(schema: Schema, policy: Citadel) -> Settings:
+    """The policy as numbers."""
+    return Settings(
+        k=policy.k,
+        l=policy.l,
+        delay=policy.delay,
+        every=policy.every,
+        max_wait=np.inf if policy.max_wait is None else float(policy.max_wait),
+        suppression=_SUPPRESSION[policy.suppression],
+        narrow=policy.reuse == "narrow",
+        slack=float(policy.slack),
+        shape=make_shape(policy.criteria, room=0),
+        axes=make_axes(schema),
+    )
+
+
+def make_axes(schema: Schema) -> Axes:
+    """The quasi-identifiers as coordinates: numbers first."""
+    roles = list(enumerate(schema.quasi_identifiers))
+    ordered = sorted(roles, key=lambda one: not isinstance(one[1], Numeric))
+    origin = np.zeros((2, len(ordered)))
+    scale = np.ones(len(ordered), dtype=np.float32)
+    for axis, (_, role) in enumerate(ordered):
+        if isinstance(role, Categorical):
+            origin[1, axis] = 1.0
+            scale[axis] = 1.0 / max(len(role.hierarchy.leaves) - 1, 1)
+        elif isinstance(role, Numeric) and role.domain is not None:
+            lower, upper = role.domain
+            origin[:, axis] = lower, 1.0 / (upper - lower) if upper > lower else 0.0
+    return Axes(
+        column=np.array([column for column, _ in ordered], dtype=np.int64),
+        numbers=sum(isinstance(role, Numeric) for _, role in ordered),
+        origin=origin,
+        scale=scale,
+    )
+
+
+def make_state(schema: Schema, policy: Citadel, key: NDArray[np.uint32]) -> State:
+    """An engine that has seen nothing. There are no clusters, so what describes them has no size."""
+    columns, sensitive = len(schema.quasi_identifiers), len(schema.sensitive)
+    capacity = policy.delay + 1
+    entries = policy.max_reusable if policy.reuse == "narrow" else 0
+    closeness = policy.criteria.closeness
+    window = 0 if closeness is None or closeness.window is None else closeness.window
+    link = np.full((4, capacity), -1, dtype=np.int64)
+    link[1] = names.GONE
+    nothing = np.zeros((0, 2), dtype=np.uint64)
+    return State(
+        counters=np.zeros(names.COUNTERS, dtype=np.int64),
+        levels=np.zeros(1),
+        domain=make_domain(schema, snap=True),
+        quasi=np.zeros((capacity, columns)),
+        person=np.zeros(capacity, dtype=np.uint64),
+        sensitive=np.zeros((capacity, sensitive), dtype=np.int64),
+        arrived=np.zeros(capacity),
+        link=link,
+        bounds=np.zeros((2, columns, 0)),
+        book=np.zeros((0, 0), dtype=np.int64),
+        person_table=nothing,
+        value_table=nothing,
+        kept_bounds=np.zeros((4, columns, entries)),
+        kept_stamp=np.zeros((4, entries + 1), dtype=np.int64),
+        weights=make_weights(schema, policy.criteria, entries=entries),
+        pair_table=nothing,
+        recent=np.zeros((sensitive, window), dtype=np.int32),
+        words=new_words(key),
+        drawn=np.full((3, PURPOSES), -1, dtype=np.int64),
+    )
+
+
+def make_work(schema: Schema, policy: Citadel) -> Work:
+    """Scratch space for a release of all pending rows."""
+    axes, capacity = len(schema.quasi_identifiers), policy.delay + 1
+    parts = 1
+    while parts * scratch.PART < capacity:
+        parts *= 2
+    blocks = -(-parts // scratch.BLOCK)
+    groups = capacity // policy.k + 2
+    entries = policy.max_reusable if policy.reuse == "narrow" else 0
+    width = max(most_values(schema, policy.criteria), policy.l)
+    room = capacity + scratch.PART
+    return Work(
+        coordinate=_singles(2, axes, capacity),
+        bounds=_singles(2, axes, parts),
+        outer=_singles(2, axes, blocks),
+        parts=np.zeros((2, parts), dtype=np.int64),
+        spread=_singles(parts),
+        near=_singles(5, max(room, parts)),
+        rank=np.zeros((2, capacity), dtype=np.int32),
+        keys=np.zeros((2, room), dtype=np.uint64),
+        radius=_singles(1),
+        sizes=np.zeros(scratch.SIZES, dtype=np.int64),
+        slots=np.zeros((scratch.LISTS, capacity + 1), dtype=np.int64),
+        grown=_singles(2, axes),
+        groups=np.zeros((scratch.GROUP_FACTS, groups), dtype=np.int64),
+        centre=_singles(3, axes, groups),
+        box=np.zeros((4, axes)),
+        inside=np.zeros(entries, dtype=np.bool_),
+        values=np.zeros(policy.l, dtype=np.int64),
+        tally=np.zeros((8, width)),
+        table=new_table(capacity),
+    )
+
+
+def _singles(*shape: int) -> NDArray[np.float32]:
+    return np.zeros(shape, dtype=np.float32)

@@ -1,0 +1,199 @@
+"""The Citadel policy: k persons in each group of each release, and criteria that do not steer who is in which group."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from castleguard.algorithms.base import MAX_DELAY, Order, Policy
+from castleguard.algorithms.facts import MembershipGame, Publication, ShardPromise
+from castleguard.errors import PolicyError
+from castleguard.privacy.closeness import Closeness
+from castleguard.privacy.criteria import Criteria
+from castleguard.privacy.declared import declare
+from castleguard.privacy.diversity import Diversity
+from castleguard.privacy.guarantee import Guarantee
+from castleguard.runtime.durations import spell_duration
+from castleguard.schema.roles import QuasiIdentifier, Schema
+from castleguard.schema.sensitive import Sensitive
+
+if TYPE_CHECKING:
+    from castleguard.algorithms.stages import Keys, Stages
+    from castleguard.release.encode import Encoder, Numbers
+
+Suppression = Literal["root", "drop"]
+Reuse = Literal["off", "narrow"]
+
+_RELEASES = 8  # in a delay, by default
+
+
+@dataclass(frozen=True, kw_only=True)
+class Citadel(Policy):
+    """Groups grown from pending rows when they are due. The default promises k persons in each group of each release,
+    against an observer who knows when every row arrived; see docs/concepts/citadel.md and docs/proofs/citadel.md.
+    """
+
+    name: ClassVar[str] = "citadel"
+    summary: ClassVar[str] = "narrow groups of true rows, k persons in each release"
+
+    k: int = field(
+        metadata=declare("Distinct persons per published group.", least=2, too_low="k=1 publishes rows unprotected")
+    )
+    delay: int = field(
+        metadata=declare(
+            "Arrivals after which a row has left; at least k - 1.",
+            least=1,
+            most=MAX_DELAY,
+            too_high="every pending row is kept in memory",
+        )
+    )
+    l: int = field(  # the papers' own name
+        default=1, metadata=declare("Distinct values of every sensitive column per published group.", least=1)
+    )
+    max_wait: float | None = field(
+        default=None,
+        metadata=declare("Seconds after which a row has left, by the clock of the stream.", above=0, unit="seconds"),
+    )
+    release_every: int | None = field(
+        default=None,
+        metadata=declare("Arrivals between two releases; at most the delay.", least=1, default="delay / 8"),
+    )
+    reuse: Reuse = field(
+        default="off",
+        metadata=declare("narrow: a due row may join a narrow box of an earlier release, and then leaves alone."),
+    )
+    slack: float = field(
+        default=1.0,
+        metadata=declare("By how much such a box may be wider than the narrowest; 1 is twice as wide.", least=0),
+    )
+    max_reusable: int = field(default=10_000, metadata=declare("Boxes kept for narrow reuse.", least=1))
+    suppression: Suppression = field(
+        default="root",
+        metadata=declare("Fate of a row that finds no group: root publishes it at the root, drop suppresses it."),
+    )
+    order: Order | None = field(
+        default=None,
+        metadata=declare("Order of the rows of a release: only shuffled keeps the promise.", default="shuffled"),
+    )
+    diversity: Diversity = field(
+        default="distinct",
+        metadata=declare("Form of l-diversity: distinct values, an entropy of ln l, or recursive (c, l)-diversity."),
+    )
+    c: float | None = field(default=None, metadata=declare("The c of recursive (c, l)-diversity.", above=0))
+    closeness: Closeness | None = field(
+        default=None, metadata=declare("t-closeness of every group to the distribution of all rows.")
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        criteria = self.criteria  # checks k and l against each other, and l against its form
+        if self.delay + 1 < self.k:
+            raise PolicyError(
+                f"delay must be at least k - 1, got delay={self.delay} and k={self.k}: "
+                f"k persons could never be held at once"
+            )
+        if self.release_every is not None and self.release_every > self.delay:
+            raise PolicyError(
+                f"release_every must be at most the delay, got {self.release_every} and delay={self.delay}: rows would "
+                f"leave late"
+            )
+        if self.order not in (None, "shuffled"):
+            raise PolicyError(
+                f"order={self.order!r} tells which row is whose: Citadel shuffles every release (leave order out)"
+            )
+        if self.reuse == "narrow" and criteria.judges_shape:
+            raise PolicyError(
+                "reuse='narrow' lets rows join published groups one by one, which changes how their values are "
+                "distributed: use reuse='off' with closeness, entropy or recursive diversity"
+            )
+
+    @property
+    def criteria(self) -> Criteria:
+        """The promise that the gate checks."""
+        closeness = self.closeness
+        if isinstance(closeness, Closeness):
+            closeness = replace(closeness, burn_in=closeness.chosen_burn_in(self.delay))
+        return Criteria(k=self.k, l=self.l, diversity=self.diversity, c=self.c, closeness=closeness)
+
+    @property
+    def every(self) -> int:
+        """Arrivals between two releases."""
+        return self.release_every or max(1, self.delay // _RELEASES)
+
+    @property
+    def draws_noise(self) -> bool:
+        """Whether publishing the same rows again spends their budget again: there is none."""
+        return False
+
+    @property
+    def rows_held(self) -> int | None:
+        """The most rows that are held in memory."""
+        return self.delay + 1
+
+    def stages(self, schema: Schema, keys: "Keys", *, numbers: "Numbers | None" = None) -> "Stages":
+        """New stages for a stream."""
+        from castleguard.algorithms.citadel.stages import citadel_stages
+
+        return citadel_stages(self, schema, keys, numbers)
+
+    def encoder(self, schema: Schema, numbers: "Numbers | None" = None) -> "Encoder":
+        """The encoder of boxes."""
+        from castleguard.release.encode import Encoder
+
+        return Encoder(schema, numbers=numbers or "bounds", exact=False)
+
+    def becomes(self, role: QuasiIdentifier | Sensitive, numbers: "Numbers | None" = None) -> str:
+        """What is published for a column, in one line."""
+        if isinstance(role, Sensitive):
+            whole = ", numbers by their whole part" if role.labels is None and self.l > 1 else ""
+            return f"published as it is; its values are counted in every group{whole}"
+        from castleguard.algorithms.words import boxed
+
+        return boxed(role, numbers, closed=False)
+
+    def waits(self, *, endless: bool) -> Iterator[str]:
+        """How long a row waits, a sentence each."""
+        yield f"A row leaves at the latest when {self.delay:,} more rows have arrived."
+        yield (
+            f"Rows leave in bursts: one release every {self.every:,} arrivals. It publishes the rows that are due with "
+            f"the pending rows near them, up to all {self.delay + 1:,} where k is large; a smaller release_every makes "
+            f"releases smaller."
+        )
+        if self.max_wait is not None:
+            yield f"A row also leaves after {spell_duration(self.max_wait)}, even if nothing else arrives."
+        elif endless:
+            yield "There is no max_wait: while the source is silent, rows wait as long as it is silent."
+
+    def keeps(self) -> Iterator[str]:
+        """What is kept in memory besides pending rows."""
+        if self.reuse == "narrow":
+            yield f"Up to {self.max_reusable:,} published boxes are kept for reuse."
+
+    def publication(self, schema: Schema) -> Publication:
+        """What a published table can be held to."""
+        return Publication(form="boxes", criteria=self.criteria, delay=self.delay)
+
+    def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:
+        """What shards promise together."""
+        return ShardPromise(closeness=self.closeness, judges_shape=self.criteria.judges_shape)
+
+    def game(self, schema: Schema) -> MembershipGame | None:
+        """How `audit dp` plays."""
+        return MembershipGame(rows_per_group=self.k, longest_delay=self.delay, l=self.l, period=self.max_wait)
+
+    def fingerprint(self) -> dict[str, object]:
+        """A canonical description that JSON can hold: two policies decide alike iff theirs are equal."""
+        described = asdict(self)
+        closeness = self.criteria.closeness
+        described.update(
+            closeness=None if closeness is None else closeness.fingerprint(),
+            algorithm=self.name,
+            order=self.chosen_order,
+            release_every=self.every,
+        )
+        return described
+
+    def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:
+        """What this policy promises for a stream of this schema."""
+        from castleguard.algorithms.citadel.statement import state_promise
+
+        return state_promise(self, schema, seeded=seeded)
