@@ -26,6 +26,7 @@ from castleguard.kernels.citadel_state import (
     PLACE,
     REUSES,
     ROWS,
+    SCORE,
     SEED,
     SEEDS,
     START,
@@ -35,6 +36,7 @@ from castleguard.kernels.citadel_state import (
     Work,
 )
 from castleguard.kernels.compile import Int, entry_kernel, inlined_kernel, kernel
+from castleguard.kernels.content import add_number, begin_digest, end_digest
 from castleguard.kernels.forest import NOT_PUBLISHED, judge_groups
 from castleguard.kernels.growth import grow, take_all
 from castleguard.kernels.leftover import NO_GROUP, count_all, join_groups, make_root
@@ -48,7 +50,7 @@ from castleguard.kernels.library import (
     publish_again,
 )
 from castleguard.kernels.neighbours import make_tree, part_of, take_out
-from castleguard.kernels.publish import add_drop, add_group, add_root, add_row, digest_release, order_rows
+from castleguard.kernels.publish import add_drop, add_group, add_root, add_row, order_rows
 from castleguard.kernels.reference import refer
 from castleguard.kernels.reuse import admit
 from castleguard.kernels.ring import is_pending, skip_gone, take_in
@@ -87,16 +89,21 @@ def list_due(state: State, work: Work, limit: Int) -> None:
 
 
 @kernel
-def digest_due(state: State, work: Work, limit: Int) -> np.int64:
-    """The digest of the rows that are due."""
+def digest_due(state: State, limit: Int) -> np.int64:
+    """The digest of the rows that are due, without their sensitive values: these must not steer anything."""
     rows = rows_of(state)
-    due = work.slots[MEMBER]
-    count = 0
+    quasi = rows.quasi.view(np.int64)
+    columns = quasi.shape[1]
+    digest = begin_digest(draws_of(state))
+    words = 0
     for position in range(state.counters[OLDEST], limit):
         if is_pending(rows, position):
-            due[count] = position
-            count += 1
-    return digest_release(state, due[:count])
+            at = position % rows.position.size
+            digest = add_number(add_number(digest, position), rows.person[at])
+            for column in range(columns):
+                digest = add_number(digest, quasi[at, column])
+            words += 2 + columns
+    return end_digest(digest, words)
 
 
 @kernel
@@ -105,11 +112,11 @@ def order_seeds(state: State, work: Work, limit: Int) -> None:
     draws = draws_of(state)
     count = work.sizes[SEEDS]
     seeds = work.slots[SEED]
-    begin_content(draws, digest_due(state, work, limit))
+    begin_content(draws, digest_due(state, limit))
     for last in range(count - 1, 0, -1):
         other = pick(draws, SEED_BUCKET, state.counters[ARRIVALS], last + 1)
         seeds[last], seeds[other] = seeds[other], seeds[last]
-    width = work.near[4]
+    width = work.near[SCORE]
     bits = width.view(np.uint32)
     keys = work.keys[0]
     drawn = work.slots[MEMBER]

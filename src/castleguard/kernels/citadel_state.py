@@ -65,12 +65,14 @@ class Work(NamedTuple):
     coordinate: Singles  # (2, axes, capacity) of company rows by place; of candidates (before that, by rank)
     bounds: Singles  # (2, axes, parts) of the rows of each part, when the tree was made
     outer: Singles  # (2, axes, blocks) of the rows of each block
-    parts: Ints  # (2, parts) where a part begins, and how many rows it still has
+    parts: Ints  # (2, parts) where a part begins, and how many rows it has
     spread: Singles  # (parts,) the width of each part
-    near: Singles  # (5, capacity + PART) least distances to blocks, to parts; distance, handicap, score of rows
+    near: Singles  # (NUMBERS, capacity + blocks)
+    gone: Singles  # (capacity,) by place: 0, or FAR once the row has left the company
+    live: Ints  # (blocks,) company rows that are still there
     rank: Ranks  # (2, capacity) of rows by place, of candidates
-    keys: Keys  # (2, capacity + PART) numbers to be sorted; persons of candidates
-    radius: Singles  # (1,) within which the last search found its rows
+    keys: Keys  # (2, capacity + 1) numbers to be sorted; persons of candidates
+    radius: Singles  # (1,) within which rows are looked for
     sizes: Ints  # (SIZES,)
     slots: Ints  # (LISTS, capacity + 1)
     grown: Singles  # (2, axes) the box of the group in hand
@@ -91,7 +93,8 @@ SEEDS = 3  # due rows that look for a group
 LEFT = 4  # due rows that found none
 AGAIN = 5  # rows that are published in boxes of earlier releases
 EXHAUSTED = 6  # 1: the rows that are left have too few persons for a group
-SIZES = 7
+COMPANY = 7  # company rows when the tree was made
+SIZES = 8
 
 # Rows of `Work.slots`: lists of ring slots, or what is known by ring slot.
 BY_PLACE = 0
@@ -104,7 +107,17 @@ LEFT_OVER = 6
 JOINED = 7  # rows of several groups
 REUSER = 8  # rows that are published in boxes of earlier releases
 ENTRY = 9  # the entries of these boxes
-LISTS = 10
+CODE = 10  # different values of the rows in hand
+SCANNED = 11  # blocks whose rows were measured
+LISTS = 12
+
+# Rows of `Work.near`.
+BOUND = 0  # least distance to each block
+DISTANCE = 1  # of rows by place
+HANDICAP = 2  # of candidates
+SCORE = 3  # of candidates
+LEAST = 4  # of each PART distances
+NUMBERS = 5
 
 STAYS = -1
 DROPPED = -2

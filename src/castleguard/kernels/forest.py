@@ -10,6 +10,7 @@ import numpy as np
 
 from castleguard.kernels.citadel_state import (
     BECOMES,
+    CODE,
     FEWEST,
     JOINED,
     LISTED,
@@ -23,7 +24,7 @@ from castleguard.kernels.citadel_state import (
 from castleguard.kernels.compile import Bool, Int, kernel
 from castleguard.kernels.shape import is_burnt_in, lack_of_rows
 from castleguard.kernels.siphash import NOBODY
-from castleguard.kernels.sorting import lower_half, make_key, select_keys
+from castleguard.kernels.sorting import lower_half, make_key, select_keys, sort_keys
 from castleguard.kernels.state import NO_DISTANCE, Ints, State
 
 NOT_PUBLISHED = -1
@@ -31,13 +32,11 @@ NOT_PUBLISHED = -1
 
 @kernel
 def has_values(state: State, work: Work, slots: Ints, wanted: Int) -> Bool:
-    """Whether rows, by their ring slots, have `wanted` values of every sensitive column; NOBODY does not count."""
+    """Whether rows, by their ring slots, have `wanted` values of every sensitive column; none of them is NOBODY's."""
     seen = work.values
     for column in range(state.sensitive.shape[1]):
         found = 0
         for at in slots:
-            if state.person[at] == NOBODY:
-                continue
             value = state.sensitive[at, column]
             known = False
             for other in range(found):
@@ -53,9 +52,52 @@ def has_values(state: State, work: Work, slots: Ints, wanted: Int) -> Bool:
 
 
 @kernel
+def values_left(state: State, work: Work, slots: Ints, column: Int, fewer: Int) -> Int:
+    """How many values of a column are left whichever `fewer` of the rows are taken away: the rarest values go first."""
+    codes = work.slots[CODE]
+    counts = work.keys[0]
+    found = 0
+    for at in slots:
+        value = state.sensitive[at, column]
+        place = 0
+        while place < found and codes[place] != value:
+            place += 1
+        if place == found:
+            codes[found] = value
+            counts[found] = np.uint64(0)
+            found += 1
+        counts[place] += np.uint64(1)
+    sort_keys(counts, 0, found)
+    left = found
+    for place in range(found):
+        if np.int64(counts[place]) > fewer:
+            break
+        fewer -= np.int64(counts[place])
+        left -= 1
+    return left
+
+
+@kernel
+def is_diverse(state: State, work: Work, slots: Ints, wanted: Int) -> Bool:
+    """Whether rows have `wanted` values of every sensitive column, without counting rows of NOBODY.
+
+    Which rows these are must not matter, or the values of a group would tell theirs: so any as many rows are left out.
+    """
+    nobody = 0
+    for at in slots:
+        nobody += state.person[at] == NOBODY
+    if nobody == 0:
+        return has_values(state, work, slots, wanted)
+    for column in range(state.sensitive.shape[1]):
+        if values_left(state, work, slots, column, nobody) < wanted:
+            return False
+    return True
+
+
+@kernel
 def keeps(state: State, settings: Settings, work: Work, slots: Ints) -> Bool:
     """Whether rows, by their ring slots, keep all criteria as one group."""
-    if settings.l > 1 and not has_values(state, work, slots, settings.l):
+    if settings.l > 1 and not is_diverse(state, work, slots, settings.l):
         return False
     if not settings.shape.on:
         return True

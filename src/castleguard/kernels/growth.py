@@ -8,11 +8,13 @@ import numpy as np
 from castleguard.kernels.citadel_state import (
     BY_PLACE,
     BY_RANK,
-    DEPTH,
+    COMPANY,
     FAR,
+    HANDICAP,
     LIVE,
     MEMBER,
     PLACE,
+    SCORE,
     Axes,
     Keys,
     Ranks,
@@ -100,7 +102,7 @@ def list_candidates(state: State, settings: Settings, work: Work, found: Int, li
     persons = work.keys[1]
     rank = work.rank[1]
     distance = (keys[:found].view(np.uint32)).view(np.float32)  # every second one: the upper half of a key
-    handicap = work.near[3]
+    handicap = work.near[HANDICAP]
     price = np.float32(YOUTH / settings.delay)
     for at in range(found):
         number = lower_half(keys[at])
@@ -123,15 +125,17 @@ def choose(state: State, axes: Axes, work: Work, found: Int, person: np.uint64, 
     candidates = work.coordinate[1]
     persons = work.keys[1]
     rank = work.rank[1]
-    handicap = work.near[3]
-    score = work.near[4]
+    handicap = work.near[HANDICAP]
+    score = work.near[SCORE]
     members = work.slots[MEMBER]
     by_rank = work.slots[BY_RANK]
     if person != NOBODY:
         exclude_person(person, persons, found, handicap, score)
     taken = 0
     while taken < needed:
-        enlarge(state.domain, axes, candidates, low, high, found, score)
+        for at in range(found):
+            score[at] = np.float32(0)
+        enlarge(state.domain, axes, candidates, (0, found), low, high, score)
         for at in range(found):
             score[at] += handicap[at]
         batch = max(1, (needed - taken) // HASTE)
@@ -199,14 +203,13 @@ def take_all(state: State, settings: Settings, axes: Axes, work: Work, seed: Int
     point_at(state, axes, seed, high)
     members[0] = seed
     count = 1
-    for part in range(1 << work.sizes[DEPTH]):
-        start = work.parts[0, part]
-        for at in range(start, start + work.parts[1, part]):
-            members[count] = work.slots[BY_PLACE, at]
+    for place in range(work.sizes[COMPANY]):
+        if work.gone[place] < FAR:
+            members[count] = work.slots[BY_PLACE, place]
             count += 1
             for axis in range(low.size):
-                low[axis] = min(low[axis], work.coordinate[0, axis, at])
-                high[axis] = max(high[axis], work.coordinate[0, axis, at])
+                low[axis] = min(low[axis], work.coordinate[0, axis, place])
+                high[axis] = max(high[axis], work.coordinate[0, axis, place])
     persons, most = count_persons(state, work, members[:count])
     if persons < settings.k or count < settings.k * most:
         return 0, 0

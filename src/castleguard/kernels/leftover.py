@@ -17,6 +17,7 @@ from castleguard.kernels.citadel_state import (
     MOST,
     PLACE,
     ROWS,
+    SCORE,
     STAYS,
     Axes,
     Settings,
@@ -63,14 +64,19 @@ def enter(state: State, work: Work, at: Int, group: Int) -> None:
 @kernel
 def cheapest(state: State, settings: Settings, axes: Axes, work: Work, at: Int) -> Int:
     """The group in which the row costs least: its own width, and what the rows that are in it lose."""
-    point = work.coordinate[1, :, 0:1]
-    point_at(state, axes, at, point[:, 0])
+    point_at(state, axes, at, work.grown[0])
+    for axis in range(axes.column.size):
+        work.coordinate[1, axis, 0] = work.grown[0, axis]
     best = NO_GROUP
     least = FAR
     for group in range(work.sizes[GROUPS]):
-        low, high = work.centre[0, :, group], work.centre[1, :, group]
-        enlarge(state.domain, axes, point, low, high, 1, work.near[2])
-        more = work.near[2, 0]
+        low, high = work.grown[0], work.grown[1]
+        for axis in range(axes.column.size):
+            low[axis] = work.centre[0, axis, group]
+            high[axis] = work.centre[1, axis, group]
+        work.near[SCORE, 0] = np.float32(0)
+        enlarge(state.domain, axes, work.coordinate[1], (0, 1), low, high, work.near[SCORE])
+        more = work.near[SCORE, 0]
         cost = box_width(state.domain, axes, low, high) + more * np.float32(work.groups[ROWS, group] + 1)
         if cost < least and has_room(settings, work, group, state.person[at]):
             least = cost

@@ -11,7 +11,7 @@ from castleguard.kernels.citadel_state import AGAIN, ENTRY, MEMBER, REUSER, Axes
 from castleguard.kernels.compile import Bool, Int, kernel
 from castleguard.kernels.growth import point_at
 from castleguard.kernels.loss import box_loss, publish_box, stretch
-from castleguard.kernels.neighbours import gather
+from castleguard.kernels.neighbours import count_near
 from castleguard.kernels.publish import add_group, add_row
 from castleguard.kernels.reuse import mark_containing
 from castleguard.kernels.siphash import NOBODY
@@ -52,7 +52,7 @@ def is_crowded(state: State, settings: Settings, axes: Axes, work: Work, at: Int
     needed = settings.k if state.person[at] == NOBODY else settings.k - 1
     radius = _CROWDED * np.float32(entry_loss(state, entry) * axes.column.size)
     point_at(state, axes, at, work.grown[0])
-    return gather(state.domain, axes, work, work.grown[0], radius) >= needed
+    return count_near(state.domain, axes, work, work.grown[0], radius) >= needed
 
 
 @kernel

@@ -1,21 +1,28 @@
 """The pending rows nearest to a row: a tree of parts of at most 64 rows, made for one release.
 
-Company rows are halved again and again, along the axis on which they spread most. What is found does not depend on the
-tree: it only says which parts need not be looked through. Rows that leave are taken out of their parts.
+Company rows are halved again and again, along the axis on which they spread most, and laid out part by part. A search
+measures the distance to all rows of a block of 32 parts at once, which is faster than to choose among its parts; blocks
+that are too far away are skipped. What is found does not depend on that. Rows that leave stay where they are, and are
+FAR from everything.
 """
 
 import numpy as np
 
 from castleguard.kernels.citadel_state import (
     BLOCK,
+    BOUND,
     BY_PLACE,
     BY_RANK,
+    COMPANY,
     DEPTH,
+    DISTANCE,
     FAR,
+    LEAST,
     LIVE,
     PART,
     PENDING_ROW,
     PLACE,
+    SCANNED,
     Axes,
     Singles,
     Work,
@@ -28,9 +35,11 @@ from castleguard.kernels.state import ARRIVALS, OLDEST, State
 from castleguard.kernels.views import rows_of
 
 _SURE = np.float32(1 - 1e-6)  # a bound in leaf numbers is not above the loss, whatever rounding does
-_WIDER = np.float32(1.5)
-_NARROWER = np.float32(0.85)
-_LEAST_RADIUS = np.float32(1e-3)
+_ENOUGH = 1.5  # times the rows that are wanted: what a search aims at
+_WIDER = 2.0
+_NARROWER = 0.7
+_FIRST_RADIUS = np.float32(0.05)
+ANYWHERE = np.float32(1e8)  # beyond any row that has not left
 
 
 @scan_kernel
@@ -45,10 +54,12 @@ def add_outside(values: Singles, low: np.float32, high: np.float32, count: Int, 
 
 
 @scan_kernel
-def add_outside_three(x: Singles, first: Int, low: Singles, high: Singles, count: Int, far: Singles) -> None:
-    """The same for the axes first, first + 1 and first + 2 of x (axes, rows), in one pass."""
+def add_outside_three(
+    x: tuple[Singles, Singles, Singles], low: Singles, high: Singles, first: Int, count: Int, far: Singles
+) -> None:
+    """The same for the axes first, first + 1 and first + 2 of a box, whose values are in x, in one pass."""
     zero = np.float32(0)
-    x0, x1, x2 = x[first], x[first + 1], x[first + 2]
+    x0, x1, x2 = x
     low0, low1, low2 = low[first], low[first + 1], low[first + 2]
     high0, high1, high2 = high[first], high[first + 1], high[first + 2]
     for at in range(count):
@@ -80,19 +91,22 @@ def add_category(
 
 
 @kernel
-def enlarge(domain: Domain, axes: Axes, x: Singles, low: Singles, high: Singles, count: Int, far: Singles) -> None:
-    """far[i]: by how much the box low..high must widen for row i of x (axes, rows)."""
-    for at in range(count):
-        far[at] = np.float32(0)
+def enlarge(
+    domain: Domain, axes: Axes, x: Singles, rows: tuple[Int, Int], low: Singles, high: Singles, far: Singles
+) -> None:
+    """Add to far[i] by how much the box low..high must widen for row start + i of x (axes, rows); rows: start, stop."""
+    start, stop = rows
+    count = stop - start
     axis = 0
     while axis + 3 <= axes.numbers:
-        add_outside_three(x, axis, low, high, count, far)
+        three = (x[axis, start:stop], x[axis + 1, start:stop], x[axis + 2, start:stop])
+        add_outside_three(three, low, high, axis, count, far)
         axis += 3
     while axis < axes.numbers:
-        add_outside(x[axis], low[axis], high[axis], count, far)
+        add_outside(x[axis, start:stop], low[axis], high[axis], count, far)
         axis += 1
     while axis < axes.column.size:
-        add_category(domain, axes.column[axis], x[axis], low[axis], high[axis], count, far)
+        add_category(domain, axes.column[axis], x[axis, start:stop], low[axis], high[axis], count, far)
         axis += 1
 
 
@@ -143,11 +157,11 @@ def list_company(state: State, axes: Axes, work: Work) -> Int:
 
 
 @scan_kernel
-def extent_of(values: Singles, start: Int, stop: Int) -> tuple[np.float32, np.float32]:
+def extent_of(values: Singles) -> tuple[np.float32, np.float32]:
     """The least and the greatest of the values."""
     low = FAR
     high = -FAR
-    for at in range(start, stop):
+    for at in range(values.size):
         low = values[at] if values[at] < low else low
         high = values[at] if values[at] > high else high
     return low, high
@@ -220,15 +234,26 @@ def fill_parts(axes: Axes, work: Work, parts: Int) -> None:
             x[at] = before[work.rank[0, at]]
         for part in range(parts):
             start = work.parts[0, part]
-            low, high = extent_of(x, start, start + work.parts[1, part])
+            low, high = extent_of(x[start : start + work.parts[1, part]])
             work.bounds[0, axis, part] = low
             work.bounds[1, axis, part] = high
             work.spread[part] += axes.scale[axis] * (high - low)
-        for block in range((parts + BLOCK - 1) // BLOCK):
-            first = block * BLOCK
-            stop = min(first + BLOCK, parts)
-            work.outer[0, axis, block] = extent_of(work.bounds[0, axis], first, stop)[0]
-            work.outer[1, axis, block] = extent_of(work.bounds[1, axis], first, stop)[1]
+
+
+@kernel
+def fill_blocks(axes: Axes, work: Work) -> None:
+    """Find the bounds of blocks; all their rows are there."""
+    parts = 1 << work.sizes[DEPTH]
+    for block in range(block_count(work)):
+        first = block * BLOCK
+        stop = min(first + BLOCK, parts)
+        for axis in range(axes.scale.size):
+            work.outer[0, axis, block] = extent_of(work.bounds[0, axis, first:stop])[0]
+            work.outer[1, axis, block] = extent_of(work.bounds[1, axis, first:stop])[1]
+        start, end = block_rows(work, block)
+        work.live[block] = end - start
+        for at in range(start, end):
+            work.gone[at] = np.float32(0)
 
 
 @kernel
@@ -236,6 +261,7 @@ def make_tree(state: State, axes: Axes, work: Work) -> None:
     """Make the tree of all company rows."""
     count = list_company(state, axes, work)
     work.sizes[LIVE] = count
+    work.sizes[COMPANY] = count
     depth = 0
     while (count + (1 << depth) - 1) >> depth > PART:
         depth += 1
@@ -245,14 +271,15 @@ def make_tree(state: State, axes: Axes, work: Work) -> None:
     work.parts[0, 0] = 0
     work.parts[1, 0] = count
     for axis in range(axes.scale.size):
-        low, high = extent_of(work.coordinate[1, axis], 0, count)
+        low, high = extent_of(work.coordinate[1, axis, :count])
         work.bounds[0, axis, 0] = low
         work.bounds[1, axis, 0] = high
     for level in range(depth):
         for part in range((1 << level) - 1, -1, -1):  # backwards: the halves take the places of later parts
             halve_part(axes, work, part)
     fill_parts(axes, work, 1 << depth)
-    work.radius[0] = _LEAST_RADIUS
+    fill_blocks(axes, work)
+    work.radius[0] = _FIRST_RADIUS
 
 
 @kernel
@@ -271,71 +298,135 @@ def part_of(work: Work, place: Int) -> Int:
 
 @kernel
 def take_out(work: Work, at: Int) -> None:
-    """Take a row, by its ring slot, out of the tree. The last row of its part takes its place."""
-    by_place = work.slots[BY_PLACE]
-    place = work.slots[PLACE]
-    gone = place[at]
-    part = part_of(work, gone)
-    work.parts[1, part] -= 1
-    last = work.parts[0, part] + work.parts[1, part]
-    moved = by_place[last]
-    by_place[gone] = moved
-    place[moved] = gone
-    place[at] = -1
-    work.rank[0, gone] = work.rank[0, last]
-    x = work.coordinate[0]
-    for axis in range(x.shape[0]):
-        x[axis, gone] = x[axis, last]
+    """Take a row, by its ring slot, out of the company."""
+    place = work.slots[PLACE, at]
+    work.gone[place] = FAR
+    work.slots[PLACE, at] = -1
+    work.live[part_of(work, place) // BLOCK] -= 1
     work.sizes[LIVE] -= 1
 
 
 @kernel
-def gather(domain: Domain, axes: Axes, work: Work, point: Singles, radius: np.float32) -> Int:
-    """List all rows within `radius` of a point as keys of (distance, rank) in work.keys[0]; how many there are."""
-    parts = 1 << work.sizes[DEPTH]
-    blocks = (parts + BLOCK - 1) // BLOCK
-    to_block = work.near[0]
-    to_part = work.near[1]
-    far = work.near[2]
+def block_count(work: Work) -> Int:
+    """How many blocks there are."""
+    return ((1 << work.sizes[DEPTH]) + BLOCK - 1) // BLOCK
+
+
+@kernel
+def block_rows(work: Work, block: Int) -> tuple[Int, Int]:
+    """The places where a block begins and ends."""
+    after = BLOCK * (block + 1)
+    stop = work.parts[0, after] if after < 1 << work.sizes[DEPTH] else work.sizes[COMPANY]
+    return work.parts[0, BLOCK * block], stop
+
+
+@scan_kernel
+def find_least(far: Singles, least: Singles) -> None:
+    """The least of each PART numbers, and of the rest."""
+    chunks = far.size // PART
+    for chunk in range(chunks):
+        # A view: the compiler makes vector loops only of places that it knows to be counted from 0.
+        part = far[chunk * PART : (chunk + 1) * PART]
+        found = FAR
+        for at in range(PART):
+            found = part[at] if part[at] < found else found
+        least[chunk] = found
+    rest = far[chunks * PART :]
+    found = FAR
+    for at in range(rest.size):
+        found = rest[at] if rest[at] < found else found
+    least[chunks] = found
+
+
+@kernel
+def first_least(work: Work, block: Int) -> Int:
+    """Where the least distances of a block begin."""
+    return work.parts[0, BLOCK * block] // PART + 2 * block
+
+
+@kernel
+def scan_block(domain: Domain, axes: Axes, work: Work, block: Int, point: Singles) -> None:
+    """Measure the distance of all rows of a block to a point, in work.near[DISTANCE] by place."""
+    start, stop = block_rows(work, block)
+    far = work.near[DISTANCE, start:stop]
+    gone = work.gone[start:stop]
+    for at in range(stop - start):
+        far[at] = gone[at]
+    enlarge(domain, axes, work.coordinate[0], (start, stop), point, point, far)
+    find_least(far, work.near[LEAST, first_least(work, block) :])
+
+
+@kernel
+def scan_within(domain: Domain, axes: Axes, work: Work, point: Singles, radius: np.float32, scanned: Int) -> Int:
+    """Scan and list the blocks that may have rows within a radius of a point and are not among the `scanned` ones yet;
+    how many are listed then.
+    """
+    bound = work.near[BOUND]
+    for block in range(block_count(work)):
+        if bound[block] <= radius:
+            bound[block] = FAR
+            if work.live[block] > 0:
+                scan_block(domain, axes, work, block, point)
+                work.slots[SCANNED, scanned] = block
+                scanned += 1
+    return scanned
+
+
+@kernel
+def list_within(work: Work, scanned: Int, radius: np.float32) -> Int:
+    """List the rows of the scanned blocks within a radius as keys of (distance, rank) in work.keys[0]; how many."""
+    far = work.near[DISTANCE]
     bits = far.view(np.uint32)
     keys = work.keys[0]
+    ranks = work.rank[0]
     found = 0
-    bound_distances(axes, work.outer, point, 0, blocks, to_block)
-    for block in range(blocks):
-        if to_block[block] > radius:
-            continue
-        first = block * BLOCK
-        stop = min(first + BLOCK, parts)
-        bound_distances(axes, work.bounds, point, first, stop, to_part)
-        for part in range(first, stop):
-            size = work.parts[1, part]
-            if to_part[part - first] > radius or size == 0:
-                continue
-            start = work.parts[0, part]
-            enlarge(domain, axes, work.coordinate[0, :, start : start + size], point, point, size, far)
-            ranks = work.rank[0, start : start + size]
-            for at in range(size):
-                keys[found] = make_key(bits[at], ranks[at])
-                found += far[at] <= radius
+    for number in range(scanned):
+        block = work.slots[SCANNED, number]
+        start, stop = block_rows(work, block)
+        least = work.near[LEAST, first_least(work, block) :]
+        for chunk in range((stop - start + PART - 1) // PART):
+            if least[chunk] <= radius:
+                first = start + chunk * PART
+                end = min(first + PART, stop)
+                distance = far[first:end]
+                upper = bits[first:end]
+                lower = ranks[first:end]
+                for at in range(end - first):
+                    keys[found] = make_key(upper[at], lower[at])
+                    found += distance[at] <= radius
     return found
 
 
 @kernel
+def widening(found: Int, wanted: Int) -> np.float32:
+    """By what the radius that has `found` rows is multiplied, so that it has about as many as wanted and some more."""
+    factor = (_ENOUGH * wanted / max(found, 1)) ** 0.25
+    return np.float32(min(max(factor, _NARROWER), _WIDER))
+
+
+@kernel
 def find_nearest(domain: Domain, axes: Axes, work: Work, point: Singles, wanted: Int) -> Int:
-    """List the `wanted` rows nearest to a point, fewer if there are fewer, as `gather` does; how many there are."""
-    if wanted >= work.sizes[LIVE]:
-        return gather(domain, axes, work, point, FAR)
-    radius = work.radius[0]
-    found = gather(domain, axes, work, point, radius)
+    """List the `wanted` rows nearest to a point, fewer if there are fewer, as keys of (distance, rank) in work.keys[0];
+    how many there are. The search begins with the radius of the last one: rows come from dense to sparse places.
+    """
+    bound_distances(axes, work.outer, point, 0, block_count(work), work.near[BOUND])
+    everything = wanted >= work.sizes[LIVE]
+    radius = ANYWHERE if everything else work.radius[0]
+    scanned = scan_within(domain, axes, work, point, radius, 0)
+    found = list_within(work, scanned, radius)
+    if everything:
+        return found
     while found < wanted:
-        radius *= _WIDER
-        found = gather(domain, axes, work, point, radius)
-    work.radius[0] = radius * _NARROWER if found > 3 * wanted and radius > _LEAST_RADIUS else radius
+        radius *= widening(found, wanted)
+        scanned = scan_within(domain, axes, work, point, radius, scanned)
+        found = list_within(work, scanned, radius)
+    work.radius[0] = radius * widening(found, wanted)
     select_keys(work.keys[0], 0, found, wanted)
     return wanted
 
 
 @kernel
-def count_within(domain: Domain, axes: Axes, work: Work, point: Singles, radius: np.float32) -> Int:
-    """How many rows lie within `radius` of a point."""
-    return gather(domain, axes, work, point, radius)
+def count_near(domain: Domain, axes: Axes, work: Work, point: Singles, radius: np.float32) -> Int:
+    """How many rows are within a radius of a point."""
+    bound_distances(axes, work.outer, point, 0, block_count(work), work.near[BOUND])
+    return list_within(work, scan_within(domain, axes, work, point, radius, 0), radius)

@@ -113,16 +113,17 @@ def make_work(schema: Schema, policy: Citadel) -> Work:
     groups = capacity // policy.k + 2
     entries = policy.max_reusable if policy.reuse == "narrow" else 0
     width = max(most_values(schema, policy.criteria), policy.l)
-    room = capacity + scratch.PART
     return Work(
         coordinate=_singles(2, axes, capacity),
         bounds=_singles(2, axes, parts),
         outer=_singles(2, axes, blocks),
         parts=np.zeros((2, parts), dtype=np.int64),
         spread=_singles(parts),
-        near=_singles(5, max(room, parts)),
+        near=_singles(scratch.NUMBERS, capacity + 2 * blocks),
+        gone=_singles(capacity),
+        live=np.zeros(blocks, dtype=np.int64),
         rank=np.zeros((2, capacity), dtype=np.int32),
-        keys=np.zeros((2, room), dtype=np.uint64),
+        keys=np.zeros((2, capacity + 1), dtype=np.uint64),
         radius=_singles(1),
         sizes=np.zeros(scratch.SIZES, dtype=np.int64),
         slots=np.zeros((scratch.LISTS, capacity + 1), dtype=np.int64),
