@@ -18,7 +18,7 @@ Keys = NDArray[np.uint64]
 
 PENDING_ROW = 0  # in place of a cluster's slot: the row waits
 
-PART = 64  # rows of a part of the tree at most: what one scan looks through
+PART = 32  # rows of a part of the tree at most: what one scan looks through
 BLOCK = 32  # parts that are skipped together
 FEWEST = 8  # groups of a block at least
 FAR = np.float32(1e9)  # farther than any row
@@ -59,22 +59,23 @@ class Settings(NamedTuple):
 class Work(NamedTuple):
     """Scratch space for one release; holds nothing between calls.
 
-    Company rows have a rank, by arrival, and a place in the tree that `neighbours.py` searches.
+    Company rows have a rank, by arrival, and a place in the tree that `neighbours.py` searches. There are places for
+    capacity + parts rows.
     """
 
-    coordinate: Singles  # (2, axes, capacity) of company rows by place; of candidates (before that, by rank)
+    coordinate: Singles  # (2, axes, places) of company rows by place; of candidates (before that, by rank)
     bounds: Singles  # (2, axes, parts) of the rows of each part, when the tree was made
     outer: Singles  # (2, axes, blocks) of the rows of each block
     parts: Ints  # (2, parts) where a part begins, and how many rows it has
     spread: Singles  # (parts,) the width of each part
-    near: Singles  # (NUMBERS, capacity + blocks)
-    gone: Singles  # (capacity,) by place: 0, or FAR once the row has left the company
+    near: Singles  # (NUMBERS, places)
+    gone: Singles  # (places,) by place: 0, or FAR once the row has left the company
     live: Ints  # (blocks,) company rows that are still there
-    rank: Ranks  # (2, capacity) of rows by place, of candidates
-    keys: Keys  # (2, capacity + 1) numbers to be sorted; persons of candidates
+    rank: Ranks  # (RANKS, places)
+    keys: Keys  # (2, places) numbers to be sorted; persons of candidates
     radius: Singles  # (1,) within which rows are looked for
     sizes: Ints  # (SIZES,)
-    slots: Ints  # (LISTS, capacity + 1)
+    slots: Ints  # (LISTS, places)
     grown: Singles  # (2, axes) the box of the group in hand
     groups: Ints  # (GROUP_FACTS, groups)
     centre: Singles  # (3, axes, groups) bounds of each group in coordinates, and its centre
@@ -93,8 +94,9 @@ SEEDS = 3  # due rows that look for a group
 LEFT = 4  # due rows that found none
 AGAIN = 5  # rows that are published in boxes of earlier releases
 EXHAUSTED = 6  # 1: the rows that are left have too few persons for a group
-COMPANY = 7  # company rows when the tree was made
-SIZES = 8
+LANES = 7  # parts of a block
+LINES = 8  # places of a part
+SIZES = 9
 
 # Rows of `Work.slots`: lists of ring slots, or what is known by ring slot.
 BY_PLACE = 0
@@ -111,12 +113,18 @@ CODE = 10  # different values of the rows in hand
 SCANNED = 11  # blocks whose rows were measured
 LISTS = 12
 
+# Rows of `Work.rank`.
+OF_PLACE = 0
+ORDER = 1  # rows part by part, while the tree is made
+OF_CANDIDATE = 2
+RANKS = 3
+
 # Rows of `Work.near`.
 BOUND = 0  # least distance to each block
 DISTANCE = 1  # of rows by place
 HANDICAP = 2  # of candidates
 SCORE = 3  # of candidates
-LEAST = 4  # of each PART distances
+LEAST = 4  # distance of each part
 NUMBERS = 5
 
 STAYS = -1

@@ -8,11 +8,13 @@ import numpy as np
 from castleguard.kernels.citadel_state import (
     BY_PLACE,
     BY_RANK,
-    COMPANY,
+    DEPTH,
     FAR,
     HANDICAP,
+    LINES,
     LIVE,
     MEMBER,
+    OF_CANDIDATE,
     PLACE,
     SCORE,
     Axes,
@@ -30,7 +32,7 @@ from castleguard.kernels.siphash import NOBODY
 from castleguard.kernels.sorting import lower_half
 from castleguard.kernels.state import Ints, State
 
-CANDIDATES = 4  # times k + 10: rows that a group is chosen from
+CANDIDATES = 3  # times k + 10: rows that a group is chosen from
 MORE = 8  # times as many, if those have too few persons
 HASTE = 8  # this part of the missing rows is taken at a time
 TO_SEED = np.float32(0.1)  # what a unit of distance to the seed counts
@@ -100,7 +102,7 @@ def list_candidates(state: State, settings: Settings, work: Work, found: Int, li
     place = work.slots[PLACE]
     keys = work.keys[0]
     persons = work.keys[1]
-    rank = work.rank[1]
+    rank = work.rank[OF_CANDIDATE]
     distance = (keys[:found].view(np.uint32)).view(np.float32)  # every second one: the upper half of a key
     handicap = work.near[HANDICAP]
     price = np.float32(YOUTH / settings.delay)
@@ -124,7 +126,7 @@ def choose(state: State, axes: Axes, work: Work, found: Int, person: np.uint64, 
     low, high = work.grown[0], work.grown[1]
     candidates = work.coordinate[1]
     persons = work.keys[1]
-    rank = work.rank[1]
+    rank = work.rank[OF_CANDIDATE]
     handicap = work.near[HANDICAP]
     score = work.near[SCORE]
     members = work.slots[MEMBER]
@@ -203,7 +205,7 @@ def take_all(state: State, settings: Settings, axes: Axes, work: Work, seed: Int
     point_at(state, axes, seed, high)
     members[0] = seed
     count = 1
-    for place in range(work.sizes[COMPANY]):
+    for place in range(work.sizes[LINES] << work.sizes[DEPTH]):
         if work.gone[place] < FAR:
             members[count] = work.slots[BY_PLACE, place]
             count += 1

@@ -1,9 +1,10 @@
 """The pending rows nearest to a row: a tree of parts of at most 64 rows, made for one release.
 
-Company rows are halved again and again, along the axis on which they spread most, and laid out part by part. A search
-measures the distance to all rows of a block of 32 parts at once, which is faster than to choose among its parts; blocks
-that are too far away are skipped. What is found does not depend on that. Rows that leave stay where they are, and are
-FAR from everything.
+Company rows are halved again and again, along the axis on which they spread most. A search measures the distance to all
+rows of a block of 32 parts at once, which is faster than to choose among its parts; blocks that are too far away are
+skipped. In a block lie the first rows of all its parts, then the second rows, and so on: so the least distance of every
+part is found by comparing whole lines. What a search finds does not depend on any of that. Rows that leave stay where
+they are, and are FAR from everything.
 """
 
 import numpy as np
@@ -13,12 +14,15 @@ from castleguard.kernels.citadel_state import (
     BOUND,
     BY_PLACE,
     BY_RANK,
-    COMPANY,
     DEPTH,
     DISTANCE,
     FAR,
+    LANES,
     LEAST,
+    LINES,
     LIVE,
+    OF_PLACE,
+    ORDER,
     PART,
     PENDING_ROW,
     PLACE,
@@ -35,7 +39,7 @@ from castleguard.kernels.state import ARRIVALS, OLDEST, State
 from castleguard.kernels.views import rows_of
 
 _SURE = np.float32(1 - 1e-6)  # a bound in leaf numbers is not above the loss, whatever rounding does
-_ENOUGH = 1.5  # times the rows that are wanted: what a search aims at
+_ENOUGH = 1.3  # times the rows that are wanted: what a search aims at
 _WIDER = 2.0
 _NARROWER = 0.7
 _FIRST_RADIUS = np.float32(0.05)
@@ -188,7 +192,7 @@ def halve_part(axes: Axes, work: Work, part: Int) -> None:
     stop = start + work.parts[1, part]
     middle = start + (stop - start) // 2
     cut = widest_axis(axes, bounds, part)
-    ranks = work.rank[0]
+    ranks = work.rank[ORDER]
     keys = work.keys[0]
     bits = work.coordinate[1, cut].view(np.uint32)
     for at in range(start, stop):
@@ -216,44 +220,96 @@ def halve_part(axes: Axes, work: Work, part: Int) -> None:
 
 
 @kernel
-def fill_parts(axes: Axes, work: Work, parts: Int) -> None:
-    """Lay out the rows part by part; the bounds of parts become those of their rows, and their spread is summed."""
+def place_of(work: Work, part: Int, number: Int) -> Int:
+    """The place of a row of a part."""
+    lanes = work.sizes[LANES]
+    return (part // lanes * work.sizes[LINES] + number) * lanes + part % lanes
+
+
+@kernel
+def part_of(work: Work, place: Int) -> Int:
+    """The part that a place belongs to."""
+    lanes = work.sizes[LANES]
+    return block_of(work, place) * lanes + place % lanes
+
+
+@kernel
+def block_of(work: Work, place: Int) -> Int:
+    """The block that a place belongs to."""
+    return place // (work.sizes[LANES] * work.sizes[LINES])
+
+
+@kernel
+def block_count(work: Work) -> Int:
+    """How many blocks there are."""
+    return (1 << work.sizes[DEPTH]) // work.sizes[LANES]
+
+
+@kernel
+def block_rows(work: Work, block: Int) -> tuple[Int, Int]:
+    """The places where a block begins and ends."""
+    size = work.sizes[LANES] * work.sizes[LINES]
+    return block * size, (block + 1) * size
+
+
+@kernel
+def lay_out(work: Work) -> None:
+    """Give every row its place. A part that has a row less than others has an empty place at its end."""
     by_rank = work.slots[BY_RANK]
     by_place = work.slots[BY_PLACE]
-    place = work.slots[PLACE]
-    count = work.sizes[LIVE]
-    for at in range(count):
-        by_place[at] = by_rank[work.rank[0, at]]
-        place[by_place[at]] = at
+    for part in range(1 << work.sizes[DEPTH]):
+        start = work.parts[0, part]
+        size = work.parts[1, part]
+        for number in range(work.sizes[LINES]):
+            place = place_of(work, part, number)
+            rank = work.rank[ORDER, start + min(number, size - 1)]
+            work.rank[OF_PLACE, place] = rank
+            by_place[place] = by_rank[rank]
+            work.gone[place] = FAR
+            if number < size:
+                work.gone[place] = np.float32(0)
+                work.slots[PLACE, by_rank[rank]] = place
+
+
+@scan_kernel
+def find_extents(x: Singles, lanes: Int, low: Singles, high: Singles) -> None:
+    """The least and the greatest number of each lane: x is line after line of as many."""
+    for lane in range(lanes):
+        low[lane] = FAR
+        high[lane] = -FAR
+    for line in range(x.size // lanes):
+        numbers = x[line * lanes : (line + 1) * lanes]  # a view: vector loops need places that are counted from 0
+        for lane in range(lanes):
+            low[lane] = numbers[lane] if numbers[lane] < low[lane] else low[lane]
+            high[lane] = numbers[lane] if numbers[lane] > high[lane] else high[lane]
+
+
+@kernel
+def fill_parts(axes: Axes, work: Work) -> None:
+    """Copy coordinates to their places; the bounds of parts become those of their rows, and their widths are summed."""
+    parts = 1 << work.sizes[DEPTH]
+    lanes = work.sizes[LANES]
+    ranks = work.rank[OF_PLACE]
     for part in range(parts):
         work.spread[part] = np.float32(0)
     for axis in range(axes.scale.size):
         x = work.coordinate[0, axis]
         before = work.coordinate[1, axis]
-        for at in range(count):
-            x[at] = before[work.rank[0, at]]
+        for place in range(parts * work.sizes[LINES]):
+            x[place] = before[ranks[place]]
+        low, high = work.bounds[0, axis], work.bounds[1, axis]
+        for block in range(parts // lanes):
+            first = block * lanes
+            start, stop = block_rows(work, block)
+            find_extents(x[start:stop], lanes, low[first : first + lanes], high[first : first + lanes])
+            work.outer[0, axis, block] = extent_of(low[first : first + lanes])[0]
+            work.outer[1, axis, block] = extent_of(high[first : first + lanes])[1]
         for part in range(parts):
-            start = work.parts[0, part]
-            low, high = extent_of(x[start : start + work.parts[1, part]])
-            work.bounds[0, axis, part] = low
-            work.bounds[1, axis, part] = high
-            work.spread[part] += axes.scale[axis] * (high - low)
-
-
-@kernel
-def fill_blocks(axes: Axes, work: Work) -> None:
-    """Find the bounds of blocks; all their rows are there."""
-    parts = 1 << work.sizes[DEPTH]
-    for block in range(block_count(work)):
-        first = block * BLOCK
-        stop = min(first + BLOCK, parts)
-        for axis in range(axes.scale.size):
-            work.outer[0, axis, block] = extent_of(work.bounds[0, axis, first:stop])[0]
-            work.outer[1, axis, block] = extent_of(work.bounds[1, axis, first:stop])[1]
-        start, end = block_rows(work, block)
-        work.live[block] = end - start
-        for at in range(start, end):
-            work.gone[at] = np.float32(0)
+            work.spread[part] += axes.scale[axis] * (high[part] - low[part])
+    for block in range(parts // lanes):
+        work.live[block] = 0
+        for part in range(block * lanes, (block + 1) * lanes):
+            work.live[block] += work.parts[1, part]
 
 
 @kernel
@@ -261,13 +317,14 @@ def make_tree(state: State, axes: Axes, work: Work) -> None:
     """Make the tree of all company rows."""
     count = list_company(state, axes, work)
     work.sizes[LIVE] = count
-    work.sizes[COMPANY] = count
     depth = 0
     while (count + (1 << depth) - 1) >> depth > PART:
         depth += 1
     work.sizes[DEPTH] = depth
+    work.sizes[LANES] = min(1 << depth, BLOCK)
+    work.sizes[LINES] = (count + (1 << depth) - 1) >> depth
     for rank in range(count):
-        work.rank[0, rank] = np.int32(rank)
+        work.rank[ORDER, rank] = np.int32(rank)
     work.parts[0, 0] = 0
     work.parts[1, 0] = count
     for axis in range(axes.scale.size):
@@ -277,23 +334,9 @@ def make_tree(state: State, axes: Axes, work: Work) -> None:
     for level in range(depth):
         for part in range((1 << level) - 1, -1, -1):  # backwards: the halves take the places of later parts
             halve_part(axes, work, part)
-    fill_parts(axes, work, 1 << depth)
-    fill_blocks(axes, work)
+    lay_out(work)
+    fill_parts(axes, work)
     work.radius[0] = _FIRST_RADIUS
-
-
-@kernel
-def part_of(work: Work, place: Int) -> Int:
-    """The part that a place belongs to."""
-    low = 0
-    high = 1 << work.sizes[DEPTH]
-    while high - low > 1:
-        middle = (low + high) // 2
-        if work.parts[0, middle] <= place:
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 @kernel
@@ -302,46 +345,19 @@ def take_out(work: Work, at: Int) -> None:
     place = work.slots[PLACE, at]
     work.gone[place] = FAR
     work.slots[PLACE, at] = -1
-    work.live[part_of(work, place) // BLOCK] -= 1
+    work.live[block_of(work, place)] -= 1
     work.sizes[LIVE] -= 1
 
 
-@kernel
-def block_count(work: Work) -> Int:
-    """How many blocks there are."""
-    return ((1 << work.sizes[DEPTH]) + BLOCK - 1) // BLOCK
-
-
-@kernel
-def block_rows(work: Work, block: Int) -> tuple[Int, Int]:
-    """The places where a block begins and ends."""
-    after = BLOCK * (block + 1)
-    stop = work.parts[0, after] if after < 1 << work.sizes[DEPTH] else work.sizes[COMPANY]
-    return work.parts[0, BLOCK * block], stop
-
-
 @scan_kernel
-def find_least(far: Singles, least: Singles) -> None:
-    """The least of each PART numbers, and of the rest."""
-    chunks = far.size // PART
-    for chunk in range(chunks):
-        # A view: the compiler makes vector loops only of places that it knows to be counted from 0.
-        part = far[chunk * PART : (chunk + 1) * PART]
-        found = FAR
-        for at in range(PART):
-            found = part[at] if part[at] < found else found
-        least[chunk] = found
-    rest = far[chunks * PART :]
-    found = FAR
-    for at in range(rest.size):
-        found = rest[at] if rest[at] < found else found
-    least[chunks] = found
-
-
-@kernel
-def first_least(work: Work, block: Int) -> Int:
-    """Where the least distances of a block begin."""
-    return work.parts[0, BLOCK * block] // PART + 2 * block
+def find_least(far: Singles, lanes: Int, least: Singles) -> None:
+    """The least number of each lane."""
+    for lane in range(lanes):
+        least[lane] = FAR
+    for line in range(far.size // lanes):
+        numbers = far[line * lanes : (line + 1) * lanes]
+        for lane in range(lanes):
+            least[lane] = numbers[lane] if numbers[lane] < least[lane] else least[lane]
 
 
 @kernel
@@ -353,7 +369,8 @@ def scan_block(domain: Domain, axes: Axes, work: Work, block: Int, point: Single
     for at in range(stop - start):
         far[at] = gone[at]
     enlarge(domain, axes, work.coordinate[0], (start, stop), point, point, far)
-    find_least(far, work.near[LEAST, first_least(work, block) :])
+    lanes = work.sizes[LANES]
+    find_least(far, lanes, work.near[LEAST, block * lanes : (block + 1) * lanes])
 
 
 @kernel
@@ -378,22 +395,17 @@ def list_within(work: Work, scanned: Int, radius: np.float32) -> Int:
     far = work.near[DISTANCE]
     bits = far.view(np.uint32)
     keys = work.keys[0]
-    ranks = work.rank[0]
+    ranks = work.rank[OF_PLACE]
+    lanes = work.sizes[LANES]
     found = 0
     for number in range(scanned):
         block = work.slots[SCANNED, number]
         start, stop = block_rows(work, block)
-        least = work.near[LEAST, first_least(work, block) :]
-        for chunk in range((stop - start + PART - 1) // PART):
-            if least[chunk] <= radius:
-                first = start + chunk * PART
-                end = min(first + PART, stop)
-                distance = far[first:end]
-                upper = bits[first:end]
-                lower = ranks[first:end]
-                for at in range(end - first):
-                    keys[found] = make_key(upper[at], lower[at])
-                    found += distance[at] <= radius
+        for lane in range(lanes):
+            if work.near[LEAST, block * lanes + lane] <= radius:
+                for place in range(start + lane, stop, lanes):
+                    keys[found] = make_key(bits[place], ranks[place])
+                    found += far[place] <= radius
     return found
 
 

@@ -110,23 +110,24 @@ def make_work(schema: Schema, policy: Citadel) -> Work:
     while parts * scratch.PART < capacity:
         parts *= 2
     blocks = -(-parts // scratch.BLOCK)
+    places = capacity + 2 * parts
     groups = capacity // policy.k + 2
     entries = policy.max_reusable if policy.reuse == "narrow" else 0
     width = max(most_values(schema, policy.criteria), policy.l)
     return Work(
-        coordinate=_singles(2, axes, capacity),
+        coordinate=_singles(2, axes, places),
         bounds=_singles(2, axes, parts),
         outer=_singles(2, axes, blocks),
         parts=np.zeros((2, parts), dtype=np.int64),
         spread=_singles(parts),
-        near=_singles(scratch.NUMBERS, capacity + 2 * blocks),
-        gone=_singles(capacity),
+        near=_singles(scratch.NUMBERS, places),
+        gone=_singles(places),
         live=np.zeros(blocks, dtype=np.int64),
-        rank=np.zeros((2, capacity), dtype=np.int32),
-        keys=np.zeros((2, capacity + 1), dtype=np.uint64),
+        rank=np.zeros((scratch.RANKS, places), dtype=np.int32),
+        keys=np.zeros((2, places), dtype=np.uint64),
         radius=_singles(1),
         sizes=np.zeros(scratch.SIZES, dtype=np.int64),
-        slots=np.zeros((scratch.LISTS, capacity + 1), dtype=np.int64),
+        slots=np.zeros((scratch.LISTS, places), dtype=np.int64),
         grown=_singles(2, axes),
         groups=np.zeros((scratch.GROUP_FACTS, groups), dtype=np.int64),
         centre=_singles(3, axes, groups),
