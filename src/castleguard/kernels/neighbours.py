@@ -200,19 +200,19 @@ def halve_part(axes: Axes, work: Work, part: Int) -> None:
     select_keys(keys, start, stop, middle - start)
     for at in range(start, stop):
         ranks[at] = np.int32(lower_half(keys[at]))
-    x = work.coordinate[1, cut]
-    highest = -FAR
-    lowest = FAR
+    last = np.uint64(0)
     for at in range(start, middle):
-        highest = max(highest, x[ranks[at]])
+        last = max(last, keys[at])
+    first = keys[middle]
     for at in range(middle, stop):
-        lowest = min(lowest, x[ranks[at]])
+        first = min(first, keys[at])
     for axis in range(bounds.shape[1]):
         for side in range(2):
             bounds[side, axis, 2 * part + 1] = bounds[side, axis, part]
             bounds[side, axis, 2 * part] = bounds[side, axis, part]
-    bounds[1, cut, 2 * part] = highest
-    bounds[0, cut, 2 * part + 1] = lowest
+    x = work.coordinate[1, cut]
+    bounds[1, cut, 2 * part] = x[lower_half(last)]
+    bounds[0, cut, 2 * part + 1] = x[lower_half(first)]
     work.parts[0, 2 * part + 1] = middle
     work.parts[1, 2 * part + 1] = stop - middle
     work.parts[0, 2 * part] = start

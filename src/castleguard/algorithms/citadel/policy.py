@@ -170,7 +170,12 @@ class Citadel(Policy):
 
     def publication(self, schema: Schema) -> Publication:
         """What a published table can be held to."""
-        return Publication(form="boxes", criteria=self.criteria, delay=self.delay)
+        return Publication(
+            form="boxes",
+            criteria=self.criteria,
+            delay=self.delay,
+            each_release="shares" if self.reuse == "off" else "nothing",
+        )
 
     def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:
         """What shards promise together."""
