@@ -18,13 +18,12 @@ from castleguard.judge.attack.observer import (
 from castleguard.judge.audit.material import Material
 from castleguard.judge.publishing import publish_timed, quiet
 from castleguard.judge.reading.boxes import read_boxes
-from castleguard.judge.reading.originals import read_originals
 from castleguard.judge.reading.values import Codes, numbers_of
 from castleguard.judge.report.findings import Finding, Section, Status, finding
 from castleguard.judge.verify.group_values import value_codes
 
 _DELAYS = 4  # a shorter stream would be little more than its end, when all leaves at once
-_STEPS = 16  # steps per delay in which rows are published again
+_STEPS = 8  # steps per delay in which rows are published again
 
 _PERSONS = "Does every row have k candidates in its release?"
 _SHARES = "Does one person fill a group of a release?"
@@ -67,7 +66,6 @@ def observe(material: Material) -> Observed | str:
         timed = publish_timed(material.schema, material.policy, rows, seed=material.seed, step=step)
     if not timed.row.size:
         return "Nothing was published."
-    taken_in = rows.take(pa.array(timed.accepted))
     place = np.full(rows.num_rows, -1, dtype=np.int64)
     place[timed.accepted] = np.arange(timed.accepted.size)
     told = material.promised.due_rows and delay is not None
@@ -78,7 +76,7 @@ def observe(material: Material) -> Observed | str:
         release=timed.release,
         arrived=timed.arrived,
         turn=turn,
-        originals=read_originals(taken_in, material.schema),
+        originals=material.originals.take(timed.accepted),
         row=place[timed.row],
     )
     return Observed(rows.num_rows, seen, look_into_cells(seen), work_out(seen, delay))
