@@ -64,6 +64,12 @@ class Publication:
     """Why it cannot."""
     alone: bool = True
     """Whether one stream publishes by itself, so that publishing again shows what it does."""
+    each_release: Literal["nothing", "persons", "shares"] = "nothing"
+    """What every box of every release has by itself, without earlier releases: nothing is promised; the persons and
+    values of the criteria; or also that no person has more than 1/k of its rows."""
+    due_rows: bool = False
+    """Whether rows leave only when `delay` makes a row leave, and with that row: a release of one row is then the one
+    that arrived `delay` rows before."""
     refused_by_sweep: str | None = None
     """Why its loss cannot be weighed against a risk."""
 

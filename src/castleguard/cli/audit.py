@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from castleguard.judge.report.findings import Audit
 
 _FILE = click.Path(path_type=Path)
+_CHOICES = ("link", "population", "threshold", "attack_runs", "observed_rows")
 
 
 class _WithGame(PolicyCommand):
@@ -55,6 +56,13 @@ class _WithGame(PolicyCommand):
     show_default=True,
     help="Guesses that are judged in the attack that publishes anew; 0: none.",
 )
+@click.option(
+    "--observed-rows",
+    type=click.IntRange(0),
+    default=100_000,
+    show_default=True,
+    help="Rows that are published again for the observer who knows when (at least four delays); 0: none.",
+)
 @click.option("--json", "json_file", metavar="FILE", help="Write the findings for programs; - to the output.")
 @click.option("--html", type=_FILE, metavar="FILE", help="Write a report with pictures.")
 @click.pass_context
@@ -70,7 +78,7 @@ def audit(ctx: click.Context, /, original: Path, published: Path | None, **optio
     from castleguard.errors import OutputError
 
     json_file, html = options.pop("json_file"), options.pop("html")
-    chosen = {name: options.pop(name) for name in ("link", "population", "threshold", "attack_runs")}
+    chosen = {name: options.pop(name) for name in _CHOICES}
     if html is not None and not html.parent.is_dir():
         raise OutputError(f"{html} cannot be written: there is no folder {html.parent}")
     if published is None:

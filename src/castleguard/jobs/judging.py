@@ -37,6 +37,7 @@ def audit(  # noqa: PLR0913 (options, by keyword only)
     population: object = None,
     threshold: float = 0.2,
     attack_runs: int = 50,
+    observed_rows: int = 100_000,
     formulas: str | None = None,
 ) -> "Audit":
     """Check what was published against its original: count everything again, and play the known attacks.
@@ -44,7 +45,8 @@ def audit(  # noqa: PLR0913 (options, by keyword only)
     `original`, `published` and `population` are frames or paths. `link` names a column of both that numbers the
     original rows: without it a broken promise can be found, but a kept one not proved. `population` is a table of
     everybody who might be in the data. `threshold` is the risk above which persons are counted, `attack_runs` how many
-    guesses are judged in the attack that publishes again (0: none), `formulas` how published CSV was written.
+    guesses are judged in the attack that counts rows, `observed_rows` how many rows are published again for the
+    observer who knows when, or four delays if that is more (0: none), `formulas` how published CSV was written.
     """
     return _audit(
         _Original(original),
@@ -56,6 +58,7 @@ def audit(  # noqa: PLR0913 (options, by keyword only)
         link=link,
         threshold=threshold,
         attack_runs=attack_runs,
+        observed_rows=observed_rows,
     )
 
 

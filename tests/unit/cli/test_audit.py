@@ -224,3 +224,15 @@ def test_a_report_that_cannot_be_written_is_told_before_anything_is_read(place: 
     found = run(place, "--k", "3", "--html", str(place / "missing" / "report.html"))
     assert isinstance(found.exception, OutputError)
     assert "there is no folder" in str(found.exception)
+
+
+def test_the_observer_who_knows_when_is_played_unless_no_rows_are_asked_for(place: Path) -> None:
+    played = run(place, "--k", "3", "--json", "-")
+    sections = {section["id"]: section["findings"] for section in json.loads(played.output)["sections"]}
+    persons = next(each for each in sections["observer"] if each["id"] == "observer-persons")
+    assert persons["status"] != "not checked"
+    assert persons["figures"]["asked"] == 3
+    left_out = run(place, "--k", "3", "--observed-rows", "0")
+    assert "What does an observer learn who knows when?" in left_out.output
+    assert "No rows were asked for." in left_out.output
+    assert run(place, "--k", "3", "--observed-rows", "-1").exit_code == 2

@@ -1,15 +1,23 @@
-"""Streams that a judge runs: the same seed gives the same tables, and rows are pushed by their time."""
+"""Streams that a judge runs: the same seed gives the same tables, rows are pushed by their time, releases are noted."""
 
 import logging
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 
 from castleguard.algorithms.castle.policy import Castle
-from castleguard.judge.publishing import in_words, publisher, quiet
+from castleguard.algorithms.engine import Flags
+from castleguard.algorithms.stages import Keys, Stages
+from castleguard.judge.publishing import in_words, publish_timed, publisher, quiet
+from castleguard.release.encode import Numbers
+from castleguard.schema.coded import CodedRows, Decisions
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.schema.sensitive import Sensitive
+from castleguard.stream import Anonymiser
 from castleguard.telemetry.logs import LOG
+from tests.contract.toy import Toy, ToyEngine
 
 SCHEMA = Schema(
     person="pid",
@@ -51,3 +59,55 @@ def test_only_errors_are_logged_while_it_is_quiet() -> None:
         assert not LOG.isEnabledFor(logging.WARNING)
         assert LOG.isEnabledFor(logging.ERROR)
     assert LOG.level == level
+
+
+def test_releases_are_those_of_rows_that_are_pushed_one_by_one() -> None:
+    """And the column that numbers the rows changes neither groups nor order."""
+    rows = [{"pid": n, "age": n * n % 97, "illness": ("flu", "cold", "rare")[n % 3]} for n in range(120)]
+    policy = Castle(k=3, delay=15)
+    timed = publish_timed(SCHEMA, policy, pa.Table.from_pylist(rows), seed=4, step=7)
+    stream = Anonymiser(SCHEMA, policy, seed=4)
+    calls = [stream.push([row]) for row in rows]
+    assert timed.published.equals(pa.concat_tables([*calls, stream.flush()]).combine_chunks())
+    moments = [at + 1 for at, table in enumerate(calls) for _ in range(table.num_rows)]
+    before_end = ~timed.at_end[timed.release]
+    assert timed.arrived[timed.release][before_end].tolist() == moments
+    assert set(timed.arrived[timed.at_end].tolist()) == {120}
+
+
+def test_rejected_rows_are_not_taken_in() -> None:
+    rows = [{"pid": n, "age": None if n % 4 == 1 else 40, "illness": "flu"} for n in range(12)]
+    timed = publish_timed(SCHEMA, Castle(k=3, delay=4), pa.Table.from_pylist(rows), seed=4)
+    assert timed.accepted.tolist() == [0, 2, 3, 4, 6, 7, 8, 10, 11]
+    assert sorted(timed.row.tolist()) == timed.accepted.tolist()
+    assert timed.arrived.max() == 9
+
+
+def test_an_impossible_moment_is_taken_for_the_end_of_its_step() -> None:
+    """This engine says that all rows had arrived that it was given, and the steps bound how late that can be."""
+    schema = Schema(person="pid", quasi_identifiers=[Numeric("age", lower=0, upper=100, step=10)])
+    table = pa.table({"pid": list(range(24)), "age": [5 * n % 90 for n in range(24)]})
+    for step, moments in ((1, [6, 12, 18, 24]), (4, [8, 12, 20, 24])):
+        timed = publish_timed(schema, Toy(k=2, together=6), table, seed=1, step=step)
+        assert timed.arrived.tolist() == moments
+        assert timed.release.tolist() == [0] * 6 + [1] * 6 + [2] * 6 + [3] * 6
+    timed = publish_timed(schema, Liar(k=2, together=6), table, seed=1, step=4)
+    assert timed.arrived.tolist() == [8, 12, 20, 24]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Liar(Toy):
+    """Says that nothing had arrived when it decided."""
+
+    name: ClassVar[str] = "liar"
+
+    def stages(self, schema: Schema, keys: Keys, *, numbers: Numbers | None = None) -> Stages:
+        """With another engine."""
+        return super().stages(schema, keys, numbers=numbers)._replace(engine=_LyingEngine(schema, self))
+
+
+class _LyingEngine(ToyEngine):
+    def push(self, rows: CodedRows, now: float, present: Flags | None = None) -> Decisions:
+        """Groups as they are, moments that cannot be."""
+        decided = super().push(rows, now, present)
+        return decided._replace(seen=np.zeros_like(decided.seen))

@@ -239,7 +239,15 @@ class Castle(Policy):
 
     def publication(self, schema: Schema) -> Publication:
         """What a published table can be held to."""
-        return Publication(form="boxes", criteria=self.criteria, closed=not self.strict, delay=self.delay)
+        together = self.reuse == "off" and self.chosen_order != "input"  # in input order the rows of a release trickle
+        return Publication(
+            form="boxes",
+            criteria=self.criteria,
+            closed=not self.strict,
+            delay=self.delay,
+            each_release="persons" if together else "nothing",
+            due_rows=True,
+        )
 
     def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:
         """What shards promise together."""

@@ -55,7 +55,8 @@ def pictures_of(audit: Audit) -> tuple[Picture, ...]:
 def _structural(audit: Audit) -> Iterator[Picture]:
     found = {name: np.asarray(values, dtype=np.float64) for name, values in audit.distributions.items() if values}
     k = promised_k(audit)
-    for name, asked in (("persons per group", k), ("rows per group", None)):  # k is promised of persons
+    sizes = (("persons per group", k), ("rows per group", None), ("persons per group of a release", k))
+    for name, asked in sizes:  # k is promised of persons
         if name in found:
             draw = _draw_sizes(found[name], name, asked)
             yield picture(name.capitalize(), draw, HEIGHT, _sizes_caption(name, asked))
@@ -169,6 +170,8 @@ def _sizes_caption(name: str, k: float | None) -> str:
     text = f"How many {what} share one published combination. The further right, the better a single one is hidden."
     if what == "rows":
         return f"{text} Rows are not persons: one person may have several of them."
+    if name.endswith("of a release"):
+        return f"{text} Counted in every release by itself, as an observer does who knows when each row arrived."
     return text if k is None else f"{text} No bar should stand left of the dashed line, which is the promise."
 
 

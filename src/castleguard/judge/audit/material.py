@@ -40,6 +40,9 @@ class Material:
     """The risk of being found again above which persons are counted."""
     attack_runs: int = 50
     """Runs on either stream in which guesses are judged; 0: the attack that publishes anew is not played."""
+    observed_rows: int = 100_000
+    """Original rows that are published again for the observer who knows when, or four delays if that is more; 0: none.
+    """
     confidence: float = 0.95
     seed: int = 0
     unread_lines: int = 0
@@ -55,6 +58,8 @@ class Material:
             raise UsageError(f"threshold must be above 0 and at most 1, got {self.threshold}")
         if self.attack_runs < 0:
             raise UsageError(f"attack_runs must not be negative, got {self.attack_runs}")
+        if self.observed_rows < 0:
+            raise UsageError(f"observed_rows must not be negative, got {self.observed_rows}")
 
     @cached_property
     def promised(self) -> Publication:

@@ -8,6 +8,7 @@ from castleguard.judge.attack import linkage
 from castleguard.judge.audit.attacks import attack_section, uniformity
 from castleguard.judge.audit.cost import cost_section
 from castleguard.judge.audit.material import Material
+from castleguard.judge.audit.observer import Observed, observe, observer_section
 from castleguard.judge.audit.persons import linkage_section, longitudinal_section
 from castleguard.judge.audit.promise import structure_section
 from castleguard.judge.publishing import in_words
@@ -21,10 +22,12 @@ def audit(material: Material, *, names: Mapping[str, str] | None = None) -> Audi
 
     Raises InputError or UsageError where a table cannot be read as what the policy publishes.
     """
+    seen = observe(material)
     promise = material.policy.guarantee(material.schema, seeded=False)
     sections = (
         structure_section(material),
         attack_section(material),
+        observer_section(material, seen),
         linkage_section(material),
         longitudinal_section(material),
         cost_section(material),
@@ -36,21 +39,23 @@ def audit(material: Material, *, names: Mapping[str, str] | None = None) -> Audi
         "policy": in_words(material.policy),
         "rows linked by": material.link or "nothing: broken promises can be found, kept ones not proved",
     }
-    drawn = {name: _thin(values) for name, values in _distributions(material) if len(values)}
+    drawn = {name: _thin(values) for name, values in _distributions(material, seen) if len(values)}
     return Audit(subject=subject, promise=str(promise), sections=sections, distributions=drawn)
 
 
-def _distributions(material: Material) -> Iterator[tuple[str, np.ndarray]]:
+def _distributions(material: Material, seen: Observed | str) -> Iterator[tuple[str, np.ndarray]]:
     """Numbers to draw, by name."""
     if material.kind == "points":
         return
+    if isinstance(seen, Observed):
+        yield "persons per group of a release", seen.persons_per_cell
     yield "rows per group", np.bincount(material.groups)
     for role, side in zip(material.schema.quasi_identifiers, material.sides, strict=True):
         yield f"loss of {role.name}", side.losses()
     yield "loss per row", np.mean([side.losses() for side in material.sides], axis=0)
-    seen = uniformity(material)
-    for each in seen:
-        of = "" if len(seen) == 1 else f" ({each.column})"
+    uniform = uniformity(material)
+    for each in uniform:
+        of = "" if len(uniform) == 1 else f" ({each.column})"
         yield f"largest share of one value per group{of}", each.shares
     linked = material.linked
     if linked is None:

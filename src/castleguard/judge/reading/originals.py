@@ -25,6 +25,16 @@ class Originals:
     """NOBODY where a person is missing or cannot be told apart: such a row adds neither a person nor a value."""
     sensitive: tuple[Codes, ...]
 
+    def take(self, rows: Codes) -> "Originals":
+        """Some of the rows."""
+        return Originals(
+            values=tuple(column[rows] for column in self.values),
+            refused=self.refused[rows],
+            to_root=self.to_root[rows],
+            persons=self.persons[rows],
+            sensitive=tuple(column[rows] for column in self.sensitive),
+        )
+
 
 def read_originals(original: pa.Table, schema: Schema) -> Originals:
     """Read every declared column. Raises InputError if one is missing."""

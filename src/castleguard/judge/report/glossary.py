@@ -46,6 +46,12 @@ OF_PUBLICATIONS = (
         "The candidates that are left for a person when all of their rows over time are put together. k-anonymity of "
         "every single group does not bound it.",
     ),
+    Term("Release", "Rows that leave together, at one moment."),
+    Term(
+        "Observer who knows when",
+        "Someone who knows when every row arrived and when rows were released. To them a row hides only among the rows "
+        "of its group in its own release.",
+    ),
     Term("Information loss", "How much detail was given up: 0 as it came, 1 (or 100 %) when nothing is said."),
     Term(
         "Epsilon",

@@ -29,6 +29,7 @@ def test_what_is_there_is_drawn_and_what_is_not_is_skipped() -> None:
             {
                 "persons per group": (10, 12, 3000),
                 "rows per group": (10, 10, 10),
+                "persons per group of a release": (1, 10, 11),
                 "prosecutor risk per person": (0.1, 0.05),
                 "longitudinal set size": (1, 4, 1000),
                 "largest share of one value per group (illness)": (1.0, 0.5),
@@ -41,6 +42,7 @@ def test_what_is_there_is_drawn_and_what_is_not_is_skipped() -> None:
     assert [picture.title for picture in drawn] == [
         "Persons per group",
         "Rows per group",
+        "Persons per group of a release",
         "Largest share of one value per group (illness)",
         "Risk per person",
         "Who is left after all rows are put together",

@@ -75,7 +75,8 @@ def without(place: int) -> dict[str, list[Any]]:
 def test_a_publication_that_keeps_its_promise_passes() -> None:
     found = look(PUBLISHED)
     assert broken(found) == set()
-    assert [section.id for section in found.sections] == ["structure", "attacks", "linkage", "longitudinal", "cost"]
+    sections = ["structure", "attacks", "observer", "linkage", "longitudinal", "cost"]
+    assert [section.id for section in found.sections] == sections
     assert findings(found)["fewest-persons"].figures == {"wrong": 0, "groups": 3, "asked": 4, "fewest": 4}
     assert found.distributions["persons per group"] == (4.0, 4.0, 4.0)
     assert found.subject["policy"] == "castle(k=4, delay=5, l=3)"
