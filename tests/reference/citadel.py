@@ -13,6 +13,7 @@ Only step 5 looks at sensitive values, and it decides neither which rows leave n
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
@@ -22,7 +23,7 @@ from .citadel_forest import Grown, forest
 from .citadel_growth import NOWHERE, Pace, grow, joining_cost, keeps_share, needed, spreads
 from .citadel_library import Entry, Library
 from .citadel_space import F, Space
-from .measure import Attribute, Box, Domain, Row, around, persons, values
+from .measure import Attribute, Box, Domain, Row, around, persons
 from .shape import Shape
 
 NOBODY = 2**64 - 1  # in digests
@@ -189,7 +190,7 @@ class Citadel:
     def keeps_criteria(self, rows: Sequence[Row]) -> bool:
         """Whether these rows, as one group, have the sensitive values that are asked for."""
         columns = range(len(rows[0].sensitive))
-        if any(len(values(rows, column)) < self.settings.l for column in columns):
+        if any(distinct_for_certain(rows, column) < self.settings.l for column in columns):
             return False
         shape = self.settings.shape
         if shape is None:
@@ -322,6 +323,19 @@ class Settlement:
         known = {row.person for row in root}
         oldest = one_per_person(row for row in self.company.values() if row.person not in known)
         return oldest[: max(missing, 0)]
+
+
+def distinct_for_certain(rows: Sequence[Row], column: int) -> int:
+    """How many values remain whichever rows are taken away, as many as are of NOBODY: the rarest values go first.
+
+    NOBODY must not add to l. To count without the very rows of NOBODY would tell them from the others: that a group is
+    published would say something about their values that it does not say about the rest.
+    """
+    counts = sorted(Counter(row.sensitive[column] for row in rows).values())
+    unnamed = len([row for row in rows if row.person is None])
+    while counts and counts[0] <= unnamed:
+        unnamed -= counts.pop(0)
+    return len(counts)
 
 
 def is_company(row: Row) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.reference.chacha import Draws
-from tests.reference.citadel import Citadel, Group, Release, Settings
+from tests.reference.citadel import Citadel, Group, Release, Settings, distinct_for_certain
 from tests.reference.citadel_forest import Grown, arranged, forest
 from tests.reference.citadel_growth import depth, joining_cost, keeps_share, spreads
 from tests.reference.citadel_space import F, Space
@@ -421,11 +421,32 @@ def test_the_root_group_is_judged_by_itself() -> None:
     assert release.dropped == [0, 1]
 
 
+@pytest.mark.parametrize(
+    ("of", "letters", "found"),
+    [
+        ((A, B, C), "abc", 3),
+        ((A, B, C), "aab", 2),
+        ((A, B, NOBODY), "aab", 1),  # without NOBODY it is one value
+        ((A, B, NOBODY), "aba", 1),  # so it is here: any of the three rows could be the one of NOBODY
+        ((A, B, C, NOBODY), "aabb", 2),
+        ((A, B, C, D, NOBODY, NOBODY), "aabbcc", 2),
+        ((A, B, C, D, NOBODY, NOBODY), "abcccc", 1),
+        ((A, B, C, D, NOBODY, NOBODY), "aaabbb", 2),
+    ],
+)
+def test_values_count_that_remain_whichever_rows_are_of_nobody(
+    of: Sequence[Hashable], letters: str, found: int
+) -> None:
+    rows = [Row(i, person, (0.0,), (letter,)) for i, (person, letter) in enumerate(zip(of, letters, strict=True))]
+    assert distinct_for_certain(rows, 0) == found
+
+
 def test_values_of_nobody_do_not_count_towards_l() -> None:
-    stream = Stream(k=2, delay=100, l=2)
-    for person, value in [(A, 0), (B, 0), (NOBODY, 1)]:
-        stream.arrive(50, of=person, value=value)
-    assert stream.flush().dropped == [0, 1, 2]
+    for values, dropped in [((0, 0, 1), 3), ((0, 1, 0), 3), ((0, 1, 2), 0)]:
+        stream = Stream(k=2, delay=100, l=2)
+        for person, value in zip((A, B, NOBODY), values, strict=True):
+            stream.arrive(50, of=person, value=value)
+        assert len(stream.flush().dropped) == dropped
 
 
 def test_distributions_are_judged_as_one_group_too() -> None:
