@@ -32,7 +32,7 @@ MAX_ROWS = 120
 _MODES: tuple[Mode, ...] = ("paper", "strict")
 _SENSITIVE = ((), ("s0",), ("s0", "s1"), ("s0", "s1"))
 _ROW = 8  # bytes: whether to the root, person, four quasi-identifiers, two sensitive values
-_LARGE = (
+LARGE = (
     Numeric("q0", lower=0, upper=100, step=5),
     Categorical(
         "q1", hierarchy=Hierarchy.from_mapping({"*": {"a": [1, 2, 3], "b": {"c": [4, 5], "d": [6]}, "e": [7]}})
@@ -40,7 +40,7 @@ _LARGE = (
     Numeric("q2", lower=0, upper=3, step=1),
     Numeric("q3", lower=0.0, upper=1.0),
 )
-_HASH = 0x9E3779B97F4A7C15  # spreads small numbers over 64 bits, as hashes are
+_HASH = 0x9E3779B97F4A7C15
 
 
 def examples(times: int) -> settings:
@@ -179,7 +179,7 @@ def large_streams(draw: st.DrawFn) -> Stream:
     """Hundreds of rows in large clusters, made by a seeded generator: they do not shrink."""
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     count, k = int(random.integers(300, 600)), int(random.integers(5, 20))
-    schema = Schema(person="p", quasi_identifiers=_LARGE[: random.integers(1, 5)], sensitive=["s0", "s1"])
+    schema = Schema(person="p", quasi_identifiers=LARGE[: random.integers(1, 5)], sensitive=["s0", "s1"])
     policy = Castle(
         k=k,
         l=draw(st.integers(1, 3)),
@@ -191,7 +191,7 @@ def large_streams(draw: st.DrawFn) -> Stream:
         l_per=draw(st.sampled_from(("row", "person"))),
         reading=draw(readings()),
     )
-    named = random.integers(0, random.choice([20, 60, 10**6]), count).astype(np.uint64) * np.uint64(_HASH)
+    named = spread_hashes(random.integers(0, random.choice([20, 60, 10**6]), count))
     rows = CodedRows(
         quasi=np.stack([random.choice(values_of(role), count) for role in schema.quasi_identifiers], axis=1),
         person=np.where(random.random(count) < random.choice([0.0, 0.1]), NOBODY, named),
@@ -321,8 +321,13 @@ def coded_rows(
         talks = (person == 0) | (byte >= 200) if lopsided and column == len(spread) - 1 else True
         # Hashes may be any number. Of values that are declared some codes are theirs, and some nobody's.
         sensitive[:, column] = np.where(talks, byte % values, 0) - (schema.sensitive[column].labels is None)
-    hashes = person.astype(np.uint64) * np.uint64(_HASH)
+    hashes = spread_hashes(person)
     return CodedRows(quasi, np.where(person < persons - nameless, hashes, NOBODY), sensitive, to_root)
+
+
+def spread_hashes(person: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Small numbers spread over 64 bits, as hashes are."""
+    return person.astype(np.uint64) * np.uint64(_HASH)
 
 
 def values_of(role: QuasiIdentifier) -> NDArray[np.float64]:

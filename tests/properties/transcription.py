@@ -5,8 +5,11 @@
 
 import struct
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from castleguard.algorithms.castle.policy import Castle as Policy
+from castleguard.privacy.closeness import Closeness
+from castleguard.privacy.diversity import Diversity
 from castleguard.schema.coded import NEW, NOBODY, REUSED, ROOT, CodedRows
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Numeric, Schema
@@ -147,12 +150,29 @@ def settings_of(schema: Schema, policy: Policy) -> Settings:
         suppression=policy.chosen_suppression,
         l_per=policy.l_per,
         reusable_ttl=policy.reusable_age,
-        shape=shape_of(schema, policy),
+        shape=shape_of(schema, policy, policy.remembered_pairs),
     )
 
 
-def shape_of(schema: Schema, policy: Policy) -> Shape | None:
-    """What is promised about the distribution of sensitive values, whose columns have hierarchies then."""
+class Judged(Protocol):
+    """A policy that may ask something of the distribution of sensitive values."""
+
+    @property
+    def l(self) -> int: ...  # noqa: E743
+    @property
+    def delay(self) -> int: ...
+    @property
+    def diversity(self) -> Diversity: ...
+    @property
+    def c(self) -> float | None: ...
+    @property
+    def closeness(self) -> Closeness | None: ...
+
+
+def shape_of(schema: Schema, policy: Judged, remembered: int = 0) -> Shape | None:
+    """What is promised about the distribution of sensitive values, whose columns have hierarchies then; so many pairs
+    of each are remembered.
+    """
     closeness = policy.closeness
     if policy.diversity == "distinct" and closeness is None:
         return None
@@ -161,7 +181,7 @@ def shape_of(schema: Schema, policy: Policy) -> Shape | None:
         l=policy.l,
         sizes=[len(tree.leaf_nodes) + 1 for tree in trees],
         trees=trees,
-        room=policy.remembered_pairs * len(trees),
+        room=remembered * len(trees),
         diversity=policy.diversity,
         c=policy.c or 0.0,
     )

@@ -129,8 +129,7 @@ class _Key:
 
     def digest(self, content: bytes) -> int:
         """What stands for the content in an address."""
-        k = block(self._key, 0, _nonce("content", 0))
-        return siphash(content, (k[0] | k[1] << 32, k[2] | k[3] << 32))
+        return _digest(self._key, content)
 
 
 class Draws(_Key):
@@ -152,6 +151,12 @@ class Draws(_Key):
 
 class Words(_Key):
     """The words of one keyed stream; a position here is the row's arrival number."""
+
+
+@lru_cache(maxsize=16)
+def _digest(key: tuple[int, ...], content: bytes) -> int:
+    k = block(key, 0, _nonce("content", 0))
+    return siphash(content, (k[0] | k[1] << 32, k[2] | k[3] << 32))
 
 
 def _nonce(purpose: str, position: int) -> tuple[int, int, int]:
