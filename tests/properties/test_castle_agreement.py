@@ -11,7 +11,8 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castleguard.algorithms.castle import domain, policy
+from castleguard.algorithms import domain
+from castleguard.algorithms.castle import policy
 from castleguard.algorithms.castle.engine import CastleEngine
 from castleguard.kernels import state as names
 from castleguard.schema.coded import CodedRows, Decisions

@@ -13,7 +13,7 @@ import numpy as np
 from .citadel_space import Bounds, F, Space, widest
 from .measure import Row, persons
 
-PART = 64  # rows of a part at most
+PART = 32  # rows of a part at most
 NOWHERE = F(1e9)  # spread around a row of NOBODY, who is company for no group
 
 
@@ -106,7 +106,7 @@ def near_candidates(space: Space, seed: Row, company: Iterable[Row], k: int) -> 
     """The rows nearest to the seed, as few as have enough persons; None if all of them have too few."""
     others = [row for row in company if row is not seed]
     others.sort(key=lambda row: (space.distance(row, seed), row.position))
-    count = 4 * (k + 10)
+    count = 3 * (k + 10)
     while True:
         nearest = others[:count]
         if persons(row for row in nearest if row.person != seed.person) >= needed(seed, k):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from castleguard.algorithms.castle import domain as domains
+from castleguard.algorithms import domain as domains
 from castleguard.kernels.compile import entry_kernel
 from castleguard.kernels.loss import Domain, box_loss, common_node, publish_box, root_box, stretched_loss, value_loss
 from castleguard.schema.hierarchy import Hierarchy
