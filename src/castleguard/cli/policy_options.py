@@ -191,10 +191,21 @@ class _Offer:
         name, flag = first.option, first.type == "flag" and not lists
         self.option = click.Option(
             [f"{name}/--no-{name.removeprefix('--')}" if flag else name, first.name],
-            type=None if flag else _list_type(first) if lists else _click_type(first),
+            type=None if flag else self._list_type() if lists else self._type(),
             default=None,
             help=f"{_differing(owners, lambda single: single.declared.text, end=' ')}  [{self._default()}]".lstrip(),
         )
+
+    def _type(self) -> "click.ParamType[Any]":
+        """The type of a value. Choices may differ: the option offers all, and a policy refuses those of another."""
+        singles = list(self.owners.values())
+        if singles[0].type != "choice":
+            return _click_type(singles[0])
+        return click.Choice(list(dict.fromkeys(choice for single in singles for choice in single.parameter.choices)))
+
+    def _list_type(self) -> CommaList:
+        first = next(iter(self.owners.values()))
+        return CommaList(click.FLOAT if first.type == "number or shares" else self._type())
 
     def _default(self) -> str:
         words = _differing(self.owners, lambda single: single.default_words(), end="; ")
@@ -289,8 +300,6 @@ def _click_type(single: "Single") -> "click.ParamType[Any]":
             return _Duration(whole=True)
         case "seconds":
             return _Duration(whole=False)
-        case "choice":
-            return click.Choice(single.parameter.choices)
         case "flag":
             return click.BOOL
         case "shares":
@@ -299,10 +308,6 @@ def _click_type(single: "Single") -> "click.ParamType[Any]":
             return _Shares(alone=True)
         case _:
             return click.STRING
-
-
-def _list_type(single: "Single") -> CommaList:
-    return CommaList(click.FLOAT if single.type == "number or shares" else _click_type(single))
 
 
 def _differing(owners: "Mapping[str, Single]", words: "Callable[[Single], str]", *, end: str) -> str:
