@@ -59,7 +59,8 @@ def test_fresh_releases_are_promised_to_stand_by_themselves() -> None:
     assert "in each release by itself, at least 5 distinct persons, of whom none has more than 1/5" in stated.promise
     assert "an observer who knows when every row arrived" in stated.promise
     limits = " ".join(stated.limits)
-    assert "a value that a person keeps over several rows, even in one release (intersection)" in limits
+    assert "of whom none has more than 1/5 of the rows, and at least 2 distinct values of job." in stated.promise
+    assert "Not promised: differential privacy; a value that a person keeps over several rows, even in" in limits
     assert "telling rows of a release apart: town" in limits
     assert cg.Citadel(k=5, delay=50).publication(SCHEMA).each_release == "shares"
 
@@ -69,6 +70,7 @@ def test_narrow_reuse_promises_less_and_says_so() -> None:
     stated = policy.guarantee(SCHEMA, seeded=False)
     assert "over the whole publication" in stated.promise
     assert "an observer who knows" not in stated.promise
+    assert "Not promised: differential privacy; anything against someone who knows when" in " ".join(stated.limits)
     assert "a row that joins a published box leaves alone" in " ".join(stated.limits)
     assert policy.publication(SCHEMA).each_release == "nothing"
     assert "10,000 published boxes are kept for reuse" in " ".join(policy.keeps())
