@@ -23,7 +23,10 @@ def draw(
     losses: Mapping[str, Sequence[Moment]],
     verdict: Verification,
 ) -> None:
-    """Write the picture. `losses`: the moments by algorithm, what was published first. Raises ModuleNotFoundError without matplotlib."""
+    """Write the picture. Raises ModuleNotFoundError without matplotlib.
+
+    `losses` has the moments of each algorithm; that of what was published stands first.
+    """
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -54,7 +57,7 @@ def _draw_loss(axes: Any, losses: Mapping[str, Sequence[Moment]]) -> None:
     axes.set_ylim(0, None)
     axes.set_xlim(0, last)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.legend(frameon=False, loc="lower right")
+    axes.legend(frameon=False, loc="upper right")
 
 
 def _smooth(values: Any, window: int = 15) -> Any:

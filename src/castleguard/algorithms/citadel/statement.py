@@ -33,7 +33,7 @@ def _values(policy: Citadel, schema: Schema) -> str:
     if policy.l == 1:
         return ""
     names = " and of ".join(role.name for role in schema.sensitive)
-    return f", and at least {policy.l} distinct values of {names}"
+    return f" and at least {policy.l} distinct values of {names}"
 
 
 def _fresh(policy: Citadel, schema: Schema) -> str:
@@ -72,17 +72,17 @@ def _shape(policy: Citadel, schema: Schema) -> str:
 
 def _limits(policy: Citadel, schema: Schema, *, seeded: bool) -> Iterator[str]:
     """What is not promised, a sentence each."""
+    yield "Not promised: differential privacy"
     if policy.reuse == "off":
         yield (
-            "Not promised: differential privacy; a value that a person keeps over several rows, even in one release "
-            "(intersection); anything against someone who adds rows or persons, or knows values of others; presence; "
-            "different values within a group unless l is asked."
+            "a value that a person keeps over several rows, even in one release (intersection); anything against "
+            "someone who adds rows or persons, or knows values of others; presence; different values within a group "
+            "unless l is asked."
         )
     else:
         yield (
-            "Not promised: differential privacy; anything against someone who knows when a row arrived: a row that "
-            "joins a published box leaves alone, and that observer learns its values (the report counts these rows as "
-            "reused)."
+            "anything against someone who knows when a row arrived: a row that joins a published box leaves alone, and "
+            "that observer learns its values (the report counts these rows as reused)."
         )
     if policy.l > 1 or policy.criteria.judges_shape:
         yield (
