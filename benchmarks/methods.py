@@ -2,10 +2,10 @@
 
     python -m benchmarks.methods --picture docs/results/methods.png
 
-Every method publishes the same rows and is judged by `castleguard.lab.compare`; the bounds of all methods are widened to
-a public grid of a hundredth of each domain. In the second stream the rows of Adult are dealt to 1,000 persons at random,
-about 30 each. Prints a table in Markdown: information loss, a suppressed row counting as 1, and rows per second of
-processor time. Needs the folder of data sets (docs/reference/data.md).
+Every method publishes the same rows and is judged by `castleguard.lab.compare`; the bounds of all methods are widened
+to a public grid of a hundredth of each domain. In the second stream the rows of Adult are dealt to 1,000 persons at
+random, about 30 each. Prints a table in Markdown: information loss, a suppressed row counting as 1, and rows per second
+of processor time. Needs the folder of data sets (docs/reference/data.md).
 """
 
 import argparse
