@@ -296,8 +296,10 @@ class Castleguard(Castle):
 
     def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:
         """What this policy promises for a stream of this schema."""
-        grouped = super() if self.citadel is None else self.citadel
-        groups = grouped.guarantee(schema, seeded=seeded)
+        citadel = self.citadel
+        groups = (
+            super().guarantee(schema, seeded=seeded) if citadel is None else citadel.guarantee(schema, seeded=seeded)
+        )
         claim = self._strict_claim(schema, seeded) if self.strict else self._paper_claim(schema, seeded)
         return Guarantee(
             promise=groups.promise,
