@@ -25,7 +25,7 @@ def books_table(report: Report, *, malformed: int = 0) -> str:
     )
     lines = [
         ("rows in", _count(report.rows_in + malformed), ""),
-        ("published", _count(report.published), f"{report.at_root:,} at the root" if report.at_root else ""),
+        ("published", _count(report.published), _notes(report)),
         ("suppressed", _count(report.suppressed), ""),
         *((name, _count(count), "") for name, count in left_out if count),
         ("rejected", _count(sum(rejected.values())), ", ".join(f"{why} {n:,}" for why, n in rejected.items())),
@@ -52,6 +52,13 @@ def warn_if_empty(report: Report, *, malformed: int = 0) -> None:
     found = empty_output(replace(report, malformed=malformed))
     if found is not None:
         LOG.warning("%s", found)
+
+
+def _notes(report: Report) -> str:
+    """How rows were published that have no company of their own: at the root, or in a box that was published before."""
+    joined = f"{report.reused:,} ({report.reused / report.published:.0%})" if report.reused else ""
+    notes = (f"{report.at_root:,} at the root" * bool(report.at_root), f"{joined} in earlier boxes" * bool(joined))
+    return ", ".join(note for note in notes if note)
 
 
 def _count(number: int) -> str:

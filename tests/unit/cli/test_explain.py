@@ -25,6 +25,7 @@ schema:
   sensitive: [{name: diagnosis, values: [asthma, diabetes, influenza, migraine]}]
 """
 POLICIES = {
+    "citadel": "{algorithm: citadel, k: 5, delay: 100, max_wait: 90s}",
     "castle": "{algorithm: castle, k: 5, delay: 100, max_wait: 90s}",
     "castleguard": "{algorithm: castleguard, k: 5, delay: 100, epsilon: 9}",
     "sdgs": "{algorithm: sdgs, k: 3, sample_rate: 0.5, epsilon: 1, window: 200, window_unit: rows}",
@@ -109,6 +110,8 @@ def test_columns_that_clamp_are_named(explain: Callable[..., str], policy: str) 
 @pytest.mark.parametrize(
     ("policy", "more", "parts"),
     [
+        ("citadel", [], ["when 100 more rows have arrived", "Rows leave in bursts: one release every 12 arrivals.",
+                         "A row also leaves after 90 s", "Up to 101 rows are held", "in each release by itself"]),
         ("castle", [], ["when 100 more rows have arrived", "It also leaves after 90 s", "Up to 101 rows are held",
                         "There is no checkpoint: nothing can be continued", "Rejected rows are not kept"]),
         ("castle", ["checkpoint: {path: s, every: 2m}"],

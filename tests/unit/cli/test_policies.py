@@ -1,5 +1,6 @@
 """The other algorithms on the command line, and noise at the edge."""
 
+import re
 from pathlib import Path
 
 import pyarrow.csv
@@ -40,6 +41,14 @@ def test_citadel_publishes_groups_that_stand_in_each_release(run: Run, people: P
     assert "in each release by itself, at least 5 distinct persons, of whom none has more than 1/5 of the rows" in words
     assert read(people).column_names == ["age_min", "age_max", "job"]
     assert read(people).num_rows == 400
+
+
+def test_the_share_of_rows_that_join_earlier_boxes_is_told(run: Run, people: Path) -> None:
+    narrow = ("--algorithm", "citadel", "--k", "5", "--delay", "80", "--reuse", "narrow", "--seed", "1")
+    outcome = run("anonymise", *options(people, *narrow))
+    assert outcome.code == 0
+    (line,) = [line for line in outcome.out.splitlines() if line.startswith("published")]
+    assert re.fullmatch(r"published +\d+  \d+ \(\d+%\) in earlier boxes", line)
 
 
 def test_castleguard_publishes_noisy_rows_and_states_its_claim(run: Run, people: Path) -> None:
