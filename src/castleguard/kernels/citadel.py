@@ -17,6 +17,7 @@ from castleguard.kernels.citadel_state import (
     FAR,
     GROUP,
     GROUPS,
+    HOME,
     LEFT,
     LEFT_OVER,
     LIVE,
@@ -168,7 +169,9 @@ def make_group(state: State, settings: Settings, work: Work, seed: Int, limit: I
 @kernel
 def settle_seed(state: State, settings: Settings, axes: Axes, work: Work, seed: Int, limit: Int) -> None:
     """Find a group for a due row: a box that is published already, a new group, or none."""
+    work.sizes[HOME] = 0
     if work.slots[PLACE, seed] >= 0:
+        work.sizes[HOME] = part_of(work, work.slots[PLACE, seed])
         take_out(work, seed)
     entry = find_entry(state, work, seed) if settings.narrow else NO_ENTRY
     if entry == NO_ENTRY or is_crowded(state, settings, axes, work, seed, entry):

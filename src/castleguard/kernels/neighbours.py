@@ -336,7 +336,7 @@ def make_tree(state: State, axes: Axes, work: Work) -> None:
             halve_part(axes, work, part)
     lay_out(work)
     fill_parts(axes, work)
-    work.radius[0] = _FIRST_RADIUS
+    work.radius[0] = np.float32(1)
 
 
 @kernel
@@ -417,22 +417,42 @@ def widening(found: Int, wanted: Int) -> np.float32:
 
 
 @kernel
-def find_nearest(domain: Domain, axes: Axes, work: Work, point: Singles, wanted: Int) -> Int:
+def nearby(work: Work, part: Int) -> np.float32:
+    """The mean distance of the rows of a part, whose block has been scanned; 0 if none is left."""
+    start, stop = block_rows(work, part // work.sizes[LANES])
+    lanes = work.sizes[LANES]
+    total = np.float32(0)
+    count = 0
+    for place in range(start + part % lanes, stop, lanes):
+        if work.gone[place] < FAR:
+            total += work.near[DISTANCE, place]
+            count += 1
+    return total / np.float32(max(count, 1))
+
+
+@kernel
+def find_nearest(domain: Domain, axes: Axes, work: Work, point: Singles, home: Int, wanted: Int) -> Int:
     """List the `wanted` rows nearest to a point, fewer if there are fewer, as keys of (distance, rank) in work.keys[0];
-    how many there are. The search begins with the radius of the last one: rows come from dense to sparse places.
+    how many there are. The first radius is guessed from the rows of the part `home`, and from what was needed before.
     """
     bound_distances(axes, work.outer, point, 0, block_count(work), work.near[BOUND])
-    everything = wanted >= work.sizes[LIVE]
-    radius = ANYWHERE if everything else work.radius[0]
-    scanned = scan_within(domain, axes, work, point, radius, 0)
+    if wanted >= work.sizes[LIVE]:
+        return list_within(work, scan_within(domain, axes, work, point, ANYWHERE, 0), ANYWHERE)
+    block = home // work.sizes[LANES]
+    scan_block(domain, axes, work, block, point)
+    work.slots[SCANNED, 0] = block
+    work.near[BOUND, block] = FAR
+    around = nearby(work, home)
+    if around == np.float32(0):
+        around = _FIRST_RADIUS
+    radius = around * work.radius[0]
+    scanned = scan_within(domain, axes, work, point, radius, 1)
     found = list_within(work, scanned, radius)
-    if everything:
-        return found
     while found < wanted:
         radius *= widening(found, wanted)
         scanned = scan_within(domain, axes, work, point, radius, scanned)
         found = list_within(work, scanned, radius)
-    work.radius[0] = radius * widening(found, wanted)
+    work.radius[0] = radius / around * widening(found, wanted)
     select_keys(work.keys[0], 0, found, wanted)
     return wanted
 
