@@ -15,6 +15,7 @@ from castleguard.version import __version__
 if TYPE_CHECKING:
     from castleguard.algorithms.castle.policy import Castle
     from castleguard.algorithms.castleguard.policy import Castleguard
+    from castleguard.algorithms.citadel.policy import Citadel
     from castleguard.algorithms.doca.policy import Doca
     from castleguard.algorithms.sdgs.policy import Sdgs
     from castleguard.books import Report
@@ -40,6 +41,7 @@ __all__ = [
     "Castleguard",
     "CastleguardError",
     "Categorical",
+    "Citadel",
     "Closeness",
     "Doca",
     "Guarantee",
@@ -71,6 +73,7 @@ _HOMES = {
     "Castleguard": "algorithms.castleguard.policy",
     "CastleguardError": "errors",
     "Categorical": "schema.roles",
+    "Citadel": "algorithms.citadel.policy",
     "Closeness": "privacy.closeness",
     "Doca": "algorithms.doca.policy",
     "Guarantee": "privacy.guarantee",

@@ -69,7 +69,7 @@ def run(*arguments: str | Path, code: int = 0) -> None:
 
 
 def test_it_is_listed_after_the_algorithms_of_the_package() -> None:
-    assert registry.names()[:5] == registry.built_in()
+    assert registry.names()[:6] == registry.built_in()
     assert "toy" in registry.names()
     assert registry.find("toy") is Toy
 
@@ -172,7 +172,7 @@ def test_its_options_are_unknown_without_its_name(folder: Path, capsys: pytest.C
     ("algorithm", "code", "message"),
     [
         ("lost", 1, "the algorithm 'lost' cannot be loaded"),
-        ("other-type", 1, "has a parameter 'delay' of another type than castle"),
+        ("other-type", 1, "has a parameter 'delay' of another type than citadel"),
         ("own-gate", 1, "uses one of the gates"),
         ("seeded", 2, "seeded has a parameter seed, and this command has an argument of that name: use a job file"),
         ("together", 2, "together is for several sites"),
@@ -282,7 +282,7 @@ def test_the_schema_for_editors_describes_it_if_it_is_named() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("other-type", "has a parameter 'delay' of another type than castle"),
+        ("other-type", "has a parameter 'delay' of another type than citadel"),
         ("silent", "does not answer becomes, encoder, fingerprint, guarantee"),
         ("lost", "the algorithm 'lost' cannot be loaded"),
         ("nowhere", "unknown algorithm 'nowhere'"),

@@ -13,6 +13,7 @@ PUBLIC_NAMES = [
     "Castleguard",
     "CastleguardError",
     "Categorical",
+    "Citadel",
     "Closeness",
     "Doca",
     "Guarantee",

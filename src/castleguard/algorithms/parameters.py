@@ -101,7 +101,7 @@ def check_types(name: str, cls: type, others: Mapping[str, type]) -> None:
     for other, policy in others.items():
         for single in singles_of(policy).values():
             found = own.get(single.name)
-            if found is not None and _kind(found) != _kind(single):
+            if found is not None and found.type != single.type:
                 raise PolicyError(
                     f"the algorithm {name!r} has a parameter {single.name!r} of another type than {other}: rename it"
                 )
@@ -138,7 +138,3 @@ def single_type(each: Parameter) -> Type | None:
 
 def _is_shares(kind: Any) -> bool:
     return get_origin(kind) is Mapping and get_args(kind) == (str, float)
-
-
-def _kind(single: Single) -> tuple[Type, frozenset[str]]:
-    return single.type, frozenset(single.parameter.choices)

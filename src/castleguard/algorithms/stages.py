@@ -106,6 +106,6 @@ def check_policy(value: object) -> None:
     """Refuse what is not a policy: something else, or the class of one."""
     if not isinstance(value, Policy):
         raise PolicyError(
-            f"policy must be one such as Castle, Castleguard, Sdgs or Doca, got {kind_of(value)}: it comes after the "
-            f"schema"
+            f"policy must be one such as Citadel, Castle, Castleguard, Sdgs or Doca, got {kind_of(value)}: it comes "
+            f"after the schema"
         )

@@ -10,7 +10,8 @@ from castleguard.errors import OutputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from castleguard.algorithms.castle.policy import Castle
+    from castleguard.algorithms.base import Policy
+    from castleguard.algorithms.citadel.policy import Citadel
     from castleguard.cli.live import History
     from castleguard.judge.verify.structure import Verification
     from castleguard.schema.roles import Schema
@@ -38,13 +39,16 @@ LINK = "record"
     help="Where to put the stream, what was published of it, and a picture.",
 )
 def demo(rows: int, k: int, l: int, delay: int, seed: int | None, folder: Path) -> None:
-    """Make up a year of hospital visits, anonymise it live, write it, and verify what was written."""
+    """Make up a year of hospital visits, anonymise it live with Citadel, write it, and verify what was written. CASTLE
+    publishes the same rows beside it, into nothing, for the loss.
+    """
     import pyarrow as pa
 
     from castleguard.algorithms.castle.policy import Castle
+    from castleguard.algorithms.citadel.policy import Citadel
     from castleguard.testing.streams import visits, visits_schema
 
-    schema, castle = visits_schema(), Castle(k=k, l=l, delay=delay)
+    schema, citadel, castle = visits_schema(), Citadel(k=k, l=l, delay=delay), Castle(k=k, l=l, delay=delay)
     _make_folder(folder)
     tables = list(visits(rows, seed=1 if seed is None else seed, batch_rows=BATCH_ROWS, flaws=FLAWS))
     original = pa.concat_tables(tables)
@@ -53,13 +57,15 @@ def demo(rows: int, k: int, l: int, delay: int, seed: int | None, folder: Path) 
     click.echo(
         f"{rows:,} visits of {persons:,} patients in one year, as they would arrive; k={k}, l={l}, delay={delay}"
     )
-    history = _anonymise(tables, schema, castle, seed, folder / "published.csv")
-    verdict = _judge(folder, original, schema, castle, history)
+    history = _anonymise(tables, schema, citadel, seed, folder / "published.csv")
+    beside = _publish_beside(tables, schema, castle, seed)
+    click.echo(_side_by_side(history, beside) + "\n")
+    verdict = _judge(folder, original, schema, citadel, {"Citadel": history, "CASTLE": beside})
     click.secho(str(verdict), fg="green" if verdict.ok else "red", bold=True)
     click.echo(
         f"\nLook at {folder}/published.csv and picture.png, or try it yourself:\n"
         f"  castleguard anonymise {folder}/visits.csv -o {folder}/mine.parquet --schema {folder}/schema.yaml"
-        f" --k 20 --l 3 --delay 1000"
+        f" --algorithm citadel --k 20 --l 3 --delay 1000"
     )
     if not verdict.ok:
         raise click.exceptions.Exit(1)
@@ -88,7 +94,7 @@ def _write_original(folder: Path, original: "pa.Table") -> None:
         writer.abort()
 
 
-def _anonymise(tables: "list[pa.Table]", schema: "Schema", castle: "Castle", seed: int | None, path: Path) -> "History":
+def _anonymise(tables: "list[pa.Table]", schema: "Schema", policy: "Policy", seed: int | None, path: Path) -> "History":
     """Push the stream through, show it, print the summary."""
     from castleguard.cli.live import History, live_view
     from castleguard.cli.summary import summary
@@ -97,20 +103,53 @@ def _anonymise(tables: "list[pa.Table]", schema: "Schema", castle: "Castle", see
     from castleguard.stream import Anonymiser
     from castleguard.testing.memory import MemoryReader
 
-    # A few rows first: loading the compiled kernels is not part of the speed that is shown.
-    warm = Anonymiser(schema, castle)
-    warm.push(tables[0].slice(0, 100))
-    warm.flush(warn=False)
-    stream = Anonymiser(schema, castle, seed=seed)
+    _warm_up(tables, schema, policy)
+    stream = Anonymiser(schema, policy, seed=seed)
     history = History(stream, sum(table.num_rows for table in tables))
     with live_view(history) as add:
         convert(MemoryReader(tables), stream, open_writer(path), progress=add)
+    history.add(0)
     click.echo("\n" + summary(stream.report(), stream.guarantee()) + "\n")
     return history
 
 
+def _warm_up(tables: "list[pa.Table]", schema: "Schema", policy: "Policy") -> None:
+    """Push a few rows first: loading the compiled kernels is not part of the speed that is shown."""
+    from castleguard.stream import Anonymiser
+
+    warm = Anonymiser(schema, policy)
+    warm.push(tables[0].slice(0, 100))
+    warm.flush(warn=False)
+
+
+def _publish_beside(tables: "list[pa.Table]", schema: "Schema", policy: "Policy", seed: int | None) -> "History":
+    """The same rows by another algorithm. What it publishes is thrown away: rows published twice protect less."""
+    from castleguard.cli.live import History
+    from castleguard.stream import Anonymiser
+
+    _warm_up(tables, schema, policy)
+    stream = Anonymiser(schema, policy, seed=seed)
+    history = History(stream, sum(table.num_rows for table in tables))
+    for table in tables:
+        stream.push(table)
+        history.add(table.num_rows)
+    stream.flush(warn=False)
+    history.add(0)
+    return history
+
+
+def _side_by_side(citadel: "History", castle: "History") -> str:
+    """What both lose, and what they promise to whom."""
+    rows = (
+        ("Citadel", citadel, "k persons in each group of each release, even if it is known when a row arrived"),
+        ("CASTLE", castle, "k persons in each group of the whole publication (for comparison, not written)"),
+    )
+    lines = (f"  {name:<9}{history.loss:.4f}  {promise}" for name, history, promise in rows)
+    return "\n".join(["The same rows, k, l and delay: information loss, and what is promised", *lines])
+
+
 def _judge(
-    folder: Path, original: "pa.Table", schema: "Schema", castle: "Castle", history: "History"
+    folder: Path, original: "pa.Table", schema: "Schema", policy: "Citadel", histories: "dict[str, History]"
 ) -> "Verification":
     """Read the file that was written, count in it, and draw it if there is something to draw with."""
     import pyarrow.csv
@@ -119,9 +158,10 @@ def _judge(
     from castleguard.judge.verify.structure import verify
 
     published = pyarrow.csv.read_csv(folder / "published.csv")
-    verdict = verify(published, original, schema, k=castle.k, l=castle.l, link=LINK, closed=not castle.strict)
+    verdict = verify(published, original, schema, k=policy.k, l=policy.l, link=LINK)
+    moments = {name: history.moments for name, history in histories.items()}
     try:
-        draw(folder / "picture.png", original, published, history.moments, verdict)
+        draw(folder / "picture.png", original, published, moments, verdict)
     except ModuleNotFoundError as exc:
         if exc.name is None or not exc.name.startswith("matplotlib"):
             raise

@@ -1,4 +1,4 @@
-"""The demo while it runs: how fast, how many open clusters, how much detail is lost.
+"""The demo while it runs: how fast, how many rows wait, how much detail is lost.
 
 On a terminal one view is drawn over and over; elsewhere a plain line appears every second.
 """
@@ -26,8 +26,7 @@ class Moment:
     rows: int
     loss: float
     """Information loss of what was published since the moment before; NaN if nothing was."""
-    threshold: float
-    clusters: int
+    pending: int
 
 
 class History:
@@ -51,12 +50,17 @@ class History:
         self._lost, self._published = lost, report.published
         self.seconds = time.perf_counter() - self._started
         rows = (self.moments[-1].rows if self.moments else 0) + batch_rows
-        self.moments.append(Moment(rows, loss, report.threshold, report.open_clusters))
+        self.moments.append(Moment(rows, loss, report.pending))
 
     @property
     def rate(self) -> float:
         """Rows per second so far."""
         return self.moments[-1].rows / self.seconds if self.moments and self.seconds else 0.0
+
+    @property
+    def loss(self) -> float:
+        """Information loss of everything published so far; NaN: nothing was."""
+        return self._lost / self._published if self._published else float("nan")
 
     def losses(self) -> list[float]:
         """The information loss over time, where something was published."""
@@ -95,7 +99,7 @@ class _Lines:
             self._next = history.seconds + SECONDS_BETWEEN_LINES
             now, losses = history.moments[-1], history.losses()
             click.echo(
-                f"  {now.rows:>9,} rows  {history.rate:>9,.0f} rows/s  {now.clusters:>3} open clusters"
+                f"  {now.rows:>9,} rows  {history.rate:>9,.0f} rows/s  {now.pending:>6,} pending"
                 f"  information loss {_latest(losses)}"
             )
 
@@ -113,7 +117,7 @@ def _view(history: History) -> Any:
     grid.add_column()
     grid.add_row("rows", f"{rows:,}", ProgressBar(total=history.total, completed=rows, width=SPARKS))
     grid.add_row("rows/s", f"{history.rate:,.0f}", "")
-    grid.add_row("open clusters", str(moments[-1].clusters if moments else 0), "")
+    grid.add_row("pending", f"{moments[-1].pending if moments else 0:,}", "")
     grid.add_row("information loss", _latest(losses), sparkline(losses, SPARKS))
     return grid
 

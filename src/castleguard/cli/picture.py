@@ -1,6 +1,6 @@
 """The picture of the demo: the loss over time, the size of the groups, and what becomes of single rows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,13 @@ def draw(
     path: Path,
     original: pa.Table,
     published: pa.Table,
-    moments: Sequence[Moment],
+    losses: Mapping[str, Sequence[Moment]],
     verdict: Verification,
 ) -> None:
-    """Write the picture. Raises ModuleNotFoundError without matplotlib."""
+    """Write the picture. Raises ModuleNotFoundError without matplotlib.
+
+    `losses` has the moments of each algorithm; that of what was published stands first.
+    """
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -33,29 +36,28 @@ def draw(
     with mpl.rc_context(STYLE):
         figure = plt.figure(figsize=(13, 8), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
         top, left, middle, right = (axes for _, axes in sorted(figure.subplot_mosaic(LAYOUT).items()))
-        _draw_loss(top, moments)
+        _draw_loss(top, losses)
         _draw_groups(left, verdict)
         _draw_before_and_after(middle, right, original, published)
         figure.savefig(path, dpi=130, facecolor="white")
         plt.close(figure)
 
 
-def _draw_loss(axes: Any, moments: Sequence[Moment]) -> None:
-    """Information loss of what was published in each batch, smoothed, and the threshold that steers it."""
-    rows = np.array([moment.rows for moment in moments], dtype=np.float64)
-    losses = np.array([moment.loss for moment in moments], dtype=np.float64)
-    thresholds = np.array([moment.threshold for moment in moments], dtype=np.float64)
-    known = ~np.isnan(losses)
-    axes.plot(rows[known], losses[known], color=BLUE, alpha=0.3, linewidth=0.8)
-    axes.plot(
-        rows[known], _smooth(losses[known]), color=BLUE, linewidth=2, label="information loss of what was published"
-    )
-    axes.plot(rows, thresholds, color=ORANGE, linewidth=1.2, label="threshold for a cluster to take in a row")
+def _draw_loss(axes: Any, losses: Mapping[str, Sequence[Moment]]) -> None:
+    """Information loss of what each algorithm published in each batch, smoothed."""
+    last = 1.0
+    for (name, moments), colour in zip(losses.items(), (BLUE, ORANGE), strict=False):
+        rows = np.array([moment.rows for moment in moments], dtype=np.float64)
+        loss = np.array([moment.loss for moment in moments], dtype=np.float64)
+        known = ~np.isnan(loss)
+        axes.plot(rows[known], loss[known], color=colour, alpha=0.3, linewidth=0.8)
+        axes.plot(rows[known], _smooth(loss[known]), color=colour, linewidth=2, label=name)
+        last = max([last, *rows.tolist()])
     axes.set(title="Detail lost over time (0 = nothing, 1 = everything)", xlabel="rows in")
     axes.set_ylim(0, None)
-    axes.set_xlim(0, rows[-1] if rows.size else 1)
+    axes.set_xlim(0, last)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.legend(frameon=False, loc="lower right")
+    axes.legend(frameon=False, loc="upper right")
 
 
 def _smooth(values: Any, window: int = 15) -> Any:

@@ -125,13 +125,14 @@ class PolicyCommand(click.Command):
         If an algorithm is named, only its parameters are shown.
         """
         made = self._options(ctx)
-        named = ctx.meta.get(_NAMED)
+        names = ctx.meta[_NAMED]
+        named = names[0] if len(names) == 1 else None
         with formatter.section("Options"):
             formatter.write_dl(list(_records(made.own, ctx)))
         sections: dict[tuple[str, ...], list[click.Parameter]] = {}
         for each in made.parameters:
             owners = tuple(each.owners)
-            if named not in made.algorithms:
+            if named is None or named not in made.algorithms:
                 sections.setdefault(owners, []).append(each.option)
             elif named in owners:
                 alone = _Offer({named: each.owners[named]}, lists=self._lists)
@@ -145,25 +146,25 @@ class PolicyCommand(click.Command):
         key = f"{_NAMED}.{self.name}"
         if key not in ctx.meta:
             *own, help_option = super().get_params(ctx)
-            algorithms = self._algorithms(ctx.meta.get(_NAMED))
-            choice = [] if self._only else [_choice()]
+            algorithms = self._algorithms(ctx.meta[_NAMED])
+            choice = [] if self._only else [_choice(lists=self._lists)]
             own = [*own, *choice, help_option]
             ctx.meta[key] = _Options(own, algorithms, list(self._offers(algorithms, own)))
         made: _Options = ctx.meta[key]
         return made
 
-    def _algorithms(self, named: str | None) -> list[str]:
+    def _algorithms(self, named: Sequence[str]) -> list[str]:
         """Those whose parameters are options: plug-ins are loaded only if they are named."""
         from castleguard.algorithms.registry import built_in, find, names
 
         if self._only is not None:
             return [self._only]
         offered = [name for name in built_in() if not find(name).several_sites]
-        if named is None or named in built_in() or named not in names():
-            return offered
-        if find(named).several_sites:
-            raise click.UsageError(f"{named} is for several sites: use a job file with a section `sites`")
-        return [*offered, named]
+        plugged = [name for name in names() if name in named and name not in built_in()]
+        for name in plugged:
+            if find(name).several_sites:
+                raise click.UsageError(f"{name} is for several sites: use a job file with a section `sites`")
+        return [*offered, *plugged]
 
     def _offers(self, algorithms: Sequence[str], own: Sequence[click.Parameter]) -> "Iterator[_Offer]":
         """The parameters as options, each once, in the order of the algorithms."""
@@ -191,10 +192,21 @@ class _Offer:
         name, flag = first.option, first.type == "flag" and not lists
         self.option = click.Option(
             [f"{name}/--no-{name.removeprefix('--')}" if flag else name, first.name],
-            type=None if flag else _list_type(first) if lists else _click_type(first),
+            type=None if flag else self._list_type() if lists else self._type(),
             default=None,
             help=f"{_differing(owners, lambda single: single.declared.text, end=' ')}  [{self._default()}]".lstrip(),
         )
+
+    def _type(self) -> "click.ParamType[Any]":
+        """The type of a value. Choices may differ: the option offers all, and a policy refuses those of another."""
+        singles = list(self.owners.values())
+        if singles[0].type != "choice":
+            return _click_type(singles[0])
+        return click.Choice(list(dict.fromkeys(choice for single in singles for choice in single.parameter.choices)))
+
+    def _list_type(self) -> CommaList:
+        first = next(iter(self.owners.values()))
+        return CommaList(click.FLOAT if first.type == "number or shares" else self._type())
 
     def _default(self) -> str:
         words = _differing(self.owners, lambda single: single.default_words(), end="; ")
@@ -240,14 +252,15 @@ def make_policy(algorithm: str, options: dict[str, Any]) -> "Policy":
     return kind(**arguments)
 
 
-def _choice() -> click.Option:
-    """The option that names the algorithm. Plug-ins are listed, and not loaded."""
+def _choice(*, lists: bool) -> click.Option:
+    """The option that names the algorithm, or several. Plug-ins are listed, and not loaded."""
     from castleguard.algorithms.registry import built_in, find, names
 
     known = [name for name in names() if name not in built_in() or not find(name).several_sites]
     summaries = "; ".join(f"{name}: {find(name).summary}" for name in known if name in built_in())
     help = f"{summaries}. With --help: show the parameters of this algorithm only."
-    return click.Option(["--algorithm"], type=click.Choice(known), default=_DEFAULT, show_default=True, help=help)
+    kind = CommaList(click.Choice(known)) if lists else click.Choice(known)
+    return click.Option(["--algorithm"], type=kind, default=_DEFAULT, show_default=True, help=help)
 
 
 def _records(parameters: Iterable[click.Parameter], ctx: click.Context) -> Iterator[tuple[str, str]]:
@@ -257,9 +270,9 @@ def _records(parameters: Iterable[click.Parameter], ctx: click.Context) -> Itera
             yield record
 
 
-def _named(args: Sequence[str]) -> str | None:
-    """The algorithm that the arguments name; None: none."""
-    found = None
+def _named(args: Sequence[str]) -> list[str]:
+    """The algorithms that the arguments name."""
+    found = ""
     for at, text in enumerate(args):
         if text == "--":
             break
@@ -267,7 +280,7 @@ def _named(args: Sequence[str]) -> str | None:
             found = args[at + 1]
         elif text.startswith("--algorithm="):
             found = text.partition("=")[2]
-    return found
+    return [name for part in found.split(",") if (name := part.strip())]
 
 
 def _singles(algorithm: str, without: Sequence[str]) -> "Iterator[Single]":
@@ -289,8 +302,6 @@ def _click_type(single: "Single") -> "click.ParamType[Any]":
             return _Duration(whole=True)
         case "seconds":
             return _Duration(whole=False)
-        case "choice":
-            return click.Choice(single.parameter.choices)
         case "flag":
             return click.BOOL
         case "shares":
@@ -299,10 +310,6 @@ def _click_type(single: "Single") -> "click.ParamType[Any]":
             return _Shares(alone=True)
         case _:
             return click.STRING
-
-
-def _list_type(single: "Single") -> CommaList:
-    return CommaList(click.FLOAT if single.type == "number or shares" else _click_type(single))
 
 
 def _differing(owners: "Mapping[str, Single]", words: "Callable[[Single], str]", *, end: str) -> str:

@@ -31,7 +31,7 @@ def sweep(
     data: Path,
     schema_file: Path,
     output: Path,
-    algorithm: str,
+    algorithm: tuple[str, ...],
     sample: int,
     runs: int,
     seed: int,
@@ -44,8 +44,8 @@ def sweep(
     """Publish the first rows of the file DATA with every combination of the given parameters, in memory, and write to
     the folder OUT what each costs and protects: a table, a picture and a recommendation.
 
-    Any option of the policy takes several values: --k 5,10,20. What a combination publishes is checked and thrown away.
-    Started again after an interruption, the same command does only what is left.
+    Any option of the policy takes several values: --k 5,10,20. So does --algorithm, with options that all of them have.
+    What a combination publishes is checked and thrown away. Started again after an interruption, the same command does only what is left.
     """
     from castleguard.cli import Interrupted, interruption_words
     from castleguard.jobs.load import load_schema
@@ -59,7 +59,7 @@ def sweep(
         load_schema(schema_file),
         algorithm,
         lists,
-        lambda given: make_policy(algorithm, given),
+        make_policy,
         sample=sample,
         seeds=range(seed, seed + runs),
     )

@@ -1,4 +1,4 @@
-"""A sweep from Python: many settings of one algorithm tried on a sample, and one recommended."""
+"""A sweep from Python: many settings of one or several algorithms tried on a sample, and one recommended."""
 
 import os
 import tempfile
@@ -34,7 +34,7 @@ SAMPLE_ROWS = 20_000
 class Plan:
     """A sweep that can be run: the settings, the rows to try them on, and what tells it from other sweeps."""
 
-    algorithm: str
+    algorithms: tuple[str, ...]
     grid: Grid
     ground: Ground
     identity: Mapping[str, Any] = field(repr=False)
@@ -53,7 +53,7 @@ class Plan:
         grid, rows = self.grid, self.ground.sample.num_rows
         about = {
             "data": f"the first {rows:,} rows of {self.name}",
-            "algorithm": self.algorithm,
+            "algorithm": ", ".join(self.algorithms),
             **{name.replace("_", " "): ", ".join(map(str, values)) for name, values in grid.lists.items()},
             "runs of each setting": str(len(self.ground.seeds)),
             "settings": f"{len(grid.settings)}, and {len(grid.refused)} that are refused",
@@ -67,16 +67,25 @@ class Plan:
 def plan_sweep(
     data: object,
     schema: "Schema",
-    algorithm: str,
+    algorithms: Sequence[str],
     parameters: Mapping[str, Sequence[Value]],
-    make: Callable[[dict[str, Value]], Policy],
+    make: Callable[[str, dict[str, Value]], Policy],
     *,
     sample: int = SAMPLE_ROWS,
     seeds: range = range(1),
 ) -> Plan:
-    """Combine the parameters and read the first `sample` rows of a frame or file. `make` gives a setting's policy."""
+    """Combine the parameters and read the first `sample` rows of a frame or file. `make` gives a setting's policy.
+
+    Several algorithms are one more parameter, the first.
+    """
     path = Path(data) if isinstance(data, str | os.PathLike) else None
-    grid = make_grid(parameters, make, schema)
+    several = {"algorithm": tuple(algorithms)} if len(algorithms) > 1 else {}
+
+    def make_setting(given: dict[str, Value]) -> Policy:
+        own = dict(given)
+        return make(str(own.pop("algorithm", algorithms[0])), own)
+
+    grid = make_grid({**several, **parameters}, make_setting, schema)
     if path is None:
         rows = _first_rows(data, schema, sample)
         known: dict[str, Any] = {"rows": rows.num_rows}  # no checksum: it would tell whether a guess at a row is right
@@ -87,14 +96,14 @@ def plan_sweep(
         "version": __version__,
         "data": known,
         "schema": schema.fingerprint(),
-        "algorithm": algorithm,
+        "algorithm": list(algorithms) if several else algorithms[0],
         "parameters": parameters,
         "sample": sample,
         "runs": len(seeds),
         "seed": seeds.start,
     }
     return Plan(
-        algorithm=algorithm,
+        algorithms=tuple(algorithms),
         grid=grid,
         ground=Ground(rows, schema, tuple(seeds)),
         identity=identity,
@@ -105,7 +114,7 @@ def plan_sweep(
 def sweep(  # noqa: PLR0913 (options, by keyword only)
     data: object,
     schema: "Schema",
-    algorithm: str | type[Policy],
+    algorithm: str | type[Policy] | Sequence[str | type[Policy]],
     parameters: Mapping[str, Sequence[Value]],
     *,
     sample: int = SAMPLE_ROWS,
@@ -119,23 +128,28 @@ def sweep(  # noqa: PLR0913 (options, by keyword only)
 ) -> Sweep:
     """Publish the first rows of `data` with every combination of the parameters, in memory, and recommend one.
 
-    `data` is a frame or a file, `algorithm` a policy or its name, and `parameters` has a list of values for each of
-    its parameters: `{"k": [5, 10, 20], "delay": [500, 1000]}`. Every setting is run `runs` times, in `jobs` processes
-    (None: one for each core). Nothing is recommended that exceeds `max_loss` or `max_risk`. With `output`, the folder
-    gets table, picture and report, and the same call after an interruption does only what is left.
+    `data` is a frame or a file, `algorithm` a policy or its name, or a list of them to choose from, and `parameters`
+    has a list of values for each parameter: `{"k": [5, 10, 20], "delay": [500, 1000]}`. Several algorithms are tried
+    with parameters that all of them have. Every setting is run `runs` times, in `jobs` processes (None: one for each
+    core). Nothing is recommended that exceeds `max_loss` or `max_risk`. With `output`, the folder gets table, picture
+    and report, and the same call after an interruption does only what is left.
 
     What is published is checked and thrown away. The figures depend on rows that are not published: they are for the
     operator. Raises PolicyError if no combination can be promised.
     """
-    kind = find(algorithm) if isinstance(algorithm, str) else algorithm
-    _check_parameters(kind, parameters)
+    given = [algorithm] if isinstance(algorithm, str | type) else algorithm
+    kinds = {kind.name: kind for kind in (find(each) if isinstance(each, str) else each for each in given)}
+    if not kinds:
+        raise UsageError("algorithm needs a policy or its name, or a list of them")
+    for kind in kinds.values():
+        _check_parameters(kind, parameters)
     lists = {name: tuple(values) for name, values in parameters.items()}
     plan = plan_sweep(
         data,
         schema,
-        kind.name,
+        list(kinds),
         lists,
-        lambda given: kind(**given),
+        lambda name, values: kinds[name](**values),
         sample=sample,
         seeds=range(seed, seed + runs),
     )

@@ -20,6 +20,18 @@ def test_the_demo_writes_its_files_and_verifies_them(run: Run, tmp_path: Path) -
     assert written >= {"visits.csv", "schema.yaml", "published.csv"}
 
 
+def test_citadel_is_used_and_castle_loses_more_on_the_same_rows(run: Run, tmp_path: Path) -> None:
+    shown = run("demo", "--rows", "6000", "--delay", "1000", "--seed", "1", "--output", tmp_path)
+    assert shown.code == 0, shown.err
+    assert "in each release by itself, at least 10 distinct persons" in " ".join(shown.out.split())
+    _, _, lines = shown.out.partition("The same rows, k, l and delay: information loss")
+    losses = {line.split()[0]: float(line.split()[1]) for line in lines.splitlines()[1:3]}
+    assert list(losses) == ["Citadel", "CASTLE"]
+    assert 0 < losses["Citadel"] < losses["CASTLE"] < 1
+    said = next(line for line in shown.out.splitlines() if line.startswith("information loss"))
+    assert float(said.split()[2]) == losses["Citadel"]
+
+
 def test_the_picture_is_drawn_where_matplotlib_is(run: Run, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     assert run("demo", "--rows", "1500", "--delay", "300", "--output", tmp_path).code == 0

@@ -45,6 +45,7 @@ def test_every_guess_is_marked_as_one(run: Run, folder: Path) -> None:
     ]
     assert len(guessed) >= 10
     assert all("# GUESS: " in line for line in guessed)
+    assert any(line.startswith("  algorithm: citadel  # GUESS: narrow groups of true ranges") for line in guessed)
 
 
 @pytest.mark.parametrize("name", ["visits.parquet", "visits.arrow", "visits.jsonl"])

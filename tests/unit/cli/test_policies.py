@@ -33,6 +33,15 @@ def read(folder: Path, name: str = "out.csv") -> "pyarrow.Table":
     return pyarrow.csv.read_csv(folder / name)
 
 
+def test_citadel_publishes_groups_that_stand_in_each_release(run: Run, people: Path) -> None:
+    outcome = run("anonymise", *options(people, "--algorithm", "citadel", "--k", "5", "--l", "2", "--delay", "80"))
+    assert outcome.code == 0
+    words = " ".join(outcome.out.split())
+    assert "in each release by itself, at least 5 distinct persons, of whom none has more than 1/5 of the rows" in words
+    assert read(people).column_names == ["age_min", "age_max", "job"]
+    assert read(people).num_rows == 400
+
+
 def test_castleguard_publishes_noisy_rows_and_states_its_claim(run: Run, people: Path) -> None:
     more = ("--algorithm", "castleguard", "--k", "5", "--delay", "50", "--epsilon", "2", "--rows-per-person", "3")
     outcome = run("anonymise", *options(people, *more))
@@ -126,6 +135,15 @@ def test_options_that_do_not_fit_are_named(run: Run, people: Path, more: tuple[s
 @pytest.mark.parametrize(
     ("more", "message"),
     [
+        (("--k", "5", "--delay", "9", "--reuse", "narrow"), "reuse must be 'paper' or 'off', got 'narrow'"),
+        (
+            ("--algorithm", "citadel", "--k", "5", "--delay", "9", "--reuse", "paper"),
+            "reuse must be 'off' or 'narrow', got 'paper'",
+        ),
+        (
+            ("--algorithm", "citadel", "--k", "5", "--delay", "9", "--order", "arrival"),
+            "order='arrival' tells which row is whose",
+        ),
         (("--algorithm", "castleguard", "--k", "5", "--delay", "9"), "give epsilon (for the whole row) or phi"),
         (
             ("--algorithm", "sdgs", "--k", "5", "--epsilon", "1", "--sample-rate", "1", "--start-cells", "4"),
@@ -208,6 +226,11 @@ def made(*more: str) -> object:
     ("more", "policy"),
     [
         (("--k", "5", "--delay", "9", "--max-wait", "2m"), cg.Castle(k=5, delay=9, max_wait=120)),
+        (
+            ("--algorithm", "citadel", "--k", "5", "--delay", "9", "--reuse", "narrow", "--slack", "0.5"),
+            cg.Citadel(k=5, delay=9, reuse="narrow", slack=0.5),
+        ),
+        (("--k", "5", "--delay", "9", "--reuse", "paper"), cg.Castle(k=5, delay=9, reuse="paper")),
         (("--k", "5", "--delay", "9", "--max-wait", "1.5"), cg.Castle(k=5, delay=9, max_wait=1.5)),
         (
             ("--k", "5", "--delay", "9", "--t", "0.3", "--reference", "window", "--reference-window", "7"),

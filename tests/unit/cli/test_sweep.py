@@ -180,6 +180,32 @@ def test_every_algorithm_can_be_swept_and_epsilon_is_its_risk(
         assert float(noisy["loss"]) > float(exact["loss"])
 
 
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.compiled
+def test_a_sweep_over_algorithms_has_them_as_a_parameter(sweep: Run, folder: Path) -> None:
+    shown = sweep("--algorithm", "castle,citadel", "--k", "5")
+    assert shown.code == 0, shown.err
+    rows = rows_of(folder)
+    assert [(row["algorithm"], row["delay_given"]) for row in rows] == [
+        ("castle", "30"), ("castle", "100"), ("citadel", "30"), ("citadel", "100"),
+    ]  # fmt: skip
+    assert "\nTake algorithm=" in shown.out
+    assert "instead of" in shown.out
+    assert "note: Algorithms do not promise the same" in shown.out
+    again = sweep("--algorithm", "citadel,castle", "--k", "5")
+    assert again.code == 1
+    assert "algorithm" in again.err
+
+
+def test_a_sweep_over_algorithms_takes_what_all_of_them_have(sweep: Run) -> None:
+    shown = sweep("--algorithm", "castle,citadel", "--k", "5", "--max-clusters", "10")
+    assert shown.code == 2
+    assert "--max-clusters does not belong to citadel" in shown.err
+    shown = sweep("--algorithm", "castle,cite", "--k", "5")
+    assert shown.code == 2
+    assert "'cite' is not one of" in shown.err
+
+
 @pytest.mark.integration
 @pytest.mark.compiled
 def test_interrupted_processes_end_and_have_found_what_one_process_finds(folder: Path) -> None:

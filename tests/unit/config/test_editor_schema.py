@@ -113,7 +113,8 @@ def test_what_the_loader_refuses_for_its_form_does_not_fit(tmp_path: Path, name:
 
 
 def test_keys_are_explained_by_what_their_fields_declare() -> None:
-    castle, files = SCHEMA["properties"]["privacy"]["oneOf"][0], SCHEMA["properties"]["source"]["oneOf"][0]
+    offered, files = SCHEMA["properties"]["privacy"]["oneOf"], SCHEMA["properties"]["source"]["oneOf"][0]
+    castle = offered[names().index("castle")]
     assert castle["properties"]["algorithm"] == {"const": "castle"}
     assert castle["properties"]["k"]["description"].startswith("Distinct persons per published group.")
     assert castle["properties"]["delay"]["anyOf"][0] == {"type": "integer", "minimum": 1, "maximum": 1 << 30}

@@ -168,9 +168,10 @@ def test_every_parameter_of_a_policy_can_be_written(algorithm: str) -> None:
         ("{algorithm: castle, k: 10, delay: 100, closeness: 0.3}", "privacy.closeness must be a mapping, got 0.3"),
         ("{algorithm: castle, k: 10, delay: 100, closeness: {t: 3}}", "privacy.closeness.t must be a number above 0"),
         ("{algorithm: castle, k: 10, delay: 100, closeness: {tt: 3}}", "privacy.closeness.t is missing"),
-        ("{algorithm: castel, k: 10}", "privacy.algorithm must be one of castle, castleguard, sdgs, doca, dcastle, got "
-         "'castel'; did you mean castle?"),
-        ("{k: 10}", "privacy.algorithm is missing: one of castle, castleguard, sdgs, doca, dcastle"),
+        ("{algorithm: castel, k: 10}",
+         "privacy.algorithm must be one of citadel, castle, castleguard, sdgs, doca, dcastle, got 'castel'; "
+         "did you mean castle?"),
+        ("{k: 10}", "privacy.algorithm is missing: one of citadel, castle, castleguard, sdgs, doca, dcastle"),
         ("castle", "privacy must be a mapping: {algorithm: castle, k: 10, delay: 1000}"),
         ("{algorithm: castleguard, k: 10, delay: 100}", "privacy cannot work: "),
         ("{algorithm: sdgs, k: 20, sample_rate: 0.1, epsilon: 1, window: 5s, window_unit: rows}",

@@ -75,6 +75,19 @@ def test_a_sweep_recommends_a_policy(algorithm: str | type) -> None:
     assert "settings are beaten by none; * is recommended." in str(found)
 
 
+def test_a_sweep_chooses_between_algorithms() -> None:
+    found = cg.sweep(ORIGINAL, SCHEMA, ["castle", cg.Citadel], {"k": [2, 4], "delay": [30]})
+    assert found.recommended.name in ("castle", "citadel")
+    tried = [setting["parameters"] for setting in found.as_json()["settings"]]
+    assert tried == [{"algorithm": name, "k": k, "delay": 30} for name in ("castle", "citadel") for k in (2, 4)]
+    assert f"Take algorithm={found.recommended.name} k={found.recommended.k}" in str(found)
+    assert any("Algorithms do not promise the same" in warning for warning in found.advice.warnings)
+    with pytest.raises(UsageError, match="citadel has no parameter 'max_clusters'"):
+        cg.sweep(ORIGINAL, SCHEMA, ["castle", "citadel"], {"k": [2], "delay": [10], "max_clusters": [5]})
+    with pytest.raises(UsageError, match="algorithm needs a policy or its name"):
+        cg.sweep(ORIGINAL, SCHEMA, [], {"k": [2], "delay": [10]})
+
+
 def test_a_sweep_with_a_folder_goes_on_where_it_was(tmp_path: Path) -> None:
     first = cg.sweep(ORIGINAL, SCHEMA, "castle", {"k": [2, 4], "delay": [10]}, output=tmp_path / "out")
     lines = (tmp_path / "out" / "results.jsonl").read_text()

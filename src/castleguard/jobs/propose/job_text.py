@@ -149,7 +149,7 @@ def _privacy(subject: Subject, guesses: list[Guess]) -> Iterator[str]:
     k = min(_K, max(2, subject.rows // 20))
     delay = max(k, min(_DELAY, subject.rows // 5))
     yield "privacy:"
-    yield "  algorithm: castle  # GUESS: groups of true ranges, without noise; see the concepts for the others"
+    yield "  algorithm: citadel  # GUESS: narrow groups of true ranges, without noise; see the concepts for the others"
     yield f"  k: {k}  # GUESS: every published group has this many persons; the promise is yours to make"
     if any(guess.role == "sensitive" for guess in guesses):
         yield "  l: 2  # GUESS: every published group has this many values of every sensitive column"

@@ -170,6 +170,11 @@ def _warnings(weighed: Weighed, grid: Grid, chosen: int) -> Iterator[str]:
         )
     if weighed.by_epsilon and len(weighed.claims) > 1:
         yield f"The epsilons are not of one kind, and hard to compare: some are of {'; some of '.join(weighed.claims)}."
+    if len(grid.lists.get("algorithm", ())) > 1:
+        yield (
+            "Algorithms do not promise the same, and no figure here shows that: read the statement of each, above all "
+            "what it says of an observer who knows when rows arrived."
+        )
     if len(grid.lists.get("l", ())) > 1:
         yield "l is no part of the risk: what it protects shows in the largest share. Choose it by what must hold."
     if weighed.by_epsilon and len(grid.lists.get("k", ())) > 1:

@@ -125,7 +125,8 @@ def sweep(
         jobs = min(jobs, len(left))
         start = _start if jobs <= 1 else _start_apart
         others = set(multiprocessing.active_children())
-        with workers(jobs, start=start, given=(ground, left[0].policy)) as pool:
+        one_each = {setting.policy.name: setting.policy for setting in left}
+        with workers(jobs, start=start, given=(ground, tuple(one_each.values()))) as pool:
             try:
                 for setting, figures in _measured(pool, left, jobs):
                     done[setting.key] = figures
@@ -174,14 +175,16 @@ def _measure(policy: Policy) -> Figures:
     return measure(_ground[0], policy)
 
 
-def _start(ground: Ground, policy: Policy) -> None:
+def _start(ground: Ground, policies: Sequence[Policy]) -> None:
+    """Prepare this process, with the compiled kernels of each policy."""
     _ground[:] = [ground]
-    warm_up(ground, policy)
+    for policy in policies:
+        warm_up(ground, policy)
 
 
-def _start_apart(ground: Ground, policy: Policy) -> None:
+def _start_apart(ground: Ground, policies: Sequence[Policy]) -> None:
     SupervisedThread("parent-watch", _end_with_parent)
-    _start(ground, policy)
+    _start(ground, policies)
 
 
 def _end_with_parent(task: Task) -> None:
