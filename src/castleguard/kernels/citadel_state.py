@@ -39,6 +39,7 @@ class Axes(NamedTuple):
     numbers: int  # how many of them are numbers
     origin: Floats  # (2, axes) what is subtracted, and what the rest is multiplied by
     scale: Singles  # (axes,) the width of a step of 1
+    growth: Singles  # (leaves,) scratch space: what each leaf adds to a box
 
 
 class Settings(NamedTuple):

@@ -32,7 +32,7 @@ from castleguard.kernels.citadel_state import (
     Work,
 )
 from castleguard.kernels.compile import Int, kernel, scan_kernel
-from castleguard.kernels.loss import Domain, value_loss
+from castleguard.kernels.loss import LEAVES, Domain, value_loss
 from castleguard.kernels.siphash import NOBODY
 from castleguard.kernels.sorting import lower_half, make_key, select_keys
 from castleguard.kernels.state import ARRIVALS, OLDEST, State
@@ -42,7 +42,7 @@ _SURE = np.float32(1 - 1e-6)  # a bound in leaf numbers is not above the loss, w
 _ENOUGH = 1.3  # times the rows that are wanted: what a search aims at
 _WIDER = 2.0
 _NARROWER = 0.7
-_FIRST_RADIUS = np.float32(0.05)
+_LEAST_RADIUS = np.float32(0.01)
 ANYWHERE = np.float32(1e8)  # beyond any row that has not left
 
 
@@ -82,16 +82,32 @@ def add_outside_three(
 
 
 @kernel
+def category_growth(
+    domain: Domain, column: Int, node: tuple[np.float32, np.float32, np.float32], value: np.float32
+) -> np.float32:
+    """By how much the loss of a category grows with a value. node = (low, high, loss)."""
+    low, high, now = node
+    if low <= value <= high:
+        return np.float32(0)
+    return np.float32(value_loss(domain, column, float(min(low, value)), float(max(high, value)))) - now
+
+
+@kernel
 def add_category(
-    domain: Domain, column: Int, values: Singles, low: np.float32, high: np.float32, count: Int, far: Singles
+    domain: Domain, axes: Axes, axis: Int, values: Singles, low: np.float32, high: np.float32, far: Singles
 ) -> None:
     """Add to `far` by how much the loss of the category low..high grows with each of the values (leaf numbers)."""
+    column = axes.column[axis]
     now = np.float32(value_loss(domain, column, float(low), float(high)))
-    for at in range(count):
-        value = values[at]
-        if value < low or value > high:
-            after = value_loss(domain, column, float(min(low, value)), float(max(high, value)))
-            far[at] += np.float32(after) - now
+    leaves = domain.layout[column, LEAVES]
+    if values.size < leaves or leaves > axes.growth.size:
+        for at in range(values.size):
+            far[at] += category_growth(domain, column, (low, high, now), values[at])
+        return
+    for leaf in range(leaves):  # once for each leaf, and not for each row
+        axes.growth[leaf] = category_growth(domain, column, (low, high, now), np.float32(leaf))
+    for at in range(values.size):
+        far[at] += axes.growth[np.int64(values[at])]
 
 
 @kernel
@@ -110,7 +126,7 @@ def enlarge(
         add_outside(x[axis, start:stop], low[axis], high[axis], count, far)
         axis += 1
     while axis < axes.column.size:
-        add_category(domain, axes.column[axis], x[axis, start:stop], low[axis], high[axis], count, far)
+        add_category(domain, axes, axis, x[axis, start:stop], low[axis], high[axis], far)
         axis += 1
 
 
@@ -443,16 +459,15 @@ def find_nearest(domain: Domain, axes: Axes, work: Work, point: Singles, home: I
     work.slots[SCANNED, 0] = block
     work.near[BOUND, block] = FAR
     around = nearby(work, home)
-    if around == np.float32(0):
-        around = _FIRST_RADIUS
     radius = around * work.radius[0]
     scanned = scan_within(domain, axes, work, point, radius, 1)
     found = list_within(work, scanned, radius)
     while found < wanted:
-        radius *= widening(found, wanted)
+        radius = max(radius * widening(found, wanted), _LEAST_RADIUS)
         scanned = scan_within(domain, axes, work, point, radius, scanned)
         found = list_within(work, scanned, radius)
-    work.radius[0] = radius / around * widening(found, wanted)
+    if around > np.float32(0):
+        work.radius[0] = radius / around * widening(found, wanted)
     select_keys(work.keys[0], 0, found, wanted)
     return wanted
 
