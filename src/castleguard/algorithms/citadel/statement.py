@@ -33,7 +33,7 @@ def _values(policy: Citadel, schema: Schema) -> str:
     if policy.l == 1:
         return ""
     names = " and of ".join(role.name for role in schema.sensitive)
-    return f" and at least {policy.l} distinct values of {names}"
+    return f", and at least {policy.l} distinct values of {names}"
 
 
 def _fresh(policy: Citadel, schema: Schema) -> str:
@@ -119,9 +119,9 @@ def _observer_limits(policy: Citadel, schema: Schema) -> Iterator[str]:
         )
     elif policy.criteria.judges_shape and schema.person is not None:
         yield (
-            "The k candidates and the posterior are promised for groups in which every row is of another person. Entropy, "
-            "recursive diversity and closeness count a person once for a value: where persons repeat, or have no name, "
-            "that can tell whose value is whose."
+            "The k candidates and the posterior are promised for groups in which every row is of another person. "
+            "Entropy, recursive diversity and closeness count a person once for a value: where persons repeat, or rows "
+            "have no person, that can tell whose value is whose."
         )
     moments = [role.name for role in schema.sensitive if role.kind != "number" or role.type in ("date", "timestamp")]
     telling = [*schema.public, *moments]
