@@ -119,9 +119,9 @@ def _observer_limits(policy: Citadel, schema: Schema) -> Iterator[str]:
         )
     elif policy.criteria.judges_shape and schema.person is not None:
         yield (
-            "The k candidates and the posterior are promised for groups in which every row is of another person. "
-            "Entropy, recursive diversity and closeness count a person once for a value: where persons repeat, or rows "
-            "have no person, that can tell whose value is whose."
+            "The k candidates and the posterior are promised for groups in which every row is of another person (at "
+            "the root: over all releases). Entropy, recursive diversity and closeness count a person once for a value: "
+            "where persons repeat, or rows have no person, that can tell whose value is whose."
         )
     moments = [role.name for role in schema.sensitive if role.kind != "number" or role.type in ("date", "timestamp")]
     telling = [*schema.public, *moments]
