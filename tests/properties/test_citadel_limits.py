@@ -11,6 +11,7 @@ from math import log
 
 import numpy as np
 
+import castleguard as cg
 from castleguard.algorithms.citadel.policy import Citadel as Policy
 from castleguard.privacy.closeness import Closeness
 from castleguard.schema.coded import CodedRows
@@ -112,3 +113,20 @@ def test_closeness_to_rows_so_far_can_tell_a_value_of_a_later_release() -> None:
     first, second = group_of((0, 2), "aa"), group_of((1, 3, 4), "aab")
     possible = worlds(seen_by_groups(publish), 5)[(*first, *second)]
     assert possible == [tuple("aaaab")]
+
+
+def test_groups_that_share_a_box_are_judged_one_by_one() -> None:
+    """Each pair has the entropy of two values, both together do not: who is in both counts once for a value."""
+    schema = cg.Schema(
+        person="p",
+        quasi_identifiers=[cg.Numeric("q", lower=0, upper=100, step=10)],
+        sensitive=[cg.Sensitive("s", values=["a", "b"])],
+    )
+    stream = cg.Anonymiser(schema, Policy(k=2, l=2, delay=20, diversity="entropy"), seed=1)
+    stream.push(
+        [{"p": person, "q": 42, "s": value} for person, value in (("1", "a"), ("2", "b"), ("1", "a"), ("3", "b"))]
+    )
+    published = stream.flush().to_pylist()
+    assert stream.report().groups == 2
+    assert {(row["q_min"], row["q_max"]) for row in published} == {(40, 50)}  # one box: pairs 1a, 2b, 3b
+    assert sorted(row["s"] for row in published) == ["a", "a", "b", "b"]

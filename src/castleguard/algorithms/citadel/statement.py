@@ -74,8 +74,9 @@ def _shape(policy: Citadel, schema: Schema) -> str:
     if not asked:
         return ""
     names = " and of ".join(role.name for role in schema.sensitive)
+    apart = "" if schema.person is None else " (groups of a release that share a box are judged one by one)"
     return (
-        f"In each group of each release the values of {names}, a person counted once for a value, have "
+        f"In each group of each release{apart} the values of {names}, a person counted once for a value, have "
         f"{' and '.join(asked)}. "
     )
 

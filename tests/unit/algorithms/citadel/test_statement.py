@@ -81,6 +81,7 @@ def test_distributions_promise_candidates_only_where_persons_differ(policy: Cita
     assert REPEATED in text
     assert REPEATED not in statement(policy, schema(person=None))
     assert REPEATED not in statement(Citadel(k=5, l=2, delay=100))
+    assert "groups of a release that share a box are judged one by one" in text
 
 
 def test_columns_that_tell_rows_apart_are_named() -> None:
