@@ -73,6 +73,8 @@ def compile_all() -> None:
         "place": ["abc"[row % 3] for row in range(ROWS)], "job": ["xyz"[row // 3 % 3] for row in range(ROWS)],
     })  # fmt: skip
     policies: list[Any] = [
+        cg.Citadel(k=3, l=2, delay=20),
+        cg.Citadel(k=3, delay=20, reuse="narrow"),
         cg.Castle(k=3, l=2, delay=20),
         cg.Castleguard(k=3, delay=20, epsilon=9, closeness=cg.Closeness(t=0.5)),
         cg.Sdgs(k=3, sample_rate=0.5, epsilon=1, window=30, window_unit="rows"),

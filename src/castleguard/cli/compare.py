@@ -1,4 +1,4 @@
-"""`castleguard compare DATA --schema schema.yaml --k 10 --delay 1000`: CASTLE beside other methods."""
+"""`castleguard compare DATA --schema schema.yaml --k 10 --delay 1000`: Citadel and CASTLE beside other methods."""
 
 import json
 import math
@@ -19,7 +19,7 @@ _WIDTHS = (8, 12, 8, 14, 8, 12, 11)
 _NAME = 36
 
 
-@click.command(short_help="Put CASTLE beside other methods, on the same rows.")
+@click.command(short_help="Put Citadel and CASTLE beside other methods, on the same rows.")
 @click.argument("data", type=_FILE, metavar="DATA")
 @click.option("--schema", "schema_file", type=_FILE, required=True, help="YAML file that gives every column its role.")
 @click.option("--k", type=int, required=True, help="Distinct persons in every published group.")
@@ -32,7 +32,8 @@ _NAME = 36
 @click.option(
     "--methods",
     metavar="A,B",
-    help="Only these: castle, castle-paper, sites-alone, dcastle-paper, fads, mondrian, dynamic-group, laplace.",
+    help="Only these: citadel, citadel-narrow, castle, castle-paper, sites-alone, dcastle-paper, fads, mondrian, "
+    "dynamic-group, laplace.",
 )
 @click.option(
     "--on-grid", is_flag=True, help="Widen the bounds of fads, mondrian and dynamic-group to the public grid."

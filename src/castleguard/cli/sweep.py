@@ -45,7 +45,8 @@ def sweep(
     the folder OUT what each costs and protects: a table, a picture and a recommendation.
 
     Any option of the policy takes several values: --k 5,10,20. So does --algorithm, with options that all of them have.
-    What a combination publishes is checked and thrown away. Started again after an interruption, the same command does only what is left.
+    What a combination publishes is checked and thrown away. Started again after an interruption, the same command does
+    only what is left.
     """
     from castleguard.cli import Interrupted, interruption_words
     from castleguard.jobs.load import load_schema

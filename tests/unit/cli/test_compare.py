@@ -33,6 +33,8 @@ def test_every_method_has_a_line_with_what_it_promises_and_what_was_found(run: R
     assert lines[0] == "200 rows, k=3, l=1, delay=40, seed=0"
     titles = [line[:36].strip() for line in lines[3:] if not line.startswith("  ")]
     assert titles == [
+        "Citadel",
+        "Citadel, narrow reuse",
         "CASTLE, strict",
         "CASTLE, as printed",
         "CASTLE, sites without communication",
@@ -42,7 +44,7 @@ def test_every_method_has_a_line_with_what_it_promises_and_what_was_found(run: R
         "condensation (dynamicGroup)",
         "Laplace noise on every value",
     ]
-    assert outcome.out.count("  promises ") == 8
+    assert outcome.out.count("  promises ") == 10
     assert "  FOUND: 159 rows too late" in lines
     assert any(line.startswith("  2 sites sent ") for line in lines)
     assert "of its domain away from the true one" in outcome.out

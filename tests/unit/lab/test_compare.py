@@ -12,7 +12,7 @@ from castleguard.lab.baselines.coded_boxes import read
 from castleguard.lab.baselines.laplace import laplace_error
 from castleguard.lab.baselines.methods import METHODS
 from castleguard.lab.compare import Compared, choose, compare
-from castleguard.lab.harness import Method, Options, Outcome, Task, make_task
+from castleguard.lab.harness import LINK, Method, Options, Outcome, Task, make_task
 from castleguard.lab.transcriptions.dcastle.network import PaperNetwork
 from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
 
@@ -44,13 +44,25 @@ def all_compared() -> dict[str, Compared]:
 
 @pytest.mark.compiled
 def test_methods_that_promise_persons_values_and_delay_keep_them(all_compared: dict[str, Compared]) -> None:
-    for key in ("castle", "castle-paper", "sites-alone", "fads", "mondrian"):
+    for key in ("citadel", "citadel-narrow", "castle", "castle-paper", "sites-alone", "fads", "mondrian"):
         measured = all_compared[key].measured
         assert measured is not None
         assert measured.broken == {}, key
         assert measured.published + measured.suppressed == measured.rows == 400
         assert measured.loss is not None
         assert 0 < measured.loss < 1
+
+
+@pytest.mark.compiled
+def test_citadel_loses_less_than_castle_and_promises_more() -> None:
+    task = make_task(_task(rows=2000).table.drop_columns([LINK]), PLANE, k=4, delay=200)
+    ours, narrow, castle = compare(task, choose(["citadel", "citadel-narrow", "castle"]))
+    measured = [found.measured for found in (narrow, ours, castle)]
+    losses = [each.loss for each in measured if each is not None and each.loss is not None]
+    assert len(set(losses)) == 3
+    assert losses == sorted(losses)
+    assert "in each release" in ours.method.promise
+    assert "in each release" not in narrow.method.promise
 
 
 @pytest.mark.compiled
@@ -166,7 +178,7 @@ def test_a_mistake_in_a_method_is_not_taken_for_a_refusal() -> None:
 def test_methods_are_chosen_by_name_in_the_order_of_the_table() -> None:
     assert [method.key for method in choose(["mondrian", "castle"])] == ["castle", "mondrian"]
     assert choose() == METHODS
-    with pytest.raises(UsageError, match="there is no method 'mondrain'; there are castle, castle-paper"):
+    with pytest.raises(UsageError, match="there is no method 'mondrain'; there are citadel, citadel-narrow, castle"):
         choose(["mondrain"])
 
 

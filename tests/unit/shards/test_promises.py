@@ -10,6 +10,7 @@ import pytest
 from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard
+from castleguard.algorithms.citadel.policy import Citadel
 from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.algorithms.doca.policy import Doca
 from castleguard.algorithms.sdgs.policy import Sdgs
@@ -30,6 +31,8 @@ SCHEMA = Schema(person="id", quasi_identifiers=[AGE, ZIP], sensitive=[Sensitive(
 NOBODY = Schema(person=None, quasi_identifiers=[AGE, ZIP], sensitive=[Sensitive("ill", values=["a", "b", "c"])])
 
 CASTLE = Castle(k=3, delay=20, l=2, max_wait=60)
+CITADEL = Citadel(k=3, delay=20, l=2, max_wait=60)
+NARROW = replace(CITADEL, reuse="narrow")
 LOCAL = Castleguard(k=3, delay=20, epsilon=2, max_wait=60)
 SAMPLED = Castleguard(k=3, delay=20, phi=2, sample_rate=0.5, mode="paper", clock="sampled", max_wait=60)
 SDGS = Sdgs(k=5, sample_rate=0.3, epsilon=1, window=60)
@@ -65,7 +68,7 @@ def said(policy: Policy = CASTLE, route: Route = BY_PERSON, *, streaming: bool =
     return str(guarantee(plan(policy, route, **more), streaming=streaming))
 
 
-@pytest.mark.parametrize("policy", [CASTLE, CLOSE, *NOISY])
+@pytest.mark.parametrize("policy", [CASTLE, CLOSE, CITADEL, NARROW, *NOISY])
 @pytest.mark.parametrize("streaming", [True, False])
 def test_every_algorithm_may_be_sent_by_person(policy: Policy, streaming: bool) -> None:
     check(plan(policy), streaming=streaming)
@@ -84,7 +87,9 @@ def test_an_order_that_is_lost_is_not_promised() -> None:
     check(plan(replace(CASTLE, order="arrival")), streaming=True)
 
 
-@pytest.mark.parametrize("policy", [replace(CASTLE, max_wait=None), replace(LOCAL, max_wait=None)])
+@pytest.mark.parametrize(
+    "policy", [replace(CASTLE, max_wait=None), replace(CITADEL, max_wait=None), replace(LOCAL, max_wait=None)]
+)
 def test_a_stream_needs_max_wait_and_a_frame_does_not(policy: Policy) -> None:
     with pytest.raises(PolicyError, match="a stream needs max_wait, the seconds"):
         check(plan(policy), streaming=True)
@@ -182,11 +187,10 @@ def test_noise_is_not_for_rows_that_are_sent_by_their_values(policy: Policy) -> 
     check(plan(policy, Sent(("age",), shards=1)), streaming=True)
 
 
-def test_values_may_decide_on_the_shard_where_groups_are_promised() -> None:
-    check(plan(CASTLE, BY_AGE), streaming=True)
-    check(plan(replace(CASTLE, diversity="entropy"), BY_AGE), streaming=True)
-    nobody = LocalityRoute(NOBODY, BY_AGE.cuts)
-    check(plan(CASTLE, nobody, NOBODY), streaming=True)
+@pytest.mark.parametrize("policy", [CASTLE, replace(CASTLE, diversity="entropy"), CITADEL, NARROW])
+def test_values_may_decide_on_the_shard_where_groups_are_promised(policy: Policy) -> None:
+    check(plan(policy, BY_AGE), streaming=True)
+    check(plan(policy, LocalityRoute(NOBODY, BY_AGE.cuts), NOBODY), streaming=True)
 
 
 @pytest.mark.parametrize("policy", [LOCAL, DOCA])
@@ -217,11 +221,12 @@ def test_a_bound_on_a_persons_rows_needs_them_in_one_shard(policy: Policy) -> No
         check(plan(policy, BY_OFFSET, position=OFFSET), streaming=True)
 
 
-def test_a_shard_of_near_values_is_not_what_a_group_should_be_close_to() -> None:
+@pytest.mark.parametrize("policy", [CASTLE, CITADEL])
+def test_a_shard_of_near_values_is_not_what_a_group_should_be_close_to(policy: Castle | Citadel) -> None:
     with pytest.raises(PolicyError, match="a shard may be far from all rows"):
-        check(plan(CLOSE, BY_AGE), streaming=True)
+        check(plan(replace(policy, closeness=Closeness(t=0.3)), BY_AGE), streaming=True)
     public = Closeness(t=0.3, reference="public", public={"ill": {"a": 0.5, "b": 0.25, "c": 0.25}})
-    check(plan(replace(CLOSE, closeness=public), BY_AGE), streaming=True)
+    check(plan(replace(policy, closeness=public), BY_AGE), streaming=True)
 
 
 def test_what_a_worker_would_refuse_is_refused_before() -> None:
@@ -257,6 +262,16 @@ def test_the_statement_of_shards_is_the_policys_with_what_they_change() -> None:
     )
 
 
+@pytest.mark.parametrize("route", [BY_PERSON, BY_AGE])
+def test_every_release_of_every_shard_stands_by_itself(route: Route) -> None:
+    text = " ".join(said(CITADEL, route).split())
+    assert "in each release by itself, at least 3 distinct persons, of whom none has more than 1/3 of the rows" in text
+    assert f"Each of the {route.shards} shards keeps this by itself, and so do all of them together." in text
+    narrow = " ".join(said(NARROW, route).split())
+    assert "over the whole publication" in narrow
+    assert "in each release by itself" not in narrow
+
+
 def test_one_shard_is_not_spoken_of_as_many() -> None:
     text = said(CASTLE, Sent(("age",), shards=1))
     assert "shards keeps" not in text
@@ -271,19 +286,21 @@ def test_the_statement_says_what_a_shard_of_near_values_tells() -> None:
     ) in said(CASTLE, BY_AGE)
 
 
-def test_distributions_of_shards_that_share_persons_are_promised_for_each_alone() -> None:
-    entropy = replace(CASTLE, diversity="entropy")
+@pytest.mark.parametrize("policy", [CASTLE, CITADEL])
+def test_distributions_of_shards_that_share_persons_are_promised_for_each_alone(policy: Castle | Citadel) -> None:
+    entropy = replace(policy, diversity="entropy")
     alone = "of all together k and l hold, and nothing is promised about the distribution of their values."
     assert alone in said(entropy, BY_AGE)
     assert "and so do all of them together" in said(entropy, BY_PERSON)
     assert "and so do all of them together" in said(entropy, LocalityRoute(NOBODY, BY_AGE.cuts), schema=NOBODY)
     public = Closeness(t=0.3, reference="public", public={"ill": {"a": 0.5, "b": 0.25, "c": 0.25}})
-    assert alone in said(replace(CLOSE, closeness=public), BY_AGE)
-    assert "and so do all of them together" in said(replace(CLOSE, closeness=public), BY_PERSON)
+    assert alone in said(replace(policy, closeness=public), BY_AGE)
+    assert "and so do all of them together" in said(replace(policy, closeness=public), BY_PERSON)
 
 
-def test_closeness_is_to_the_rows_of_the_shard() -> None:
-    text = said(CLOSE)
+@pytest.mark.parametrize("policy", [CLOSE, replace(CITADEL, closeness=Closeness(t=0.3))])
+def test_closeness_is_to_the_rows_of_the_shard(policy: Policy) -> None:
+    text = said(policy)
     assert "are those of its own shard" in text
     assert "of all together k and l hold, and nothing is promised about the distribution" in text
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import castleguard as cg
+from castleguard.algorithms.base import Policy
 from castleguard.errors import SnapshotError
 from castleguard.shards.plan import Plan
 from castleguard.shards.routing import HashRoute
@@ -16,6 +17,7 @@ from castleguard.shards.shard import Outcome, Shard
 
 SCHEMA = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("x", lower=0, upper=100, step=5)], public=["row"])
 POLICY = cg.Castle(k=3, delay=20, max_wait=10)
+CITADEL = cg.Citadel(k=3, delay=20, max_wait=10)
 MICRO = 40
 
 
@@ -60,13 +62,15 @@ def test_a_batch_that_is_run_twice_before_the_keys_are_stored_shows_neither_key(
     assert rows_of(one.take(visits(0), 5.0)) == rows_of(other.take(visits(0), 5.0)) == []
 
 
-def test_a_batch_that_is_run_again_gives_the_same_bytes_whatever_the_order_of_its_rows() -> None:
-    shard = Shard(plan_of(), 0)
+@pytest.mark.parametrize("policy", [POLICY, CITADEL, replace(CITADEL, reuse="narrow")])
+def test_a_batch_that_is_run_again_gives_the_same_bytes_whatever_the_order_of_its_rows(policy: Policy) -> None:
+    plan = plan_of(policy=policy)
+    shard = Shard(plan, 0)
     shard.take(visits(0), 5.0)
     state = shard.snapshot()
     ends = []
     for rows in (visits(MICRO), turned(visits(MICRO))):
-        again = Shard.resume(plan_of(), 0, state)
+        again = Shard.resume(plan, 0, state)
         outcome = again.take(rows, 6.0)
         again.move_alarm(6.0)
         ends.append((rows_of(outcome), outcome.counts, again.snapshot()))
@@ -74,10 +78,11 @@ def test_a_batch_that_is_run_again_gives_the_same_bytes_whatever_the_order_of_it
     assert len(ends[0][0]) > MICRO
 
 
-def test_one_shard_with_positions_is_one_engine() -> None:
-    plan = plan_of(route=HashRoute(SCHEMA, 1), position=("at",), seed=4)
+@pytest.mark.parametrize("policy", [POLICY, CITADEL])
+def test_one_shard_with_positions_is_one_engine(policy: Policy) -> None:
+    plan = plan_of(policy=policy, route=HashRoute(SCHEMA, 1), position=("at",), seed=4)
     shard = Shard(plan, 0)
-    alone = cg.Anonymiser(SCHEMA, POLICY, seed=4)
+    alone = cg.Anonymiser(SCHEMA, policy, seed=4)
     expected, found = [], []
     for number in range(4):
         now = float(number)

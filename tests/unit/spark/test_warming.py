@@ -7,6 +7,7 @@ import pytest
 from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard
+from castleguard.algorithms.citadel.policy import Citadel
 from castleguard.algorithms.doca.policy import Doca
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
@@ -33,6 +34,7 @@ NOISY = Schema(person="pid", quasi_identifiers=SCHEMA.quasi_identifiers[:1], sen
 @pytest.mark.parametrize(
     ("schema", "policy"),
     [
+        (SCHEMA, Citadel(k=2, delay=10, max_wait=1.0)),
         (SCHEMA, Castle(k=2, delay=10, max_wait=1.0)),
         (NOISY, Doca(epsilon=1.0, k=2, delay=10, max_wait=1.0)),
         (NOISY, Castleguard(k=2, delay=10, epsilon=1.0, max_wait=1.0)),

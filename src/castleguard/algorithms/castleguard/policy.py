@@ -6,12 +6,13 @@ hold (docs/proofs/castleguard.md); strict mode replaces the noise by one for whi
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from castleguard.algorithms.base import WindowUnit
 from castleguard.algorithms.castle.policy import Castle, Suppression
+from castleguard.algorithms.citadel.policy import Citadel
 from castleguard.algorithms.facts import MembershipGame, PrintedClaim, Publication, ShardPromise
 from castleguard.errors import PolicyError
 from castleguard.privacy.budget import Shares, float_above, share_epsilon
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from castleguard.release.encode import Numbers
 
 Clock = Literal["arrivals", "sampled", "time"]
+
+_ONLY_CASTLE = ("max_clusters", "loss_window", "max_reusable", "reusable_age", "l_per", "reading")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +102,11 @@ class Castleguard(Castle):
         metadata=declare("Strict: edge if rows arrive randomised, by a Randomiser with the same parameters."),
     )
 
+    grouping: Literal["castle", "citadel"] = field(
+        default="castle",
+        metadata=declare("Strict: what groups the noisy rows; citadel grows narrow groups, each release by itself."),
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.clock == "time" and self.max_wait is None:
@@ -120,6 +128,15 @@ class Castleguard(Castle):
             )
         if self.rows_per_person is None and self.window is not None:
             raise PolicyError("window needs rows_per_person: how many rows of a person it may hold")
+        if self.grouping == "citadel":
+            self._check_citadel()
+
+    def _check_citadel(self) -> None:
+        defaults = {each.name: each.default for each in fields(self)}
+        for name in _ONLY_CASTLE:
+            if getattr(self, name) != defaults[name]:
+                raise PolicyError(f"{name} belongs to grouping='castle': Citadel has no such thing")
+        self.citadel  # noqa: B018  # checks the order
 
     def _check_paper(self) -> None:
         if self.phi is None:
@@ -129,8 +146,27 @@ class Castleguard(Castle):
                 raise PolicyError(f"{name} belongs to strict mode: the paper has no such thing")
         if self.noise == "edge":
             raise PolicyError("noise='edge' belongs to strict mode: the paper's noise needs the whole stream")
+        if self.grouping == "citadel":
+            raise PolicyError("grouping='citadel' belongs to strict mode: the paper groups by CASTLE")
         if self.sample_rate < 1:
             sdgs_delta(k=self.k, sample_rate=self.sample_rate, epsilon=self._shown_epsilon)
+
+    @property
+    def citadel(self) -> Citadel | None:
+        """The policy by which noisy rows are grouped, always without reuse; None: CASTLE groups them."""
+        if self.grouping == "castle":
+            return None
+        return Citadel(
+            k=self.k,
+            delay=self.delay,
+            l=self.l,
+            max_wait=self.max_wait,
+            suppression="drop" if self.chosen_suppression == "drop" else "root",
+            order=self.order,
+            diversity=self.diversity,
+            c=self.c,
+            closeness=self.closeness,
+        )
 
     @property
     def chosen_suppression(self) -> Suppression:
@@ -190,6 +226,10 @@ class Castleguard(Castle):
 
         return boxed(role, numbers, closed=not self.strict, randomised=True)
 
+    def waits(self, *, endless: bool) -> Iterator[str]:
+        """How long a row waits, a sentence each."""
+        return super().waits(endless=endless) if self.citadel is None else self.citadel.waits(endless=endless)
+
     def keeps(self) -> Iterator[str]:
         """What is kept in memory besides pending rows."""
         if self.rows_per_person is not None and self.window is None:
@@ -197,7 +237,8 @@ class Castleguard(Castle):
 
     def publication(self, schema: Schema) -> Publication:
         """What a published table can be held to."""
-        found = replace(super().publication(schema), noisy=True, hides_values=self.strict, publishes_labels=self.strict)
+        groups = super().publication(schema) if self.citadel is None else self.citadel.publication(schema)
+        found = replace(groups, noisy=True, hides_values=self.strict, publishes_labels=self.strict)
         if self.chosen_clock == "arrivals":
             return found
         why = "The delay counts sampled rows, and the file does not tell which were."
@@ -235,7 +276,10 @@ class Castleguard(Castle):
 
     def fingerprint(self) -> dict[str, object]:
         """A canonical description that JSON can hold: two policies decide alike iff theirs are equal."""
-        return {**super().fingerprint(), "clock": self.chosen_clock}
+        described = {**super().fingerprint(), "clock": self.chosen_clock}
+        if self.grouping == "castle":  # as in snapshots from before there was a choice
+            del described["grouping"]
+        return described
 
     def spent(self, schema: Schema) -> Loss:
         """Strict: what a row spends, or a person in one window of the ledger, by the best of the known sums."""
@@ -252,7 +296,10 @@ class Castleguard(Castle):
 
     def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:
         """What this policy promises for a stream of this schema."""
-        groups = super().guarantee(schema, seeded=seeded)
+        citadel = self.citadel
+        groups = (
+            super().guarantee(schema, seeded=seeded) if citadel is None else citadel.guarantee(schema, seeded=seeded)
+        )
         claim = self._strict_claim(schema, seeded) if self.strict else self._paper_claim(schema, seeded)
         return Guarantee(
             promise=groups.promise,
@@ -298,7 +345,8 @@ class Castleguard(Castle):
 
     def _notes(self, schema: Schema, seeded: bool) -> Iterator[str]:
         """What the promise means here, and what is not promised, a sentence each."""
-        yield from self._shape_limits()
+        if self.citadel is None:
+            yield from self._shape_limits()
         if self.strict:
             yield from self._strict_notes(schema)
         else:
@@ -313,6 +361,13 @@ class Castleguard(Castle):
             f"Each of {', '.join(schema.described)} is randomised by itself before anything else; groups are made of "
             f"randomised values, so a true value may lie outside its group, and k, l and t speak of what is published."
         )
+        if self.citadel is not None:
+            yield (
+                "The promise about releases is void if the same rows are published by a second run, key or policy, and "
+                "where a public column tells the rows of a release apart."
+            )
+            if self.closeness is not None and self.closeness.reference != "public":
+                yield "Closeness is promised at the moment of a release only: the distribution of all rows moves on."
         if self.noise == "edge":
             yield "The rows are declared to arrive randomised: the claim is the sender's, and is not checked here."
         yield "The bounds and values in the schema are taken to be public."

@@ -1,10 +1,13 @@
-"""The stages of CASTLEGUARD: those of CASTLE behind a ledger, a coin and noise."""
+"""The stages of CASTLEGUARD: those of CASTLE or of Citadel behind a ledger, a coin and noise."""
 
 import math
 
 from castleguard.algorithms.castle.engine import CastleEngine
 from castleguard.algorithms.castle.stages import group_gate
 from castleguard.algorithms.castleguard.policy import Castleguard
+from castleguard.algorithms.citadel.engine import CitadelEngine
+from castleguard.algorithms.citadel.stages import release_gate
+from castleguard.algorithms.engine import Engine
 from castleguard.algorithms.stages import Keys, Stages
 from castleguard.errors import PolicyError
 from castleguard.intake.coin import row_coin
@@ -20,9 +23,15 @@ from castleguard.schema.roles import Schema
 
 def castleguard_stages(policy: Castleguard, schema: Schema, keys: Keys, numbers: Numbers | None) -> Stages:
     """New stages."""
+    citadel = policy.citadel
+    engine: Engine
+    if citadel is None:
+        engine, gate = CastleEngine(schema, policy, key=keys.choices), group_gate(policy, schema)
+    else:
+        engine, gate = CitadelEngine(schema, citadel, key=keys.choices), release_gate(citadel, schema)
     return Stages(
         intake=_intake(policy, schema, keys),
-        engine=CastleEngine(schema, policy, key=keys.choices),
+        engine=engine,
         decoder=Decoder(
             schema,
             key=keys.hashes,
@@ -32,7 +41,7 @@ def castleguard_stages(policy: Castleguard, schema: Schema, keys: Keys, numbers:
             cells=policy.strict and policy.noise == "edge",  # noise reads values, and hands on cells
             sealed=policy.strict,
         ),
-        gate=group_gate(policy, schema),
+        gate=gate,
         encoder=policy.encoder(schema, numbers),
     )
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from castleguard.algorithms.base import Mode
 from castleguard.algorithms.castle.policy import Castle
+from castleguard.algorithms.citadel.policy import Citadel, Reuse
 from castleguard.errors import UsageError
 from castleguard.lab.baselines.coded_boxes import NOWHERE, Boxed, Coded, Codes, published, read
 from castleguard.lab.baselines.condensation import HISTORY, condensation
@@ -28,15 +29,25 @@ PARTS_PER_DELAY = 20
 def _castle(mode: Mode) -> Callable[[Task], Outcome]:
     """CASTLE as the package runs it."""
 
+    return lambda task: _one_stream(task, task.policy(mode))
+
+
+def _citadel(reuse: Reuse) -> Callable[[Task], Outcome]:
+    """Citadel as the package runs it."""
+
     def publish(task: Task) -> Outcome:
-        policy = task.policy(mode)
-        _warm_up(task, policy)
-        seconds = _time(task.table, task, policy)
-        table, released, refused = _stream(task.table, task, policy, task.seed)
-        notes = (f"the gate refused {refused:,} rows that would have left in too small a group",) if refused else ()
-        return Outcome(published=table, closed=mode == "paper", released=released, seconds=seconds, notes=notes)
+        return _one_stream(task, Citadel(k=task.k, l=task.l, delay=task.delay, reuse=reuse))
 
     return publish
+
+
+def _one_stream(task: Task, policy: Castle | Citadel) -> Outcome:
+    """All rows through one stream of the package."""
+    _warm_up(task, policy)
+    seconds = _time(task.table, task, policy)
+    table, released, refused = _stream(task.table, task, policy, task.seed)
+    notes = (f"the gate refused {refused:,} rows that would have left in too small a group",) if refused else ()
+    return Outcome(published=table, closed=not policy.strict, released=released, seconds=seconds, notes=notes)
 
 
 def _alone(task: Task) -> Outcome:
@@ -98,7 +109,7 @@ def _dcastle_as_printed(task: Task) -> Outcome:
     return Outcome(published=table, closed=not task.on_grid, released=newest + 1, seconds=seconds, notes=(note,))
 
 
-def _stream(rows: pa.Table, task: Task, policy: Castle, seed: int) -> tuple[pa.Table, Codes, int]:
+def _stream(rows: pa.Table, task: Task, policy: Castle | Citadel, seed: int) -> tuple[pa.Table, Codes, int]:
     """What a stream publishes, how many rows had arrived at least when each row left, and how many the gate refused."""
     stream = Anonymiser(task.schema, policy, seed=seed)
     part = max(policy.delay // PARTS_PER_DELAY, 1)
@@ -114,7 +125,7 @@ def _stream(rows: pa.Table, task: Task, policy: Castle, seed: int) -> tuple[pa.T
     return whole, np.concatenate(moments), stream.report().gate_refused
 
 
-def _time(rows: pa.Table, task: Task, policy: Castle) -> float:
+def _time(rows: pa.Table, task: Task, policy: Castle | Citadel) -> float:
     """Processor time of a stream that gets all rows at once, as the other methods do. It decides the same."""
     stream = Anonymiser(task.schema, policy, seed=task.seed)
     start = time.process_time()
@@ -123,7 +134,7 @@ def _time(rows: pa.Table, task: Task, policy: Castle) -> float:
     return time.process_time() - start
 
 
-def _warm_up(task: Task, policy: Castle) -> None:
+def _warm_up(task: Task, policy: Castle | Citadel) -> None:
     """Load what is compiled before the time is taken."""
     stream = Anonymiser(task.schema, policy, seed=0)
     stream.push(task.table.slice(0, 1), now=0.0)
@@ -165,6 +176,18 @@ def _laplace(task: Task) -> Outcome:
 
 
 METHODS = (
+    Method(
+        key="citadel",
+        title="Citadel",
+        promise="k persons and l values in each release, also if it is known when rows arrived; delay; public grid",
+        publish=_citadel("off"),
+    ),
+    Method(
+        key="citadel-narrow",
+        title="Citadel, narrow reuse",
+        promise="k persons, l values, delay; bounds of the public grid",
+        publish=_citadel("narrow"),
+    ),
     Method(
         key="castle",
         title="CASTLE, strict",

@@ -43,6 +43,10 @@ def policy(base: Mapping[str, object], **changed: object) -> cg.Castleguard:
         (PAPER, {"phi": -1}, "phi must be a number above 0, got -1"),
         (PAPER, {"rows_per_person": 1}, "rows_per_person belongs to strict mode"),
         (PAPER, {"weights": {"age": 1}}, "weights belongs to strict mode"),
+        (PAPER, {"grouping": "citadel"}, "grouping='citadel' belongs to strict mode"),
+        (STRICT, {"grouping": "citadel", "max_clusters": 20}, "max_clusters belongs to grouping='castle'"),
+        (STRICT, {"grouping": "citadel", "l": 2, "l_per": "person"}, "l_per belongs to grouping='castle'"),
+        (STRICT, {"grouping": "citadel", "order": "arrival"}, "order='arrival' tells which row is whose"),
         (PAPER, {"noise": "edge"}, "noise='edge' belongs to strict mode"),
         (PAPER, {"clock": "time"}, "clock='time' needs max_wait"),
         (PAPER, {"range_floor": -1}, "range_floor must be a number of at least 0, got -1"),
@@ -172,3 +176,46 @@ def test_policies_that_decide_differently_have_different_fingerprints() -> None:
     for name, value in others:
         assert policy(STRICT, **{name: value}).fingerprint() != base
     assert base["algorithm"] == "castleguard"
+
+
+def test_grouping_by_castle_has_the_fingerprint_of_former_snapshots() -> None:
+    plain, grouped = policy(STRICT), policy(STRICT, grouping="citadel")
+    assert "grouping" not in plain.fingerprint()
+    assert grouped.fingerprint() == {**plain.fingerprint(), "grouping": "citadel"}
+
+
+def test_citadel_behind_noise_promises_each_release_and_the_same_epsilon() -> None:
+    plain, grouped = policy(STRICT), policy(STRICT, grouping="citadel")
+    stated = grouped.guarantee(SCHEMA, seeded=False)
+    assert "in each release by itself, at least 20 distinct persons" in stated.promise
+    assert stated.privacy == plain.guarantee(SCHEMA, seeded=False).privacy
+    limits = " ".join(stated.limits)
+    assert "groups are made of randomised values" in limits
+    assert "void if the same rows are published by a second run" in limits
+    assert "Not promised: differential privacy" not in limits
+    assert grouped.publication(SCHEMA).each_release == "shares"
+    assert grouped.publication(SCHEMA).noisy
+    assert any("bursts" in words for words in grouped.waits(endless=False))
+    assert not any("bursts" in words for words in plain.waits(endless=False))
+
+
+@pytest.mark.parametrize("noise", ["here", "edge"])
+def test_every_release_of_citadel_behind_noise_has_k_persons_in_each_box(noise: str) -> None:
+    rows = [{"pid": n % 150, "age": n * 7 % 100, "job": ("cook", "nurse")[n % 2], "clinic": n} for n in range(1200)]
+    grouped = policy(STRICT, k=5, l=2, grouping="citadel", noise=noise, sample_rate=0.9)
+    stream = cg.Anonymiser(SCHEMA, grouped, seed=3)
+    released = [stream.push([row]) for row in rows[:600]]
+    stream = cg.Anonymiser.restore(SCHEMA, grouped, stream.snapshot())
+    released += [stream.push([row]) for row in rows[600:]]
+    released.append(stream.flush())
+    report = stream.report()
+    assert report.published == sum(table.num_rows for table in released)
+    assert report.published + report.suppressed + report.sampled_out == 1200
+    assert report.published > 900
+    assert (report.reused, report.gate_refused) == (0, 0)
+    for table in released:
+        persons: dict[tuple[object, object], list[int]] = {}
+        for row in table.to_pylist():
+            persons.setdefault((row["age_min"], row["age_max"]), []).append(row["clinic"] % 150)
+        for group in persons.values():
+            assert len(group) >= 5 * max(group.count(person) for person in group)
