@@ -1,4 +1,4 @@
-"""The pending rows nearest to a row: a tree of parts of at most 64 rows, made for one release.
+"""The pending rows nearest to a row: a tree of parts of at most 32 rows, made for one release.
 
 Company rows are halved again and again, along the axis on which they spread most. A search measures the distance to all
 rows of a block of 32 parts at once, which is faster than to choose among its parts; blocks that are too far away are
