@@ -235,12 +235,12 @@ class Job:
             commits=self._delivery.number,
             commit_seconds=self._rhythm.commit_seconds,
             committed_at=self._rhythm.committed_at,
-            lag=self._source.lag(),
+            lag=self._reading.lag(),
         )
 
     def close(self) -> None:
         """Close source, sink, store and parts, even if one of them fails. May be called twice."""
         with ExitStack() as closing:
-            for part in (self._parts, self._store, self._sink, self._source):  # the last is closed first
+            for part in (self._parts, self._store, self._sink, self._reading):  # the last is closed first
                 if part is not None:
                     closing.callback(part.close)

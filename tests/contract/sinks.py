@@ -21,6 +21,7 @@ from castleguard.connectors.registry import Connector
 from castleguard.testing.jobs import MemoryParts, MemorySink
 from tests.integration.broker_kafka import shared_broker
 from tests.integration.broker_nats import NatsBroker
+from tests.patience import PATIENCE
 
 
 class Killed(BaseException):
@@ -142,7 +143,9 @@ class NatsSinkAdapter(SinkAdapter):
         self.broker.make_stream("out", "out", allow_atomic=True)
 
     def open(self) -> Sink:
-        options = nats.NatsSinkOptions(servers=self.broker.url, stream="out", subject="out", **self.options)
+        options = nats.NatsSinkOptions(
+            servers=self.broker.url, stream="out", subject="out", timeout=PATIENCE, **self.options
+        )
         self.sinks.append(nats.open_sink(options))
         return self.sinks[-1]
 

@@ -226,7 +226,7 @@ class NatsAdapter(SourceAdapter):
         self.broker.publish("rows", as_jsonl(entries).splitlines())
 
     def open(self, position: Position | None = None) -> Source:
-        options = nats.NatsSourceOptions(servers=self.broker.url, stream="rows", batch_messages=3)
+        options = nats.NatsSourceOptions(servers=self.broker.url, stream="rows", batch_messages=3, timeout=PATIENCE)
         return nats.open_source(options, COLUMNS, position)
 
     def close(self) -> None:

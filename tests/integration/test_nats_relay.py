@@ -38,9 +38,9 @@ def joined(broker: NatsBroker, name: str) -> NatsRelay:
 
 def test_the_log_keeps_what_was_decided_for_thirty_days_in_a_file(tmp_path: Path) -> None:
     with running_broker(tmp_path) as broker:
-        assert "will be made" in check_relay(Access(servers=broker.url), "trips")
+        assert "will be made" in check_relay(Access(servers=broker.url, timeout=PATIENCE), "trips")
         joined(broker, "berlin").close()
-        assert "is there" in check_relay(Access(servers=broker.url), "trips")
+        assert "is there" in check_relay(Access(servers=broker.url, timeout=PATIENCE), "trips")
         config = broker.ask("STREAM.INFO.KV_castleguard-trips")["config"]
     assert config["max_age"] == 30 * DAY
     assert config["storage"] == "file"
@@ -52,7 +52,7 @@ def test_a_log_that_forgets_is_refused(tmp_path: Path, config: dict[str, object]
     with running_broker(tmp_path) as broker:
         broker.make_stream("KV_castleguard-trips", "$KV.castleguard-trips.>", **config)
         with pytest.raises(OutputError, match="forgets what the sites have decided"):
-            NatsRelay(Access(servers=broker.url), "trips", "berlin")
+            NatsRelay(Access(servers=broker.url, timeout=PATIENCE), "trips", "berlin")
     assert_nothing_is_left()
 
 
@@ -71,8 +71,10 @@ def test_a_log_that_somebody_deletes_is_not_made_anew_under_the_sites(tmp_path: 
 def test_whoever_is_not_let_in_is_told_at_once(tmp_path: Path) -> None:
     with running_broker(tmp_path, ["--user", "ann", "--pass", "s3cret"], user="ann", password="s3cret") as broker:
         with pytest.raises(OutputError, match="refuses these credentials"):
-            NatsRelay(Access(servers=broker.url, user="ann", password="wrong"), "trips", "berlin")
-        relay = NatsRelay(Access(servers=broker.url, user="ann", password="s3cret"), "trips", "berlin")
+            NatsRelay(Access(servers=broker.url, user="ann", password="wrong", timeout=PATIENCE), "trips", "berlin")
+        relay = NatsRelay(
+            Access(servers=broker.url, user="ann", password="s3cret", timeout=PATIENCE), "trips", "berlin"
+        )
         assert relay.decide("a.1.1", b"commit") == b"commit"
         relay.close()
     assert_nothing_is_left()

@@ -50,7 +50,12 @@ def opened(broker: NatsBroker, stream: str) -> Iterator[Open]:
     sinks: list[NatsSink] = []
 
     def open_one(**options: Any) -> NatsSink:
-        chosen: dict[str, Any] = {"servers": broker.url, "stream": stream, "subject": f"{stream}.a"} | options
+        chosen: dict[str, Any] = {
+            "servers": broker.url,
+            "stream": stream,
+            "subject": f"{stream}.a",
+            "timeout": PATIENCE,
+        } | options
         sinks.append(open_sink(NatsSinkOptions(**chosen)))
         return sinks[-1]
 

@@ -39,7 +39,7 @@ def opened(broker: NatsBroker, stream: str) -> Iterator[Open]:
     sources: list[NatsSource] = []
 
     def open_one(position: Any = None, **options: Any) -> NatsSource:
-        chosen: dict[str, Any] = {"servers": broker.url, "stream": stream} | options
+        chosen: dict[str, Any] = {"servers": broker.url, "stream": stream, "timeout": PATIENCE} | options
         sources.append(open_source(NatsSourceOptions(**chosen), ["n"], position))
         return sources[-1]
 

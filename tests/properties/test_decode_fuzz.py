@@ -220,6 +220,7 @@ _CSV_PIECES = (
     b"1",
     b"\0",
     b"\xff",
+    b"\xef\xbb\xbf",
     b"\xc3\xa9",
     b" ",
     b'"x"',

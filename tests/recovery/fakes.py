@@ -58,6 +58,7 @@ class TopicSource:
         self._topic.acknowledged = position
 
     def lag(self) -> int | None:
+        assert not self.closed
         return len(self._topic.rows) - self._at
 
     def close(self) -> None:

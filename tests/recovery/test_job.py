@@ -135,6 +135,40 @@ def test_a_job_that_nothing_happens_to_publishes_everything(world: World) -> Non
     assert world.topic.acknowledged == {"at": 100}
 
 
+def test_a_job_that_is_closed_keeps_its_last_status_and_asks_the_source_nothing(world: World) -> None:
+    job = world.job()
+    assert job.status().lag == 100
+    job.run()
+    assert (job.status().state, job.status().lag) == ("finished", 0)
+
+
+def test_a_segment_that_arrived_is_not_delivered_again_when_its_letters_fail(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = DeadLetters.append
+    failed: list[int] = []
+
+    def fails_once(letters: DeadLetters, lines: bytes, at: int) -> None:
+        if not failed and world.shelf.segments:
+            failed.append(max(world.shelf.segments))
+            raise OSError("no space left on device")
+        append(letters, lines, at)
+
+    monkeypatch.setattr(DeadLetters, "append", fails_once)
+    job = world.job()
+    with pytest.raises(OSError, match="no space left"):
+        turn_for_ever(job)
+    assert failed == [job._delivery.segments + 1], "the segment has arrived, and its commit is not done"
+    assert job.run() == "finished"
+    world.check()
+
+
+def turn_for_ever(job: Job) -> None:
+    """Until it fails."""
+    while True:
+        job.turn()
+
+
 @pytest.mark.parametrize("step", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("commit", [1, 2, 4])
 def test_a_crash_at_any_step_of_a_commit_changes_nothing(world: World, step: int, commit: int) -> None:

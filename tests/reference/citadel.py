@@ -62,7 +62,8 @@ class Settings:
 
     @property
     def every(self) -> int:
-        return max(1, self.delay // 8) if self.release_every is None else self.release_every
+        judged = self.l > 1 or self.shape is not None
+        return self.release_every or max(1, self.delay // (4 if judged else 8))
 
     @property
     def judges_values(self) -> bool:

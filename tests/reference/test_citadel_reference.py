@@ -176,27 +176,27 @@ def test_categories_are_as_far_apart_as_their_lowest_common_node_is_wide() -> No
 
 
 def test_dense_neighbourhoods_come_first() -> None:
-    """Of 66 rows the first half lies on 33 points, the second on one: its rows are placed before the others."""
-    assert [depth(rows) for rows in (0, 1, 64, 65, 128, 129)] == [0, 0, 0, 1, 1, 2]
-    points = [*range(33), *[90.0] * 33]
+    """Of 34 rows the first half lies on 17 points, the second on one: its rows are placed before the others."""
+    assert [depth(rows) for rows in (0, 1, 32, 33, 64, 65)] == [0, 0, 0, 1, 1, 2]
+    points = [*range(17), *[90.0] * 17]
     found = spreads(Space(LINE), [Row(i, i, (float(point),)) for i, point in enumerate(points)])
-    assert {found[i] for i in range(33)} == {F(1.0) * (F(32 / 100) - F(0))}
-    assert {found[i] for i in range(33, 66)} == {F(0)}
+    assert {found[i] for i in range(17)} == {F(1.0) * (F(16 / 100) - F(0))}
+    assert {found[i] for i in range(17, 34)} == {F(0)}
     stream = Stream(k=2, delay=100)
     stream.arrive_all(*points)
-    assert stream.flush().groups[0].rows == [33, 34]
+    assert stream.flush().groups[0].rows == [17, 18]
 
 
 def test_half_a_part_keeps_the_bounds_of_the_whole_on_the_other_axes() -> None:
-    """130 rows are halved twice. The first cut leaves 65 rows with 10 values on the first axis and 2 on the second, but
-    the bounds on the second are still 0 to 29: the cut goes there, and the first 32 rows differ on the first axis only.
+    """66 rows are halved twice. The first cut leaves 33 rows with 10 values on the first axis and 2 on the second, but
+    the bounds on the second are still 0 to 29: the cut goes there, and the first 16 rows differ on the first axis only.
     """
     plane: list[Attribute] = [Numeric(0, 100), Numeric(0, 100)]
-    rows = [Row(i, i, (float(i % 10), float(i % 2))) for i in range(65)]
-    rows += [Row(65 + i, i, (60.0 + 40 * (i % 2), float(i % 30))) for i in range(65)]
+    rows = [Row(i, i, (float(i % 10), float(i % 2))) for i in range(33)]
+    rows += [Row(33 + i, i, (60.0 + 40 * (i % 2), float(i % 30))) for i in range(33)]
     found = spreads(Space(plane), rows)
-    assert {found[i] for i in range(0, 64, 2)} == {F(0.08)}
-    assert {found[i] for i in [64, *range(1, 64, 2)]} == {F(0.09) - F(0.01) + F(0.01)}
+    assert {found[i] for i in range(0, 32, 2)} == {F(0.08)}
+    assert {found[i] for i in [32, *range(1, 32, 2)]} == {F(0.09) - F(0.01) + F(0.01)}
 
 
 # -- rule 2 ------------------------------------------------------------------------------------------------------------

@@ -171,9 +171,12 @@ class CsvReader:
             return "skip"
 
         valid = is_utf8(block)
+        text = block if valid else block.decode(errors="replace").encode()
+        if text.startswith(BYTE_ORDER_MARK):  # the parser drops one: here it belongs to a value
+            text = BYTE_ORDER_MARK + text
         try:
             table = pacsv.read_csv(
-                pa.BufferReader(block if valid else block.decode(errors="replace").encode()),
+                pa.BufferReader(text),
                 # One block is one chunk for the parser: it may then hold line ends inside of quotes.
                 pacsv.ReadOptions(column_names=self._header, block_size=3 * len(block), use_threads=False),
                 pacsv.ParseOptions(invalid_row_handler=skip),

@@ -17,6 +17,7 @@ from castleguard.kernels.citadel_state import (
     FAR,
     GROUP,
     GROUPS,
+    HOME,
     LEFT,
     LEFT_OVER,
     LIVE,
@@ -148,18 +149,18 @@ def add_grown(work: Work, count: Int, most: Int) -> None:
 
 
 @kernel
-def make_group(state: State, settings: Settings, axes: Axes, work: Work, seed: Int, limit: Int) -> tuple[Int, Int]:
+def make_group(state: State, settings: Settings, work: Work, seed: Int, limit: Int, spare: bool) -> tuple[Int, Int]:
     """A group around a seed, which is not in the tree any more: its rows, listed as members, and the most rows that a
-    person has in it. (0, 0): there is none.
+    person has in it. (0, 0): there is none. `spare`: the rows that are left need not all go with it.
     """
     live = work.sizes[LIVE] + (state.person[seed] != NOBODY)
-    if settings.k <= live < 2 * settings.k:
-        count, most = take_all(state, settings, axes, work, seed)
+    if settings.k <= live < 2 * settings.k and not spare:
+        count, most = take_all(state, settings, settings.axes, work, seed)
         if count > 0:
             return count, most
     if work.sizes[EXHAUSTED] == 1:
         return 0, 0
-    count = grow(state, settings, axes, work, seed, limit)
+    count = grow(state, settings, settings.axes, work, seed, limit)
     if count == 0:
         work.sizes[EXHAUSTED] = 1
     return count, min(count, 1)
@@ -168,11 +169,13 @@ def make_group(state: State, settings: Settings, axes: Axes, work: Work, seed: I
 @kernel
 def settle_seed(state: State, settings: Settings, axes: Axes, work: Work, seed: Int, limit: Int) -> None:
     """Find a group for a due row: a box that is published already, a new group, or none."""
+    work.sizes[HOME] = 0
     if work.slots[PLACE, seed] >= 0:
+        work.sizes[HOME] = part_of(work, work.slots[PLACE, seed])
         take_out(work, seed)
     entry = find_entry(state, work, seed) if settings.narrow else NO_ENTRY
     if entry == NO_ENTRY or is_crowded(state, settings, axes, work, seed, entry):
-        count, most = make_group(state, settings, axes, work, seed, limit)
+        count, most = make_group(state, settings, work, seed, limit, entry != NO_ENTRY)
         if count > 0 and (entry == NO_ENTRY or is_narrower(state, work, count, entry)):
             add_grown(work, count, most)
             return

@@ -39,6 +39,7 @@ class Axes(NamedTuple):
     numbers: int  # how many of them are numbers
     origin: Floats  # (2, axes) what is subtracted, and what the rest is multiplied by
     scale: Singles  # (axes,) the width of a step of 1
+    growth: Singles  # (leaves,) scratch space: what each leaf adds to a box
 
 
 class Settings(NamedTuple):
@@ -73,7 +74,7 @@ class Work(NamedTuple):
     live: Ints  # (blocks,) company rows that are still there
     rank: Ranks  # (RANKS, places)
     keys: Keys  # (2, places) numbers to be sorted; persons of candidates
-    radius: Singles  # (1,) within which rows are looked for
+    radius: Singles  # (1,) within which rows are looked for, as a multiple of the mean distance in the seed's part
     sizes: Ints  # (SIZES,)
     slots: Ints  # (LISTS, places)
     grown: Singles  # (2, axes) the box of the group in hand
@@ -96,7 +97,8 @@ AGAIN = 5  # rows that are published in boxes of earlier releases
 EXHAUSTED = 6  # 1: the rows that are left have too few persons for a group
 LANES = 7  # parts of a block
 LINES = 8  # places of a part
-SIZES = 9
+HOME = 9  # the part that the seed in hand was in
+SIZES = 10
 
 # Rows of `Work.slots`: lists of ring slots, or what is known by ring slot.
 BY_PLACE = 0

@@ -11,6 +11,7 @@ from castleguard.kernels.citadel_state import (
     DEPTH,
     FAR,
     HANDICAP,
+    HOME,
     LINES,
     LIVE,
     MEMBER,
@@ -167,7 +168,7 @@ def grow(state: State, settings: Settings, axes: Axes, work: Work, seed: Int, li
     while True:
         point_at(state, axes, seed, low)
         point_at(state, axes, seed, high)
-        found = find_nearest(state.domain, axes, work, low, wanted)
+        found = find_nearest(state.domain, axes, work, low, work.sizes[HOME], wanted)
         list_candidates(state, settings, work, found, limit)
         if choose(state, axes, work, found, state.person[seed], needed):
             return needed + 1

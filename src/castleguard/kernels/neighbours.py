@@ -1,4 +1,4 @@
-"""The pending rows nearest to a row: a tree of parts of at most 64 rows, made for one release.
+"""The pending rows nearest to a row: a tree of parts of at most 32 rows, made for one release.
 
 Company rows are halved again and again, along the axis on which they spread most. A search measures the distance to all
 rows of a block of 32 parts at once, which is faster than to choose among its parts; blocks that are too far away are
@@ -32,7 +32,7 @@ from castleguard.kernels.citadel_state import (
     Work,
 )
 from castleguard.kernels.compile import Int, kernel, scan_kernel
-from castleguard.kernels.loss import Domain, value_loss
+from castleguard.kernels.loss import LEAVES, Domain, value_loss
 from castleguard.kernels.siphash import NOBODY
 from castleguard.kernels.sorting import lower_half, make_key, select_keys
 from castleguard.kernels.state import ARRIVALS, OLDEST, State
@@ -42,7 +42,7 @@ _SURE = np.float32(1 - 1e-6)  # a bound in leaf numbers is not above the loss, w
 _ENOUGH = 1.3  # times the rows that are wanted: what a search aims at
 _WIDER = 2.0
 _NARROWER = 0.7
-_FIRST_RADIUS = np.float32(0.05)
+_LEAST_RADIUS = np.float32(0.01)
 ANYWHERE = np.float32(1e8)  # beyond any row that has not left
 
 
@@ -82,16 +82,32 @@ def add_outside_three(
 
 
 @kernel
+def category_growth(
+    domain: Domain, column: Int, node: tuple[np.float32, np.float32, np.float32], value: np.float32
+) -> np.float32:
+    """By how much the loss of a category grows with a value. node = (low, high, loss)."""
+    low, high, now = node
+    if low <= value <= high:
+        return np.float32(0)
+    return np.float32(value_loss(domain, column, float(min(low, value)), float(max(high, value)))) - now
+
+
+@kernel
 def add_category(
-    domain: Domain, column: Int, values: Singles, low: np.float32, high: np.float32, count: Int, far: Singles
+    domain: Domain, axes: Axes, axis: Int, values: Singles, low: np.float32, high: np.float32, far: Singles
 ) -> None:
     """Add to `far` by how much the loss of the category low..high grows with each of the values (leaf numbers)."""
+    column = axes.column[axis]
     now = np.float32(value_loss(domain, column, float(low), float(high)))
-    for at in range(count):
-        value = values[at]
-        if value < low or value > high:
-            after = value_loss(domain, column, float(min(low, value)), float(max(high, value)))
-            far[at] += np.float32(after) - now
+    leaves = domain.layout[column, LEAVES]
+    if values.size < leaves or leaves > axes.growth.size:
+        for at in range(values.size):
+            far[at] += category_growth(domain, column, (low, high, now), values[at])
+        return
+    for leaf in range(leaves):  # once for each leaf, and not for each row
+        axes.growth[leaf] = category_growth(domain, column, (low, high, now), np.float32(leaf))
+    for at in range(values.size):
+        far[at] += axes.growth[np.int64(values[at])]
 
 
 @kernel
@@ -110,7 +126,7 @@ def enlarge(
         add_outside(x[axis, start:stop], low[axis], high[axis], count, far)
         axis += 1
     while axis < axes.column.size:
-        add_category(domain, axes.column[axis], x[axis, start:stop], low[axis], high[axis], count, far)
+        add_category(domain, axes, axis, x[axis, start:stop], low[axis], high[axis], far)
         axis += 1
 
 
@@ -336,7 +352,7 @@ def make_tree(state: State, axes: Axes, work: Work) -> None:
             halve_part(axes, work, part)
     lay_out(work)
     fill_parts(axes, work)
-    work.radius[0] = _FIRST_RADIUS
+    work.radius[0] = np.float32(1)
 
 
 @kernel
@@ -417,22 +433,41 @@ def widening(found: Int, wanted: Int) -> np.float32:
 
 
 @kernel
-def find_nearest(domain: Domain, axes: Axes, work: Work, point: Singles, wanted: Int) -> Int:
+def nearby(work: Work, part: Int) -> np.float32:
+    """The mean distance of the rows of a part, whose block has been scanned; 0 if none is left."""
+    start, stop = block_rows(work, part // work.sizes[LANES])
+    lanes = work.sizes[LANES]
+    total = np.float32(0)
+    count = 0
+    for place in range(start + part % lanes, stop, lanes):
+        if work.gone[place] < FAR:
+            total += work.near[DISTANCE, place]
+            count += 1
+    return total / np.float32(max(count, 1))
+
+
+@kernel
+def find_nearest(domain: Domain, axes: Axes, work: Work, point: Singles, home: Int, wanted: Int) -> Int:
     """List the `wanted` rows nearest to a point, fewer if there are fewer, as keys of (distance, rank) in work.keys[0];
-    how many there are. The search begins with the radius of the last one: rows come from dense to sparse places.
+    how many there are. The first radius is guessed from the rows of the part `home`, and from what was needed before.
     """
     bound_distances(axes, work.outer, point, 0, block_count(work), work.near[BOUND])
-    everything = wanted >= work.sizes[LIVE]
-    radius = ANYWHERE if everything else work.radius[0]
-    scanned = scan_within(domain, axes, work, point, radius, 0)
+    if wanted >= work.sizes[LIVE]:
+        return list_within(work, scan_within(domain, axes, work, point, ANYWHERE, 0), ANYWHERE)
+    block = home // work.sizes[LANES]
+    scan_block(domain, axes, work, block, point)
+    work.slots[SCANNED, 0] = block
+    work.near[BOUND, block] = FAR
+    around = nearby(work, home)
+    radius = around * work.radius[0]
+    scanned = scan_within(domain, axes, work, point, radius, 1)
     found = list_within(work, scanned, radius)
-    if everything:
-        return found
     while found < wanted:
-        radius *= widening(found, wanted)
+        radius = max(radius * widening(found, wanted), _LEAST_RADIUS)
         scanned = scan_within(domain, axes, work, point, radius, scanned)
         found = list_within(work, scanned, radius)
-    work.radius[0] = radius * widening(found, wanted)
+    if around > np.float32(0):
+        work.radius[0] = radius / around * widening(found, wanted)
     select_keys(work.keys[0], 0, found, wanted)
     return wanted
 

@@ -162,13 +162,16 @@ class Delivery:
         """By which segments are due: that of the stream, once it has told."""
         self.number = self.segments = 0
         """Of the latest commit that was delivered."""
+        self._arrived = 0  # the latest segment that the sink has taken
         self._step = step
         self._retry = retry
 
     def finish(self) -> None:
-        """Deliver a commit that was stored and failed after that: it must not be replaced."""
+        """Deliver a commit that was stored and failed after that: it must not be replaced. A segment that has arrived
+        is not delivered again.
+        """
         if self._undelivered is not None:
-            self.deliver(self._undelivered)
+            self.deliver(self._undelivered, segment=self._arrived < self._undelivered.segments)
 
     def deliver(self, checkpoint: Checkpoint, *, segment: bool = True) -> Checkpoint:
         """Deliver a stored commit, and mark it; without its `segment` if the sink has that. The commit as it is now."""
@@ -184,6 +187,7 @@ class Delivery:
             table = from_bytes(checkpoint.segment)
             self._wait_until(checkpoint.due)
             self._retry.until_available(lambda: self._sink.deliver(checkpoint.segments, table), "the sink")
+            self._arrived = checkpoint.segments
         if self._letters is not None and checkpoint.letters:
             self._letters.append(checkpoint.letters, checkpoint.letters_at)
         self._step(4)

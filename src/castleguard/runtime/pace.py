@@ -78,6 +78,8 @@ class SourceReader:
         self._pause = 0.0  # between two attempts at a source that is away; 0: it is not
         self._pause_left = 0.0
         self._read_at = 0.0
+        self._lag: int | None = None
+        self._closed = False
 
     @property
     def is_away(self) -> bool:
@@ -112,6 +114,17 @@ class SourceReader:
         found out where "now" is, or stepped over what is not for it and will be deleted.
         """
         return self._stored and (self._source.position() or None) != self._position
+
+    def lag(self) -> int | None:
+        """What the source says; once it is closed, what it said last."""
+        if not self._closed:
+            self._lag = self._source.lag()
+        return self._lag
+
+    def close(self) -> None:
+        """Close the source. May be called twice."""
+        self._closed = True
+        self._source.close()
 
     def committed(self, position: Position) -> None:
         """A commit has stored this position."""

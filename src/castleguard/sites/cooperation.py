@@ -8,7 +8,8 @@ A site's own engine keeps the promise by itself. What is done here is to make it
 * Rows that another site asks for are lent to its release, if they lose no more there.
 
 Rows that are offered are locked: they leave their cluster, and come back only when the log says that the release was
-aborted. Before a row is due its release is looked up on the log, or aborted there, so that it leaves in time.
+aborted. Before a row is due its release is looked up on the log, or aborted there, so that it leaves in time. A release
+that should have been decided is looked up too: the message that tells so may be lost.
 """
 
 from collections.abc import Iterator
@@ -141,8 +142,9 @@ class Cooperation:
         settled = Settled()
         self._listen(settled)
         self._settle_due(arriving, settled)
+        self._look_up(settled)
         self._judge_ripe()
-        for lead in [lead for lead in self.leads.values() if lead.stage == "deciding" and lead.tried]:
+        for lead in [lead for lead in self._ready_to_commit if lead.tried]:
             self._commit(lead, settled)
         self._look_back(settled)
         if self.ending:
@@ -161,13 +163,18 @@ class Cooperation:
             if not offer.sent:
                 offer.sent = True
                 self._wire.send(offer.coordinator, offer.answer)
-        for lead in [lead for lead in self.leads.values() if lead.stage == "deciding" and self._knows_time]:
+        for lead in self._ready_to_commit:
             self._commit(lead, settled)
         if self._fresh and self._shares_boxes:
             lower, upper = (np.array(bounds) for bounds in zip(*self._fresh, strict=True))
             self._wire.tell(None, Published(**self._wire.me, heard=self._epochs, lower=lower, upper=upper))
         self._fresh.clear()
         return settled
+
+    @property
+    def _ready_to_commit(self) -> list[Lead]:
+        """Releases with a verdict. None before the time is known: the log may have forgotten an earlier record."""
+        return [lead for lead in self.leads.values() if lead.stage == "deciding" and self._knows_time]
 
     def _commit(self, lead: Lead, settled: Settled) -> None:
         """Write a verdict that is on disk."""
@@ -296,6 +303,7 @@ class Cooperation:
             coordinator=asked.sender,
             began=self._engine.arrivals,
             made=self._now,
+            looked_up=self._now,
         )
 
     def _persons(self, positions: Positions) -> int:
@@ -311,36 +319,58 @@ class Cooperation:
         return left
 
     def _learn(self, release: str, settled: Settled) -> None:
-        """A release is said to be decided."""
+        """A release is said to be decided. If the log is away, the offer stays: it is looked up later."""
         offer = self.offers.get(release)
         if offer is None:
             return
         try:
             verdict = self._wire.decision(release)
+            if verdict is None:  # its coordinator has forgotten it
+                verdict = self._abort_offer(offer)
         except UnavailableError:
             return
-        if verdict is not None:
-            self._end_offer(offer, verdict, settled)
-        else:  # its coordinator has forgotten it
-            self._settle_offer(offer, settled)
+        self._end_offer(offer, verdict, settled)
+
+    def _look_up(self, settled: Settled) -> None:
+        """Look up offers whose release should have been decided: the message may be lost, and without it the rows stay
+        locked until they are due, for ever if no more rows arrive. Where the log has no record, the answer may be lost:
+        send it again. A coordinator that has forgotten the release says so.
+        """
+        if not self._knows_time:
+            return
+        for offer in list(self.offers.values()):
+            if not offer.sent or self._now - offer.looked_up < 2 * self._patience_seconds:
+                continue
+            offer.looked_up = self._now
+            try:
+                verdict = self._wire.decision(offer.release)
+            except UnavailableError:
+                continue
+            if verdict is None:
+                self._wire.send(offer.coordinator, offer.answer)
+            else:
+                self._end_offer(offer, verdict, settled)
 
     def _settle_offer(self, offer: Offer, settled: Settled) -> None:
-        """The rows of an offer must be decided now."""
-        if not offer.sent:  # nobody has seen them
-            self._end_offer(offer, ABORT, settled)
-            return
-        if self._may_be_forgotten(offer.made):
-            del self.offers[offer.release]
-            settled.undecided.append(offer.positions)
-            return
+        """The rows of an offer must be decided now, or given up until the log can be asked."""
         try:
-            verdict = self._wire.decide(offer.release, ABORT)
+            verdict = self._abort_offer(offer)
         except UnavailableError:
             del self.offers[offer.release]
             self.given_up[offer.name] = (offer.release, offer.positions.size, offer.made)
             settled.undecided.append(offer.positions)
             return
         self._end_offer(offer, verdict, settled)
+
+    def _abort_offer(self, offer: Offer) -> Verdict:
+        """Write "aborted" for the release of an offer, unless it is decided; the verdict that stands. Raises
+        UnavailableError, also if the log must not be asked: before the time is known, and when it may have forgotten.
+        """
+        if not offer.sent:  # nobody has seen the rows
+            return ABORT
+        if self._may_be_forgotten(offer.made):
+            raise UnavailableError("the log may have forgotten the release")
+        return self._wire.decide(offer.release, ABORT)
 
     def _end_offer(self, offer: Offer, verdict: Verdict, settled: Settled) -> None:
         del self.offers[offer.release]
@@ -525,7 +555,7 @@ class Cooperation:
             try:
                 verdict = self._wire.decide(release, ABORT)
             except UnavailableError:
-                return
+                continue  # one record that cannot be opened must not hold up the others
             del self.given_up[name]
             taken = verdict.offers.get(name, 0)
             settled.found_handed_over += taken
@@ -537,11 +567,11 @@ class Cooperation:
             try:
                 self._close(lead, self._wire.decide(lead.release, ABORT), settled)
             except UnavailableError:
-                return
+                continue
 
     def _may_be_forgotten(self, made: float) -> bool:
-        """Whether something is so old that the log may not have its record any more. Whoever wrote a new one could
-        publish twice: such rows are given up, and nobody will know.
+        """Whether something is so old that the log may not have its record any more, for all that is known: a second
+        record could publish rows twice. The outcome of rows that are too old stays unknown.
         """
         return not self._knows_time or self._now - made > _KEPT_SECONDS
 

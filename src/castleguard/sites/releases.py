@@ -12,7 +12,7 @@ that are made of the others lose more than those that are made together gain.
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from math import ceil
+from math import ceil, inf
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -72,6 +72,8 @@ class Offer:
     made: float
     """When that was, in seconds."""
     sent: bool = False
+    looked_up: float = -inf
+    """When the log was asked last, or the offer was made, in seconds; after a restart it is asked at once."""
 
 
 @dataclass(eq=False, kw_only=True)

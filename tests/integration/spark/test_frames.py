@@ -91,40 +91,49 @@ def test_a_reject_is_told_by_its_place_and_never_by_its_values(spark: "SparkSess
 def test_a_stream_is_verified_and_a_batch_that_runs_again_gives_the_same_rows(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
-    visits = make_visits(8_000)
     # What the batch to be run again was must still be there when it is.
     spark.conf.set("spark.sql.streaming.minBatchesToRetain", "100")
-    write_parts(visits.slice(0, 6_000), tmp_path / "in", 3)
-    first = _start(spark, tmp_path)
-    _wait(first, lambda: _rows_in(tmp_path / "out") >= 4_000)
-    _copy(tmp_path, tmp_path / "before")
-    write_parts(visits.slice(6_000), tmp_path / "more", 1)
-    (tmp_path / "more" / "part-000.parquet").rename(tmp_path / "in" / "part-003.parquet")
-    second = _start(spark, tmp_path)
-    _wait(second, lambda: _rows_in(tmp_path / "out") == visits.num_rows and not _pending(tmp_path / "out"))
-    check_all(visits, read_committed(tmp_path / "out"), last_books(read_committed(tmp_path / "out", "counts")))
+    for files in (3, 9, 27):  # where the query is looked at too seldom, it has read all of a few files by then
+        folder, visits = tmp_path / str(files), make_visits(2_000 * (files + 1))
+        write_parts(visits.slice(0, 2_000 * files), folder / "in", files)
+        _wait(_start(spark, folder), lambda folder=folder: _rows_in(folder / "out") >= 4_000)  # type: ignore[misc]
+        if _rows_in(folder / "out") < 2_000 * files:
+            break
+    else:
+        pytest.fail("it has always read everything before it could be stopped: the next batch has no rows")
+    _copy(folder, folder / "before")
+    write_parts(visits.slice(2_000 * files), folder / "more", 1)
+    (folder / "more" / "part-000.parquet").rename(folder / "in" / f"part-{files:03d}.parquet")
+    second = _start(spark, folder)
+    _wait(second, lambda: _rows_in(folder / "out") == visits.num_rows and not _pending(folder / "out"))
+    check_all(visits, read_committed(folder / "out"), last_books(read_committed(folder / "out", "counts")))
 
     # As if it had been killed in the middle of its next batch: Spark knows what that batch is, and runs it again.
-    next_batch = 1 + max(int(path.name) for path in (tmp_path / "before" / "state" / "commits").glob("[0-9]*"))
+    next_batch = 1 + max(int(path.name) for path in (folder / "before" / "state" / "commits").glob("[0-9]*"))
     for log in ("offsets", "sources/0", "sources/1"):
-        for path in (tmp_path / "state" / log).glob("*[0-9]*"):
+        for path in (folder / "state" / log).glob("*[0-9]*"):
             if log != "offsets" or path.name in (str(next_batch), f".{next_batch}.crc"):
-                shutil.copy(path, tmp_path / "before" / "state" / log)
-    assert (tmp_path / "before" / "state" / "offsets" / str(next_batch)).exists()
-    again = _start(spark, tmp_path / "before", source=tmp_path)
-    _wait(again, (tmp_path / "before" / "out" / "_spark_metadata" / str(next_batch)).exists)
-    repeated = _rows_of_batch(tmp_path / "before" / "out", next_batch)
+                shutil.copy(path, folder / "before" / "state" / log)
+    assert (folder / "before" / "state" / "offsets" / str(next_batch)).exists()
+    again = _start(spark, folder / "before", source=folder)
+    _wait(again, (folder / "before" / "out" / "_spark_metadata" / str(next_batch)).exists)
+    repeated = _rows_of_batch(folder / "before" / "out", next_batch)
     assert repeated.num_rows > 1_000
-    assert repeated.to_pylist() == _rows_of_batch(tmp_path / "out", next_batch).to_pylist()
+    assert repeated.to_pylist() == _rows_of_batch(folder / "out", next_batch).to_pylist()
 
 
 def test_rows_leave_after_max_wait_though_none_come_after_a_restart(spark: "SparkSession", tmp_path: Path) -> None:
     """Spark makes no micro-batch after a restart until it has news: the stream has to have some."""
-    write_parts(make_visits(3_000), tmp_path / "in", 3)
-    policy = replace(POLICY, max_wait=12)
-    _wait(_start(spark, tmp_path, policy=policy), lambda: _rows_in(tmp_path / "out") == 3_000)
-    assert _pending(tmp_path / "out") > 0
-    _wait(_start(spark, tmp_path, policy=policy), lambda: _pending(tmp_path / "out") == 0)
+    for max_wait in (12, 48, 192):  # on a slow machine all rows have left before the query is stopped
+        folder, policy = tmp_path / str(max_wait), replace(POLICY, max_wait=max_wait)
+        write_parts(make_visits(3_000), folder / "in", 3)
+        started = _start(spark, folder, policy=policy)
+        _wait(started, lambda folder=folder: _rows_in(folder / "out") == 3_000)  # type: ignore[misc]
+        if _pending(folder / "out"):
+            break
+    else:
+        pytest.fail("rows have always left before the query was stopped: a restart has nothing to show")
+    _wait(_start(spark, folder, policy=policy), lambda: _pending(folder / "out") == 0)
 
 
 def test_a_stream_without_max_wait_is_refused_before_it_starts(spark: "SparkSession", tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def make_visits(rows: int, *, first: int = 0) -> pa.Table:
 
 def write_parts(table: pa.Table, folder: Path, parts: int) -> None:
     """The rows as so many files, in their order; a name says when its file came."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     size = -(-table.num_rows // parts)
     for part in range(parts):
         pq.write_table(table.slice(part * size, size), folder / f"part-{part:03}.parquet")

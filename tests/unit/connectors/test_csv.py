@@ -72,6 +72,22 @@ def test_windows_line_ends_and_a_byte_order_mark_are_understood(tmp_path: Path) 
     ]
 
 
+@pytest.mark.parametrize("block_bytes", [4, 64])
+def test_a_byte_order_mark_behind_the_header_belongs_to_its_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int
+) -> None:
+    """Wherever a block begins: a value must not depend on that."""
+    monkeypatch.setattr(text.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": block_bytes})
+    mark = b"\xef\xbb\xbf"
+    for values in ([mark, b"1"], [mark + b"1", b"2", mark + b"3"], [mark + mark, mark]):
+        source = source_of(tmp_path, b"\n".join([b"a", *values]) + b"\n", "a")
+        assert [row["a"] for row in read(source)] == [value.decode() for value in values]
+        assert source.malformed == 0
+    source = source_of(tmp_path, b"a,b\n" + mark + b"\n" + mark + b"1,2\n")
+    assert read(source) == [{"a": "\ufeff1", "b": "2"}]
+    assert source.malformed == 1
+
+
 def test_a_line_with_a_wrong_number_of_values_is_skipped_and_counted(tmp_path: Path) -> None:
     source = source_of(tmp_path, "a,b\n1,2\n3\n4,5,6\n7,8\n")
     assert read(source) == [{"a": "1", "b": "2"}, {"a": "7", "b": "8"}]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from castleguard.privacy.criteria import Criteria
 from castleguard.release.gate import Gate
-from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions
+from castleguard.schema.coded import NEW, NOBODY, REUSED, ROOT, CodedRows, Decisions
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
 
@@ -28,10 +28,17 @@ OTHERS = (1, 2, 3, 4, 5)
 
 
 def gate(
-    *, k: int = 3, l: int = 1, l_per: str = "row", known: int = 10, on_grid: bool = True, reuse: bool = True
+    *,
+    k: int = 3,
+    l: int = 1,
+    l_per: str = "row",
+    known: int = 10,
+    on_grid: bool = True,
+    reuse: bool = True,
+    bounded_share: bool = False,
 ) -> Gate:
     criteria = Criteria(k=k, l=l, l_per=l_per)  # type: ignore[arg-type]
-    return Gate(SCHEMA, criteria, known=known, on_grid=on_grid, reuse=reuse)
+    return Gate(SCHEMA, criteria, known=known, on_grid=on_grid, reuse=reuse, bounded_share=bounded_share)
 
 
 def rows(
@@ -114,6 +121,39 @@ def test_persons_are_counted_and_not_rows() -> None:
 
 def test_a_row_listed_three_times_is_one_person() -> None:
     assert passes(gate(), decide([[0, 0, 0]]), rows()) == [False]
+
+
+NO_ONE = int(NOBODY)
+
+
+@pytest.mark.parametrize(
+    ("persons", "passed"),
+    [
+        ((1, 2, 3), True),
+        ((1, 2, 3, 4, 5), True),
+        ((1, 1, 2, 3, 4), False),  # five rows: a person may have one
+        ((1, 1, 2, 2, 3, 3), True),  # six rows: a person may have two
+        ((1, 1, 1, 2, 2, 3, 3, 4), False),
+        ((1, 2, 3, NO_ONE), True),
+        ((1, 2, 3, NO_ONE, NO_ONE), False),  # rows without a person are one person's
+        ((1, 2, NO_ONE), False),  # and do not count towards k
+    ],
+)
+@pytest.mark.parametrize("kind", [NEW, ROOT])
+def test_with_bounded_shares_no_person_has_more_than_a_kth_of_a_group(
+    persons: tuple[int, ...], passed: bool, kind: int
+) -> None:
+    checked = gate(k=3, reuse=False, bounded_share=True)
+    box = ROOT_BOX if kind == ROOT else BOX
+    decisions = decide([range(len(persons))], kinds=[kind], boxes=[box], kept=False)
+    coded = rows([(30.0, 3.0)] * len(persons), persons, jobs=[1] * len(persons), cities=[1] * len(persons))
+    assert passes(checked, decisions, coded) == [passed]
+
+
+def test_shares_are_counted_group_by_group() -> None:
+    checked = gate(k=2, reuse=False, bounded_share=True)
+    coded = rows([(30.0, 3.0)] * 7, (1, 2, 1, 1, 2, 1, 2), jobs=[1] * 7, cities=[1] * 7)
+    assert passes(checked, decide([[0, 1], [2, 3, 4], [5, 6]], kept=False), coded) == [True, False, True]
 
 
 def test_every_group_of_a_release_is_judged_by_itself() -> None:

@@ -284,6 +284,90 @@ def test_rows_that_nobody_decides_come_back_in_time_though_many_rows_arrive_at_o
     assert b.report().oldest_wait <= 40
 
 
+# Messages that were lost: no more rows arrive, so that nothing is ever due
+
+
+def offering(stage: Stage) -> tuple[SiteStream, Prepared]:
+    """A site that has offered two rows to a release, and its answer."""
+    b = stage.site("b")
+    b.push(rows(4, 4), now=0.0)
+    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6)))
+    b.tick(0.0)
+    commit(b)
+    (answer,) = stage.heard("a", Prepared)
+    return b, answer
+
+
+def test_a_decision_that_nobody_told_is_found_on_the_log() -> None:
+    stage = Stage()
+    b, answer = offering(stage)
+    stage.relay.log["a.1.1"] = Verdict(offers={"a.1.1": 1, answer.offer: 1}).to_bytes()
+    b.tick(3.9)
+    assert b.cooperation.offers
+    b.tick(4.0)
+    assert (b.report().handed_over, b.report().pending) == (1, 1)
+    assert not b.cooperation.offers
+
+
+def test_an_offer_that_nobody_has_decided_is_sent_again_now_and_then() -> None:
+    stage = Stage()
+    b, answer = offering(stage)
+    sent = []
+    for tenths in range(1, 100):
+        b.tick(tenths / 10)
+        sent += [(tenths, again.offer) for again in stage.heard("a", Prepared)]
+    assert sent == [(40, answer.offer), (80, answer.offer)]
+    assert not stage.relay.log
+
+
+def test_an_offer_is_looked_up_again_after_the_log_was_away() -> None:
+    stage = Stage()
+    b, answer = offering(stage)
+    stage.relay.log["a.1.1"] = Verdict(offers={"a.1.1": 1, answer.offer: 2}).to_bytes()
+    stage.relay.weather.away = {"b"}
+    b.tick(5.0)
+    assert (b.report().pending, b.report().undecided) == (2, 0)
+    stage.relay.weather.away.clear()
+    b.tick(9.0)
+    assert b.report().handed_over == 2
+
+
+def test_a_lost_answer_to_a_coordinator_that_has_started_anew_locks_no_row_for_ever() -> None:
+    stage = Stage()
+    a, b = stage.site("a"), stage.site("b")
+    a.push(rows(4, 5), now=0.0)
+    b.push(rows(4, 5, first=3), now=0.0)
+    propose(a)
+    blob = a.snapshot()
+    b.tick(0.0)
+    stage.relay.weather.loss = 1.0
+    commit(b)
+    stage.relay.weather.loss = 0.0
+    a = stage.site("a", epoch="2")
+    a.resume(blob)
+    for stream in (a, b):
+        stream.tick(0.0)
+    assert b.cooperation.offers
+    for stream in (b, a, b):
+        stream.tick(4.0)
+    assert not b.cooperation.offers
+    assert (a.report().pending, b.report().pending) == (2, 2)
+
+
+def test_rows_of_a_decided_release_wait_for_a_log_that_does_not_answer_and_are_not_given_up() -> None:
+    stage = Stage()
+    b, _ = offering(stage)
+    stage.relay.weather.unsure = 1.0
+    stage.say(Decided, "b", "a", release="a.1.1")
+    b.tick(0.0)
+    assert (b.report().pending, b.report().undecided) == (2, 0)
+    stage.relay.weather.unsure = 0.0
+    stage.say(Decided, "b", "a", release="a.1.1")
+    b.tick(0.0)
+    assert not b.cooperation.offers
+    assert (b.report().pending, b.report().undecided) == (2, 0)
+
+
 # The log is away
 
 
@@ -376,6 +460,25 @@ def test_the_end_of_the_stream_settles_what_was_given_up() -> None:
     assert (b.report().undecided, b.report().suppressed >= 2) == (0, True)
 
 
+def test_a_record_that_cannot_be_opened_does_not_hold_up_the_others() -> None:
+    stage = Stage(policy(delay=14), seal=Cipher(member("a").message_key()))
+    b = stage.site("b")
+    b.push(rows(4, 8), now=0.0)
+    for release, box in (("a.1.1", (4, 5)), ("a.1.2", (8, 9))):
+        stage.say(Prepare, "b", "a", **prepare(release, box))
+        b.tick(0.0)
+    commit(b)
+    assert len(b.cooperation.offers) == 2
+    stage.relay.weather.away = {"b"}
+    b.push(rows(*[1] * 14, first=3), now=0.0)
+    assert b.report().undecided == 2
+    stage.relay.weather.away.clear()
+    stage.relay.log["a.1.1"] = b"nothing"
+    b.tick(0.0)
+    assert b.report().undecided == 1
+    assert list(stage.relay.log) == ["a.1.1", "a.1.2"]
+
+
 @pytest.mark.parametrize("days", [28, 31])
 def test_rows_of_an_offer_that_the_log_may_have_forgotten_are_given_up(days: int) -> None:
     """An abort could be written where a commit once stood."""
@@ -407,6 +510,56 @@ def test_a_stream_that_continues_asks_nothing_of_the_log_before_it_knows_the_tim
     assert again.flush().num_rows == 0
     assert not stage.relay.log
     assert again.report().undecided == 2
+
+
+@pytest.mark.parametrize("taken", [0, 1, 2])
+def test_rows_given_up_before_the_time_is_known_are_looked_up_as_soon_as_it_is(taken: int) -> None:
+    stage = Stage()
+    b, answer = offering(stage)
+    if taken:
+        stage.relay.log["a.1.1"] = Verdict(offers={"a.1.1": 1, answer.offer: taken}).to_bytes()
+    again = stage.site("b", epoch="2")
+    again.resume(b.snapshot())
+    again.flush()
+    assert (again.report().undecided, again.coordinator.unsettled is None) == (2, False)
+    again.tick(28 * 86_400.0)
+    report = again.report()
+    assert (report.undecided, report.handed_over, report.suppressed) == (0, taken, 2 - taken)
+    assert again.coordinator.unsettled is None
+
+
+def test_rows_given_up_before_the_time_is_known_stay_undecided_if_the_log_may_have_forgotten_them() -> None:
+    stage = Stage()
+    b, _ = offering(stage)
+    again = stage.site("b", epoch="2")
+    again.resume(b.snapshot())
+    again.flush()
+    again.tick(31 * 86_400.0)
+    assert not stage.relay.log
+    assert again.report().undecided == 2
+    assert again.coordinator.unsettled is None
+
+
+def test_a_verdict_from_before_a_restart_is_kept_until_the_time_is_known() -> None:
+    stage = Stage()
+    a = stage.site("a")
+    for n in range(3):
+        a.push(rows(4 + n, first=1 + n))
+    (asked,) = stage.heard("b", Prepare)
+    stage.say(Prepared, "a", **offered(asked.release, persons=3))
+    a.push(rows(11, first=4))
+    (lead,) = a.cooperation.leads.values()
+    assert lead.outcome is not None
+    again = stage.site("a", epoch="2")
+    again.resume(a.snapshot())
+    again.push(rows(11, first=5))
+    assert again.report().undecided == 0
+    commit(again)
+    assert not stage.relay.log
+    table = again.tick(0.0)
+    assert Verdict.from_bytes(stage.relay.log[asked.release]) == lead.outcome.verdict
+    assert table.num_rows == lead.outcome.rows > again.report().received > 0
+    assert again.report().undecided == 0
 
 
 def test_a_verdict_that_the_log_did_not_take_calls_for_no_commits() -> None:

@@ -9,7 +9,7 @@ import pytest
 from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.sites import simulation
-from castleguard.sites.memory import Weather
+from castleguard.sites.memory import Relay, Weather
 from castleguard.sites.simulation import Simulated, simulate
 
 SCHEMA = Schema(
@@ -63,12 +63,25 @@ def test_who_takes_in_many_rows_at_once_hears_less_in_between() -> None:
     assert many < one / 2
 
 
-def test_bad_weather_costs_nothing_but_information(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A site that was not heard waits to the last moment. Nothing is sent any more after the first 50.
-    monkeypatch.setattr(simulation, "_LAST_MOMENTS", 200)
+def test_bad_weather_costs_nothing_but_information() -> None:
     given = table(200)
     weather = Weather(loss=0.2, doubled=0.3, delay=2, unsure=0.2)
     check(simulate(given, SCHEMA, POLICY, seed=1, batch=1, weather=weather), given, POLICY)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sites_get_done_though_messages_are_lost(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    moments, pass_time = [], Relay.pass_time
+
+    def counted(relay: Relay) -> None:
+        moments.append(relay)
+        pass_time(relay)
+
+    monkeypatch.setattr(Relay, "pass_time", counted)
+    given = table(200)
+    weather = Weather(loss=0.1, delay=2)
+    check(simulate(given, SCHEMA, POLICY, seed=seed, batch=20, weather=weather), given, POLICY)
+    assert len(moments) < 1_000 < simulation._LAST_MOMENTS
 
 
 def test_one_site_has_nobody_to_talk_to() -> None:

@@ -15,6 +15,7 @@ from castleguard.kernels.counts import new_table
 from castleguard.kernels.state import Batch, Output, State
 from castleguard.schema.roles import Categorical, Numeric, Schema
 
+_MOST_LEAVES = 1024  # of a category whose losses are worked out leaf by leaf, and not row by row
 _SUPPRESSION = {"drop": names.DROP, "root": names.ROOT_GROUP}
 
 
@@ -67,6 +68,7 @@ def make_axes(schema: Schema) -> Axes:
         numbers=sum(isinstance(role, Numeric) for _, role in ordered),
         origin=origin,
         scale=scale,
+        growth=_singles(_MOST_LEAVES),
     )
 
 

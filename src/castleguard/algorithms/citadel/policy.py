@@ -24,6 +24,7 @@ Suppression = Literal["root", "drop"]
 Reuse = Literal["off", "narrow"]
 
 _RELEASES = 8  # in a delay, by default
+_JUDGED_RELEASES = 4  # the same where values are judged: groups that lack values find nearer ones to be merged with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +56,11 @@ class Citadel(Policy):
     )
     release_every: int | None = field(
         default=None,
-        metadata=declare("Arrivals between two releases; at most the delay.", least=1, default="delay / 8"),
+        metadata=declare(
+            "Arrivals between two releases; at most the delay.",
+            least=1,
+            default="delay / 8; delay / 4 with l or closeness",
+        ),
     )
     reuse: Reuse = field(
         default="off",
@@ -117,7 +122,8 @@ class Citadel(Policy):
     @property
     def every(self) -> int:
         """Arrivals between two releases."""
-        return self.release_every or max(1, self.delay // _RELEASES)
+        judged = self.l > 1 or self.closeness is not None
+        return self.release_every or max(1, self.delay // (_JUDGED_RELEASES if judged else _RELEASES))
 
     @property
     def draws_noise(self) -> bool:

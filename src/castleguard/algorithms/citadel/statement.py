@@ -33,16 +33,26 @@ def _values(policy: Citadel, schema: Schema) -> str:
     if policy.l == 1:
         return ""
     names = " and of ".join(role.name for role in schema.sensitive)
-    return f" and at least {policy.l} distinct values of {names}"
+    return f", and at least {policy.l} distinct values of {names}"
 
 
 def _fresh(policy: Citadel, schema: Schema) -> str:
-    return (
+    promise = (
         f"Every group of equal quasi-identifiers has, in each release by itself, {_persons(policy, schema)}"
-        f"{_values(policy, schema)}. Each row has {policy.k} candidates of {policy.k} persons in its release, also for "
-        f"an observer who knows when every row arrived, all quasi-identifiers, the algorithm and every release with "
-        f"its time."
+        f"{_values(policy, schema)}."
     )
+    if _reference_moves(policy):
+        return promise
+    return (
+        f"{promise} Each row has {policy.k} candidates of {policy.k} persons in its release, also for an observer who "
+        f"knows when every row arrived, all quasi-identifiers, the algorithm and every release with its time, but "
+        f"neither the draws nor the sensitive values."
+    )
+
+
+def _reference_moves(policy: Citadel) -> bool:
+    """Whether groups are compared with the rows so far: then a release tells something about rows that leave later."""
+    return policy.closeness is not None and policy.closeness.reference != "public"
 
 
 def _narrow(policy: Citadel, schema: Schema) -> str:
@@ -64,38 +74,76 @@ def _shape(policy: Citadel, schema: Schema) -> str:
     if not asked:
         return ""
     names = " and of ".join(role.name for role in schema.sensitive)
+    apart = "" if schema.person is None else " (groups of a release that share a box are judged one by one)"
     return (
-        f"In each group of each release the values of {names}, a person counted once for a value, have "
+        f"In each group of each release{apart} the values of {names}, a person counted once for a value, have "
         f"{' and '.join(asked)}. "
     )
 
 
 def _limits(policy: Citadel, schema: Schema, *, seeded: bool) -> Iterator[str]:
     """What is not promised, a sentence each."""
-    yield "Not promised: differential privacy"
+    if policy.reuse == "narrow":
+        yield (
+            "Narrow reuse promises k over the whole publication, and nothing against someone who knows when a row "
+            "arrived: a reused row leaves alone, and that observer knows its values (the report counts these rows as "
+            "reused)."
+        )
+    yield (
+        "Not promised: a value that a person keeps over several rows, even in one release (intersection); anything "
+        "against someone who adds rows or persons, or knows values of others; presence; different values within a "
+        "group unless l is asked."
+    )
+    yield "Not promised: differential privacy."
     if policy.reuse == "off":
-        yield (
-            "a value that a person keeps over several rows, even in one release (intersection); anything against "
-            "someone who adds rows or persons, or knows values of others; presence; different values within a group "
-            "unless l is asked."
-        )
-    else:
-        yield (
-            "anything against someone who knows when a row arrived: a row that joins a published box leaves alone, and "
-            "that observer learns its values (the report counts these rows as reused)."
-        )
-    if policy.l > 1 or policy.criteria.judges_shape:
-        yield (
-            "With a prior that is exchangeable within the group, each person's posterior is the frequency in the "
-            "group. Not claimed: unequal priors; joint facts; that suppressed rows lack the criteria."
-        )
-    yield "Publishing the same rows by a second run, key or policy voids the promise: a row in two groups is in both."
-    if policy.closeness is not None and policy.closeness.reference != "public":
+        yield from _observer_limits(policy, schema)
+        if policy.l > 1 or policy.criteria.judges_shape:
+            yield from _value_limits(policy)
+    yield (
+        "Every release is published once: publishing the same rows by a second run, key or policy voids the promise, "
+        "since a row in two groups is one of the rows that both have."
+    )
+    if _reference_moves(policy):
         yield "Closeness is promised at the moment of a release only: the distribution of all rows moves on."
     if schema.public:
-        yield (
-            f"Published as they are, outside the promise, and telling rows of a release apart: "
-            f"{', '.join(schema.public)}."
-        )
+        yield f"Published as they are, outside the promise: {', '.join(schema.public)}."
     if seeded:
         yield "SEEDED: the choices and the order of rows can be predicted; for tests and experiments only."
+
+
+def _observer_limits(policy: Citadel, schema: Schema) -> Iterator[str]:
+    """What the observer who knows when may have besides: rule by rule, what would void the promise."""
+    if _reference_moves(policy):
+        yield (
+            "Not promised: k candidates against an observer who knows when rows arrived. Closeness to the rows so far "
+            "depends on rows that leave later, and can tell whose value is whose; reference='public' does not."
+        )
+    elif policy.criteria.judges_shape and schema.person is not None:
+        yield (
+            "The k candidates and the posterior are promised for groups in which every row is of another person (at "
+            "the root: over all releases). Entropy, recursive diversity and closeness count a person once for a value: "
+            "where persons repeat, or rows have no person, that can tell whose value is whose."
+        )
+    moments = [role.name for role in schema.sensitive if role.kind != "number" or role.type in ("date", "timestamp")]
+    telling = [*schema.public, *moments]
+    if telling:
+        yield (
+            f"Void against an observer who knows when: {', '.join(telling)} can tell the rows of a release apart. So "
+            f"does any column that tells a time or a sequence."
+        )
+    else:
+        yield "Void against an observer who knows when if a sensitive column tells a time or a sequence."
+
+
+def _value_limits(policy: Citadel) -> Iterator[str]:
+    """What the judgement of values tells."""
+    if not _reference_moves(policy):
+        yield (
+            "Under a prior that is exchangeable within the group, each person's posterior is the frequency in the "
+            "group. Not claimed: unequal priors; joint facts; groups of a release that share a box, of which only the "
+            "sum is seen."
+        )
+    yield (
+        "Suppressed rows are not protected: who misses them in a release can learn that their values lack the criteria "
+        "(with l=2: that all have one value)."
+    )

@@ -66,6 +66,7 @@ class Connection:
         self._client: Client | None = None
         self._lost: asyncio.Future[None] | None = None
         self._denied: str | None = None
+        self._unanswered: dict[asyncio.Future[Any], str] = {}  # requests, with their subjects
         self._connecting = asyncio.Lock()
         self._loop = asyncio.new_event_loop()
         self._closing = False
@@ -107,15 +108,20 @@ class Connection:
         client = await self._connected()
         assert self._lost is not None
         waiting = asyncio.ensure_future(client.request(subject, payload, timeout=self._access.timeout, headers=headers))
+        self._unanswered[waiting] = subject
         try:
             # The library would wait for the whole timeout although the server is gone.
             both: set[asyncio.Future[Any]] = {waiting, self._lost}
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done():
                 raise self._nats.errors.ConnectionClosedError
+            if waiting.cancelled() and self._denied is not None:
+                raise self._nats.errors.Error(self._denied)
         except BaseException:
             waiting.cancel()
             raise
+        finally:
+            del self._unanswered[waiting]
         reply = waiting.result().data
         if not reply:
             return None
@@ -207,9 +213,15 @@ class Connection:
         }
 
     async def _heard(self, error: Exception) -> None:
-        """Errors outside of a call. A missing permission is told here only, and the call itself has no answer."""
-        if "permissions violation" in str(error).lower():
+        """Errors outside of a call. A missing permission is reported here only: the request never gets an answer, and
+        ends here.
+        """
+        text = str(error).lower()  # the library may have changed the case of the subject
+        if "permissions violation" in text:
             self._denied = str(error).removeprefix("nats: ")
+            for waiting, subject in self._unanswered.items():
+                if f'"{subject.lower()}"' in text:
+                    waiting.cancel()
 
     async def drop(self) -> None:
         """Give up the present connection; the next call makes another one."""

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from castleguard.algorithms.domain import make_shape, make_weights
 from castleguard.algorithms.castle.engine import CastleEngine
 from castleguard.algorithms.castle.policy import STRICT, Castle
+from castleguard.algorithms.domain import make_shape, make_weights
 from castleguard.errors import PolicyError
 from castleguard.kernels import state as names
 from castleguard.privacy.closeness import Closeness
