@@ -50,7 +50,6 @@ from castleguard.kernels.library import (
     join_box,
     publish_again,
 )
-from castleguard.kernels.neighbours import make_tree, part_of, take_out
 from castleguard.kernels.publish import add_drop, add_group, add_root, add_row, order_rows
 from castleguard.kernels.reference import refer
 from castleguard.kernels.reuse import admit
@@ -70,6 +69,7 @@ from castleguard.kernels.state import (
     Output,
     State,
 )
+from castleguard.kernels.tree import make_tree, part_of, take_out
 from castleguard.kernels.views import box_of, draws_of, rows_of
 
 

@@ -28,10 +28,11 @@ from castleguard.kernels.citadel_state import (
 from castleguard.kernels.compile import Bool, Int, kernel, scan_kernel
 from castleguard.kernels.counts import count_in
 from castleguard.kernels.loss import Domain, value_loss
-from castleguard.kernels.neighbours import enlarge, find_nearest
+from castleguard.kernels.neighbours import find_nearest
 from castleguard.kernels.siphash import NOBODY
 from castleguard.kernels.sorting import lower_half
 from castleguard.kernels.state import Ints, State
+from castleguard.kernels.widths import enlarge
 
 CANDIDATES = 3  # times k + 10: rows that a group is chosen from
 MORE = 8  # times as many, if those have too few persons

@@ -26,9 +26,10 @@ from castleguard.kernels.citadel_state import (
 from castleguard.kernels.compile import Bool, Int, kernel
 from castleguard.kernels.counts import count_in, count_of
 from castleguard.kernels.growth import box_width, point_at
-from castleguard.kernels.neighbours import enlarge, take_out
 from castleguard.kernels.siphash import NOBODY
 from castleguard.kernels.state import ARRIVALS, AT_ROOT, DROP, OLDEST, State
+from castleguard.kernels.tree import take_out
+from castleguard.kernels.widths import enlarge
 
 NO_GROUP = -1
 
