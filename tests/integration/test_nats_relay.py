@@ -10,6 +10,7 @@ from typing import Any
 
 import nats.errors
 import pytest
+from nats.aio.client import Client
 
 from castleguard.connectors.nats import relay as nats_relay
 from castleguard.connectors.nats.connection import Connection
@@ -45,6 +46,37 @@ def test_the_log_keeps_what_was_decided_for_thirty_days_in_a_file(tmp_path: Path
     assert config["max_age"] == 30 * DAY
     assert config["storage"] == "file"
     assert config["max_msgs_per_subject"] == 1
+
+
+def test_a_site_that_has_joined_misses_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the client library is slow to send its subscriptions: the relay waits until the server has them."""
+    send_pending = Client._flush_pending
+
+    async def send_later(client: Client, *args: Any, **kwargs: Any) -> Any:
+        if any(b"SUB castleguard." in part for part in client._pending):
+            asyncio.get_running_loop().call_later(0.5, lambda: asyncio.ensure_future(send_pending(client)))
+            return None
+        return await send_pending(client, *args, **kwargs)
+
+    with running_broker(tmp_path) as broker:
+        berlin = joined(broker, "berlin")
+        monkeypatch.setattr(Client, "_flush_pending", send_later)
+        rome = joined(broker, "rome")
+        berlin.send("rome", b"to rome")
+        assert wait_for(rome, 1) == [b"to rome"]
+        berlin.close()
+        rome.close()
+
+
+def test_a_subscription_that_is_not_permitted_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text(
+        'authorization: {users: [{user: ann, password: a, permissions: {subscribe: "_INBOX.>"}}]}'
+    )
+    with running_broker(tmp_path, ["--config", str(tmp_path / "config")]) as broker:
+        access = Access(servers=broker.url, timeout=PATIENCE, user="ann", password="a")
+        with pytest.raises(OutputError, match="does not permit it: permissions violation for subscription"):
+            NatsRelay(access, "trips", "berlin")
+    assert_nothing_is_left()
 
 
 @pytest.mark.parametrize("config", [{"max_age": 29 * DAY}, {"storage": "memory"}])

@@ -223,6 +223,14 @@ class Connection:
                 if f'"{subject.lower()}"' in text:
                     waiting.cancel()
 
+    def check_permitted(self) -> None:
+        """Raise `error` if the server has denied anything on this connection: a subscription gets no other answer."""
+        if self._denied is not None:
+            raise self._not_permitted()
+
+    def _not_permitted(self) -> CastleguardError:
+        return self.error(f"{self.where} does not permit it: {self._denied}")
+
     async def drop(self) -> None:
         """Give up the present connection; the next call makes another one."""
         client, self._client = self._client, None
@@ -247,7 +255,7 @@ class Connection:
             if isinstance(exc, errors.SecureConnWantedError):
                 raise self.error(f"{self.where} offers no secure connection, and one is asked for") from exc
             if self._denied is not None:
-                raise self.error(f"{self.where} does not permit it: {self._denied}") from exc
+                raise self._not_permitted() from exc
             why = str(exc).removeprefix("nats: ") or type(exc).__name__
             raise UnavailableError(f"{self.where} cannot be reached: {why}") from exc
 

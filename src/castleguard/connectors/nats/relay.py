@@ -133,13 +133,18 @@ class NatsRelay:
             doubting.cancel()
 
     async def _open(self) -> None:
-        """Connect, find the log or make it, and listen."""
+        """Connect, subscribe, and find the log or make it.
+
+        Subscribe first: the server answers in order, so once it has answered for the log, it knows the subscriptions,
+        and a site that is ready misses no message.
+        """
         lost = await self._connection.lost()
-        await self._find_log()
         if lost is not self._subscribed:
             for subject in (self._site, EVERYBODY):
                 await self._connection.subscribe(self._arrived, f"castleguard.{self._job}.{subject}")
             self._subscribed = lost
+        await self._find_log()
+        self._connection.check_permitted()
         self._doubt.clear()  # what was in doubt so far was an earlier connection
         self._ready = True
 
