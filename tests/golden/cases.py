@@ -6,7 +6,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from tests.golden.draws import Draws
-from tests.golden.policies import KINDS, is_timed, make_policy, split_budget
+from tests.golden.policies import CITADEL, KINDS, is_timed, make_policy, split_budget
 from tests.golden.worlds import Written, make_rows, make_schema
 
 _STRICT_GUARD, _SDGS, _DOCA, _PAPER_DOCA = KINDS[2], KINDS[4], KINDS[5], KINDS[6]
@@ -26,6 +26,13 @@ PLAN: tuple[tuple[str, tuple[tuple[str, str], ...], int], ...] = (
     ("simulate", (_SITES,), 17),
     ("simulate command", (_SITES,), 6),
     ("paper sites", (_PAPER_SITES,), 6),
+    # Appended, so that the cases before keep their numbers.
+    ("anonymise", (CITADEL,), 3),
+    ("push", (CITADEL,), 11),
+    ("restore", (CITADEL,), 6),
+    ("job", (CITADEL,), 8),
+    ("anonymise command", (CITADEL,), 3),
+    ("shards", (CITADEL,), 4),
 )
 """Surface, algorithms and modes, and cases of each."""
 

@@ -17,7 +17,8 @@ KINDS = (
     ("doca", "strict"),
     ("doca", "paper"),
 )
-"""Algorithms and modes of a single stream."""
+"""Algorithms and modes of a single stream, of the four papers."""
+CITADEL = ("citadel", "strict")
 
 
 def make_policy(draws: Draws, algorithm: str, mode: str, *, clock: bool) -> tuple[Written, Traits]:
@@ -114,6 +115,36 @@ def _castleguard_paper(draws: Draws, clock: bool) -> tuple[Written, Traits]:
     }
     ways: list[Written] = [{}, {"clock": "sampled"}, *([{"clock": "time", "max_wait": 30.0}] if clock else [])]
     return policy | draws.pick(ways), Traits(observed=True, **traits)
+
+
+def _citadel(draws: Draws, clock: bool) -> tuple[Written, Traits]:
+    narrow = draws.chance(0.3)
+    policy: Written = {
+        "algorithm": "citadel",
+        "k": draws.whole(2, 7),
+        "delay": draws.whole(40, 200),
+        **_maybe(draws, 0.3, release_every=draws.whole(5, 40)),
+        **_maybe(draws, 0.3, suppression="drop"),
+        **(_maybe(draws, 0.4, max_wait=draws.pick([15.0, 60.0])) if clock else {}),
+    }
+    if narrow:
+        policy |= {
+            "reuse": "narrow",
+            **_maybe(draws, 0.5, slack=draws.pick([0.0, 0.5])),
+            **_maybe(draws, 0.5, max_reusable=draws.whole(4, 60)),
+        }
+    ways: list[Written] = [
+        {},
+        {},
+        {"l": draws.whole(2, 3)},
+        {"l": 2, "diversity": "entropy"},
+        {"l": 2, "diversity": "recursive", "c": draws.pick([2.0, 4.0])},
+        {"closeness": {"t": draws.pick([0.5, 0.7]), "burn_in": 30, "distance": draws.pick(["equal", "ordered"])}},
+    ]
+    way = draws.whole(0, 2 if narrow else 5)  # the others are refused with narrow reuse
+    if way > 1:
+        policy["k"] = max(policy["k"], 4)
+    return policy | ways[way], Traits(sensitive=way > 1, declared=way > 2)
 
 
 def _sdgs(draws: Draws, clock: bool) -> tuple[Written, Traits]:
@@ -259,6 +290,7 @@ _MAKERS: dict[tuple[str, str], Callable[[Draws, bool], tuple[Written, Traits]]] 
     ("castle", "paper"): _castle_paper,
     ("castleguard", "strict"): _castleguard,
     ("castleguard", "paper"): _castleguard_paper,
+    CITADEL: _citadel,
     ("sdgs", "strict"): _sdgs,
     ("doca", "strict"): _doca,
     ("doca", "paper"): _doca_paper,
@@ -268,6 +300,7 @@ _MAKERS: dict[tuple[str, str], Callable[[Draws, bool], tuple[Written, Traits]]] 
 _CLASSES: dict[str, Callable[..., Any]] = {
     "castle": cg.Castle,
     "castleguard": cg.Castleguard,
+    "citadel": cg.Citadel,
     "sdgs": cg.Sdgs,
     "doca": cg.Doca,
     "dcastle": shim.Dcastle,

@@ -41,6 +41,7 @@ _NO_ROOT: Written = {**_FULL, "quasi_identifiers": [{"name": "income", "lower": 
 _SMALL: Written = {"max_clusters": 6, "max_reusable": 8, "loss_window": 5}
 _CASTLE: Written = {"algorithm": "castle", "k": 3, "delay": 40, **_SMALL}
 _GUARD: Written = {"algorithm": "castleguard", "k": 3, "delay": 40, **_SMALL}
+_CITADEL: Written = {"algorithm": "citadel", "k": 3, "delay": 40}
 _SDGS: Written = {"algorithm": "sdgs", "k": 2, "sample_rate": 0.75, "epsilon": 2.5}
 
 
@@ -121,6 +122,8 @@ SNAPSHOTS = (
     Kept("castle-paper", {**_CASTLE, "mode": "paper"}, _OBSERVED, "midpoint"),
     Kept("castleguard-strict", {**_GUARD, "epsilon": 8.0, "sample_rate": 0.9, "rows_per_person": 2}, _FULL),
     Kept("castleguard-paper", {**_GUARD, "mode": "paper", "phi": 4.0, "clock": "sampled"}, _OBSERVED),
+    Kept("citadel", {**_CITADEL, "l": 2}, _PAYLOAD),
+    Kept("citadel-narrow", {**_CITADEL, "reuse": "narrow", "max_wait": 30.0}, _PAYLOAD),
     Kept("sdgs-rows", {**_SDGS, "window": 100, "window_unit": "rows"}, _FEW),
     Kept("sdgs-seconds", {**_SDGS, "window": 40.0, "start_cells": 2}, _FEW),
     Kept("doca-strict", {"algorithm": "doca", "epsilon": 4.0, "delay": 50, "k": 5, "rows_per_person": 2}, _FULL),

@@ -262,6 +262,17 @@ def test_a_segment_and_its_number_appear_together_and_survive(kafka_broker: Brok
     assert kafka_broker.committed(topic, 1, f"{topic}-segments") == [7]
 
 
+def test_messages_of_a_segment_have_one_time_and_one_set_of_headers(kafka_broker: Broker) -> None:
+    topic = kafka_broker.topic()
+    with sink(kafka_broker, topic) as writing:
+        writing.deliver(1, table(*range(20_000)))
+    messages = kafka_broker.messages(topic)
+    assert len(messages) == 20_000
+    assert len({message.timestamp() for message in messages}) == 1
+    assert {tuple(message.headers() or []) for message in messages} == {(("castleguard-segment", b"1"),)}
+    assert {message.key() for message in messages} == {None}
+
+
 def test_a_segment_that_is_there_already_is_not_written_again(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic()
     for _ in range(2):

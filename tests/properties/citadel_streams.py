@@ -96,6 +96,8 @@ def policies(draw: st.DrawFn, schema: Schema, *, asked: str, reuse: str | None) 
         given["l"] = min(k, draw(st.integers(2, 3)))
     if asked == "shape":
         given |= draw(shapes(schema, k))
+        if "closeness" in given and given["closeness"].reference in ("window", "decay"):  # refused
+            given["closeness"] = replace(given["closeness"], reference="cumulative", window=None, decay=None)
     if reuse is None:
         reuse = "off" if asked == "shape" else draw(st.sampled_from(("off", "off", "narrow")))
     return Policy(

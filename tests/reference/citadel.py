@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
 from .chacha import Ratcheting
-from .citadel_forest import Grown, forest
+from .citadel_forest import SMALLEST_BLOCK, Grown, forest
 from .citadel_growth import NOWHERE, Pace, grow, joining_cost, keeps_share, needed, spreads
 from .citadel_library import Entry, Library
 from .citadel_space import F, Space
@@ -27,6 +27,7 @@ from .measure import Attribute, Box, Domain, Row, around, persons
 from .shape import Shape
 
 NOBODY = 2**64 - 1  # in digests
+WHOLE = 16  # groups of a tree, if the pending rows suffice
 
 Kind = Literal["new", "reuse", "root"]
 T = TypeVar("T")
@@ -102,7 +103,7 @@ class Citadel:
         self.arrivals = 0
         self.pending: dict[int, Row] = {}  # in order of position
         self.arrived: dict[int, float] = {}  # when
-        self.history: list[Row] = []  # every present row that has arrived
+        self.left: list[Row] = []  # every row of an earlier release, published or not
 
     # -- when rows are due ---------------------------------------------------------------------------------------------
 
@@ -124,7 +125,6 @@ class Citadel:
                 raise ValueError(f"positions are consecutive: expected {position}, got {row.position}")
             self.pending[position] = row
             self.arrived[position] = now
-            self.history.append(row)
         if self.arrivals % self.settings.every != 0:
             return []
         return self.settle_below(position + self.settings.every - self.settings.delay)
@@ -156,6 +156,7 @@ class Citadel:
                 made.place(seed)  # step 2
         made.join_left_over()  # step 3
         made.suppress()  # step 4
+        made.top_up()
         return self._publish(made)
 
     def _publish(self, made: Settlement) -> Release:
@@ -169,8 +170,7 @@ class Citadel:
         dropped = sorted(leaving - set(listed))
         order = list(listed)
         shuffle(self.choices, "shuffle", self.arrivals, order, whole_content([self.pending[p] for p in listed]))
-        for position in leaving:
-            del self.pending[position]
+        self.left += [self.pending.pop(position) for position in sorted(leaving)]
         if self.settings.reuse == "narrow":
             for group in groups:
                 if group.kind == "new":
@@ -196,9 +196,9 @@ class Citadel:
         shape = self.settings.shape
         if shape is None:
             return True
-        if len(self.history) < shape.burn_in:
+        if len(self.left) < shape.burn_in:
             return False
-        return all(shape.lack(shape.pairs(rows, column), column, self.history) == 0 for column in columns)
+        return all(shape.lack_by_row(rows, column, self.left) == 0 for column in columns)
 
 
 class Settlement:
@@ -315,6 +315,25 @@ class Settlement:
                     (root if keeps_share([*root, row], self.settings.k) else self.dropped).append(row)
         self.root = root
         self._leave([*self.root, *self.dropped])
+
+    def top_up(self) -> None:
+        """Where values are judged: further groups around the oldest rows, up to a number without a small remainder."""
+        if self.settings.reuse == "narrow" or not self.settings.judges_values:
+            return
+        count = len([group for group in self.groups if len(group) == self.settings.k])
+        spare = len(self.company) // self.settings.k
+        steps = [WHOLE >> halved for halved in range(WHOLE.bit_length()) if WHOLE >> halved >= SMALLEST_BLOCK]
+        missing = next((-count % step for step in steps if count and -count % step <= spare), 0)
+        for seed in list(self.company.values()):
+            if missing == 0:
+                break
+            if seed.position not in self.company:
+                continue
+            group = self.grown(seed)
+            if group is None:
+                break
+            self._leave_as_group(group)
+            missing -= 1
 
     def _completion(self, root: Sequence[Row]) -> list[Row]:
         """The oldest rows that bring the root to k persons; all that bring a person if there are not enough."""

@@ -1,8 +1,8 @@
 """What may be asked of the distribution of sensitive values in a group, from the definitions.
 
 Entropy and recursive (c, l)-diversity: Machanavajjhala et al., definitions 4.1 and 4.2. t-closeness: Li et al., section
-4. A group is the set of its distinct (person, value) pairs: a person counts once for a value. Everything is worked out
-anew from sets and lists at every question.
+4. For CASTLE a group is the set of its distinct (person, value) pairs: a person counts once for a value. For Citadel it
+is all its rows. Everything is worked out anew from sets and lists at every question.
 """
 
 from __future__ import annotations
@@ -52,6 +52,16 @@ class Shape:
         # Rows without a person must not make a group diverse: it has to be with them and without them.
         named = self.counts({pair for pair in pairs if pair[0] is not None}, column)
         lack = max(self.lack_of_diversity(counts), self.lack_of_diversity(named))
+        return lack + self.lack_of_closeness(counts, column, history)
+
+    def lack_by_row(self, rows: Sequence[Row], column: int, history: Sequence[Row]) -> float:
+        """The same if every row counts, whoever has it."""
+        values = [self.number(column, row.sensitive[column]) for row in rows]
+        counts = [values.count(value) for value in range(self.sizes[column])]
+        return self.lack_of_diversity(counts) + self.lack_of_closeness(counts, column, history)
+
+    def lack_of_closeness(self, counts: Sequence[int], column: int, history: Sequence[Row]) -> float:
+        lack = 0.0
         if self.t is not None:
             p = [count / sum(counts) for count in counts]
             far = self.earth_mover(p, self.shares(history, column), column) - self.t

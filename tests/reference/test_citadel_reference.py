@@ -450,22 +450,43 @@ def test_values_of_nobody_do_not_count_towards_l() -> None:
 
 
 def test_distributions_are_judged_as_one_group_too() -> None:
-    """Entropy of at least ln 2: one half each, and a person counts once for a value."""
+    """Entropy of at least ln 2: one half each, and every row counts, whoever has it."""
     shape = Shape(l=2, sizes=[3], trees=[TREE], room=0, diversity="entropy")
     citadel = Citadel(LINE, Settings(k=2, delay=100, l=2, shape=shape), InOrder())
     half = [Row(i, i, (0.0,), (i % 2,)) for i in range(4)]
     assert citadel.keeps_criteria(half)
     assert not citadel.keeps_criteria(half[:3])
-    assert citadel.keeps_criteria([*half, Row(4, 0, (0.0,), (0,))])
-    assert not citadel.keeps_criteria([*half, Row(4, 9, (0.0,), (0,))])
+    for person in (0, 9, None):
+        assert not citadel.keeps_criteria([*half, Row(4, person, (0.0,), (0,))])
+    assert citadel.keeps_criteria([*half, Row(4, 0, (0.0,), (0,)), Row(5, 9, (0.0,), (1,))])
 
 
 def test_nothing_is_published_before_the_burn_in() -> None:
+    """Rows that are dropped have left: they count, and the next release is published."""
     shape = Shape(l=1, sizes=[3], trees=[TREE], room=0, t=1.0, burn_in=3)
-    for rows in (2, 3):
-        stream = Stream(k=2, delay=100, shape=shape)
-        stream.arrive_all(*[10] * rows)
-        assert len(stream.flush().dropped) == (2 if rows == 2 else 0)
+    stream = Stream(k=2, delay=100, shape=shape)
+    for dropped in (3, 0):
+        stream.arrive_all(10, 10, 10)
+        assert len(stream.flush().dropped) == dropped
+
+
+def test_a_release_is_compared_with_the_rows_of_earlier_ones() -> None:
+    """Not with its own: the first one, all of one value, is far from what smoothing says; the second one is not."""
+    shape = Shape(l=1, sizes=[3], trees=[TREE], room=0, t=0.1, alpha=1e-9)
+    stream = Stream(k=2, delay=100, shape=shape)
+    for dropped in (3, 0):
+        stream.arrive_all(10, 10, 10)
+        assert len(stream.flush().dropped) == dropped
+
+
+def test_a_judged_release_is_topped_up_to_whole_trees() -> None:
+    """Five rows are due and make five groups of two; eleven more grow around the oldest rows, if there are so many."""
+    for l, rows, left in [(2, 60, 32), (2, 40, 32), (2, 30, 16), (2, 15, 10), (1, 60, 10)]:
+        stream = Stream(k=2, delay=100, l=l, release_every=100)
+        stream.arrive_all(*[place % 10 * 10 for place in range(rows)])
+        due = [stream.citadel.pending[position] for position in range(5)]
+        release = stream.citadel.settle(due, 5)
+        assert sum(len(group.rows) for group in release.groups) + len(release.dropped) == left
 
 
 # -- narrow reuse ------------------------------------------------------------------------------------------------------

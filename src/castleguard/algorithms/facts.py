@@ -67,6 +67,9 @@ class Publication:
     each_release: Literal["nothing", "persons", "shares"] = "nothing"
     """What every box of every release has by itself, without earlier releases: nothing is promised; the persons and
     values of the criteria; or also that no person has more than 1/k of its rows."""
+    counts_rows: bool = False
+    """Whether distributions of sensitive values are those of all rows of a group; otherwise a person counts once for a
+    value."""
     due_rows: bool = False
     """Whether rows leave only when `delay` makes a row leave, and with that row: a release of one row is then the one
     that arrived `delay` rows before."""

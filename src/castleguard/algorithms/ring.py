@@ -105,7 +105,7 @@ class RingEngine(Engine):
             bounds=np.empty((2, rows, columns)),
             loss=np.empty(rows),
             marks=np.empty((4, rows), dtype=np.int64),
-            dropped=np.empty(rows, dtype=np.int64),
+            dropped=np.empty((2, rows), dtype=np.int64),
         )
 
 
@@ -139,5 +139,6 @@ def _decisions(output: Output) -> Decisions:
         kept=output.marks[1, :groups] == 1,
         event=output.marks[2, :groups],
         seen=output.marks[3, :groups],
-        dropped=output.dropped[:drops],
+        dropped=output.dropped[0, :drops],
+        dropped_seen=output.dropped[1, :drops],
     )

@@ -2,8 +2,8 @@
 
 One call takes in a batch. Every `every` arrivals the rows that would be late at the next release are settled: around
 each a group of k persons is grown, rows that find none join a group of the same release or the root, criteria are
-judged over all groups, and the whole release is shuffled. Nothing is known between releases but the pending rows, and
-with narrow reuse the boxes that were published.
+judged over all groups, and the whole release is shuffled. Nothing is known between releases but the pending rows, with
+narrow reuse the boxes that were published, and for closeness the values of the rows that have left.
 """
 
 import numpy as np
@@ -15,6 +15,7 @@ from castleguard.kernels.citadel_state import (
     DROPPED,
     EXHAUSTED,
     FAR,
+    FEWEST,
     GROUP,
     GROUPS,
     HOME,
@@ -188,6 +189,50 @@ def settle_seed(state: State, settings: Settings, axes: Axes, work: Work, seed: 
 
 
 @kernel
+def missing_groups(settings: Settings, work: Work, root: Int) -> Int:
+    """How many groups of k rows a release is short of whole trees: of `whole` groups, or of half as many, and so on,
+    if the company that is left does not suffice.
+    """
+    count = 0
+    for group in range(work.sizes[GROUPS]):
+        count += group != root and work.groups[ROWS, group] == settings.k
+    if count == 0:
+        return 0
+    spare = work.sizes[LIVE] // settings.k
+    step = settings.whole
+    while step >= FEWEST:
+        if -count % step <= spare:
+            return -count % step
+        step //= 2
+    return 0
+
+
+@kernel
+def top_up(state: State, settings: Settings, work: Work, limit: Int, root: Int) -> None:
+    """Grow further groups around the oldest company rows, so that criteria are judged over large trees alone.
+
+    A small block often lacks the criteria as a whole, and its rows are suppressed. Values are not looked at.
+    """
+    if settings.narrow or (settings.l == 1 and not settings.shape.on) or work.sizes[EXHAUSTED] == 1:
+        return
+    missing = missing_groups(settings, work, root)
+    capacity = state.person.size
+    position = state.counters[OLDEST]
+    while missing > 0 and position < state.counters[ARRIVALS]:
+        at = position % capacity
+        position += 1
+        if work.slots[PLACE, at] < 0 or work.slots[GROUP, at] != STAYS:
+            continue
+        work.sizes[HOME] = part_of(work, work.slots[PLACE, at])
+        take_out(work, at)
+        count = grow(state, settings, settings.axes, work, at, limit)
+        if count == 0:
+            return  # too few persons are left, and the row waits on
+        add_grown(work, count, 1)
+        missing -= 1
+
+
+@kernel
 def list_by_group(state: State, work: Work) -> None:
     """List the rows of all groups as members, group by group, in each by arrival."""
     groups = work.groups
@@ -244,33 +289,40 @@ def publish_groups(state: State, settings: Settings, work: Work, output: Output,
         publish_again(state, work, output, number, event)
     for number in range(work.sizes[GROUPS]):
         count = work.groups[ROWS, number]
-        if count == 0:
+        if count == 0 or number == root:
             continue
         start = work.groups[START, number]
         members = work.slots[MEMBER, start : start + count]
-        if number == root:
-            group = add_root(state.counters, state.domain, box_of(work), output, event)
-        else:
-            loss = box_rows(state, work, members)
-            group = add_group(state.counters, output, NEW, box_of(work), loss, event)
-            if settings.narrow:
-                admit(state, box_of(work), False)
-                output.marks[1, group] = 1
+        loss = box_rows(state, work, members)
+        group = add_group(state.counters, output, NEW, box_of(work), loss, event)
+        if settings.narrow:
+            admit(state, box_of(work), False)
+            output.marks[1, group] = 1
         for at in members:
+            add_row(state.counters, output, rows.position[at], group)
+    if root != NO_GROUP and work.groups[ROWS, root] > 0:
+        start = work.groups[START, root]
+        group = add_root(state.counters, state.domain, box_of(work), output, event)
+        for at in work.slots[MEMBER, start : start + work.groups[ROWS, root]]:
             add_row(state.counters, output, rows.position[at], group)
     order_rows(state, output, begin, event, SHUFFLED)
 
 
 @kernel
-def let_go(state: State, work: Work, output: Output) -> None:
-    """Take the rows of the release out of the ring; those that are not published are noted."""
+def let_go(state: State, settings: Settings, work: Work, output: Output) -> None:
+    """Take the rows of the release out of the ring, and note those that are not published.
+
+    All of them, published or not, enter the reference of closeness together: later releases are compared with it.
+    """
     rows = rows_of(state)
     for position in range(state.counters[OLDEST], state.counters[ARRIVALS]):
         at = position % rows.position.size
         if rows.cluster[at] == GONE or work.slots[GROUP, at] == STAYS:
             continue
         if work.slots[GROUP, at] == DROPPED:
-            add_drop(output, position)
+            add_drop(output, position, state.counters[ARRIVALS])
+        if settings.shape.distance != NO_DISTANCE:
+            refer(state, settings.shape, at)
         rows.cluster[at] = GONE
         state.counters[PENDING] -= 1
     skip_gone(state)
@@ -300,16 +352,17 @@ def settle(state: State, settings: Settings, work: Work, output: Output, limit: 
         count_all(state, work)
         join_groups(state, settings, axes, work)
         root = make_root(state, settings, work)
+    top_up(state, settings, work, limit, root)
     list_by_group(state, work)
     find_centres(axes, work)
     judge_groups(state, settings, axes, work, work.sizes[GROUPS], root)
     unite_groups(state, work)
     publish_groups(state, settings, work, output, root)
-    let_go(state, work, output)
+    let_go(state, settings, work, output)
 
 
 @inlined_kernel
-def arrive(state: State, settings: Settings, batch: Batch, row: Int, now: float) -> Int:
+def arrive(state: State, batch: Batch, row: Int, now: float) -> Int:
     """Let a row of the batch wait in the ring; its position."""
     rows = rows_of(state)
     ratchet(draws_of(state), state.counters[ARRIVALS])
@@ -319,8 +372,6 @@ def arrive(state: State, settings: Settings, batch: Batch, row: Int, now: float)
     if batch.present[row]:
         rows.cluster[at] = AT_ROOT if batch.to_root[row] else PENDING_ROW
         state.counters[PENDING] += 1
-        if settings.shape.distance != NO_DISTANCE:
-            refer(state, settings.shape, at)
     return position
 
 
@@ -356,7 +407,7 @@ def run(state: State, settings: Settings, work: Work, output: Output, batch: Bat
             if arriving == batch.person.size:
                 turn = 2
                 continue
-            position = arrive(state, settings, batch, arriving, now)
+            position = arrive(state, batch, arriving, now)
             arriving += 1
             if (position + 1) % settings.every == 0:
                 limit = position + settings.every - settings.delay

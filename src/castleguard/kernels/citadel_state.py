@@ -52,6 +52,7 @@ class Settings(NamedTuple):
     max_wait: float  # seconds, inf = no limit
     suppression: int  # DROP or ROOT_GROUP
     narrow: bool  # due rows may join boxes that are published already
+    whole: int  # groups of k rows of a release are a multiple of this where criteria are asked, if rows suffice
     slack: float  # by how much such a box may be wider than the narrowest
     shape: Shape
     axes: Axes

@@ -22,7 +22,7 @@ from castleguard.kernels.citadel_state import (
     Work,
 )
 from castleguard.kernels.compile import Bool, Int, kernel
-from castleguard.kernels.shape import is_burnt_in, lack_of_rows
+from castleguard.kernels.shape import is_burnt_in, lack_by_row
 from castleguard.kernels.siphash import NOBODY
 from castleguard.kernels.sorting import lower_half, make_key, select_keys, sort_keys
 from castleguard.kernels.state import NO_DISTANCE, Ints, State
@@ -103,7 +103,7 @@ def keeps(state: State, settings: Settings, work: Work, slots: Ints) -> Bool:
         return True
     if settings.shape.distance != NO_DISTANCE and not is_burnt_in(state, settings):
         return False
-    return lack_of_rows(state, settings, work, slots) == 0.0
+    return lack_by_row(state, settings, work, slots) == 0.0
 
 
 @kernel

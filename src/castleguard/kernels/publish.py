@@ -46,9 +46,10 @@ def add_root(counters: Ints, domain: Domain, box: Box, output: Output, event: In
 
 
 @kernel
-def add_drop(output: Output, position: Int) -> None:
+def add_drop(output: Output, position: Int, seen: Int) -> None:
     """Note a row that is not published at all."""
-    output.dropped[output.used[2]] = position
+    output.dropped[0, output.used[2]] = position
+    output.dropped[1, output.used[2]] = seen
     output.used[2] += 1
 
 

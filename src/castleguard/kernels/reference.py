@@ -1,9 +1,9 @@
 """The running distribution of sensitive values that t-closeness compares a group with.
 
-Every arriving row counts once per sensitive column: for ever, while it is among the latest ones, or with a weight that
-falls as rows follow. Falling weights are kept by letting the weight of the newest row grow instead; when it has become
-large, everything is scaled down by a power of two, which rounds nothing. So what is known after n rows depends on
-these rows alone, however they came.
+Every arriving row counts once per sensitive column (Citadel: every row that leaves, once its release is made): for
+ever, while it is among the latest ones, or with a weight that falls as rows follow. Falling weights are kept by letting
+the weight of the newest row grow instead; when it has become large, everything is scaled down by a power of two, which
+rounds nothing. So what is known after n rows depends on these rows alone, however they came.
 """
 
 from castleguard.kernels.compile import Int, kernel
@@ -34,7 +34,7 @@ def age(weights: Floats, facts: Floats, decay: float) -> None:
 
 @kernel
 def refer(state: State, shape: Shape, at: Int) -> None:
-    """Count the row that has just been written to ring slot `at`."""
+    """Count the row in ring slot `at`."""
     number = state.counters[REFERRED]
     state.counters[REFERRED] = number + 1
     if shape.reference == PUBLIC:

@@ -1,7 +1,7 @@
 """How far the distribution of a group's sensitive values is from what was promised.
 
-Counted are distinct (person, value) pairs, one sensitive column at a time. A lack is 0 where everything is kept and
-above 0 where it is not, so that a merge can tell whether a neighbour helps.
+CASTLE counts distinct (person, value) pairs, Citadel counts rows; one sensitive column at a time. A lack is 0 where
+everything is kept and above 0 where it is not, so that a merge can tell whether a neighbour helps.
 """
 
 import numpy as np
@@ -151,7 +151,7 @@ def lack_of_counts(
 
 @kernel
 def is_burnt_in(state: State, settings: Asking) -> Bool:
-    """Whether enough rows have arrived for the reference to mean something."""
+    """Whether the reference has counted enough rows to mean something."""
     return state.counters[REFERRED] >= settings.shape.burn_in
 
 
@@ -177,4 +177,19 @@ def lack_of_rows(state: State, settings: Asking, work: Counting, slots: Ints) ->
                 counts[value] += 1.0
                 nobody[value] += state.person[at] == NOBODY
         lack += lack_of_counts(state, settings, work, column, counts, nobody)
+    return lack
+
+
+@kernel
+def lack_by_row(state: State, settings: Asking, work: Counting, slots: Ints) -> float:
+    """What rows, by their ring slots, lack if every row counts, whoever has it: verdicts are symmetric in the rows."""
+    tally = tally_of(work)
+    lack = 0.0
+    for column in range(state.sensitive.shape[1]):
+        counts = tally.alone[: size_of(state, column)]
+        for place in range(counts.size):
+            counts[place] = 0.0
+        for at in slots:
+            counts[value_at(state, at, column)] += 1.0
+        lack += lack_of_counts(state, settings, work, column, counts, tally.nothing[: counts.size])
     return lack

@@ -184,7 +184,7 @@ class Output(NamedTuple):
     bounds: Floats  # (2, groups, columns) as published
     loss: Floats  # (groups,)
     marks: Ints  # (4, groups) kind; 1 = may be used again; the row whose turn released it; arrivals at that moment
-    dropped: Ints  # (drops,)
+    dropped: Ints  # (2, drops) position, and arrivals at that moment
 
 
 class Work(NamedTuple):

@@ -221,5 +221,5 @@ def suppress(state: State, settings: Settings, work: Work, output: Output, at: I
         else:
             gone = open_root(state, settings, work, output, at, event)
     if not gone:
-        add_drop(output, position)
+        add_drop(output, position, state.counters[ARRIVALS])
         remove_row(state, at)

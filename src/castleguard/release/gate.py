@@ -11,6 +11,8 @@ its claim that a box was published before. A group that is not proven is refused
   are counted all the same; rows without a person are one person's here.
 * Where a promise is made about the distribution of sensitive values, a group must keep it by itself and together with
   what is remembered of its box, by a reference that the gate has counted itself up to the moment of the decision.
+* Where shares are bounded, that is judged over all rows of a group in its release, by a reference that holds the rows
+  of earlier releases. Nothing is remembered: unions of groups that keep a distribution keep it.
 * A box must lie in the public domain, its numbers on the public grid and at least one cell wide, its categories must be
   one node's leaves, and every row must lie in its own box; the cells of a grid are half-open (`schema/cells.py`).
 """
@@ -24,6 +26,7 @@ from numpy.typing import NDArray
 from castleguard.kernels.census import count_distinct, mark_outside
 from castleguard.privacy.criteria import Criteria
 from castleguard.privacy.matching import persons_apart
+from castleguard.release.releases import ReleaseJudge
 from castleguard.release.shape import Arrays, Pairs, ShapeJudge
 from castleguard.schema.cells import largest_inside
 from castleguard.schema.coded import NEW, NOBODY, REUSED, ROOT, CodedRows, Decisions, Persons, SensitiveCodes
@@ -39,7 +42,7 @@ class Gate:
     `known` bounds the table of boxes that may be used again; `on_grid` says that published numbers must be grid edges;
     `remembered` bounds the (person, value) pairs of a sensitive column that are remembered of these boxes; `reuse` says
     whether rows may join what was published before; `bounded_share`, whether a person may have at most 1/k of the rows
-    of a group.
+    of a group: distributions are then those of rows in one release, in place of pairs over all releases.
     """
 
     def __init__(
@@ -61,7 +64,9 @@ class Gate:
         self._bounded_share = bounded_share
         self._known: OrderedDict[bytes, Pairs | None] = OrderedDict()
         self._root_is_open = False
-        self._judge = ShapeJudge(schema, criteria, remembered=remembered) if criteria.judges_shape else None
+        shaped = criteria.judges_shape
+        self._judge = ShapeJudge(schema, criteria, remembered=remembered) if shaped and not bounded_share else None
+        self._releases = ReleaseJudge(schema, criteria) if shaped and bounded_share else None
         self._root_memory = None if self._judge is None else self._judge.new_memory(numbered=False)
         self._intervals = [_node_intervals(schema, column) for column in range(len(schema.quasi_identifiers))]
         self._root = np.array([_root_interval(role) for role in schema.quasi_identifiers]).T + 0.0
@@ -84,6 +89,8 @@ class Gate:
         if not self._reuse:
             sound &= decisions.kind != REUSED
         passed = sound & self._stands_alone(decisions, rows)
+        if self._releases is not None:
+            passed = self._releases.judge(decisions, rows, passed)
         if self._judge is not None:
             return self._judge_in_order(self._judge, decisions, rows, sound, passed)
         # A new group that nobody may use again needs no memory; the others are looked at in their order.
@@ -132,8 +139,9 @@ class Gate:
 
     def observe(self, sensitive: SensitiveCodes, present: Flags | None = None) -> None:
         """Rows are handed to the engine, in order of arrival; only those that are `present` can be published."""
-        if self._judge is not None:
-            self._judge.observe(sensitive, np.ones(len(sensitive), dtype=np.bool_) if present is None else present)
+        judge = self._judge or self._releases
+        if judge is not None:
+            judge.observe(sensitive, np.ones(len(sensitive), dtype=np.bool_) if present is None else present)
 
     def snapshot(self) -> Arrays:
         """What has been published and may be used again, oldest use first; and whether the root is open."""
@@ -142,6 +150,8 @@ class Gate:
         arrays: Arrays = {"known": boxes.reshape(-1, width).copy(), "root": np.array([float(self._root_is_open)])}
         if self._judge is not None:
             arrays |= self._judge.snapshot(self._memories())
+        if self._releases is not None:
+            arrays |= self._releases.snapshot()
         return arrays
 
     def restore(self, arrays: Arrays) -> None:
@@ -154,6 +164,8 @@ class Gate:
         if judge is not None:
             self._root_memory = judge.new_memory(numbered=False)
             judge.restore(arrays, self._memories())
+        if self._releases is not None:
+            self._releases.restore(arrays)
 
     def _memories(self) -> list[Pairs]:
         """What is remembered of the root, and of the known boxes in their order."""

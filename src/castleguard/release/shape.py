@@ -1,8 +1,9 @@
 """The gate's own judgement of how sensitive values are distributed: entropy, (c, l)-diversity, t-closeness.
 
 Distinct (person, value) pairs are counted again from the decoded rows, for a group by itself and together with what
-is remembered of its box; the reference is the gate's own. Nothing here is shared with the engine but the rules: what
-passes, and when everything remembered is forgotten because there is too much of it.
+is remembered of its box; or rows, for a group by itself (`releases.py`). The reference is the gate's own. Nothing here
+is shared with the engine but the rules: what passes, and when everything remembered is forgotten because there is too
+much of it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -122,6 +123,13 @@ class ShapeJudge:
             found.known[column] = set(zip(persons, codes[:, column].tolist(), strict=True))
         pairs.add(found)
         return pairs
+
+    def rows_of(self, rows: CodedRows, members: NDArray[np.int64]) -> list[NDArray[np.float64]]:
+        """How often each value of each column occurs in some of the rows."""
+        codes = self._within(rows.sensitive[members])
+        return [
+            np.bincount(codes[:, column], minlength=size).astype(np.float64) for column, size in enumerate(self._sizes)
+        ]
 
     def keeps(self, counts: Sequence[NDArray[np.float64]], nobody: Sequence[NDArray[np.float64]] | None = None) -> bool:
         """Whether the counts of all columns pass now; `nobody` is how many of them are pairs of NOBODY (None: no pair).

@@ -123,6 +123,8 @@ class Decisions(NamedTuple):
     points: NDArray[np.float64] = np.empty((0, 0))
     """(rows, columns) what is published in place of a box, where every row has values of its own (DOCA): coded numbers,
     leaf numbers, and maybe the codes of sensitive values. The boxes then have no columns. Otherwise empty."""
+    dropped_seen: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+    """(drops,) how many rows had arrived when each row was dropped; empty where no gate asks."""
 
 
 NEW, REUSED, ROOT = 0, 1, 2

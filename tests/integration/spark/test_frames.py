@@ -64,6 +64,15 @@ def test_a_batch_frame_is_verified_in_shards_by_both_routings(spark: "SparkSessi
         check_all(visits, read_committed(folder), books)
 
 
+def test_a_batch_frame_is_verified_in_shards_of_citadel(spark: "SparkSession", tmp_path: Path) -> None:
+    visits = make_visits(6_000)
+    write_parts(visits, tmp_path / "in", 2)
+    frame = spark.read.parquet(str(tmp_path / "in"))
+    out = anonymise(frame, SCHEMA, cg.Citadel(k=K, l=L, delay=DELAY), shards=SHARDS)
+    out.write.partitionBy("outcome").parquet(str(tmp_path / "out"))
+    check_all(visits, read_committed(tmp_path / "out"), last_books(read_committed(tmp_path / "out", "counts")))
+
+
 def test_one_shard_publishes_what_one_engine_publishes(spark: "SparkSession", tmp_path: Path) -> None:
     visits = make_visits(6_000)
     write_parts(visits, tmp_path / "in", 3)

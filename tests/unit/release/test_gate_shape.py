@@ -34,8 +34,18 @@ def close(t: float, k: int = 2, **given: Any) -> Criteria:
 class Stream:
     """A gate, and the rows that have arrived before its eyes."""
 
-    def __init__(self, criteria: Criteria, *, known: int = 10, remembered: int = 1000) -> None:
-        self.gate = Gate(SCHEMA, criteria, known=known, on_grid=True, remembered=remembered)
+    def __init__(
+        self, criteria: Criteria, *, known: int = 10, remembered: int = 1000, bounded_share: bool = False
+    ) -> None:
+        self.gate = Gate(
+            SCHEMA,
+            criteria,
+            known=known,
+            on_grid=True,
+            remembered=remembered,
+            reuse=not bounded_share,
+            bounded_share=bounded_share,
+        )
         self.rows: list[tuple[int, int]] = []
 
     def arrive(self, *rows: tuple[int, int], present: Sequence[bool] | None = None) -> None:
@@ -51,6 +61,8 @@ class Stream:
         boxes: Sequence[tuple[float, float]] | None = None,
         seen: Sequence[int] | None = None,
         kept: bool = True,
+        dropped: Sequence[int] = (),
+        dropped_seen: Sequence[int] = (),
     ) -> list[bool]:
         """Whether groups of rows, by their positions, pass; decided now unless `seen` says otherwise."""
         position = np.array([row for members in groups for row in members], dtype=np.int64)
@@ -65,7 +77,8 @@ class Stream:
             kept=np.full(len(groups), kept),
             event=np.zeros(len(groups), dtype=np.int64),
             seen=np.array(seen or [len(self.rows)] * len(groups), dtype=np.int64),
-            dropped=np.empty(0, dtype=np.int64),
+            dropped=np.array(dropped, dtype=np.int64),
+            dropped_seen=np.array(dropped_seen or [len(self.rows)] * len(dropped), dtype=np.int64),
         )
         chosen = [self.rows[row] for row in position]
         coded = CodedRows(
@@ -77,7 +90,7 @@ class Stream:
         return [bool(flag) for flag in self.gate.check(decisions, coded)]
 
 
-def started(criteria: Criteria, *rows: tuple[int, int], **given: int) -> Stream:
+def started(criteria: Criteria, *rows: tuple[int, int], **given: Any) -> Stream:
     stream = Stream(criteria, **given)
     stream.arrive(*rows)
     return stream
@@ -311,3 +324,49 @@ def test_far_branches_of_a_tree_are_farther_than_near_ones() -> None:
 def test_a_box_from_minus_nothing_is_the_box_from_nothing() -> None:
     stream = started(ENTROPY, (1, 0), (2, 1), (1, 0), (3, 1))
     assert stream.check([0, 1], [2, 3], boxes=[(0.0, 40.0), (-0.0, 40.0)]) == [True, False]
+
+
+# -- rows in one release -----------------------------------------------------------------------------------------------
+
+
+def test_with_bounded_shares_a_person_counts_with_every_row() -> None:
+    rows = [(1, 0), (1, 0), (2, 1), (3, 0), (4, 1)]
+    assert started(ENTROPY, *rows).check(range(5)) == [True]
+    assert started(ENTROPY, *rows, bounded_share=True).check(range(5)) == [False]
+    assert started(RECURSIVE, *rows[:4], bounded_share=True).check(range(4)) == [False]
+    assert started(ENTROPY, *rows, bounded_share=True).check([0, 1, 2, 4]) == [True]
+
+
+def test_with_bounded_shares_nothing_is_remembered_of_a_box() -> None:
+    stream = started(ENTROPY, (1, 0), (2, 1), (1, 0), (3, 1), bounded_share=True)
+    assert stream.check([0, 1]) == [True]
+    assert stream.check([2, 3]) == [True]
+
+
+def test_with_bounded_shares_the_reference_is_what_left_in_earlier_releases() -> None:
+    """Before the first release it is nothing but smoothing; then whatever left, published or dropped."""
+    stream = started(close(0.1), (1, 0), (2, 0), (3, 1), (4, 1), bounded_share=True)
+    assert stream.check([0, 1], dropped=[2]) == [False]  # the four shares are equal
+    stream.arrive((5, 0), (6, 0), (7, 1))
+    assert stream.check([4, 5, 6]) == [True]  # two to one, as rows 0, 1 and 2
+
+
+def test_with_bounded_shares_releases_of_one_call_follow_each_other() -> None:
+    stream = started(close(0.1), *[(person, 0) for person in range(6)], bounded_share=True)
+    assert stream.check([4, 5], seen=[6], dropped=[0, 1], dropped_seen=[2, 2]) == [True]
+    assert stream.check([2, 3], seen=[5]) == [False]  # that moment has passed
+
+
+def test_with_bounded_shares_the_burn_in_is_over_when_enough_rows_have_left() -> None:
+    stream = started(close(1.0, burn_in=2), (1, 0), (2, 1), (3, 0), (4, 1), (5, 0), (6, 1), bounded_share=True)
+    assert stream.check([0, 1]) == [False]
+    assert stream.check([2, 3]) == [True]
+
+
+def test_with_bounded_shares_a_restored_gate_has_the_same_reference() -> None:
+    stream = started(close(0.1), (1, 0), (2, 0), (3, 1), (4, 0), (5, 0), (6, 1), bounded_share=True)
+    assert stream.check([0, 1], dropped=[2]) == [False]
+    other = Stream(close(0.1), bounded_share=True)
+    other.gate.restore(stream.gate.snapshot())
+    other.rows = stream.rows
+    assert other.check([3, 4, 5]) == [True]

@@ -367,7 +367,10 @@ class Castleguard(Castle):
                 "where a public column tells the rows of a release apart."
             )
             if self.closeness is not None and self.closeness.reference != "public":
-                yield "Closeness is promised at the moment of a release only: the distribution of all rows moves on."
+                yield (
+                    "Closeness is to the rows that left in earlier releases, and is promised at the moment of a "
+                    "release only. Rows that leave before the burn-in are suppressed."
+                )
         if self.noise == "edge":
             yield "The rows are declared to arrive randomised: the claim is the sender's, and is not checked here."
         yield "The bounds and values in the schema are taken to be public."

@@ -16,6 +16,7 @@ from castleguard.kernels.state import Batch, Output, State
 from castleguard.schema.roles import Categorical, Numeric, Schema
 
 _MOST_LEAVES = 1024  # of a category whose losses are worked out leaf by leaf, and not row by row
+_WHOLE = 16  # groups of a tree, if the pending rows suffice: all of them rarely lack a criterion together
 _SUPPRESSION = {"drop": names.DROP, "root": names.ROOT_GROUP}
 
 
@@ -44,6 +45,7 @@ def make_settings(schema: Schema, policy: Citadel) -> Settings:
         max_wait=np.inf if policy.max_wait is None else float(policy.max_wait),
         suppression=_SUPPRESSION[policy.suppression],
         narrow=policy.reuse == "narrow",
+        whole=_WHOLE,
         slack=float(policy.slack),
         shape=make_shape(policy.criteria, room=0),
         axes=make_axes(schema),
@@ -77,8 +79,6 @@ def make_state(schema: Schema, policy: Citadel, key: NDArray[np.uint32]) -> Stat
     columns, sensitive = len(schema.quasi_identifiers), len(schema.sensitive)
     capacity = policy.delay + 1
     entries = policy.max_reusable if policy.reuse == "narrow" else 0
-    closeness = policy.criteria.closeness
-    window = 0 if closeness is None or closeness.window is None else closeness.window
     link = np.full((4, capacity), -1, dtype=np.int64)
     link[1] = names.GONE
     nothing = np.zeros((0, 2), dtype=np.uint64)
@@ -99,7 +99,7 @@ def make_state(schema: Schema, policy: Citadel, key: NDArray[np.uint32]) -> Stat
         kept_stamp=np.zeros((4, entries + 1), dtype=np.int64),
         weights=make_weights(schema, policy.criteria, entries=entries),
         pair_table=nothing,
-        recent=np.zeros((sensitive, window), dtype=np.int32),
+        recent=np.zeros((sensitive, 0), dtype=np.int32),
         words=new_words(key),
         drawn=np.full((3, PURPOSES), -1, dtype=np.int64),
     )

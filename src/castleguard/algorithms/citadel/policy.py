@@ -105,6 +105,11 @@ class Citadel(Policy):
             raise PolicyError(
                 f"order={self.order!r} tells which row is whose: Citadel shuffles every release (leave order out)"
             )
+        if self.closeness is not None and self.closeness.reference in ("window", "decay"):
+            raise PolicyError(
+                f"reference={self.closeness.reference!r} weighs the rows of a release by their age, which tells whose "
+                f"value is whose: Citadel takes 'cumulative' (the rows of earlier releases) or 'public'"
+            )
         if self.reuse == "narrow" and criteria.judges_shape:
             raise PolicyError(
                 "reuse='narrow' lets rows join published groups one by one, which changes how their values are "
@@ -181,6 +186,7 @@ class Citadel(Policy):
             criteria=self.criteria,
             delay=self.delay,
             each_release="shares" if self.reuse == "off" else "nothing",
+            counts_rows=True,
         )
 
     def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:

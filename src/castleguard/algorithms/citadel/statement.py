@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from castleguard.algorithms.citadel.policy import Citadel
+from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.schema.roles import Schema
 
@@ -41,8 +42,6 @@ def _fresh(policy: Citadel, schema: Schema) -> str:
         f"Every group of equal quasi-identifiers has, in each release by itself, {_persons(policy, schema)}"
         f"{_values(policy, schema)}."
     )
-    if _reference_moves(policy):
-        return promise
     return (
         f"{promise} Each row has {policy.k} candidates of {policy.k} persons in its release, also for an observer who "
         f"knows when every row arrived, all quasi-identifiers, the algorithm and every release with its time, but "
@@ -51,7 +50,7 @@ def _fresh(policy: Citadel, schema: Schema) -> str:
 
 
 def _reference_moves(policy: Citadel) -> bool:
-    """Whether groups are compared with the rows so far: then a release tells something about rows that leave later."""
+    """Whether groups are compared with the rows of earlier releases."""
     return policy.closeness is not None and policy.closeness.reference != "public"
 
 
@@ -70,15 +69,16 @@ def _shape(policy: Citadel, schema: Schema) -> str:
     if policy.diversity == "recursive":
         asked.append(f"recursive ({policy.c:g}, {policy.l})-diversity")
     if policy.closeness is not None:
-        asked.append(str(policy.closeness))
+        asked.append(_closeness(policy.closeness))
     if not asked:
         return ""
     names = " and of ".join(role.name for role in schema.sensitive)
-    apart = "" if schema.person is None else " (groups of a release that share a box are judged one by one)"
-    return (
-        f"In each group of each release{apart} the values of {names}, a person counted once for a value, have "
-        f"{' and '.join(asked)}. "
-    )
+    return f"In each group of each release the values of {names}, over all its rows, have {' and '.join(asked)}. "
+
+
+def _closeness(closeness: Closeness) -> str:
+    to = "the public shares" if closeness.reference == "public" else "the rows that left in earlier releases"
+    return f"t-closeness {closeness.t:g} ({closeness.distance} distance) to the distribution of {to}"
 
 
 def _limits(policy: Citadel, schema: Schema, *, seeded: bool) -> Iterator[str]:
@@ -96,34 +96,26 @@ def _limits(policy: Citadel, schema: Schema, *, seeded: bool) -> Iterator[str]:
     )
     yield "Not promised: differential privacy."
     if policy.reuse == "off":
-        yield from _observer_limits(policy, schema)
+        yield from _observer_limits(schema)
         if policy.l > 1 or policy.criteria.judges_shape:
-            yield from _value_limits(policy)
+            yield from _value_limits()
     yield (
         "Every release is published once: publishing the same rows by a second run, key or policy voids the promise, "
         "since a row in two groups is one of the rows that both have."
     )
     if _reference_moves(policy):
-        yield "Closeness is promised at the moment of a release only: the distribution of all rows moves on."
+        yield (
+            "Closeness is promised at the moment of a release only: the distribution of the rows that have left moves "
+            "on. Rows that leave before the burn-in are suppressed."
+        )
     if schema.public:
         yield f"Published as they are, outside the promise: {', '.join(schema.public)}."
     if seeded:
         yield "SEEDED: the choices and the order of rows can be predicted; for tests and experiments only."
 
 
-def _observer_limits(policy: Citadel, schema: Schema) -> Iterator[str]:
+def _observer_limits(schema: Schema) -> Iterator[str]:
     """What the observer who knows when may have besides: rule by rule, what would void the promise."""
-    if _reference_moves(policy):
-        yield (
-            "Not promised: k candidates against an observer who knows when rows arrived. Closeness to the rows so far "
-            "depends on rows that leave later, and can tell whose value is whose; reference='public' does not."
-        )
-    elif policy.criteria.judges_shape and schema.person is not None:
-        yield (
-            "The k candidates and the posterior are promised for groups in which every row is of another person (at "
-            "the root: over all releases). Entropy, recursive diversity and closeness count a person once for a value: "
-            "where persons repeat, or rows have no person, that can tell whose value is whose."
-        )
     moments = [role.name for role in schema.sensitive if role.kind != "number" or role.type in ("date", "timestamp")]
     telling = [*schema.public, *moments]
     if telling:
@@ -135,14 +127,12 @@ def _observer_limits(policy: Citadel, schema: Schema) -> Iterator[str]:
         yield "Void against an observer who knows when if a sensitive column tells a time or a sequence."
 
 
-def _value_limits(policy: Citadel) -> Iterator[str]:
+def _value_limits() -> Iterator[str]:
     """What the judgement of values tells."""
-    if not _reference_moves(policy):
-        yield (
-            "Under a prior that is exchangeable within the group, each person's posterior is the frequency in the "
-            "group. Not claimed: unequal priors; joint facts; groups of a release that share a box, of which only the "
-            "sum is seen."
-        )
+    yield (
+        "Under a prior that is exchangeable within the group, each person's posterior is the frequency in the group. "
+        "Not claimed: unequal priors; joint facts; groups of a release that share a box, of which only the sum is seen."
+    )
     yield (
         "Suppressed rows are not protected: who misses them in a release can learn that their values lack the criteria "
         "(with l=2: that all have one value)."

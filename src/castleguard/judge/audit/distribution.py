@@ -33,13 +33,13 @@ def distribution_findings(material: Material) -> Iterator[Finding]:
         yield _distinct(material, promised)
     if not promised.judges_shape:
         return
-    by_rows = material.promised.form == "cells"
+    by_rows = material.promised.form == "cells" or material.promised.counts_rows
     linked = material.linked
     if linked is None and not by_rows:
         for id, title in _asked(promised):
             yield finding(id, title, "not checked", _NO_LINK)
         return
-    if linked is None:
+    if linked is None or by_rows:
         groups, persons = material.groups, None
         known: Codes = np.arange(material.published.num_rows)
     else:
@@ -133,7 +133,7 @@ def _close(
             column = moments.Column(np.zeros(0, np.int64), size, closeness.distance, role.hierarchy)
             verdicts.append(moments.judge_public(counted, closeness, column, shares))
             continue
-        if linked is None or material.kind != "true boxes":
+        if linked is None or material.kind != "true boxes" or material.promised.counts_rows:
             return _unknown_reference(material)
         codes = judged.value_codes(material.original.column(role.name), role)[material.accepted]
         column = moments.Column(codes, size, closeness.distance, role.hierarchy)
@@ -164,6 +164,8 @@ def _unknown_reference(material: Material) -> Finding:
     why = (
         "Groups were compared with what had been released up to their own window, and a file does not tell windows."
         if material.promised.form == "cells"
+        else "Groups were compared with the rows of earlier releases, suppressed ones too, and a file tells neither."
+        if material.promised.counts_rows
         else "Groups were compared with randomised values of all rows, of which the file has only the published ones."
     )
     return finding("closeness", _TITLES["closeness"], "not checked", why)

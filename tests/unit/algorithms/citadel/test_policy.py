@@ -27,6 +27,14 @@ SCHEMA = cg.Schema(
         ({"suppression": "generalise"}, "suppression must be 'root' or 'drop', got 'generalise'"),
         ({"reuse": "narrow", "closeness": cg.Closeness(t=0.3)}, "use reuse='off' with closeness"),
         ({"reuse": "narrow", "l": 2, "diversity": "entropy"}, "use reuse='off' with closeness"),
+        (
+            {"closeness": cg.Closeness(t=0.3, reference="window", window=100)},
+            "reference='window' weighs the rows of a release by their age",
+        ),
+        (
+            {"closeness": cg.Closeness(t=0.3, reference="decay", decay=0.9)},
+            "Citadel takes 'cumulative' (the rows of earlier releases) or 'public'",
+        ),
         ({"l": 6}, "l"),
     ],
 )

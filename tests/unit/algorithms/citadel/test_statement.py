@@ -8,7 +8,6 @@ from castleguard.privacy.closeness import Closeness
 
 CANDIDATES = "Each row has 5 candidates of 5 persons in its release"
 POSTERIOR = "each person's posterior is the frequency in the group"
-REPEATED = "The k candidates and the posterior are promised for groups in which every row is of another person"
 VALUES = cg.Sensitive("illness", values=["flu", "cold"])
 PUBLIC = Closeness(t=0.3, reference="public", public={"illness": {"flu": 0.5, "cold": 0.5, None: 0.0}})
 
@@ -63,25 +62,26 @@ def test_narrow_reuse_is_called_k_over_the_whole_publication() -> None:
     assert POSTERIOR not in text
 
 
-def test_closeness_to_rows_so_far_promises_no_candidates() -> None:
-    """A reference that holds rows of later releases makes single values certain (docs/proofs/citadel.md)."""
-    text = statement(Citadel(k=5, delay=100, closeness=Closeness(t=0.3)))
-    assert CANDIDATES not in text
-    assert POSTERIOR not in text
-    assert "Not promised: k candidates against an observer who knows when rows arrived" in text
-
-
 @pytest.mark.parametrize(
-    "policy", [Citadel(k=5, l=2, delay=100, diversity="entropy"), Citadel(k=5, delay=100, closeness=PUBLIC)]
+    "policy",
+    [
+        Citadel(k=5, l=2, delay=100, diversity="entropy"),
+        Citadel(k=5, delay=100, closeness=PUBLIC),
+        Citadel(k=5, delay=100, closeness=Closeness(t=0.3)),
+    ],
 )
-def test_distributions_promise_candidates_only_where_persons_differ(policy: Citadel) -> None:
-    """A person counts once for a value: which values persons share follows from the verdict."""
+def test_distributions_of_rows_promise_candidates_whoever_repeats(policy: Citadel) -> None:
+    """Rows are counted, so a verdict does not tell which values persons share (docs/proofs/citadel.md)."""
     text = statement(policy)
     assert CANDIDATES in text
-    assert REPEATED in text
-    assert REPEATED not in statement(policy, schema(person=None))
-    assert REPEATED not in statement(Citadel(k=5, l=2, delay=100))
-    assert "groups of a release that share a box are judged one by one" in text
+    assert POSTERIOR in text
+    assert "the values of illness, over all its rows, have" in text
+
+
+def test_closeness_is_to_the_rows_of_earlier_releases() -> None:
+    text = statement(Citadel(k=5, delay=100, closeness=Closeness(t=0.3)))
+    assert "to the distribution of the rows that left in earlier releases" in text
+    assert "Rows that leave before the burn-in are suppressed." in text
 
 
 def test_columns_that_tell_rows_apart_are_named() -> None:

@@ -8,6 +8,7 @@ import pytest
 from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard
+from castleguard.algorithms.citadel.policy import Citadel
 from castleguard.algorithms.doca.policy import Doca
 from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.judge.audit.material import Material
@@ -42,6 +43,10 @@ GROUPS: list[Policy] = [
     Castleguard(k=4, delay=100, epsilon=20.0, sample_rate=0.7, rows_per_person=3),
     Castleguard(k=4, delay=100, phi=10.0, sample_rate=0.7, mode="paper"),
     Castleguard(k=4, delay=100, phi=10.0, sample_rate=0.7, mode="paper", clock="sampled"),
+    Citadel(k=4, l=3, delay=100, diversity="entropy"),
+    Citadel(k=4, l=2, delay=100, diversity="recursive", c=2.0),
+    Citadel(k=4, delay=100, closeness=Closeness(t=0.6)),
+    Castleguard(k=4, l=2, delay=100, epsilon=20.0, diversity="entropy", grouping="citadel"),
 ]
 WINDOWS: list[Policy] = [
     Sdgs(k=3, sample_rate=0.9, epsilon=3.0, window=300, window_unit="rows", l=2, diversity="entropy"),
@@ -78,6 +83,20 @@ def test_groups_are_not_called_broken(policy: Policy) -> None:
 def test_windows_are_not_called_broken(policy: Policy) -> None:
     for seed in range(2):
         assert failed(audit(publish(BARE, policy, seed))) == []
+
+
+def test_rows_are_counted_for_citadel_with_and_without_a_link() -> None:
+    """50 persons have 500 rows: no group is in doubt because somebody has a value twice."""
+    for policy, id in ((GROUPS[-4], "entropy"), (GROUPS[-3], "recursive")):
+        material = publish(LINKED, policy, 0)
+        for link in (None, "record"):
+            assert named(audit(replace(material, link=link)), id).status == "passed"
+
+
+def test_a_file_does_not_tell_what_citadel_compared_with() -> None:
+    found = named(audit(replace(publish(LINKED, GROUPS[-2], 0), link="record")), "closeness")
+    assert found.status == "not checked"
+    assert "the rows of earlier releases" in found.sentence
 
 
 def test_castle_shows_that_a_row_is_missing() -> None:
