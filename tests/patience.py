@@ -3,8 +3,9 @@
 import time
 from collections.abc import Callable
 
-PATIENCE = 240.0
-"""Seconds. Less than the limit of a test, so that a test that hangs says at what."""
+PATIENCE = 600.0
+"""Seconds. Long enough for a machine with ten busy processes per core, and less than the limit of a test, so that a
+test that hangs reports where."""
 
 
 def eventually(happens: Callable[[], object], what: str = "it does not happen", every: float = 0.01) -> None:
