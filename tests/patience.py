@@ -3,9 +3,11 @@
 import time
 from collections.abc import Callable
 
-PATIENCE = 600.0
-"""Seconds. Long enough for a machine with ten busy processes per core, and less than the limit of a test, so that a
-test that hangs reports where."""
+PATIENCE = 300.0
+"""Seconds for one answer or event: the longest timeout that a connector takes."""
+WHOLE_RUN = 900.0
+"""Seconds for the whole run of a process on a machine with ten busy processes per core. Both are less than the limit of
+a test, so that a test that hangs reports where."""
 
 
 def eventually(happens: Callable[[], object], what: str = "it does not happen", every: float = 0.01) -> None:

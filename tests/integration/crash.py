@@ -17,7 +17,7 @@ from urllib.request import urlopen
 import pyarrow as pa
 
 from castleguard.checkpoint.store import Store
-from tests.patience import PATIENCE, eventually
+from tests.patience import PATIENCE, WHOLE_RUN, eventually
 
 K = 5
 PERSONS = 9_000
@@ -103,19 +103,19 @@ class Victim:
             assert process.poll() is None
             if (now_taken := self.rows_taken()) > taken:
                 taken, since = now_taken, time.monotonic()
-            assert time.monotonic() < since + PATIENCE, "the job does not go on"
+            assert time.monotonic() < since + WHOLE_RUN, "the job does not go on"
             time.sleep(0.2)
         process.send_signal(signal.SIGTERM)
-        assert_fine(process, process.wait(timeout=PATIENCE))
+        assert_fine(process, process.wait(timeout=WHOLE_RUN))
         process = self.start("drain")
-        assert_fine(process, process.wait(timeout=PATIENCE))
+        assert_fine(process, process.wait(timeout=WHOLE_RUN))
 
     def stop(self) -> None:
         """Stop the job as an operator does, once it works."""
         process = self.start()
         self.wait_for_work(process)
         process.send_signal(signal.SIGTERM)
-        assert_fine(process, process.wait(timeout=PATIENCE))
+        assert_fine(process, process.wait(timeout=WHOLE_RUN))
 
     def wait_for_work(self, process: "subprocess.Popen[bytes]") -> None:
         """Wait until the checkpoint is written, or the process has ended."""

@@ -20,7 +20,7 @@ from castleguard.errors import OutputError, UnavailableError
 from castleguard.telemetry.background import tasks
 from tests.contract.transports import decided_again, wait_for
 from tests.integration.broker_nats import NatsBroker, running_broker
-from tests.patience import PATIENCE, eventually
+from tests.patience import PATIENCE, WHOLE_RUN, eventually
 
 pytestmark = pytest.mark.integration
 
@@ -199,7 +199,7 @@ def test_a_site_comes_back_whatever_its_connection_fails_with(
         monkeypatch.setattr(Connection, call, fails_once)
         broker.kill()
         broker.start()
-        assert failed.wait(PATIENCE)
+        assert failed.wait(WHOLE_RUN)
         for site in (berlin, paris):
             assert decided_again(site, "a.1.1", b"commit") == b"commit"
         paris.send("berlin", b"heard")

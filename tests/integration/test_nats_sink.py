@@ -16,7 +16,7 @@ from castleguard.connectors.nats import NatsSink, NatsSinkOptions, connection, o
 from castleguard.connectors.payloads import Format, read_payloads
 from castleguard.errors import CastleguardError, OutputError, UnavailableError
 from tests.integration.broker_nats import NatsBroker, running_broker
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, WHOLE_RUN
 
 pytestmark = pytest.mark.integration
 
@@ -177,7 +177,7 @@ def test_process_that_is_killed_leaves_each_row_once(
     broker: NatsBroker, stream: str, opened: Open, rows: int, sends: int, last: int, there: int
 ) -> None:
     with child(DYING, broker.url, stream, str(rows), str(sends)) as dying:
-        assert dying.wait(PATIENCE) == -9
+        assert dying.wait(WHOLE_RUN) == -9
     everything = rows_of(*(segment(number, rows) for number in (1, 2, 3)))
     assert published(broker, stream) == everything[:there]
     # The next one may be told to cut the rows in another way.
@@ -238,7 +238,7 @@ def test_older_of_two_processes_is_fenced(broker: NatsBroker, stream: str, opene
         older.stdin.write("go\n")
         older.stdin.flush()
         said = older.stdout.read().splitlines()
-        assert older.wait(PATIENCE) == 0
+        assert older.wait(WHOLE_RUN) == 0
     assert len(said) == 2
     assert all(line.startswith(f"OutputError another process writes to subject '{stream}.a'") for line in said)
     newer.deliver(3, segment(3))

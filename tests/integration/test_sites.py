@@ -21,7 +21,7 @@ import pytest
 from castleguard.checkpoint.store import Store
 from tests.integration.broker_nats import running_broker
 from tests.integration.crash import assert_fine
-from tests.patience import PATIENCE, eventually
+from tests.patience import PATIENCE, WHOLE_RUN, eventually
 from tests.ports import free_port
 
 pytestmark = [pytest.mark.compiled, pytest.mark.integration]
@@ -121,12 +121,12 @@ class Site:
         """As an operator does: stop, then drain."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        assert_fine(self.process, self.process.wait(timeout=PATIENCE))
+        assert_fine(self.process, self.process.wait(timeout=WHOLE_RUN))
 
     def finish(self) -> None:
         """Until it has ended by itself."""
         assert self.process is not None
-        assert_fine(self.process, self.process.wait(timeout=PATIENCE))
+        assert_fine(self.process, self.process.wait(timeout=WHOLE_RUN))
 
     def wait_for_rows(self, number: int) -> None:
         """Until so many rows have come in."""

@@ -13,7 +13,7 @@ import pytest
 
 from tests.integration.crash import kills
 from tests.integration.spark.visits import check_all, last_books, make_visits, read_committed, write_parts
-from tests.patience import PATIENCE
+from tests.patience import WHOLE_RUN
 
 pytestmark = [pytest.mark.integration, pytest.mark.compiled]
 
@@ -50,7 +50,7 @@ def test_what_is_committed_is_complete_and_unique_however_often_everything_is_ki
         _kill_in_mid_batch(started, tmp_path / "state", chance)
     assert len(read_committed(tmp_path / "out")), "nothing was published before the last kill"
     last = _start(tmp_path, "--until-idle")
-    assert last.wait(PATIENCE) == 0, (tmp_path / "stderr").read_text()
+    assert last.wait(WHOLE_RUN) == 0, (tmp_path / "stderr").read_text()
     published = read_committed(tmp_path / "out")
     check_all(visits, published, last_books(read_committed(tmp_path / "out", "counts")))
     _check_orphans(visits, tmp_path / "out", published)

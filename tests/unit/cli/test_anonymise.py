@@ -14,7 +14,7 @@ import pytest
 from castleguard.connectors.formats import open_reader, open_writer
 from castleguard.judge.verify.structure import verify
 from castleguard.testing.streams import visits_schema
-from tests.patience import PATIENCE, eventually
+from tests.patience import WHOLE_RUN, eventually
 from tests.unit.cli.conftest import Outcome, Run
 
 COLUMNS = [
@@ -198,7 +198,7 @@ def test_an_interrupted_run_is_one_line_and_leaves_no_file(folder: Path, number:
     ) as process:
         eventually(lambda: list(folder.glob(".out.csv.*.part")) or process.poll() is not None)
         process.send_signal(number)
-        _, err = process.communicate(timeout=PATIENCE)
+        _, err = process.communicate(timeout=WHOLE_RUN)
     os.close(pipe)
     assert process.returncode == 128 + number
     assert err.splitlines()[-1].startswith("castleguard: interrupted")

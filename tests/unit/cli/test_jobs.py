@@ -16,7 +16,7 @@ from castleguard.errors import ConfigError, InputError, OutputError, SnapshotErr
 from castleguard.jobs.assemble import make_job
 from castleguard.jobs.load import load
 from castleguard.telemetry.metrics import Metrics
-from tests.patience import PATIENCE, eventually
+from tests.patience import WHOLE_RUN, eventually
 from tests.ports import free_port
 from tests.unit.cli.conftest import Run
 
@@ -292,7 +292,7 @@ def test_a_dry_run_of_a_source_that_never_ends_says_so(folder: Path) -> None:
     try:
         assert "the source never ends, and so does this dry run" in process.stderr.readline()
         process.send_signal(signal.SIGTERM)
-        assert "A dry run: nothing was written" in process.communicate(timeout=PATIENCE)[0]
+        assert "A dry run: nothing was written" in process.communicate(timeout=WHOLE_RUN)[0]
     finally:
         process.kill()
         process.communicate()
@@ -374,7 +374,7 @@ def test_another_policy_is_refused_until_the_job_is_drained(run: Run, folder: Pa
     try:
         eventually(lambda: list(folder.glob("out/part-*")))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=PATIENCE) == 0
+        assert process.wait(timeout=WHOLE_RUN) == 0
     finally:
         process.kill()
         process.wait()
@@ -409,7 +409,7 @@ def test_a_window_that_has_not_ended_is_kept_or_dropped_and_never_published(run:
     try:
         eventually((folder / "rejects.jsonl").exists)  # the first commit
         process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate(timeout=PATIENCE)
+        out, _ = process.communicate(timeout=WHOLE_RUN)
     finally:
         process.kill()
         process.wait()
@@ -461,7 +461,7 @@ def test_a_followed_folder_is_watched_until_the_job_is_told_to_stop(run: Run, fo
         (folder / "in" / ".2.csv").rename(folder / "in" / "2.csv")
         eventually(lambda: " 700" in run("top", "job.yaml", "--once").out)
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=PATIENCE)
+        out, err = process.communicate(timeout=WHOLE_RUN)
     finally:
         process.kill()
         process.communicate()
@@ -485,7 +485,7 @@ def test_a_followed_folder_that_is_not_mounted_yet_is_waited_for(folder: Path) -
         (folder / "mounted").rename(folder / "in")
         eventually(lambda: list(folder.glob("out/part-*")))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=PATIENCE) == 0
+        assert process.wait(timeout=WHOLE_RUN) == 0
     finally:
         process.kill()
         process.communicate()

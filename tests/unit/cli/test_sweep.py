@@ -17,7 +17,7 @@ import castleguard as cg
 from castleguard.judge.sample import read_sample
 from castleguard.judge.sweep.measure import Ground, measure
 from castleguard.testing.streams import visits, visits_schema
-from tests.patience import PATIENCE, eventually
+from tests.patience import WHOLE_RUN, eventually
 from tests.unit.cli.conftest import Outcome, Run
 
 FILES = {"sweep.json", "results.jsonl", "results.csv", "report.md", "picture.png"}
@@ -224,7 +224,7 @@ def test_interrupted_processes_end_and_have_found_what_one_process_finds(folder:
         results = folder / "out" / "results.jsonl"
         eventually(lambda: results.exists() and results.read_bytes().count(b"\n"), "nothing is done")
         os.killpg(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=PATIENCE)
+        _, errors = process.communicate(timeout=WHOLE_RUN)
     assert process.returncode == 130, errors
     assert errors == b"castleguard: interrupted; the settings that are done are kept: start it again for the others\n"
     eventually(lambda: not members(process.pid), "somebody is left behind")

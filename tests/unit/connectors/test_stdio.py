@@ -15,7 +15,7 @@ from castleguard.connectors.base import Read
 from castleguard.connectors.registry import find
 from castleguard.connectors.stdio import CONNECTOR, READ_AHEAD, StdinOptions, StdinSource, StdoutOptions, StdoutSink
 from castleguard.errors import InputError, OutputError, SchemaError
-from tests.patience import PATIENCE, eventually
+from tests.patience import PATIENCE, WHOLE_RUN, eventually
 
 TABLE = pa.table({"a": [1, 2], "b": ["x", None]})
 
@@ -208,6 +208,6 @@ def test_more_than_a_pipe_holds_is_written_to_the_last_byte() -> None:
         assert process.stderr is not None
         written = process.stdout.read()
         assert process.stderr.read() == b""
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(WHOLE_RUN) == 0
     assert written.split(b"\n")[-2:] == [b"199999", b""]
     assert written.count(b"\n") == 200_001

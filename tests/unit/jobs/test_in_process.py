@@ -9,7 +9,7 @@ import pytest
 import castleguard as cg
 from castleguard.errors import ConfigError, UsageError
 from castleguard.telemetry.metrics import Status
-from tests.patience import PATIENCE
+from tests.patience import WHOLE_RUN
 from tests.unit.jobs.conftest import ROWS
 
 Write = Callable[..., Path]
@@ -42,11 +42,11 @@ def test_a_stop_ends_the_run_and_the_next_one_goes_on(write_job: Write, tmp_path
     running = threading.Event()
     thread = threading.Thread(target=lambda: outcomes.append(job.run(watch=lambda _: running.set())))
     thread.start()
-    assert running.wait(PATIENCE)
+    assert running.wait(WHOLE_RUN)
     with pytest.raises(UsageError, match="is running already"):
         job.run()
     job.stop()
-    thread.join(PATIENCE)
+    thread.join(WHOLE_RUN)
     assert outcomes == ["stopped"]
     assert job.status().state == "stopped"
     job.stop()

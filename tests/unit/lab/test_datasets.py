@@ -13,7 +13,7 @@ import pytest
 from castleguard.errors import InputError, OutputError, UnavailableError
 from castleguard.lab import datasets
 from castleguard.lab.datasets import DATA_SETS, DataSet, File, download, find, missing, read, require
-from tests.patience import PATIENCE
+from tests.patience import WHOLE_RUN
 
 CONTENT = b"a,b\n1,2\n"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -41,7 +41,7 @@ def publisher() -> Iterator[str]:
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
-    thread.join(timeout=PATIENCE)
+    thread.join(timeout=WHOLE_RUN)
 
 
 @pytest.fixture
