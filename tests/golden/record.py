@@ -2,6 +2,7 @@
 
 python -m tests.golden.record               writes digests.json, the snapshots and the checkpoints
 python -m tests.golden.record --kept        writes the snapshots and checkpoints only, with their digests
+python -m tests.golden.record --kept NAME   writes those of this name only
 python -m tests.golden.record --check       compares and writes nothing
 python -m tests.golden.record --show 17     prints the columns, rows and books of case 17
 """
@@ -88,21 +89,27 @@ def _record_cases() -> list[dict[str, Any]]:
     ]
 
 
-def _record_kept(found: Iterable[Kept | KeptCheckpoint]) -> dict[str, Any]:
+def _record_kept(found: Iterable[Kept | KeptCheckpoint], known: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    """Write kept files, all or those with these names; the digests of all."""
     entries = {}
     for kept in found:
+        if names and kept.name not in names:
+            entries[kept.name] = known[kept.name]
+            continue
         kept.path.parent.mkdir(exist_ok=True)
         kept.path.write_bytes(kept.make())
         entries[kept.name] = asdict(digests_of(kept.restore(kept.path.read_bytes())))
     return entries
 
 
-def _record(cases: list[dict[str, Any]]) -> None:
+def _record(cases: list[dict[str, Any]], names: list[str]) -> None:
     """Write the files and all digests, one entry per line."""
+    known = recorded()
     sections = [f'"cases": [\n{_lines(json.dumps(entry, ensure_ascii=False) for entry in cases)}\n]']
-    for name, found in (("snapshots", _record_kept(SNAPSHOTS)), ("checkpoints", _record_kept(CHECKPOINTS))):
+    for section, kept in (("snapshots", SNAPSHOTS), ("checkpoints", CHECKPOINTS)):
+        found = _record_kept(kept, known[section], names)
         entries = _lines(f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in found.items())
-        sections.append(f'"{name}": {{\n{entries}\n}}')
+        sections.append(f'"{section}": {{\n{entries}\n}}')
     DIGESTS.write_text(f"{{{_lines(sections)}}}\n", encoding="utf-8")
 
 
@@ -147,24 +154,22 @@ def main() -> None:
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--check", action="store_true", help="compare with the record")
     choice.add_argument("--show", metavar="CASE", help="print one case, by number, or a kept file's rest, by file name")
-    choice.add_argument("--kept", action="store_true", help="record snapshots and checkpoints only")
+    choice.add_argument("--kept", nargs="*", metavar="NAME", help="record snapshots and checkpoints only")
     given = parser.parse_args()
     logging.getLogger("castleguard").setLevel(logging.ERROR)
     if given.show is not None:
         _show(given.show)
         return
     began = time.perf_counter()
-    counted = f"{len(SNAPSHOTS)} snapshots and {len(CHECKPOINTS)} checkpoints"
-    if not given.kept:
-        counted = f"{COUNT} cases, {counted}"
     if given.check:
         lines = list(_check())
         for line in lines:
             _say(line)
+        counted = f"{COUNT} cases, {len(SNAPSHOTS)} snapshots and {len(CHECKPOINTS)} checkpoints"
         _say(f"{counted}, {len(lines)} differ, {time.perf_counter() - began:.0f} s")
         sys.exit(1 if lines else 0)
-    _record(recorded()["cases"] if given.kept else _record_cases())
-    _say(f"{counted} recorded in {time.perf_counter() - began:.0f} s")
+    _record(_record_cases() if given.kept is None else recorded()["cases"], given.kept or [])
+    _say(f"recorded in {time.perf_counter() - began:.0f} s")
 
 
 if __name__ == "__main__":
