@@ -23,7 +23,7 @@ WITH_BROKERS := tests/contract tests/integration
 # have tests of their own, and every line that these would run is run by those.
 COMPILED_ONLY := tests/contract tests/reference tests/unit/checkpoint tests/unit/config tests/unit/connectors
 COMPILED_ONLY += tests/unit/telemetry tests/unit/privacy/test_sdgs.py
-COMPILED_ONLY += $(addprefix tests/unit/test_,deploy.py drawing.py import_contract.py)
+COMPILED_ONLY += $(addprefix tests/unit/test_,deploy.py drawing.py import_contract.py language.py pre_commit.py)
 COMPILED_ONLY += $(addprefix tests/unit/,cli jobs judge lab testing test_examples.py test_first_job.py)
 COMPILED_ONLY += $(filter-out tests/recovery/test_restore.py,$(wildcard tests/recovery/test_*.py))
 # What `make quick` leaves out: whole commands, experiments, audits, pages of documentation.
@@ -47,7 +47,7 @@ KAFKA_JARS := $(KAFKA_CACHE)/kafka/$(shell sed -n '/kafka_2.13/,/version/s|.*<ve
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test quick test-nojit test-integration crash soak kafka kafka-if-possible bench reproduce lint format types imports ci clean lock
+.PHONY: help setup demo test quick test-nojit test-integration crash soak kafka kafka-if-possible bench reproduce lint format types imports language ci clean lock
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,6 +104,9 @@ types: setup ## check the types with mypy
 
 imports: setup ## check that imports point down only
 	@$(BIN)/lint-imports --no-logo
+
+language: setup ## count the words that CONTRIBUTING.md asks to avoid; fails above the limit in tests/language.py
+	@$(BIN)/python -m tests.language --count $(ARGS)
 
 ci: export HYPOTHESIS_PROFILE := ci
 ci: lint types imports kafka-if-possible test test-nojit demo ## everything that must pass before a change lands

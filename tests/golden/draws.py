@@ -1,6 +1,6 @@
-"""Draws for made-up cases: the same for ever, whatever the version of Python or numpy.
+"""Draws for made-up cases: the same in every version of Python and numpy.
 
-Only the raw words of one bit generator are used: numpy promises those, and not what its distributions make of them.
+Only the raw words of one bit generator are used: numpy keeps those stable, but not its distributions.
 """
 
 import hashlib

@@ -79,11 +79,11 @@ class Digests:
     """A case in short."""
 
     rows: str
-    """Of the published rows, whatever their order."""
+    """Published rows, in any order."""
     order: str
-    """Of the published rows in their order, and of how many each call returned."""
+    """Published rows in their order, and the number that each call returned."""
     types: str
-    """Of the names and types of all columns."""
+    """Names and types of all columns."""
     books: str
     count: int
     """Published rows."""

@@ -7,20 +7,24 @@ import hashlib
 import logging
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import asdict
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 
 import castleguard as cg
 from castleguard.algorithms.castle.policy import Reading
 from castleguard.algorithms.dcastle.policy import Dcastle
+from castleguard.algorithms.registry import built_in
 from castleguard.cli import commands
-from castleguard.jobs.assemble import make_job
+from castleguard.job import Job
+from castleguard.jobs import assemble
 from castleguard.jobs.load import load
 from castleguard.lab.transcriptions.dcastle.network import PaperNetwork
 from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
@@ -31,20 +35,26 @@ from castleguard.shards.shard import Outcome, Shard
 from castleguard.sites.membership import Membership
 from castleguard.sites.memory import Relay, Weather
 from castleguard.sites.simulation import simulate
+from castleguard.testing.clock import ManualClock
+from castleguard.testing.crash import CrashError
 from tests.site_stream import SiteStream
 
 __all__ = [
+    "CrashError",
     "Dcastle",
     "HashRoute",
     "LocalityRoute",
+    "ManualClock",
     "Outcome",
     "Plan",
     "Reading",
     "Shard",
     "SiteStream",
     "Weather",
+    "built_in",
     "cut_domain",
     "fixed_keys",
+    "make_job",
     "one_site",
     "run_command",
     "run_job",
@@ -84,10 +94,22 @@ def run_command(arguments: Sequence[str]) -> str:
 
 def run_job(path: Path) -> dict[str, Any]:
     """Run a job to the end of its source; its books."""
-    job = make_job(load(path))
+    job = assemble.make_job(load(path))
     job.run()
     books = asdict(job.books())
     return {**books, "bad": books.pop("malformed"), "before": {}}  # as they were recorded
+
+
+def make_job(path: Path, clock: ManualClock, *, site: str | None, step: Callable[[int], None]) -> Job:
+    """The job of a file under a manual clock; `step` is called before every step of a commit.
+
+    A site gets a relay of its own: no other site answers.
+    """
+    with (
+        mock.patch.object(assemble, "Job", partial(Job, clock=clock, step=step)),
+        mock.patch.object(assemble, "open_relay", lambda job: Relay().join(job.site)),
+    ):
+        return assemble.make_job(load(path, site=site))
 
 
 def run_paper_sites(
@@ -105,7 +127,7 @@ def run_paper_sites(
 
 
 def one_site(schema: cg.Schema, policy: Dcastle, *, seed: int | None = None) -> SiteStream:
-    """A site whose messages nobody hears."""
+    """A site on its own: no other site receives its messages."""
     names = tuple(f"site{number}" for number in range(policy.sites))
     member = Membership(name=names[0], sites=names, key=b"golden", epoch="0")
     return SiteStream(schema, policy, member, Relay().join(names[0]), seed=seed)

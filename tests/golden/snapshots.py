@@ -1,6 +1,6 @@
 """Snapshots of made-up streams, kept as files: a later version must restore them and publish the same rows.
 
-The files hold keys and rows that nobody uses for anything else.
+The keys and rows in these files have no other use.
 """
 
 from collections.abc import Iterator
@@ -67,7 +67,7 @@ class Kept:
         snapshot: bytes = stream.snapshot()
         return snapshot
 
-    def resume(self, snapshot: bytes) -> Outcome:
+    def restore(self, snapshot: bytes) -> Outcome:
         """What is published from the snapshot on."""
         outcome, stream = Outcome(), self._restored(snapshot)
         for rows, now in self._batches(_ROWS_BEFORE, _ROWS_BEFORE + _ROWS_AFTER):

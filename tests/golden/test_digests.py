@@ -1,6 +1,6 @@
-"""Nothing that is published changes: 335 made-up cases and kept snapshots, against their record.
+"""Published rows stay the same: 335 made-up cases, kept snapshots and kept checkpoints against their record.
 
-Where a change of published rows is meant, record anew with `python -m tests.golden.record` and say so in the commit.
+If published rows are meant to change, record them again with `python -m tests.golden.record` and say so in the commit.
 """
 
 from dataclasses import asdict
@@ -9,9 +9,11 @@ import pyarrow as pa
 import pytest
 
 from tests.golden.cases import COUNT, PLAN, Case
+from tests.golden.checkpoints import CHECKPOINTS, KeptCheckpoint
 from tests.golden.outcomes import Outcome, digests_of
-from tests.golden.record import check_case, check_snapshot, differing, recorded
-from tests.golden.snapshots import FOLDER, SNAPSHOTS, Kept
+from tests.golden.record import check_case, check_kept, differing, recorded
+from tests.golden.shim import built_in
+from tests.golden.snapshots import SNAPSHOTS, Kept
 
 _CHUNKS = 30
 _LEAST_ROWS = 50
@@ -26,16 +28,29 @@ def test_cases_publish_what_they_did(chunk: int) -> None:
 
 @pytest.mark.parametrize("kept", SNAPSHOTS, ids=lambda kept: kept.name)
 def test_snapshots_restore_and_publish_what_they_did(kept: Kept) -> None:
-    line = check_snapshot(kept, recorded()["snapshots"][kept.name])
+    line = check_kept(kept, recorded()["snapshots"][kept.name])
     assert line is None, line
 
 
-def test_every_case_and_snapshot_is_recorded() -> None:
+@pytest.mark.compiled
+@pytest.mark.parametrize("kept", CHECKPOINTS, ids=lambda kept: kept.name)
+def test_checkpoints_restore_and_publish_what_they_did(kept: KeptCheckpoint) -> None:
+    line = check_kept(kept, recorded()["checkpoints"][kept.name])
+    assert line is None, line
+
+
+def test_every_algorithm_has_a_snapshot_and_a_checkpoint() -> None:
+    for kept in (SNAPSHOTS, CHECKPOINTS):
+        assert {one.policy["algorithm"] for one in kept} - {"local noise"} == set(built_in())
+
+
+def test_every_case_and_kept_file_is_recorded() -> None:
     known = recorded()
     assert [entry["case"] for entry in known["cases"]] == list(range(COUNT))
     assert sum(len(kinds) * repeats for _, kinds, repeats in PLAN) == COUNT == 335
-    assert set(known["snapshots"]) == {kept.name for kept in SNAPSHOTS}
-    assert {path.name for path in FOLDER.iterdir()} == {kept.path.name for kept in SNAPSHOTS}
+    for section, kept in (("snapshots", SNAPSHOTS), ("checkpoints", CHECKPOINTS)):
+        assert set(known[section]) == {one.name for one in kept}
+        assert set(kept[0].path.parent.iterdir()) == {one.path for one in kept}
 
 
 def test_every_case_publishes_rows() -> None:
@@ -43,6 +58,7 @@ def test_every_case_publishes_rows() -> None:
     few = {entry["case"]: entry["count"] for entry in known["cases"] if entry["count"] < _LEAST_ROWS}
     assert not few
     assert all(entry["count"] >= _LEAST_ROWS for entry in known["snapshots"].values())
+    assert all(entry["count"] >= _LEAST_ROWS for entry in known["checkpoints"].values())
 
 
 def _outcome(*rows: str, books: int = 1, columns: str = "age: int64") -> Outcome:

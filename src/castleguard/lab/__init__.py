@@ -1,1 +1,1 @@
-"""The experiments of the four papers, repeated: their data, what they compare with, and their figures."""
+"""Experiments of the four papers, repeated: data sets, methods of comparison and figures."""

@@ -1,9 +1,9 @@
 """The Adult data as CASTLE and dCASTLE use them: rows, domains and hierarchies.
 
-CASTLE's UCI-Adult are the 30,162 complete rows of the training file, its SFU-Adult those and the 15,060 of the test
-file; in which order it had the latter is not known. The hierarchies are the tradition of Fung, Wang and Yu (2005), whom
-both papers cite, as somebody else has written them down: the file of 2005 was not found. They have 41 countries, as the
-data do; dCASTLE counts 40.
+CASTLE's UCI-Adult is the 30,162 complete rows of the training file. Its SFU-Adult adds the 15,060 complete rows of the
+test file; their order in the paper is unknown. The hierarchies follow Fung, Wang and Yu (2005), cited by both papers,
+in a version published by others: the file of 2005 was not found. They have 41 countries, as the data do; dCASTLE counts
+40.
 """
 
 import json
@@ -28,7 +28,7 @@ COLUMNS = (
 # fmt: on
 NUMERIC = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
 CATEGORICAL = ("education", "marital-status", "occupation", "native-country")
-"""The categories among CASTLE's ten quasi-identifiers; dCASTLE puts workclass before them."""
+"""Categories among CASTLE's ten quasi-identifiers; dCASTLE puts workclass before them."""
 PERSON = "pid"
 
 Domains = Mapping[str, tuple[int, int]]
@@ -41,33 +41,33 @@ STATED: Domains = {
     "capital-loss": (0, 5_000),
     "hours-per-week": (0, 100),
 }
-"""The domains that dCASTLE's paper states. CASTLE's are the ranges of the data: `observed`."""
+"""Domains stated in dCASTLE's paper. CASTLE takes the ranges of the data: `observed`."""
 
 _TRAINING, _TEST, _TREES = ADULT.files
 _RACE = "race"
 
 
 def uci(rows: int | None = None) -> pa.Table:
-    """The 30,162 complete rows of the training file in its order, with a running `pid`.
+    """The 30,162 complete rows of the training file in file order, with a running `pid`.
 
-    With `rows`, so many: the same again and again, each time as new persons.
+    `rows` sets their number: the file is repeated, with new persons each time.
     """
     return _numbered(_complete(_TRAINING), rows)
 
 
 def sfu(rows: int | None = None) -> pa.Table:
-    """The 45,222 complete rows of the training and then of the test file, with a running `pid`; `rows` as above."""
+    """The 45,222 complete rows of the training file, then of the test file, with a running `pid`; `rows` as above."""
     return _numbered(pa.concat_tables([_complete(_TRAINING), _complete(_TEST)]), rows)
 
 
 def observed(table: pa.Table) -> Domains:
-    """The range of every numeric column, which CASTLE takes for its domain."""
+    """The range of every numeric column, CASTLE's domain."""
     columns = {name: table.column(name).to_numpy() for name in NUMERIC}
     return {name: (int(values.min()), int(values.max())) for name, values in columns.items()}
 
 
 def hierarchies() -> dict[str, Hierarchy]:
-    """The trees by column, each with the root "*"."""
+    """Trees by column, each with the root "*"."""
     trees = json.loads(read(_TREES))
     found = {}
     for key, tree in trees.items():
@@ -85,10 +85,9 @@ def schema(
     trees: Mapping[str, Hierarchy] | None = None,
     step: float | None = None,
 ) -> Schema:
-    """These columns as quasi-identifiers, in this order; `sensitive` is a category, and not one of them.
+    """A schema with these columns as quasi-identifiers, in this order; `sensitive` is another category.
 
-    The trees are read when a category needs them and they are not given. The domains are those of `observed`, or
-    `STATED`.
+    The trees are read if a category needs them and they are not given. `domains` are those of `observed`, or `STATED`.
     """
     categories = [name for name in (*names, sensitive) if name is not None and name not in domains]
     known = hierarchies() if categories and trees is None else trees or {}
@@ -104,7 +103,7 @@ def schema(
 
 
 def _complete(file: File) -> pa.Table:
-    """The rows without a missing value; the test file begins with a remark and ends its incomes with a full stop."""
+    """Rows without a missing value. The test file begins with a remark and ends incomes with a full stop."""
     content = read(file).replace(b", ", b",").replace(b".\n", b"\n")
     table = csv.read_csv(
         pa.BufferReader(content),
@@ -125,10 +124,10 @@ def _numbered(table: pa.Table, rows: int | None) -> pa.Table:
 
 
 def _branch(node: Mapping[str, Any], name: str) -> Any:
-    """A node of the file as `Hierarchy.from_mapping` wants it."""
+    """A node of the file in the form of `Hierarchy.from_mapping`."""
     label = node["parent"]
     if not node["leaves"]:
         return label
-    # The file has a slur for this one node.
+    # The file names this one node with a slur.
     label = "Non-White" if name == _RACE else label
     return {label: [_branch(child, name) for child in node["leaves"]]}

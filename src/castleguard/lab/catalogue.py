@@ -1,4 +1,4 @@
-"""All experiments by paper and figure. A paper's package is imported when it is asked for."""
+"""All experiments by paper and figure. A paper's package is imported on demand."""
 
 import re
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ PAPERS = {
 
 
 def experiments(paper: str) -> tuple[Experiment, ...]:
-    """Those of one paper, in its order."""
+    """Experiments of one paper, in its order."""
     found: tuple[Experiment, ...] = import_module(f"castleguard.lab.{paper}").EXPERIMENTS
     return found
 
 
 def select(papers: Sequence[str], figures: Sequence[str] = ()) -> list[Experiment]:
-    """The experiments of these papers that have one of these figures, or all of them.
+    """Experiments of these papers, all or those with one of these figures.
 
     Raises UsageError for a figure that none of these papers has.
     """
@@ -38,22 +38,22 @@ def select(papers: Sequence[str], figures: Sequence[str] = ()) -> list[Experimen
 
 
 def has(experiment: Experiment, figures: Sequence[str]) -> bool:
-    """Whether one of these figures comes out of the experiment; none named means all."""
+    """Whether the experiment produces one of these figures; an empty list means any."""
     return not figures or any(is_same(own, asked) for own in experiment.figures for asked in figures)
 
 
 def is_same(figure: str, asked: str) -> bool:
-    """Whether two names of a figure mean the same, such as `Table 1` and `table-1`."""
+    """Whether two names denote the same figure, such as `Table 1` and `table-1`."""
     return slug(figure) == slug(asked)
 
 
 def slug(figure: str) -> str:
-    """A figure as part of a file's name."""
+    """A figure as part of a file name."""
     return figure.lower().replace(" ", "-")
 
 
 def heading(figure: str) -> str:
-    """A figure as one would call it in a text."""
+    """A figure as a heading names it."""
     if re.fullmatch(r"\d+[a-z]?", figure):
         return f"Figure {figure}"
     return figure if figure.startswith("Table") else f"Section {figure}"

@@ -1,4 +1,4 @@
-"""All ways of publishing side by side, on the same rows and before the same judge."""
+"""All methods side by side, on the same rows and with the same measures."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -11,15 +11,15 @@ from castleguard.lab.harness import Measured, Method, Task, measure
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """What came of one method."""
+    """Outcome of one method."""
 
     method: Method
     measured: Measured | None = None
     refused: str = ""
-    """Why it could not do the task, if it could not."""
+    """Why it cannot do the task, if so."""
 
     def figures(self) -> dict[str, object]:
-        """All of it as JSON can hold it."""
+        """All fields in a form that JSON can hold."""
         about: dict[str, object] = {"method": self.method.key, "promise": self.method.promise}
         if self.measured is None:
             return about | {"refused": self.refused}
@@ -29,7 +29,7 @@ class Compared:
 
 
 def choose(keys: Sequence[str] = ()) -> tuple[Method, ...]:
-    """The methods with these names, in the order of the table; all if none is named."""
+    """Methods with these names, in the order of the table; all by default."""
     known = {method.key: method for method in METHODS}
     for key in keys:
         if key not in known:
@@ -38,7 +38,7 @@ def choose(keys: Sequence[str] = ()) -> tuple[Method, ...]:
 
 
 def compare(task: Task, methods: Sequence[Method] = METHODS) -> Iterator[Compared]:
-    """Run one method after the other. One that cannot do the task says so, and the others go on."""
+    """Run one method after the other. A method that cannot do the task gives the reason, and the others still run."""
     for method in methods:
         try:
             outcome = method.publish(task)

@@ -1,8 +1,8 @@
-"""The data sets of the papers: which files they are, where they lie, and where they come from.
+"""Data sets of the papers: files, places and sources.
 
-None of them is part of the package. A file is looked for in the folder that CASTLEGUARD_DATA names, then in `data` in
-the user's cache; it may lie there compressed, with `.gz` at the end of its name. Whatever is read has its SHA-256
-checked first: figures of another file would be compared with the paper in vain.
+None of them is part of the package. A file is looked up in the folder that CASTLEGUARD_DATA names, then in `data` in
+the user's cache; it may be compressed there, with `.gz` appended to its name. Its SHA-256 is checked before use:
+figures of another file cannot be compared with the paper.
 """
 
 import gzip
@@ -20,7 +20,7 @@ from urllib.request import urlopen
 from castleguard.errors import InputError, OutputError, UnavailableError
 
 TIMEOUT = 60.0  # seconds without an answer
-LARGEST = 200_000_000  # bytes: no file comes near it
+LARGEST = 200_000_000  # bytes; every file is far smaller
 _BLOCK = 1 << 20
 
 
@@ -29,24 +29,24 @@ class File:
     """One file of a data set."""
 
     path: str
-    """Below the data folder; without `.gz`, should it be compressed."""
+    """Path below the data folder, without `.gz` if it is compressed."""
     sha256: str
-    """Of what is in it, decompressed."""
+    """Digest of the decompressed content."""
     url: str = ""
-    """Where its publisher has it, as it is; empty where there is no such place."""
+    """Download address of the publisher; empty if the file has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataSet:
-    """What an experiment reads."""
+    """Files that an experiment reads."""
 
     name: str
     about: str
     files: tuple[File, ...]
     source: str
-    """Where to get it, in words, for whoever has to find it by hand."""
+    """Where to get it by hand."""
     terms: str
-    """Under which terms its publisher gives it away."""
+    """Licence or terms of use."""
 
 
 _AUTHORS = "https://raw.githubusercontent.com/hallnath1/CASTLEGUARD"
@@ -128,39 +128,39 @@ DATA_SETS = {data_set.name: data_set for data_set in (ADULT, PIMA, TAXI, BACKBLA
 
 
 def cache() -> Path:
-    """Where a download goes: beside the compiled kernels, in a folder of this user."""
+    """Folder for downloads: beside the compiled kernels, private to this user."""
     chosen = os.environ.get("CASTLEGUARD_CACHE")
     base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "castleguard"
     return base / "data"
 
 
 def folders() -> list[Path]:
-    """Where files are looked for, in this order."""
+    """Folders to search, in this order."""
     named = os.environ.get("CASTLEGUARD_DATA")
     return [*([Path(named)] if named else []), cache()]
 
 
 def find(file: File) -> Path | None:
-    """The file, compressed or not, or None."""
+    """The file, compressed or not; None if it is missing."""
     places = [folder / f"{file.path}{ending}" for folder in folders() for ending in ("", ".gz")]
     return next((place for place in places if place.is_file()), None)
 
 
 def missing(names: Sequence[str]) -> list[File]:
-    """What cannot be found of these data sets."""
+    """Missing files of these data sets."""
     return [file for name in names for file in DATA_SETS[name].files if find(file) is None]
 
 
 def require(names: Sequence[str]) -> None:
-    """Raise InputError if a file of these data sets cannot be found: one sentence with where to get it."""
+    """Raise InputError, with the source, if a file of these data sets is missing."""
     for file in missing(names):
         raise InputError(_absent(file))
 
 
 def read(file: File) -> bytes:
-    """What is in the file, decompressed and proven to be what it should be.
+    """The decompressed content of the file, checked against its digest.
 
-    Raises InputError where it is missing, unreadable or another file.
+    Raises InputError if the file is missing, unreadable or another one.
     """
     path = find(file)
     if path is None:
@@ -182,10 +182,10 @@ def read(file: File) -> bytes:
 
 
 def download(names: Sequence[str], *, say: Callable[[str], None] = lambda words: None) -> list[Path]:
-    """Fetch what is missing of these data sets from its publisher, and return where it now lies.
+    """Download missing files of these data sets from their publishers; return their paths.
 
-    A file is checked before it gets its name. Raises UnavailableError where the publisher cannot be reached, InputError
-    where another file comes than it should, or where a file has no place to be fetched from.
+    A file is checked before it gets its name. Raises UnavailableError if a publisher cannot be reached, InputError if
+    the file is another one or has no download address.
     """
     made = []
     for file in missing(names):
@@ -218,7 +218,7 @@ def _fetch(file: File, target: Path) -> Path:
 
 
 def _copy(file: File, part: IO[bytes]) -> str:
-    """Everything the publisher sends, into the part file; what comes back is its SHA-256."""
+    """Write everything the publisher sends to the part file; return its SHA-256."""
     digest, size = hashlib.sha256(), 0
     try:
         with urlopen(file.url, timeout=TIMEOUT) as answer:

@@ -1,7 +1,7 @@
-"""One frame for every way of publishing: the same rows in, the same judge at the end.
+"""One frame for every method: the same rows in, the same measures at the end.
 
-A method gets a task and returns what it would publish. What that is worth is measured from the published table and the
-original one by `castleguard.judge`, which knows no method.
+A method gets a task and returns its output. `castleguard.judge`, which knows no method, measures the output against the
+original table.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ LINK = "castleguard_row"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Task:
-    """Rows to publish, and what is to be promised. Made by `make_task`."""
+    """Rows to publish and the guarantee asked for. Made by `make_task`."""
 
     table: pa.Table
     schema: Schema
@@ -37,19 +37,19 @@ class Task:
     l: int = 1
     seed: int = 0
     sites: int = 4
-    """Among how many the rows are dealt out, where a method is about sites."""
+    """Number of sites that the rows are dealt to, for methods with sites."""
     epsilon: float = 1.0
-    """Of a row, where a method adds noise."""
+    """Budget of a row, for methods that add noise."""
     on_grid: bool = False
-    """Whether methods that publish exact bounds widen them to the public grid, as CASTLE does in strict mode."""
+    """Whether methods with exact bounds widen them to the public grid, as CASTLE does in strict mode."""
 
     def policy(self, mode: Mode = "strict", *, delay: int | None = None) -> Castle:
-        """The task as CASTLE takes it."""
+        """The task as a CASTLE policy."""
         return Castle(k=self.k, l=self.l, delay=self.delay if delay is None else delay, mode=mode)
 
 
 class Options(NamedTuple):
-    """What only some of the methods ask for; see Task."""
+    """Fields of a task that only some methods use; see Task."""
 
     seed: int = 0
     sites: int = 4
@@ -60,9 +60,9 @@ class Options(NamedTuple):
 def make_task(
     table: pa.Table, schema: Schema, *, k: int, delay: int, l: int = 1, options: Options | None = None
 ) -> Task:
-    """A task with rows that are numbered, so that every published one can be found again.
+    """A task whose rows are numbered, so that every published row can be traced back.
 
-    Every method must be measured by the same domain, so one that is only observed is refused.
+    Observed domains are refused: every method must be measured by the same domain.
     """
     chosen = options or Options()
     for role in schema.quasi_identifiers:
@@ -78,49 +78,49 @@ def make_task(
     check_count("sites", chosen.sites, least=1)
     check_positive("epsilon", chosen.epsilon)
     task = Task(table=numbered, schema=public, k=k, delay=delay, l=l, **chosen._asdict())
-    task.policy()  # refuses what nobody could promise
+    task.policy()  # refuses impossible parameters
     return task
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcome:
-    """What a method has made of a task."""
+    """Output of a method for a task."""
 
     published: pa.Table | None
-    """As the package publishes; None if the method publishes numbers and no boxes."""
+    """Published table in the package's form; None if the method publishes numbers without boxes."""
     closed: bool = False
     """Whether numbers are published as closed intervals of values; otherwise as half-open cells of the public grid."""
     released: Codes | None = None
-    """Per published row how many rows of the table had arrived at least when it left; None: each left at once."""
+    """Per published row, a lower bound of the rows that had arrived when it left; None: each left at once."""
     seconds: float
-    """Processor time, from raw rows to published ones."""
+    """Processor time from raw to published rows."""
     error: float | None = None
-    """Without boxes: the mean distance of a published number from the true one, as a share of its domain."""
+    """Without boxes: mean distance of a published number from the true one, as a share of its domain."""
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A way of publishing."""
+    """A publishing method."""
 
     key: str
-    """Its name on the command line."""
+    """Name on the command line."""
     title: str
     promise: str
-    """What it claims of its output, in a few words."""
+    """Its claim about the output, in a few words."""
     publish: Callable[[Task], Outcome] = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What an outcome is worth, and what was found broken in it. Without boxes most of it is None."""
+    """Utility of an outcome, and broken promises. Most fields are None without boxes."""
 
     rows: int
-    """Rows that the schema accepts."""
+    """Rows accepted by the schema."""
     published: int
     suppressed: int
     loss: float | None = None
-    """Mean information loss of all rows, a suppressed one counting as 1."""
+    """Mean information loss of all rows; a suppressed row counts as 1."""
     published_loss: float | None = None
     """The same over published rows only."""
     ncp: float | None = None
@@ -134,23 +134,23 @@ class Measured:
     too_small_at_first: int | None = None
     """Groups that had fewer than k persons when their first rows left."""
     outside: int | None = None
-    """Rows that do not lie in their own box."""
+    """Rows outside of their own box."""
     late: int | None = None
-    """Rows that left, for certain, after more than `delay` others had arrived."""
+    """Rows that certainly left after more than `delay` others had arrived."""
     other: dict[str, int] = field(default_factory=dict)
-    """What else does not fit the original, by kind."""
+    """Other deviations from the original, by kind."""
     error: float | None = None
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
 
     @property
     def rows_per_second(self) -> float:
-        """Of processor time."""
+        """Rows per second of processor time."""
         return self.rows / self.seconds if self.seconds > 0 else float("inf")
 
     @property
     def broken(self) -> dict[str, int]:
-        """All that was found wrong, in words, and how often."""
+        """Broken promises in words, with their counts."""
         found = {
             "groups below k persons": self.below_k,
             "groups below l values": self.below_l,
@@ -199,13 +199,13 @@ def measure(outcome: Outcome, task: Task) -> Measured:
 
 
 def _small_at_first(linked: Linked, released: Codes, k: int) -> int:
-    """Groups that reach k persons only by rows which left later than their first ones."""
+    """Groups that reach k persons only through rows that left after their first ones."""
     persons = linked.only(first_rows(linked.groups, released)).persons_per_group
     return int(np.count_nonzero((persons < k) & (linked.persons_per_group >= k)))
 
 
 def _late(linked: Linked, released: Codes | None, delay: int) -> int:
-    """Rows whose time was over before they left. Rows that the schema refuses do not count as arrivals."""
+    """Rows that left after their deadline. Rejected rows do not count as arrivals."""
     if released is None:
         return 0
     known, arrivals = linked.known, np.cumsum(~linked.originals.refused)
@@ -214,7 +214,7 @@ def _late(linked: Linked, released: Codes | None, delay: int) -> int:
 
 
 def _other_faults(published: pa.Table, task: Task, *, closed: bool) -> dict[str, int]:
-    """What `verify` finds beyond groups and boxes, such as a row that was published twice."""
+    """Other faults that `verify` finds, such as a row published twice."""
     found = verify(published, task.table, task.schema, k=task.k, l=task.l, link=LINK, closed=closed).violations
     counted = ("groups with fewer", "values outside what")
     return {what: count for what, count in found.items() if not what.startswith(counted)}

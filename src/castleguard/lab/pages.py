@@ -1,11 +1,11 @@
-"""The results as pages of a folder: a picture per figure, a page per paper, and an overview of all papers.
+"""Result pages in a folder: a picture per figure, a page per paper, and an overview of all papers.
 
-    <paper>-<figure>.png   a figure, drawn
-    <paper>.md             what came of one paper
-    <paper>.json           the same, for the overview: so papers can be run one by one
-    README.md              every statement of every paper that lies here, in one table
+    <paper>-<figure>.png   a drawn figure
+    <paper>.md             the results of one paper
+    <paper>.json           the same for the overview, so that papers can be run one by one
+    README.md              all statements of all papers in this folder, in one table
 
-Pages are written for whole papers only: one that had a new figure among old ones would say of itself what is not true.
+Pages are written for whole papers only: a page with new and old figures would name the wrong versions and command.
 """
 
 import json
@@ -46,23 +46,23 @@ _MADE = "*Written by `castleguard reproduce`; changes by hand do not last.*"
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """How the results of a paper came about."""
+    """Origin of a paper's results."""
 
     paper: str
     scale: Scale
     versions: dict[str, str]
     seconds: dict[str, float]
-    """Per experiment, by its figures."""
+    """Seconds per experiment, by its figures."""
 
 
 def facts_of(paper: str, scale: Scale, done: Sequence[Done]) -> Facts:
-    """Those of a run that has just ended."""
+    """Facts of a run that has just ended."""
     seconds = {", ".join(each.experiment.figures): round(each.seconds, 1) for each in done}
     return Facts(paper=paper, scale=scale, versions=versions(), seconds=seconds)
 
 
 def versions() -> dict[str, str]:
-    """What the figures depend on, beside the data and the seed."""
+    """Versions that the figures depend on, besides data and seed."""
     found = {"castleguard": __version__, "Python": python_version()}
     for library in _LIBRARIES:
         try:
@@ -73,18 +73,18 @@ def versions() -> dict[str, str]:
 
 
 def require_matplotlib() -> None:
-    """Raise UsageError where no figure can be drawn: before hours of work, not after."""
+    """Raise UsageError if matplotlib is missing: before hours of work, not after."""
     if not have_matplotlib():
         raise UsageError("figures need matplotlib: pip install 'castleguard[plot]'")
 
 
 def picture_name(paper: str, figure: str) -> str:
-    """The file that a figure is drawn into."""
+    """File name of a drawn figure."""
     return f"{paper}-{slug(figure)}.png"
 
 
 def draw(folder: Path, paper: str, results: Sequence[Result]) -> list[Path]:
-    """Every figure that can be drawn."""
+    """Draw every figure that has a picture."""
     made = []
     for result in results:
         if result.draw is not None:
@@ -99,7 +99,7 @@ def draw(folder: Path, paper: str, results: Sequence[Result]) -> list[Path]:
 
 
 def write(folder: Path, facts: Facts, results: Sequence[Result]) -> None:
-    """The page of a whole paper, and the overview anew. The figures are drawn before."""
+    """Write the page of a whole paper, and the overview again. The figures are drawn before."""
     page = _page(facts, results)
     stored = {
         "paper": facts.paper,
@@ -119,7 +119,7 @@ def write(folder: Path, facts: Facts, results: Sequence[Result]) -> None:
 
 
 def overview(folder: Path) -> str:
-    """All papers whose results lie in the folder: their statements beside ours."""
+    """Overview of all papers with results in the folder: their statements beside ours."""
     lines = ["# The papers' results, repeated", "", _MADE, ""]
     statements: list[tuple[str, ...]] = []
     counted = dict.fromkeys(WORDS, 0)
@@ -143,13 +143,13 @@ def overview(folder: Path) -> str:
 
 
 def tally(counted: dict[Word, int]) -> str:
-    """How many statements had which verdict, in one sentence."""
+    """One sentence with the number of statements per verdict."""
     parts = ", ".join(f"{number} {word}" for word, number in counted.items())
     return f"{sum(counted.values())} statements: {parts}."
 
 
 def count(results: Sequence[Result]) -> dict[Word, int]:
-    """How many statements had which verdict."""
+    """Number of statements per verdict."""
     counted = dict.fromkeys(WORDS, 0)
     for result in results:
         for claim in result.claims:
@@ -158,7 +158,7 @@ def count(results: Sequence[Result]) -> dict[Word, int]:
 
 
 def command(paper: str, scale: Scale) -> str:
-    """What to type to find the same."""
+    """The command that repeats the results."""
     size = " --quick" * scale.quick + " --full" * scale.full
     return f"castleguard reproduce {paper} --seed {scale.seed}{size} --output FOLDER"
 
@@ -191,7 +191,7 @@ def _section(paper: str, result: Result) -> list[str]:
 
 
 def _values(result: Result) -> list[str]:
-    """The table of figures; a long one is folded away."""
+    """Table of figures; a long one is folded."""
     table = markdown.table(result.columns, result.rows)
     if len(result.rows) <= _SHORT:
         return table
@@ -203,7 +203,7 @@ def _with_reason(claim: Claim) -> str:
 
 
 def _anchor(result: dict[str, Any]) -> str:
-    """How renderers name the heading of a result."""
+    """Anchor that renderers give to a result's heading."""
     kept = [letter for letter in f"{heading(result['figure'])}: {result['title']}".lower() if _stays(letter)]
     return "".join(kept).replace(" ", "-")
 
@@ -213,7 +213,7 @@ def _stays(letter: str) -> bool:
 
 
 def _plain(result: Result) -> dict[str, Any]:
-    """What the overview needs, and what somebody may want to compute with."""
+    """Data of a result: for the overview, and for further computation."""
     return {
         "figure": result.figure,
         "title": result.title,

@@ -20,9 +20,9 @@ def load() -> pa.Table:
 
 
 def schema(table: pa.Table, *, strict: bool = False) -> Schema:
-    """The features as quasi-identifiers, with the range of the data as their domain; the outcome is protected.
+    """Features as quasi-identifiers, with the range of the data as their domain; the outcome is protected.
 
-    Strict mode randomises the outcome too, so that its values must be public.
+    Strict mode randomises the outcome too, so its values must be public.
     """
     roles = []
     for name in FEATURES:

@@ -1,4 +1,4 @@
-"""What came of one figure or table of a paper: what the paper states, what was found here, and a picture of it."""
+"""One figure or table of a paper: the paper's statements, our findings, and a picture."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -9,15 +9,15 @@ Word = Literal["reproduced", "partly", "not reproduced", "not comparable"]
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """One statement of a paper, and what came of it."""
+    """One statement of a paper, and our finding."""
 
     paper: str
-    """What it states, in one sentence."""
+    """The statement, in one sentence."""
     ours: str
-    """What was found, with figures."""
+    """Our finding, with figures."""
     verdict: Word
     reason: str = ""
-    """Why it differs, where it does."""
+    """Why it differs, if it does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +25,10 @@ class Result:
     """One figure or table of a paper, repeated."""
 
     figure: str
-    """As the paper numbers it, such as "5a"; a section where there is no figure, such as "VI-B"."""
+    """The paper's number, such as "5a"; a section if it has none, such as "VI-B"."""
     title: str
     setting: str
-    """Data, rows, parameters, runs and seeds: what somebody needs to find the same."""
+    """Data, rows, parameters, runs and seeds: everything needed to repeat it."""
     claims: tuple[Claim, ...]
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
@@ -36,33 +36,33 @@ class Result:
     draw: Callable[[Any], None] | None = field(default=None, repr=False, compare=False)
     """Draws on an empty matplotlib figure, with labels and units."""
     size: tuple[float, float] = (7.5, 4.5)
-    """Of that figure, in inches."""
+    """Size of that figure, in inches."""
     notes: tuple[str, ...] = ()
-    """What a reader must know about it: deviations from the paper, and why."""
+    """Notes for the reader: deviations from the paper, with reasons."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How much work is done."""
+    """Amount of work."""
 
     seed: int = 0
     jobs: int = 1
     """Processes."""
     quick: bool = False
-    """A few points on few rows: to see that it works, not to compare with the paper."""
+    """A few points on few rows: a smoke test, not a comparison with the paper."""
     full: bool = False
-    """Every point and method, however long it takes."""
+    """Every point and method, at any cost of time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """Figures of a paper that come from the same runs."""
+    """Figures of a paper that share their runs."""
 
     paper: str
     """castle, castleguard, dcastle or doca."""
     figures: tuple[str, ...]
     about: str
-    """What it shows, in a few words."""
+    """Subject, in a few words."""
     needs: tuple[str, ...]
-    """Names of the data sets that it reads."""
+    """Names of the data sets it reads."""
     run: Callable[[Scale], Sequence[Result]]

@@ -1,4 +1,4 @@
-"""Runs experiments one after the other, and shares the work of one among processes."""
+"""Run experiments one after the other, each in several processes."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,16 +15,16 @@ _Found = TypeVar("_Found")
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """What came of one experiment."""
+    """Results of one experiment."""
 
     experiment: Experiment
     results: tuple[Result, ...]
     seconds: float
-    """By the clock on the wall."""
+    """Seconds of wall time."""
 
 
 def run(experiments: Sequence[Experiment], scale: Scale, *, figures: Sequence[str] = ()) -> Iterator[Done]:
-    """Each experiment, when it is asked for the next; of its results those with one of these figures, or all."""
+    """Run each experiment on demand; yield its results, all or those with one of these figures."""
     for experiment in experiments:
         start = time.monotonic()
         results = [result for result in experiment.run(scale) if _is_asked(experiment, result, figures)]
@@ -32,9 +32,9 @@ def run(experiments: Sequence[Experiment], scale: Scale, *, figures: Sequence[st
 
 
 def spread(function: Callable[[_Task], _Found], tasks: Sequence[_Task], jobs: int) -> list[_Found]:
-    """What the function makes of every task, in their order, in so many processes.
+    """Results of the function for every task, in order, computed in `jobs` processes.
 
-    It must be importable by name. A task brings its own seed: the number of processes then changes no result.
+    The function must be importable by name. Each task has its own seed: the number of processes changes no result.
     """
     with workers(min(jobs, len(tasks))) as pool:
         return list(pool.map(function, tasks))

@@ -1,6 +1,6 @@
-"""Made-up data as CASTLE's paper has them: numbers by a power law, and customers with transactions.
+"""Made-up data after CASTLE's paper: power-law numbers, and customers with transactions.
 
-Both are written anew after what the paper says of the two programs that it used. Their files are not known.
+Both follow the paper's description of the two programs that it used. Their files are unknown.
 """
 
 from typing import NamedTuple
@@ -37,14 +37,14 @@ def power_law_shares(alpha: float, largest: int) -> NDArray[np.float64]:
 
 
 class Transactions(NamedTuple):
-    """What customers bought, one row per item of a transaction, in the order of the customers."""
+    """Purchases, one row per item of a transaction, in the order of the customers."""
 
     customer: Numbers
-    """From 1, without a gap: every customer has a transaction at least."""
+    """From 1, without gaps: every customer has at least one transaction."""
     transaction: Numbers
     """From 1, over all customers."""
     item: Numbers
-    """From 1; a transaction has no item twice."""
+    """From 1; a transaction has each item at most once."""
 
 
 def transactions(
@@ -52,11 +52,11 @@ def transactions(
 ) -> Transactions:
     """Customers with transactions with lists of items, in the manner of the Quest generator (Agrawal, Srikant 1995).
 
-    As there, a customer has a number of transactions, and a transaction a number of distinct items, that are Poisson
-    distributed around `per_customer` and `items`, at least one of each; and some items are bought more often than
-    others, with exponentially distributed weights. Left out are the patterns that Quest hides in the data: the sets
-    and sequences of items that customers tend to buy together. CASTLE never looks at the items, only at how many rows
-    a person has.
+    As there, the number of transactions of a customer and the number of distinct items of a transaction are Poisson
+    distributed around `per_customer` and `items`, at least one of each; items have exponentially distributed weights,
+    so that some are bought more often. The patterns that Quest hides in the data (sets and sequences of items that
+    customers tend to buy together) are left out: CASTLE never looks at the items, only at the number of rows per
+    person.
     """
     if customers < 0 or per_customer <= 0 or items <= 0 or catalogue < 10 * items:
         raise UsageError("transactions need means above 0, ten times as many items to choose from, and some customers")
@@ -73,7 +73,7 @@ def transactions(
 
 
 def _items(sizes: Numbers, shares: NDArray[np.float64], draw: np.random.Generator) -> Numbers:
-    """So many distinct items per transaction: those drawn twice are drawn again, until none is."""
+    """Distinct items for each transaction: duplicates are drawn again until none is left."""
     steps = np.cumsum(shares)
     owner = np.repeat(np.arange(sizes.size), sizes)
     item = np.zeros(owner.size, dtype=np.int64)
@@ -81,7 +81,7 @@ def _items(sizes: Numbers, shares: NDArray[np.float64], draw: np.random.Generato
     while missing.size:
         drawn = np.searchsorted(steps, draw.random(missing.size) * steps[-1], side="right")
         item[missing] = np.minimum(drawn, shares.size - 1) + 1
-        # The first row of every (transaction, item) stays; the stable order makes it the one that was there before.
+        # Keep the first row of every (transaction, item); the stable order makes it the earlier one.
         order = np.lexsort((item, owner))
         again = np.zeros(owner.size, dtype=np.bool_)
         again[order[1:]] = (owner[order[1:]] == owner[order[:-1]]) & (item[order[1:]] == item[order[:-1]])

@@ -1,4 +1,4 @@
-"""Taxi rides in New York as CASTLEGUARD uses them: where a ride began, how far it went, and what it cost."""
+"""Taxi rides in New York as CASTLEGUARD uses them: start, distance and fare."""
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +18,12 @@ _NAMES = {"pickup_location_id": WHERE, "trip_distance": FAR, "fare_amount": FARE
 
 
 def authors() -> pa.Table:
-    """The 1,000 rows of the authors, which are very likely those of the paper; 100 simulated persons."""
+    """The authors' 1,000 rows, very likely those of the paper; 100 simulated persons."""
     return csv.read_csv(pa.BufferReader(read(_AUTHORS)))
 
 
 def january() -> pa.Table:
-    """10,000 rides of January 2019 in order of time, with the same columns; every ride is a person of its own."""
+    """10,000 rides of January 2019 in order of time, with the same columns; each ride counts as a person."""
     table = csv.read_csv(pa.BufferReader(read(_JANUARY)))
     table = table.take(pc.sort_indices(table, sort_keys=[("pickup_datetime", "ascending")]))
     table = table.select(list(_NAMES)).rename_columns(list(_NAMES.values()))
@@ -31,7 +31,7 @@ def january() -> pa.Table:
 
 
 def sample(rides: pa.Table, seed: int) -> pa.Table:
-    """Another 1,000 rows like those of the authors: drawn at random, and of 100 simulated persons."""
+    """Another 1,000 rows like the authors': drawn at random, with 100 simulated persons."""
     draw = np.random.default_rng([2019, seed])
     taken = rides.take(pa.array(np.sort(draw.choice(rides.num_rows, SAMPLE, replace=False))))
     persons = pa.array(draw.integers(0, PERSONS, SAMPLE))
@@ -41,7 +41,8 @@ def sample(rides: pa.Table, seed: int) -> pa.Table:
 def schema(table: pa.Table, *, strict: bool = False) -> Schema:
     """The paper's roles, with the range of the data as the domain.
 
-    Strict mode would randomise the fare, and then has to know its values; nobody asks for fares there, so it has none.
+    Strict mode would randomise the fare and need its declared values; the experiments do not use fares there, so the
+    schema has none.
     """
     roles = []
     for name in COLUMNS:

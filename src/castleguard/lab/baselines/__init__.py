@@ -1,5 +1,5 @@
-"""What the papers compare themselves with, written again from their descriptions, in numpy and for experiments only.
+"""Methods that the papers compare themselves with, written from their descriptions, in numpy and for experiments only.
 
-Each takes coded rows and says which box each row is published in. Nothing here passes a gate: what a method promises
-and does not keep is to be seen in what it publishes.
+Each takes coded rows and chooses a box for each row. No gate checks the output: it shows where a method breaks its
+promise.
 """

@@ -1,6 +1,6 @@
-"""Coded rows in, boxes out: what all methods of comparison have in common, and the table that they publish.
+"""Coded rows in, boxes out: code shared by all methods of comparison, and the table that they publish.
 
-The table has the columns that the package publishes, so that whoever judges one can judge the other.
+The table has the columns that the package publishes, so both can be measured in the same way.
 """
 
 from dataclasses import dataclass
@@ -21,37 +21,37 @@ Values = NDArray[np.float64]  # (rows, columns) numbers, and leaf numbers of cat
 Codes = NDArray[np.int64]  # (rows,)
 
 NOWHERE = -1
-"""In place of a box: the row is not published."""
+"""Marks a row without a box: it is not published."""
 
 
 @dataclass(frozen=True, eq=False)
 class Coded:
-    """The rows that a method works on: those of a table that its schema accepts, in their order."""
+    """Rows that a method works on: those of a table that its schema accepts, in their order."""
 
     schema: Schema
     rows: CodedRows
     persons: Codes
-    """Per row a small number for whose it is."""
+    """Per row, a small number for its person."""
     payload: pa.Table
     """Sensitive and public columns, published as they are."""
     numbers: Codes
-    """Per row its number in the table, where refused ones count too."""
+    """Per row, its number in the table; rejected rows count too."""
 
     @property
     def count(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         return self.persons.size
 
     @cached_property
     def widths(self) -> Values:
-        """(columns,) how wide the domain of every column is; 1 for one without any width, which loses nothing."""
+        """(columns,) width of every domain; 1 for a domain of width 0, which loses nothing."""
         lower, upper = self.domain
         width = upper - lower
         return np.where(width > 0, width, 1.0)
 
     @cached_property
     def domain(self) -> tuple[Values, Values]:
-        """(columns,) the public bounds of every column; where they are observed, the least and the largest value."""
+        """(columns,) public bounds of every column; for observed ones the smallest and largest value."""
         lower, upper = [], []
         for at, role in enumerate(self.schema.quasi_identifiers):
             if isinstance(role, Categorical):
@@ -65,28 +65,28 @@ class Coded:
 
     @cached_property
     def is_one_row_each(self) -> bool:
-        """Whether no person has two rows."""
+        """Whether every person has one row."""
         return self.count == int(self.persons.max(initial=-1)) + 1
 
     @cached_property
     def usable(self) -> Codes:
-        """The rows that have a value in every column; one that may be published at the root only has none."""
+        """Rows with a value in every column. Rows that can only be published at the root lack one."""
         found: Codes = np.flatnonzero(~self.rows.to_root)
         return found
 
 
 @dataclass(frozen=True, eq=False)
 class Boxed:
-    """What a method has decided: a box for every row, and when it left."""
+    """Decisions of a method: a box for every row, and its time of release."""
 
     box: Codes
-    """Per row the number of its box; NOWHERE if it is not published."""
+    """Per row, the number of its box; NOWHERE if it is not published."""
     lower: Values
-    """(boxes, columns) least values, or first leaves."""
+    """(boxes, columns) smallest values, or first leaves."""
     upper: Values
     """(boxes, columns) largest values, or last leaves."""
     released: Codes
-    """Per row how many accepted rows had arrived when it left; of no meaning for one that is not published."""
+    """Per row, the accepted rows that had arrived when it left; undefined for unpublished rows."""
 
 
 def read(table: pa.Table, schema: Schema, *, seed: int = 0) -> Coded:
@@ -99,7 +99,7 @@ def read(table: pa.Table, schema: Schema, *, seed: int = 0) -> Coded:
 
 
 def bounding_boxes(values: Values, box: Codes) -> tuple[Values, Values]:
-    """The least and largest values of the rows of every box; every box has a row."""
+    """Smallest and largest values of the rows of every box; every box has a row."""
     boxes = int(box.max(initial=-1)) + 1
     lower, upper = np.full((boxes, values.shape[1]), np.inf), np.full((boxes, values.shape[1]), -np.inf)
     inside = box != NOWHERE
@@ -109,9 +109,9 @@ def bounding_boxes(values: Values, box: Codes) -> tuple[Values, Values]:
 
 
 def published(coded: Coded, boxed: Boxed, *, on_grid: bool = False) -> pa.Table:
-    """The table that is published, in order of arrival: bounds as they are, or widened to the public grid.
+    """The published table in order of arrival, with exact bounds or bounds widened to the public grid.
 
-    A set of categories is published as the lowest node that covers them.
+    A set of categories is published as the lowest node that covers it.
     """
     lower, upper = boxed.lower.copy(), boxed.upper.copy()
     for at, role in enumerate(coded.schema.quasi_identifiers):
@@ -125,7 +125,7 @@ def published(coded: Coded, boxed: Boxed, *, on_grid: bool = False) -> pa.Table:
 
 
 def node_bounds(role: Categorical, lower: Values, upper: Values) -> tuple[Values, Values]:
-    """The leaves of the lowest node above each interval of leaves."""
+    """Leaves of the lowest node above each interval of leaves."""
     tree = role.hierarchy
     pairs, which = np.unique(np.column_stack([lower, upper]).astype(np.int64), axis=0, return_inverse=True)
     nodes = np.array([tree.node(int(low), int(high)) for low, high in pairs], dtype=np.int64)[which.reshape(-1)]
@@ -133,7 +133,7 @@ def node_bounds(role: Categorical, lower: Values, upper: Values) -> tuple[Values
 
 
 def _grid_bounds(role: Numeric, lower: Values, upper: Values) -> tuple[Values, Values]:
-    """The public cells around an interval; the interval itself if there is no grid."""
+    """The public cells around an interval; the interval itself without a grid."""
     edges = role.edges
     if not edges.size:
         return lower, upper

@@ -1,12 +1,12 @@
 """Condensation (Aggarwal and Yu, EDBT 2004), the dynamicGroup that CASTLE compares itself with in its section 5.3.
 
-Groups of k rows are made of the first rows, the history. Every later row joins the group whose centroid is nearest,
-and a group that has 2k rows is split in two. The paper keeps of a group only how many rows it has, their sums and the
-sums of their products, and generates new rows from these. CASTLE measures ranges, for which the rows themselves are
-needed: here every decision is made from the statistics alone, as the paper has it, and the rows are kept beside them.
+The first rows, the history, form groups of k rows. Every later row joins the group with the nearest centroid, and a
+group of 2k rows is split in two. The paper keeps only the size of a group, the sums of its rows and the sums of their
+products, and generates new rows from these. CASTLE measures ranges, which need the rows themselves: here every decision
+uses the statistics alone, as in the paper, and the rows are kept beside them.
 
-All rows leave at the end, numbers only, and every row counts as a person of its own. docs/concepts/baselines.md says
-how open points are read.
+All rows leave at the end, numbers only, and every row counts as a person. docs/concepts/baselines.md lists our readings
+of open points.
 """
 
 from typing import Literal
@@ -19,17 +19,17 @@ from castleguard.lab.baselines.coded_boxes import NOWHERE, Boxed, Coded, Codes, 
 from castleguard.schema.roles import Numeric
 
 Scale = Literal["domain", "values"]
-"""What distances are of: values as shares of their domains, or as they are. Neither paper says, and much depends on it:
-as they are, the column with the largest numbers decides alone."""
+"""Unit of distances: values as shares of their domains, or as they are. Neither paper says, and much depends on it:
+unscaled, the column with the largest numbers decides alone."""
 
 HISTORY = 8000
-"""Rows of the history with which dynamicGroup did best in CASTLE's comparison."""
+"""History with which dynamicGroup did best in CASTLE's comparison, in rows."""
 
 
 def condensation(coded: Coded, *, k: int, history: int = HISTORY, seed: int = 0, scale: Scale = "domain") -> Boxed:
-    """Group the rows, of which the first `history` are known beforehand, and publish each group's bounding box.
+    """Group the rows, with the first `history` known in advance, and publish each group's bounding box.
 
-    With fewer than k rows nothing is published.
+    Fewer than k rows publish nothing.
     """
     for role in coded.schema.quasi_identifiers:
         if not isinstance(role, Numeric):
@@ -49,7 +49,7 @@ def condense(points: Values, *, k: int, history: int = HISTORY, seed: int = 0) -
         raise PolicyError(f"k must be at least 1 and history not negative, got k={k} and history={history}")
     if len(points) < k:
         return np.full(len(points), NOWHERE, dtype=np.int64)
-    # A group cannot be made of fewer rows than k, so the history is no shorter.
+    # A group needs k rows, so the history has at least k.
     known = min(max(history, k), len(points))
     groups = Condensed(points.shape[1], k)
     for members in static_groups(points[:known], k, np.random.default_rng(seed)):
@@ -60,14 +60,13 @@ def condense(points: Values, *, k: int, history: int = HISTORY, seed: int = 0) -
 
 
 def static_groups(points: Values, k: int, choices: np.random.Generator) -> list[Codes]:
-    """Groups of a fixed set of at least k points: a random one with its k - 1 nearest, again and again. What is left
-    in the end, fewer than k, goes to the group with the nearest centroid.
-    """
+    """Groups of a fixed set of at least k points: repeatedly, a random point with its k - 1 nearest. The last ones,
+    fewer than k, join the group with the nearest centroid."""
     left: Codes = np.arange(len(points))
     groups: list[Codes] = []
     while left.size >= k:
         away = _squares(points[left] - points[left[choices.integers(left.size)]])
-        # Equal distances are taken in order of arrival. The chosen row is at distance 0, as its equals are.
+        # Ties are broken by arrival. The chosen row has distance 0, as do its equals.
         nearest = np.argsort(away, kind="stable")[:k]
         groups.append(left[nearest])
         left = np.delete(left, nearest)
@@ -79,14 +78,14 @@ def static_groups(points: Values, k: int, choices: np.random.Generator) -> list[
 
 
 class Condensed:
-    """The groups, as their statistics: how many rows, the sums of their values, the sums of their products."""
+    """Groups as statistics: number of rows, sums of values, sums of products."""
 
     def __init__(self, columns: int, k: int) -> None:
         self.k = k
         self.members: list[list[int]] = []
         self._points: list[list[Values]] = []
         self.sums = np.zeros((16, columns))
-        """(groups, columns), the first moments; more room than there are groups."""
+        """(groups, columns), first moments; allocated for more groups than there are."""
         self.products = np.zeros((16, columns, columns))
         """(groups, columns, columns), the second moments."""
         self._centroids = np.zeros((16, columns))
@@ -99,11 +98,11 @@ class Condensed:
 
     @property
     def centroids(self) -> Values:
-        """(groups, columns) where the statistics say that the middle of each group is."""
+        """(groups, columns) the middle of each group by its statistics."""
         return self._centroids[: len(self.members)]
 
     def open(self, rows: Codes, points: Values) -> None:
-        """A new group of rows, split if that is too many."""
+        """Open a group of rows, split if it is too large."""
         number = self._new(rows.tolist(), list(points))
         self.sums[number] = points.sum(axis=0)
         self.products[number] = points.T @ points
@@ -112,9 +111,9 @@ class Condensed:
             self._split(number)
 
     def add(self, row: int, point: Values) -> None:
-        """Put a row into the group with the nearest centroid, the oldest of several."""
+        """Put a row into the group with the nearest centroid, the oldest among equals."""
         count = len(self.members)
-        # |c - x|^2 without |x|^2, which is the same for all.
+        # |c - x|^2 without |x|^2, which is the same for all groups.
         number = int((self._squares[:count] - 2 * (self._centroids[:count] @ point)).argmin())
         self.members[number].append(row)
         self._points[number].append(point)
@@ -125,7 +124,7 @@ class Condensed:
             self._split(number)
 
     def covariance(self, number: int) -> Values:
-        """The covariances of a group, from its statistics."""
+        """Covariances of a group, from its statistics."""
         count = len(self.members[number])
         mean = self.sums[number] / count
         covariance: Values = self.products[number] / count - np.outer(mean, mean)
@@ -139,11 +138,11 @@ class Condensed:
         return group
 
     def _split(self, number: int) -> None:
-        """Cut a group in two along its first principal component, as if its rows were spread evenly along it.
+        """Split a group along its first principal component, as if its rows were spread evenly along it.
 
-        Along it an even spread of variance v is sqrt(12 v) long. Each half has its middle a quarter of that away, and
-        a quarter of the variance; in all other directions the halves are as the whole. Of the rows themselves the
-        lower half goes to the one and the upper half to the other.
+        An even spread of variance v is sqrt(12 v) long. The middle of each half lies a quarter of that away, and each
+        half has a quarter of the variance; in all other directions the halves equal the whole. The lower half of the
+        rows goes to one group and the upper half to the other.
         """
         covariance = self.covariance(number)
         variances, directions = np.linalg.eigh(covariance)
@@ -175,17 +174,17 @@ class Condensed:
         return number
 
     def _move(self, number: int) -> None:
-        """The statistics of a group have changed: where its centroid is now."""
+        """Update the centroid after the statistics of a group have changed."""
         self._centroids[number] = self.sums[number] / len(self.members[number])
         self._squares[number] = self._centroids[number] @ self._centroids[number]
 
 
 def _pointing_up(direction: Values) -> Values:
-    """An eigenvector has no sign of its own: its largest component is made positive, so that all machines agree."""
+    """Fix the sign of an eigenvector: its largest component is positive, so that all machines agree."""
     return direction if direction[np.abs(direction).argmax()] > 0 else -direction
 
 
 def _squares(differences: Values) -> NDArray[np.float64]:
-    """The squared length of every row."""
+    """Squared length of every row."""
     lengths: NDArray[np.float64] = np.einsum("ij,ij->i", differences, differences)
     return lengths

@@ -1,4 +1,4 @@
-"""What a group needs before a method of comparison calls it safe: k persons, and l values of every sensitive column."""
+"""The criterion of the methods of comparison: k persons, and l values of every sensitive column."""
 
 from dataclasses import dataclass
 
@@ -21,12 +21,12 @@ class Enough:
         check_count("l", self.l, least=1)
 
     def __call__(self, rows: Codes) -> bool:
-        """Whether these rows may be published in one box."""
+        """Whether these rows may share a box."""
         return rows.size >= self.k and self.persons(rows) >= self.k and not self.lacks_values(rows)
 
     def persons(self, rows: Codes) -> int:
-        """Distinct persons of these rows; one that is missing (-1) is nobody."""
-        # Where everybody has one row there is nothing to compare, which saves most of the time.
+        """Distinct persons of these rows; a missing person (-1) does not count."""
+        # With one row per person a count suffices, which saves most of the time.
         if self.coded.is_one_row_each:
             return int(rows.size)
         return int(np.count_nonzero(np.unique(self.coded.persons[rows]) >= 0))

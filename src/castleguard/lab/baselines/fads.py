@@ -1,7 +1,7 @@
-"""FADS (Guo and Zhang, Knowledge-Based Systems 46, 2013): a row that has to leave takes its nearest neighbours along.
+"""FADS (Guo and Zhang, Knowledge-Based Systems 46, 2013): a row that must leave takes its nearest neighbours along.
 
-A published cluster is kept for a while, and a row that it covers may leave in it alone. docs/concepts/baselines.md says
-how open points are read.
+A published cluster is kept for a while, and a row that it covers may leave in it alone. docs/concepts/baselines.md
+lists our readings of open points.
 """
 
 from dataclasses import dataclass, field
@@ -15,18 +15,18 @@ from castleguard.privacy.parameters import check_count
 from castleguard.schema.roles import Categorical
 
 Reuse = Literal["smaller", "always"]
-"""When a row leaves in a cluster that was published before: if that loses less than a new one, or whenever it can."""
+"""When a row leaves in an earlier cluster: if that loses less than a new one, or whenever possible."""
 
 REUSE_SHARE = 10
-"""The paper keeps a cluster for a tenth of the delay (200 rows with a delay of 2,000)."""
+"""Lifetime of a cluster in the paper, as a share of the delay (200 rows with a delay of 2,000)."""
 
 
 def fads(
     coded: Coded, *, k: int, delay: int, l: int = 1, reuse: Reuse = "smaller", reuse_age: int | None = None
 ) -> Boxed:
-    """Publish every row no later than when `delay` others have arrived after it.
+    """Publish every row before `delay` others have arrived after it.
 
-    A cluster is used again until `reuse_age` rows have arrived after it was made; None: a tenth of the delay.
+    A cluster is reused until `reuse_age` rows have arrived after its creation; None: a tenth of the delay.
     """
     check_count("delay", delay, least=0)
     age = delay // REUSE_SHARE if reuse_age is None else check_count("reuse_age", reuse_age, least=0)
@@ -43,7 +43,7 @@ def fads(
 
 @dataclass(eq=False)
 class _Run:
-    """One run: who has left, in which clusters, and which clusters may be used again."""
+    """One run: released rows, their clusters, and the reusable clusters."""
 
     coded: Coded
     enough: Enough
@@ -53,9 +53,9 @@ class _Run:
     upper: list[Values] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     made: list[int] = field(default_factory=list)
-    """The newest row when each cluster was made."""
+    """Newest row at the creation of each cluster."""
     first: int = 0
-    """The oldest cluster that is not too old."""
+    """Oldest cluster that is still reusable."""
 
     def __post_init__(self) -> None:
         self.box: Codes = np.full(self.coded.count, NOWHERE, dtype=np.int64)
@@ -64,9 +64,7 @@ class _Run:
         self.near = Nearness(self.coded)
 
     def expire(self, row: int, newest: int) -> None:
-        """It is the row's last moment: publish it if it is still there. Rows expire in order, and none is asked for
-        again.
-        """
+        """Publish the row, if it is still pending, at its deadline. Rows expire in order, each once."""
         if not self.waiting[row]:
             return
         again = self._reusable(row, newest)
@@ -93,7 +91,7 @@ class _Run:
         self.waiting[rows] = False
 
     def _reusable(self, row: int, newest: int) -> int | None:
-        """The cluster with the smallest loss of those that cover the row and are young enough, the oldest of equals."""
+        """The reusable cluster that covers the row with the smallest loss, the oldest among equals."""
         while self.first < len(self.made) and newest - self.made[self.first] >= self.reuse_age:
             self.first += 1
         if self.first == len(self.made):
@@ -107,9 +105,8 @@ class _Run:
         return self.first + int(covering[losses.argmin()])
 
     def _neighbours(self, row: int, newest: int) -> Codes | None:
-        """The row with its nearest ones of k - 1 other persons, and further ones until there are l values; None if
-        there are not enough.
-        """
+        """The row with its nearest rows of k - 1 other persons, and further ones up to l values; None if there are too
+        few."""
         held = row + 1 + np.flatnonzero(self.waiting[row + 1 : newest + 1])
         if held.size + 1 < self.enough.k:
             return None
@@ -128,7 +125,7 @@ class _Run:
         return None if self.enough.lacks_values(taken) else taken
 
     def _with_values(self, taken: Codes, order: Codes, column: int) -> Codes:
-        """With the nearest rows that bring the values which are lacking."""
+        """Add the nearest rows that bring the missing values."""
         codes = self.coded.rows.sensitive[:, column]
         present = np.unique(codes[taken])
         _, first = np.unique(codes[order], return_index=True)
@@ -137,7 +134,7 @@ class _Run:
         return np.append(taken, fresh[: max(self.enough.l - present.size, 0)])
 
     def _bounds(self, rows: Codes) -> tuple[Values, Values]:
-        """What the rows are published as: ranges, and nodes as the leaves under them."""
+        """Published bounds of the rows: ranges, and nodes as the leaves below them."""
         values = self.coded.rows.quasi[rows]
         lower, upper = values.min(axis=0), values.max(axis=0)
         for at, role in enumerate(self.coded.schema.quasi_identifiers):
@@ -150,7 +147,7 @@ class _Run:
 
 
 class Nearness:
-    """How far rows are apart: what is lost if both are published in the box of the two, summed over the columns."""
+    """Distance of rows: the loss if both are published in their common box, summed over the columns."""
 
     def __init__(self, coded: Coded) -> None:
         self.widths = coded.widths
@@ -164,7 +161,7 @@ class Nearness:
         }
 
     def __call__(self, row: int, others: Codes) -> Values:
-        """The distance of a row to others."""
+        """Distances of a row to others."""
         away: Values = np.abs(self._shares[others] - self._shares[row]).sum(axis=1)
         for leaves, losses in self._leaves.values():
             away += losses[leaves[row], leaves[others]]
@@ -172,11 +169,11 @@ class Nearness:
 
 
 def _losses_between_leaves(role: Categorical) -> Values:
-    """(leaves, leaves) the loss of the lowest node that covers both."""
+    """(leaves, leaves) loss of the lowest node that covers both."""
     tree = role.hierarchy
     count = len(tree.leaves)
     losses = np.zeros((count, count))
-    # From the root down, so that what is written last is of the lowest node.
+    # From the root down, so that the lowest node is written last.
     for node in range(len(tree.labels)):
         under = slice(int(tree.first_leaf[node]), int(tree.last_leaf[node]) + 1)
         losses[under, under] = tree.losses[node]

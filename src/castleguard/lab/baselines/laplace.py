@@ -1,4 +1,4 @@
-"""Noise on every value of every row, without any grouping: what needs no delay, and what it costs."""
+"""Noise on every value of every row, without grouping: no delay, and its cost."""
 
 import numpy as np
 
@@ -9,10 +9,10 @@ from castleguard.schema.roles import Numeric
 
 
 def laplace_error(coded: Coded, *, epsilon: float, seed: int = 0) -> float:
-    """The mean distance of a noisy number from the true one, as a share of the domain; NaN without rows.
+    """Mean distance of a noisy number from the true one, as a share of the domain; NaN without rows.
 
-    A row's epsilon is shared evenly among its columns, each value may be anything in its public bounds, and what the
-    noise carries beyond these is moved to the nearest bound.
+    A row's epsilon is split evenly among its columns, each value may be anything within its public bounds, and noisy
+    values beyond these are moved to the nearest bound.
     """
     for role in coded.schema.quasi_identifiers:
         if not isinstance(role, Numeric):

@@ -1,4 +1,4 @@
-"""Every way of publishing that is compared, as a value: its name, what it claims, and how it is run."""
+"""All publishing methods that are compared, as values: name, claim, and function."""
 
 import time
 from collections.abc import Callable
@@ -23,17 +23,17 @@ from castleguard.lab.transcriptions.dcastle.space import Box
 from castleguard.stream import Anonymiser
 
 PARTS_PER_DELAY = 20
-"""A stream is fed in parts of this share of its delay: so exactly is it known when a row left."""
+"""A stream is fed in parts of this share of its delay, which bounds the error of release times."""
 
 
 def _castle(mode: Mode) -> Callable[[Task], Outcome]:
-    """CASTLE as the package runs it."""
+    """CASTLE of the package."""
 
     return lambda task: _one_stream(task, task.policy(mode))
 
 
 def _citadel(reuse: Reuse) -> Callable[[Task], Outcome]:
-    """Citadel as the package runs it."""
+    """Citadel of the package."""
 
     def publish(task: Task) -> Outcome:
         return _one_stream(task, Citadel(k=task.k, l=task.l, delay=task.delay, reuse=reuse))
@@ -42,7 +42,7 @@ def _citadel(reuse: Reuse) -> Callable[[Task], Outcome]:
 
 
 def _one_stream(task: Task, policy: Castle | Citadel) -> Outcome:
-    """All rows through one stream of the package."""
+    """Run all rows through one stream of the package."""
     _warm_up(task, policy)
     seconds = _time(task.table, task, policy)
     table, released, refused = _stream(task.table, task, policy, task.seed)
@@ -51,7 +51,7 @@ def _one_stream(task: Task, policy: Castle | Citadel) -> Outcome:
 
 
 def _alone(task: Task) -> Outcome:
-    """Sites that do not talk: rows are dealt out in turn, and each site runs CASTLE on its own.
+    """Sites without messages: rows are dealt out in turn, and each site runs CASTLE on its own.
 
     A row may wait for `delay` rows of all sites, so for a share of them at its own.
     """
@@ -78,9 +78,9 @@ def _delay_of_a_site(task: Task) -> int:
 
 
 def _dcastle_as_printed(task: Task) -> Outcome:
-    """dCASTLE as its paper prints it: rows are dealt out in turn, every message arrives before the next row.
+    """dCASTLE as printed: rows are dealt out in turn, and every message arrives before the next row.
 
-    A row that it outputs at the most general values counts as suppressed.
+    A row that is output at the most general values counts as suppressed.
     """
     policy = PaperPolicy(k=task.k, l=task.l, delay=_delay_of_a_site(task), sites=task.sites)
     start = time.process_time()
@@ -110,14 +110,14 @@ def _dcastle_as_printed(task: Task) -> Outcome:
 
 
 def _stream(rows: pa.Table, task: Task, policy: Castle | Citadel, seed: int) -> tuple[pa.Table, Codes, int]:
-    """What a stream publishes, how many rows had arrived at least when each row left, and how many the gate refused."""
+    """Published rows of a stream, a lower bound of the arrivals at each release, and the number that the gate refused."""
     stream = Anonymiser(task.schema, policy, seed=seed)
     part = max(policy.delay // PARTS_PER_DELAY, 1)
     tables, moments = [], []
-    # A site without any row is told the types at least.
+    # A site without rows still learns the types.
     for at in range(0, max(rows.num_rows, 1), part):
         tables.append(stream.push(rows.slice(at, part), now=0.0))
-        # What leaves in this part left when its first row arrived, or later.
+        # Rows released in this part left at the arrival of its first row, or later.
         moments.append(np.full(tables[-1].num_rows, at + 1, dtype=np.int64))
     tables.append(stream.flush(warn=False))
     moments.append(np.full(tables[-1].num_rows, rows.num_rows, dtype=np.int64))
@@ -126,7 +126,7 @@ def _stream(rows: pa.Table, task: Task, policy: Castle | Citadel, seed: int) -> 
 
 
 def _time(rows: pa.Table, task: Task, policy: Castle | Citadel) -> float:
-    """Processor time of a stream that gets all rows at once, as the other methods do. It decides the same."""
+    """Processor time of a stream that gets all rows at once, as the other methods do. Its decisions are the same."""
     stream = Anonymiser(task.schema, policy, seed=task.seed)
     start = time.process_time()
     stream.push(rows, now=0.0)
@@ -135,14 +135,14 @@ def _time(rows: pa.Table, task: Task, policy: Castle | Citadel) -> float:
 
 
 def _warm_up(task: Task, policy: Castle | Citadel) -> None:
-    """Load what is compiled before the time is taken."""
+    """Load compiled kernels before the clock starts."""
     stream = Anonymiser(task.schema, policy, seed=0)
     stream.push(task.table.slice(0, 1), now=0.0)
     stream.flush(warn=False)
 
 
 def _boxes(decide: Callable[[Coded, Task], Boxed]) -> Callable[[Task], Outcome]:
-    """A method that says which box each row is published in."""
+    """A method that chooses a box for each row."""
 
     def publish(task: Task) -> Outcome:
         start = time.process_time()
@@ -165,7 +165,7 @@ def _fads(coded: Coded, task: Task) -> Boxed:
 
 
 def _condensation(coded: Coded, task: Task) -> Boxed:
-    """With the history of CASTLE's comparison, which is a little more than a quarter of its rows; never more."""
+    """Condensation with the history of CASTLE's comparison, at most a little more than a quarter of the rows."""
     return condensation(coded, k=task.k, history=min(HISTORY, -(-coded.count * 4 // 15)), seed=task.seed)
 
 
@@ -237,4 +237,4 @@ METHODS = (
         publish=_laplace,
     ),
 )
-"""In the order of the table."""
+"""All methods in the order of the table."""

@@ -1,8 +1,8 @@
 """Mondrian (LeFevre, DeWitt and Ramakrishnan, ICDE 2006) on windows of a stream, each published whole at its end.
 
-The rows of a window are cut in two at the median of the column in which they are widest, and so are the parts, until
-no part can be cut without leaving too few persons on one side. Strict: rows with the same value stay together.
-docs/concepts/baselines.md says how open points are read.
+The rows of a window are cut in two at the median of their widest column, and so are the parts, until every cut would
+leave too few persons on one side. Strict: rows with the same value stay together. docs/concepts/baselines.md lists our
+readings of open points.
 """
 
 import numpy as np
@@ -14,10 +14,10 @@ from castleguard.schema.roles import Categorical
 
 
 def mondrian(coded: Coded, *, k: int, delay: int, l: int = 1) -> Boxed:
-    """Group the rows of every window of `delay` + 1 rows, so that the first of them waits for `delay` others.
+    """Group the rows of every window of `delay` + 1 rows, so that the first row waits for `delay` others.
 
-    A window that has fewer than k persons or l values as a whole, mostly the last, is not published: those before it
-    have left already.
+    A window with fewer than k persons or l values, mostly the last one, is not published: earlier windows have left
+    already.
     """
     window = check_count("delay", delay, least=0) + 1
     enough = Enough(coded, k, l)
@@ -37,7 +37,7 @@ def mondrian(coded: Coded, *, k: int, delay: int, l: int = 1) -> Boxed:
 
 
 def partition(coded: Coded, rows: Codes, enough: Enough) -> list[Codes]:
-    """Parts of these rows that cannot be cut any further; the rows as a whole are enough."""
+    """Partition these rows into parts that cannot be cut further; all of them together must be enough."""
     values, widths = coded.rows.quasi, coded.widths
     done: list[Codes] = []
     waiting = [rows]
@@ -52,11 +52,11 @@ def partition(coded: Coded, rows: Codes, enough: Enough) -> list[Codes]:
 
 
 def _cut(coded: Coded, values: Values, widths: Values, rows: Codes, enough: Enough) -> list[Codes] | None:
-    """The parts of the first cut that is allowed, widest column first; None if there is none."""
+    """Parts of the first allowed cut, widest column first; None if no cut is allowed."""
     if rows.size < 2 * enough.k:
         return None
     spread = (values.max(axis=0) - values.min(axis=0)) / widths
-    # Columns that are equally wide keep the order of the schema.
+    # Equally wide columns keep the order of the schema.
     for column in np.argsort(-spread, kind="stable").tolist():
         if spread[column] <= 0:
             return None
@@ -69,14 +69,14 @@ def _cut(coded: Coded, values: Values, widths: Values, rows: Codes, enough: Enou
 
 
 def _halves(values: Values) -> Codes:
-    """0 up to the median and 1 above it; of an even number of values the lower of the two in the middle."""
+    """0 up to the median and 1 above it; the lower median of an even number of values."""
     middle = (values.size - 1) // 2
     above: Codes = (values > np.partition(values, middle)[middle]).astype(np.int64)
     return above
 
 
 def _children(role: Categorical, leaves: Values) -> Codes:
-    """Under which child of their lowest common node the leaves are."""
+    """The child of their lowest common node that each leaf is under."""
     tree = role.hierarchy
     node = tree.node(int(leaves.min()), int(leaves.max()))
     starts = tree.first_leaf[np.flatnonzero(tree.parents == node)]

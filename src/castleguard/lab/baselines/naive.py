@@ -1,8 +1,8 @@
-"""What DOCA's paper compares itself with: noise on every value by itself, without any grouping.
+"""The baseline of DOCA's paper: noise on every value by itself, without grouping.
 
-For comparison only. The noise is drawn in floating point by a generator that is no secret, and whoever sees a sum of
-floating-point numbers can tell more about its terms than the formula admits (Mironov 2012). Noise that may be published
-is `castleguard.privacy.noise`, which is exact.
+For comparison only. The noise is drawn in floating point by a generator that is not secret, and a sum of floating-point
+numbers discloses more about its terms than the formula admits (Mironov 2012). `castleguard.privacy.noise` is exact and
+may be published.
 """
 
 import math
@@ -19,8 +19,8 @@ from castleguard.privacy.parameters import check_count, check_positive
 def naive_laplace(values: ArrayLike, *, epsilon: float, sensitivity: float, seed: int) -> Numbers:
     """Every value plus Laplace noise of its own, of scale sensitivity / epsilon. NOT to be published.
 
-    The mean squared error is about 2 (sensitivity / epsilon)^2, whatever the values are. Epsilon 0 would be infinite
-    noise and sensitivity 0 none at all: neither is a comparison, and both are refused.
+    The mean squared error is about 2 (sensitivity / epsilon)^2 for any values. Epsilon 0 would be infinite noise and
+    sensitivity 0 none at all; both are refused.
 
     >>> naive_laplace([10, 20, 30], epsilon=1, sensitivity=2, seed=1).round(2).tolist()
     [10.05, 24.62, 27.51]

@@ -1,7 +1,7 @@
-"""How well queries are answered from what a method publishes, and what dynamicGroup publishes: sections 5.2 and 5.3.
+"""Errors of queries on published rows, and the output of dynamicGroup: sections 5.2 and 5.3.
 
-What is published is made from the engine's decisions before the gate: a row at the root counts as published there, as
-in the paper; one that strict mode drops is missing.
+Published rows follow from the engine's decisions before the gate: a row at the root counts as published there, as in
+the paper; a row dropped in strict mode is missing.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from castleguard.lab.castle.streams import ROW, Stream, rows_of
 from castleguard.lab.result import Scale
 
 QUERIES, FULL, QUICK = 500, 5_000, 50
-"""Per window; the paper has as many as a full run. Every run asks others."""
+"""Queries per window, as many as the paper has for a full run. Every run asks different ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,23 +28,23 @@ class Grouping:
     k: int
     history: int = HISTORY
     scaled: bool = True
-    """Whether distances are measured in shares of the domains, or in the units of the columns."""
+    """Whether distances are shares of the domains, or in the units of the columns."""
     seed: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A method, and what is asked of what it publishes."""
+    """A method, and the queries on its output."""
 
     method: Run | Grouping
     selectivity: float = 0.1
     window: int | None = None
-    """Rows; None: one window with all of them."""
+    """Rows of a window; None: one window with all rows."""
     queries: int = QUERIES
 
 
 def queries_of(scale: Scale) -> int:
-    """How many queries are asked of every window."""
+    """Number of queries per window."""
     return QUICK if scale.quick else FULL if scale.full else QUERIES
 
 
@@ -59,7 +59,7 @@ def answer(asked: Asked) -> float:
 
 
 def grouping_loss(grouping: Grouping) -> float:
-    """The mean information loss of all rows, each in the bounding box of its group."""
+    """Mean information loss of all rows, each in the bounding box of its group."""
     _, coded = rows_of(grouping.stream)
     boxed = boxes_of(coded, grouping)
     losses = ((boxed.upper - boxed.lower) / coded.widths).mean(axis=1)
@@ -67,7 +67,7 @@ def grouping_loss(grouping: Grouping) -> float:
 
 
 def boxes_of(coded: Coded, method: Run | Grouping) -> Boxed:
-    """The boxes that a method decides on."""
+    """Boxes chosen by a method."""
     if isinstance(method, Run):
         return box_rows(coded, method)
     if method.scaled:

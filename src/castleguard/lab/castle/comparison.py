@@ -1,4 +1,4 @@
-"""Figures 9 and 10: CASTLE against dynamicGroup, by what they lose and by how well queries are answered."""
+"""Figures 9 and 10: CASTLE against dynamicGroup, by information loss and by the errors of queries."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -41,16 +41,16 @@ DISTANCES_NOTE = (
 
 
 class Losses(NamedTuple):
-    """What figure 9 shows for one k."""
+    """Measurements of figure 9 for one k."""
 
     castle: Mapping[Mode, Curve]
     """By mode, over the delay."""
     groups: Mapping[str, Mapping[float, Sample]]
-    """By how distances are measured, over the history."""
+    """By unit of distance, over the history."""
 
 
 def repeat_figure_9(scale: Scale) -> list[Result]:
-    """Loss by delay, a figure per k; dynamicGroup knows no delay and is a level."""
+    """Loss by delay, a figure per k; dynamicGroup has no delay and is drawn as a level."""
     stream = Adult("UCI", CONTINUOUS, rows=QUICK_ROWS if scale.quick else None)
     delays = (500, QUICK_ROWS) if scale.quick else (*DELAYS, INFINITE)
     histories = (500, 1_000) if scale.quick else HISTORIES
@@ -96,7 +96,7 @@ def repeat_figure_9(scale: Scale) -> list[Result]:
 
 
 def best_of(histories: Mapping[float, Sample]) -> Sample:
-    """The paper gives dynamicGroup the history with which it does best."""
+    """The history with which dynamicGroup does best, as in the paper."""
     return min(histories.values(), key=lambda sample: sample.mean)
 
 
@@ -136,7 +136,7 @@ def _result_9(figure: str, k: int, losses: Losses, scale: Scale) -> Result:
 
 
 def claims_9(losses: Losses) -> tuple[Claim, ...]:
-    """What the paper says of the delay, of both methods, and of the history."""
+    """The paper's statements about the delay, both methods, and the history."""
     castle = losses.castle["paper"]
     stated = 10_000.0 if 10_000.0 in castle else next(iter(castle))
     longest = list(castle)[-1]
@@ -233,7 +233,7 @@ def _result_10(figure: str, varied: str, errors: Mapping[str, Curve], rest: str,
 
 
 def claim_10(errors: Mapping[str, Curve]) -> Claim:
-    """That CASTLE answers better, against both kinds of distances."""
+    """Whether CASTLE answers better, against both units of distance."""
     judged = {
         mode: together({name: beats(errors[f"CASTLE, {mode}"], errors[name]) for name in (SCALED, RAW)})
         for mode in MODES

@@ -1,4 +1,5 @@
-"""How the figures are drawn: lines over what was varied, one panel or several with the same scale, spreads as bars."""
+"""Drawing of the figures: lines over the varied parameter, one panel or several with the same scale, spreads as bars.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from castleguard.lab.castle.rules import Curve
 
 @dataclass(frozen=True)
 class Panel:
-    """Lines by their names."""
+    """Lines by name."""
 
     title: str
     lines: Mapping[str, Curve]
@@ -19,20 +20,20 @@ class Panel:
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """Panels beside one another. Can be called with an empty matplotlib figure."""
+    """Panels side by side. Call it with an empty matplotlib figure."""
 
     panels: Sequence[Panel]
     across: str
-    """What the x axis says."""
+    """Label of the x axis."""
     up: str = "average information loss"
     levels: Mapping[str, float] | None = None
-    """Lines without points at a height of their own."""
+    """Levels: lines without points, at a fixed height."""
     ticks: Sequence[float] | None = None
     from_zero: bool = True
     shared: bool = True
-    """Whether all panels have the same scale; else each has its own, from 0."""
+    """Whether all panels share a scale; else each has its own, from 0."""
     bars: bool = True
-    """Whether every point has its spread; else one bar in a corner stands for all of them."""
+    """Whether every point has an error bar; else one bar in a corner stands for all."""
 
     @property
     def size(self) -> tuple[float, float]:
@@ -97,7 +98,7 @@ def _draw_typical(every: Sequence[Any], panels: Sequence[Panel]) -> None:
 
 
 def _looks(number: int) -> list[Mapping[str, Any]]:
-    """As many looks as there are lines; after six they come again with hollow markers."""
+    """One style per line; after six they repeat with hollow markers."""
     return [{**LINES[at % len(LINES)], **({"fillstyle": "none"} if at >= len(LINES) else {})} for at in range(number)]
 
 
@@ -107,7 +108,7 @@ def _values(panel: Panel) -> list[float]:
 
 def _add_legend(figure: Any, axes: Any) -> None:
     handles, labels = axes.get_legend_handles_labels()
-    # Of a line with bars only the line: a bar in the legend would be of no point.
+    # Only the line of a line with bars: a bar in the legend would belong to no point.
     handles = [handle[0] if isinstance(handle, tuple) else handle for handle in handles]
     columns = min(len(labels), 5) if max(map(len, labels)) < 16 else 2 if len(labels) == 4 else min(len(labels), 3)
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)

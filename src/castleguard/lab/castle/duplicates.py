@@ -1,4 +1,4 @@
-"""Figure 7: information loss where a person has several rows, by the number of quasi-identifiers and by k."""
+"""Figure 7: information loss with several rows per person, by the number of quasi-identifiers and by k."""
 
 from collections.abc import Mapping
 
@@ -35,7 +35,7 @@ def repeat_figure_7(scale: Scale) -> list[Result]:
     lines = [(dup, mode) for mode in MODES for dup in DUPLICATES]
     by_size = {line: {float(size): _runs(line, size, K, DELAY, scale) for size in some(SIZES, scale)} for line in lines}
     by_k = {line: {float(k): _runs(line, SIZE, k, DELAY, scale) for k in some(KS, scale)} for line in lines}
-    # The other reading of the delay: it counts the transactions, and all items of one arrive together.
+    # The other reading of the delay: it counts transactions, and all items of a transaction arrive together.
     (few, *_), at = DUPLICATES, float(SIZE)
     whole = {few: {at: _runs((few, "paper"), SIZE, K, DELAY * few, scale)}}
     found = measure(scale, run_loss, flat(by_size) + flat(by_k) + flat(whole))
@@ -56,7 +56,7 @@ def _runs(line: tuple[int, Mode], size: int, k: int, delay: int, scale: Scale) -
     duplicates, mode = line
     rows = 10_000 if scale.quick else Purchases.rows
     delay = delay // 5 if scale.quick else delay
-    # Every run has customers of its own, who are random, too.
+    # Every run has its own random customers.
     return [
         Run(stream=Purchases(duplicates, LISTED[:size], rows=rows, seed=seed), k=k, delay=delay, mode=mode, seed=seed)
         for seed in seeds_of(scale, REPEATS)

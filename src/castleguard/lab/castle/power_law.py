@@ -1,4 +1,4 @@
-"""Figure 6: information loss on power-law data, by how clustered they are, for several delays and k."""
+"""Figure 6: information loss on power-law data, by their skew, for several delays and k."""
 
 from collections.abc import Mapping
 
@@ -24,7 +24,7 @@ KS = (100, 400, 700, 1_000)
 ALPHAS, DELAYS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0), (2_000, 5_000, 10_000, 20_000)
 ROWS, REPEATS = 50_000, 3
 EFFECTIVE = 0.1
-"""Where the loss of clustered data should be for CASTLE to be called very effective; the paper names no value."""
+"""Loss of clustered data below which CASTLE counts as very effective; the paper names no value."""
 
 Lines = Mapping[tuple[int, Mode], Curve]  # by delay and mode, over alpha
 
@@ -48,7 +48,7 @@ def repeat_figure_6(scale: Scale) -> list[Result]:
 
 def _runs(k: int, delay: int, mode: Mode, alpha: float, scale: Scale) -> list[Run]:
     rows = 4_000 if scale.quick else ROWS
-    # Every run has data of its own: here they are random, too.
+    # Every run has its own random data.
     return [
         Run(stream=PowerLaw(alpha, rows, seed=seed), k=k, delay=delay, mode=mode, seed=seed)
         for seed in seeds_of(scale, REPEATS)
@@ -89,7 +89,7 @@ def _result(figure: str, k: int, losses: Lines, scale: Scale) -> Result:
 
 
 def claims(losses: Lines) -> tuple[Claim, ...]:
-    """That clustered data lose little, and what the figure shows of alpha and delta."""
+    """Whether clustered data lose little, and the trends over alpha and delta."""
     by_mode = {mode: {f"δ = {d:,}": curve for (d, of), curve in losses.items() if of == mode} for mode in MODES}
     by_delay: dict[Mode, dict[str, Judgement]] = {mode: _by_delay(losses, mode) for mode in MODES}
     ends = {mode: [list(curve.values())[-1] for curve in by_mode[mode].values()] for mode in MODES}
@@ -120,7 +120,7 @@ def claims(losses: Lines) -> tuple[Claim, ...]:
 
 
 def _by_delay(losses: Lines, mode: Mode) -> dict[str, Judgement]:
-    """For every alpha whether the loss falls with the delay."""
+    """Per alpha, whether the loss falls with the delay."""
     lines = {delay: curve for (delay, of), curve in losses.items() if of == mode}
     alphas = list(next(iter(lines.values())))
     return {f"alpha = {alpha:g}": falls({float(d): curve[alpha] for d, curve in lines.items()}) for alpha in alphas}

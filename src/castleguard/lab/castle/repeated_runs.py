@@ -1,9 +1,9 @@
-"""One run of CASTLE over a stream, what it lost, and many of them in several processes.
+"""One run of CASTLE over a stream, its information loss, and many runs in several processes.
 
-The engine is measured before the gate, which in paper mode would refuse rows that the paper publishes: a suppressed
-row alone at the root. A row at the root loses 1, and so does one that strict mode drops. The end of the stream is that
-of section 5.3 in every experiment: clusters of k persons leave, then rows that a published box contains, and what is
-left leaves as one cluster; if that has fewer than k persons, its rows are suppressed.
+The engine is measured before the gate, which in paper mode would refuse rows that the paper publishes, such as a single
+suppressed row at the root. A row at the root loses 1, and so does a row dropped in strict mode. Every experiment ends
+the stream as section 5.3 does: clusters of k persons leave, then rows within a published box, and the rest leaves as
+one cluster; if that has fewer than k persons, its rows are suppressed.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from castleguard.schema.coded import REUSED, ROOT, Decisions, join_decisions
 
 MODES: tuple[Mode, ...] = ("paper", "strict")
 BETA, MU = 50, 100
-"""The defaults of all figures but the fourth, as there."""
+"""Defaults of all figures but the fourth."""
 
 _Given = TypeVar("_Given")
 _Found = TypeVar("_Found")
@@ -31,14 +31,14 @@ _Found = TypeVar("_Found")
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What is anonymised, and how."""
+    """Input and parameters of a run."""
 
     stream: Stream
     k: int
     delay: int
     mode: Mode
     seed: int
-    """Of the engine's own choices."""
+    """Seed of the engine's random choices."""
     max_clusters: int = BETA
     loss_window: int = MU
 
@@ -51,24 +51,24 @@ class Run:
 
 
 class Outcome(NamedTuple):
-    """What came of a run."""
+    """Result of a run."""
 
     loss: float
-    """The mean over all rows; suppressed ones count as 1."""
+    """Mean over all rows; a suppressed row counts as 1."""
     in_time: float
-    """The mean over the rows that left before the end of the stream; NaN if there are none."""
+    """Mean over the rows that left before the end of the stream; NaN if none did."""
     at_end: float
-    """The share of rows that the end of the stream decided."""
+    """Share of rows decided by the end of the stream."""
     suppressed: float
-    """The share of rows at the root or dropped."""
+    """Share of rows at the root or dropped."""
     reused: float
-    """The share of rows that left in a box that was published before."""
+    """Share of rows that left in an earlier box."""
     in_bulk: float
-    """The share of rows that left with at least 2k others at once: a cluster that was split."""
+    """Share of rows that left with at least 2k others at once: a split cluster."""
 
 
 def run_loss(run: Run) -> Outcome:
-    """Anonymise, and see what was lost."""
+    """Anonymise the stream and measure the loss."""
     _, coded = rows_of(run.stream)
     before, after = decide(coded, run)
     parts = [part.loss[part.group] for part in (before, after)]
@@ -87,20 +87,20 @@ def run_loss(run: Run) -> Outcome:
 
 
 def _rows_in_bulk(parts: Sequence[Decisions], least: int) -> int:
-    """Rows that leave in events of at least so many rows. A cluster that leaves is one, at the end too."""
+    """Rows that leave in events of at least so many rows. A cluster that leaves is one event, also at the end."""
     sizes = np.concatenate([np.unique(part.event[part.group], return_counts=True)[1] for part in parts])
     return int(sizes[sizes >= least].sum())
 
 
 def decide(coded: Coded, run: Run) -> tuple[Decisions, Decisions]:
-    """What the engine decides while the rows arrive, and what when they have ended."""
+    """Decisions of the engine while rows arrive, and at the end."""
     key = np.random.default_rng([run.seed, 5]).integers(0, 2**32, 8, dtype=np.uint32)
     engine = CastleEngine(coded.schema, run.policy, key=key)
     return engine.push(coded.rows, 0.0), engine.flush()
 
 
 def box_rows(coded: Coded, run: Run) -> Boxed:
-    """The box of every row."""
+    """Box of every row."""
     decided = join_decisions(decide(coded, run))
     box = np.full(coded.count, NOWHERE, dtype=np.int64)
     box[decided.position] = decided.group
@@ -110,6 +110,6 @@ def box_rows(coded: Coded, run: Run) -> Boxed:
 
 
 def measure(scale: Scale, work: Callable[[_Given], _Found], given: Sequence[_Given]) -> dict[_Given, _Found]:
-    """Do the same to all of these, each once, in as many processes as asked for."""
+    """Apply the function to each of these once, in as many processes as asked for."""
     each = list(dict.fromkeys(given))
     return dict(zip(each, spread(work, each, scale.jobs), strict=True))

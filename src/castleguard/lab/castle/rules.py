@@ -1,7 +1,7 @@
-"""How it is judged whether a figure shows what the paper says: rules over repeated measurements, never an opinion.
+"""Rules that decide whether a figure shows what the paper states, over repeated measurements.
 
-A difference counts only if it is larger than what the random choices of the runs make: twice the standard error of the
-difference of two means. A difference that small is called level.
+A difference counts only if it exceeds the effect of random choices: twice the standard error of the difference of two
+means. Smaller differences are called level.
 """
 
 import math
@@ -16,18 +16,18 @@ from castleguard.lab.result import Word
 
 @dataclass(frozen=True)
 class Sample:
-    """The same measurement several times."""
+    """Repeated measurements of one value."""
 
     values: tuple[float, ...]
 
     @property
     def mean(self) -> float:
-        """Of all."""
+        """Mean of all."""
         return fmean(self.values)
 
     @property
     def spread(self) -> float:
-        """The standard deviation; 0 of a single value."""
+        """Standard deviation; 0 for a single value."""
         return stdev(self.values) if len(self.values) > 1 else 0.0
 
     @property
@@ -36,7 +36,7 @@ class Sample:
         return self.spread / math.sqrt(len(self.values))
 
     def is_above(self, other: "Sample") -> bool:
-        """Whether it is larger by more than chance would make it."""
+        """Whether it is larger by more than chance."""
         return self.mean - other.mean > 2 * math.hypot(self.error, other.error)
 
     def __str__(self) -> str:
@@ -44,33 +44,33 @@ class Sample:
 
 
 FEW = 3
-"""So many curves are told of one by one."""
+"""Number of curves that are listed one by one."""
 _ORDER: tuple[Word, ...] = ("not reproduced", "partly", "not comparable", "reproduced")
 
 Curve = Mapping[float, Sample]  # in the order of its keys
-"""What was measured, by what was varied."""
+"""Measurements by varied parameter."""
 
 
 class Judgement(NamedTuple):
-    """What a rule says."""
+    """Verdict of a rule."""
 
     verdict: Word
     found: str
-    """In words, with figures."""
+    """The finding in words, with figures."""
 
 
 def grows(curve: Curve) -> Judgement:
-    """Whether it grows from end to end and falls nowhere in between."""
+    """Whether it grows from end to end without falling in between."""
     return _moves(list(curve.items()), "grows", "falls")
 
 
 def falls(curve: Curve) -> Judgement:
-    """Whether it falls from end to end and grows nowhere in between."""
+    """Whether it falls from end to end without growing in between."""
     return _moves(list(curve.items())[::-1], "falls", "grows")
 
 
 def ends_higher(curve: Curve) -> Judgement:
-    """Whether the last point is above the first, whatever lies between; partly if they are level."""
+    """Whether the last point is above the first, with any values in between; partly if they are level."""
     (start, first), *_, (end, last) = curve.items()
     words = f"{first.mean:.3f} at {start:,g}, {last.mean:.3f} at {end:,g}"
     if last.is_above(first):
@@ -79,7 +79,7 @@ def ends_higher(curve: Curve) -> Judgement:
 
 
 def _moves(points: Sequence[tuple[float, Sample]], right: str, wrong: str) -> Judgement:
-    """Whether the last of these points is the highest and no step goes down; words for whoever reads from the left."""
+    """Whether the last point is the highest and no step goes down; the words describe it from left to right."""
     low, high = points[0][1], points[-1][1]
     ends = points if right == "grows" else points[::-1]
     words = f"from {ends[0][1].mean:.3f} at {ends[0][0]:,g} to {ends[-1][1].mean:.3f} at {ends[-1][0]:,g}"
@@ -94,9 +94,9 @@ def _moves(points: Sequence[tuple[float, Sample]], right: str, wrong: str) -> Ju
 
 
 def is_least(samples: Mapping[float, Sample], stated: Sequence[float]) -> Judgement:
-    """Whether the stated settings give the least value: all others are above the best of them by more than chance.
+    """Whether the stated settings have the smallest value: all others exceed the best of them by more than chance.
 
-    Partly: nothing is below it by more than chance, but something is level with it.
+    Partly: none is below it by more than chance, but some are level with it.
     """
     ours = min((samples[one] for one in stated), key=lambda sample: sample.mean)
     best = min(samples, key=lambda one: samples[one].mean)
@@ -112,7 +112,7 @@ def is_least(samples: Mapping[float, Sample], stated: Sequence[float]) -> Judgem
 
 
 def stays_below(samples: Sequence[Sample], limit: float) -> Judgement:
-    """Whether every mean is below the limit; partly if at least half of them are."""
+    """Whether every mean is below the limit; partly if at least half are."""
     means = [sample.mean for sample in samples]
     below = sum(mean < limit for mean in means)
     words = f"between {min(means):.3f} and {max(means):.3f}, {below} of {len(means)} points below {limit:g}"
@@ -122,7 +122,7 @@ def stays_below(samples: Sequence[Sample], limit: float) -> Judgement:
 
 
 def is_at_most(samples: Sequence[Sample], limit: float) -> Judgement:
-    """Whether all means are at most the limit; partly if one of them is."""
+    """Whether all means are at most the limit; partly if one is."""
     means = [sample.mean for sample in samples]
     words = f"between {min(means):.3f} and {max(means):.3f}"
     if max(means) <= limit:
@@ -131,7 +131,7 @@ def is_at_most(samples: Sequence[Sample], limit: float) -> Judgement:
 
 
 def beats(ours: Curve, theirs: Curve) -> Judgement:
-    """Whether the first is below the second wherever both were measured; partly where that holds of some points."""
+    """Whether the first is below the second wherever both were measured; partly if it is at some points."""
     common = [at for at in ours if at in theirs]
     won = [at for at in common if theirs[at].is_above(ours[at])]
     lost = [at for at in common if ours[at].is_above(theirs[at])]
@@ -146,7 +146,7 @@ def beats(ours: Curve, theirs: Curve) -> Judgement:
 
 
 def together(judgements: Mapping[str, Judgement]) -> Judgement:
-    """One judgement of several curves: the same if all agree, else partly. Of many only the worst are told of."""
+    """One verdict for several curves: theirs if all agree, else partly. If they are many, only the worst are listed."""
     verdicts = {each.verdict for each in judgements.values()}
     worst = min(verdicts, key=_ORDER.index)
     told = {name: each for name, each in judgements.items() if each.verdict == worst or len(judgements) <= FEW}

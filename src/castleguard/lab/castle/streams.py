@@ -1,6 +1,6 @@
-"""The streams of CASTLE's section 5 by what they are made of: Adult, power laws, and Adult with purchases.
+"""Streams of CASTLE's section 5: Adult, power laws, and Adult with purchases.
 
-A stream is a small value that another process can make the rows from; the rows are kept there for the next run.
+A stream is a small value from which another process can make the rows; they are cached there for the next run.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from castleguard.lab.baselines.coded_boxes import Coded, read
 from castleguard.schema.roles import Numeric, Schema
 
 ROW = "row"
-"""A public column that numbers the rows of a stream."""
+"""Public column that numbers the rows of a stream."""
 
 # fmt: off
 LISTED = (
@@ -23,28 +23,28 @@ LISTED = (
     "education", "marital-status", "occupation", "native-country",
 )
 # fmt: on
-"""CASTLE's candidates in the order in which it lists them: a QI of size n is read as the first n."""
+"""CASTLE's candidates in the order of its list: a QI of size n is taken as the first n."""
 EVEN = tuple(name for name in LISTED if not name.startswith("capital"))
-"""Without the two columns that are nearly always 0, which section 5.2 leaves out."""
+"""Without the two columns that are nearly always 0, as in section 5.2."""
 CONTINUOUS = tuple(name for name in LISTED if name in adult.NUMERIC)
 EVEN_CONTINUOUS = tuple(name for name in EVEN if name in adult.NUMERIC)
 
 
 class Stream(Protocol):
-    """What a run reads."""
+    """Input of a run."""
 
     def table(self) -> tuple[pa.Table, Schema]:
-        """The rows in their order, and what their columns are."""
+        """The rows in order, and their schema."""
         ...
 
     def __hash__(self) -> int:
-        """Rows are kept by what they are made of."""
+        """Key of the cached rows."""
         ...
 
 
 @dataclass(frozen=True)
 class Adult:
-    """UCI-Adult or SFU-Adult, each row a person, in the order of the file."""
+    """UCI-Adult or SFU-Adult, one row per person, in file order."""
 
     which: Literal["UCI", "SFU"]
     names: tuple[str, ...]
@@ -53,7 +53,7 @@ class Adult:
     """None: all of them."""
 
     def table(self) -> tuple[pa.Table, Schema]:
-        """Domains are the ranges of all rows, as the paper has them from earlier work, however many are taken."""
+        """Domains are the ranges of all rows, as in the paper, even if only some rows are taken."""
         whole = _adult(self.which)
         schema = adult.schema(adult.observed(whole), names=self.names, sensitive=self.sensitive)
         table = whole if self.rows is None else whole.slice(0, self.rows)
@@ -62,7 +62,7 @@ class Adult:
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """Numbers by a power law, each row a person."""
+    """Power-law numbers, one row per person."""
 
     alpha: float
     rows: int
@@ -71,7 +71,7 @@ class PowerLaw:
     seed: int = 0
 
     def table(self) -> tuple[pa.Table, Schema]:
-        """Every column has the domain 1 to `largest`, whether all of that occurs or not."""
+        """Every column has the domain 1 to `largest`, even if some values do not occur."""
         values = synthetic.power_law(
             self.rows, alpha=self.alpha, largest=self.largest, columns=self.columns, seed=self.seed
         )
@@ -85,22 +85,22 @@ class PowerLaw:
 class Purchases:
     """UCI-Adult joined with transactions: one row per item that a customer buys.
 
-    The first 30,162 customers are the persons of Adult, each of those after them a random one, as the paper has it.
+    The first 30,162 customers are the persons of Adult, each further one a random person, as in the paper.
     """
 
     duplicates: int
-    """The mean number of items of a transaction: dup."""
+    """Mean number of items of a transaction: dup."""
     names: tuple[str, ...]
     customers: int = 32_000
     per_customer: float = 1.5
     rows: int = 150_000
-    """The stream ends after so many rows, wherever the customers have got to."""
+    """Rows after which the stream ends, even within a customer."""
     seed: int = 0
 
     def table(self) -> tuple[pa.Table, Schema]:
-        """The rows of a customer follow one another, as the generator writes them."""
+        """The rows of a customer are consecutive, as the generator writes them."""
         whole = _adult("UCI")
-        # Everybody has a transaction: more customers than this are not reached within the rows.
+        # Every customer has a transaction, so the rows never reach more customers than this.
         customers = min(self.customers, 2 * self.rows // self.duplicates + 100)
         bought = synthetic.transactions(
             customers, per_customer=self.per_customer, items=self.duplicates, seed=self.seed
@@ -116,7 +116,7 @@ class Purchases:
 
 @lru_cache(maxsize=6)
 def rows_of(stream: Stream) -> tuple[pa.Table, Coded]:
-    """The rows of a stream, raw and coded."""
+    """Rows of a stream, raw and coded."""
     table, schema = stream.table()
     return table, read(table, schema)
 
@@ -127,7 +127,7 @@ def _adult(which: str) -> pa.Table:
 
 
 def _numbered(table: pa.Table, schema: Schema) -> tuple[pa.Table, Schema]:
-    """With a public number per row, by which published rows are found again."""
+    """Add a public number per row that identifies published rows."""
     numbered = table.append_column(ROW, pa.array(np.arange(table.num_rows)))
     with_row = Schema(
         person=schema.person_role, quasi_identifiers=schema.quasi_identifiers, sensitive=schema.sensitive, public=[ROW]

@@ -1,4 +1,4 @@
-"""From runs to a result: repeated runs as curves, curves as a table, judgements as claims, and the notes they share."""
+"""From runs to a result: repeated runs as curves, curves as a table, verdicts as claims, and shared notes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
@@ -29,12 +29,12 @@ _Found = TypeVar("_Found")
 
 
 def seeds_of(scale: Scale, number: int = SEEDS) -> range:
-    """The seeds of repeated runs; one if it must be quick."""
+    """Seeds of repeated runs; one for a quick run."""
     return range(scale.seed, scale.seed + (1 if scale.quick else number))
 
 
 def some(values: Sequence[_Line], scale: Scale) -> Sequence[_Line]:
-    """The points of an axis; the ends of it if it must be quick."""
+    """Points of an axis; only its ends for a quick run."""
     return (values[0], values[-1]) if scale.quick and len(values) > 1 else values
 
 
@@ -48,7 +48,7 @@ def curves(
     found: Mapping[_Run, _Found],
     value: Callable[[_Found], float],
 ) -> dict[_Line, Curve]:
-    """What was measured, by line and point."""
+    """Measurements by line and point."""
     return {
         name: {at: Sample(tuple(value(found[run]) for run in runs)) for at, runs in line.items()}
         for name, line in grid.items()
@@ -56,21 +56,22 @@ def curves(
 
 
 def claim(paper: str, judged: Judgement, *, strict: Judgement | None = None, reason: str = "") -> Claim:
-    """A statement of the paper beside what paper mode shows, and strict mode; the reason where paper mode differs."""
+    """A statement of the paper beside the findings in paper mode and in strict mode; the reason where paper mode
+    differs."""
     ours = judged.found if strict is None else f"{judged.found}. Strict mode ({strict.verdict}): {strict.found}"
     differs = judged.verdict != "reproduced"
     return Claim(paper=paper, ours=f"{ours}.", verdict=judged.verdict, reason=reason if differs else "")
 
 
 def table_of(varied: str, lines: Mapping[str, Curve]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """The heads of the columns, and a row per point."""
+    """Column headings, and a row per point."""
     points = list(dict.fromkeys(at for curve in lines.values() for at in curve))
     rows = tuple((f"{at:,.10g}", *(str(curve[at]) if at in curve else "" for curve in lines.values())) for at in points)
     return (varied, *lines), rows
 
 
 def difference_note(paper: Sequence[Curve], strict: Sequence[Curve], what: str = "loss") -> str:
-    """How much more strict mode loses than paper mode, over all points."""
+    """Extra loss of strict mode over paper mode, over all points."""
     pairs = [
         (mine.mean, theirs.mean)
         for before, after in zip(paper, strict, strict=True)

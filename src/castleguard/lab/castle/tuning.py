@@ -105,7 +105,7 @@ def _result_4(
 
 
 def claims_4(which: Which, losses: Mapping[Mode, Losses], *, in_bulk: Sequence[float]) -> tuple[Claim, ...]:
-    """What the paper says of beta, judged over all mu, and of mu, judged over all beta."""
+    """The paper's statements about beta, judged over all mu, and about mu, judged over all beta."""
     paper, strict = losses["paper"], losses["strict"]
     by_beta, by_mu = by_first(paper), by_second(paper)
     apart = fmean(Sample(values).spread for values in paper.values())
@@ -171,7 +171,7 @@ def repeat_figure_5(scale: Scale) -> list[Result]:
 
 
 def orders_of(scale: Scale) -> list[tuple[str, ...]]:
-    """The attributes in random orders, the same for the same seed."""
+    """The attributes in random orders that follow from the seed."""
     draw = np.random.default_rng(scale.seed)
     return [tuple(draw.permutation(np.array(LISTED)).tolist()) for _ in range(1 if scale.quick else ORDERS)]
 

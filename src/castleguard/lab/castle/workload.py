@@ -31,7 +31,7 @@ from castleguard.lab.castle.summaries import (
 from castleguard.lab.result import Claim, Experiment, Result, Scale
 
 Which = Literal["UCI", "SFU"]
-Line = tuple[str, Which, Mode]  # which attributes, which data, which mode
+Line = tuple[str, Which, Mode]  # attributes, data, mode
 Lines = Mapping[Line, Curve]
 
 LISTED, WITHOUT = "as listed", "without final-weight"
@@ -70,7 +70,8 @@ _RULES = {"8a": falls, "8b": grows, "8c": ends_higher, "8d": falls}
 
 
 def repeat_figure_8(scale: Scale) -> list[Result]:
-    """Error by what each of the four figures varies, with and without final-weight among the attributes."""
+    """Error by the parameter that each of the four figures varies, with and without final-weight among the attributes.
+    """
     sets = SETS[:1] if scale.quick else SETS
     lines: list[Line] = [(reading, which, mode) for reading in READINGS for mode in MODES for which in sets]
     grids = {
@@ -148,7 +149,7 @@ def _result(varied: Varied, errors: Lines, alone: str, scale: Scale) -> Result:
 
 
 def claims(varied: Varied, errors: Lines, alone: str) -> tuple[Claim, ...]:
-    """What the paper says of this figure, and its bound of 13 percent for all of them."""
+    """The paper's statement about this figure, and its bound of 13 percent for all of them."""
     trend = {mode: together(_judge(varied.figure, errors, mode)) for mode in MODES}
     bound = {
         mode: together(

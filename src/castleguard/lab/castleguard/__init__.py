@@ -1,4 +1,4 @@
-"""The experiments of CASTLEGUARD's paper (2020), sections V and VI, repeated."""
+"""Experiments of CASTLEGUARD's paper (2020), sections V and VI, repeated."""
 
 from castleguard.lab.castleguard import classifiers, cluster_limits, independence, tuples
 from castleguard.lab.result import Experiment

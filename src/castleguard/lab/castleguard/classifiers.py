@@ -1,4 +1,4 @@
-"""Figures 4 to 6: what classifiers learn from published rows, by phi and the sampling rate."""
+"""Figures 4 to 6: accuracy of classifiers trained on published rows, by phi and the sampling rate."""
 
 from functools import partial
 
@@ -41,7 +41,7 @@ def run(scale: Scale) -> list[Result]:
 
 
 def measure(phis: tuple[float, ...], rates: tuple[float, ...], seeds: range, jobs: int) -> Found:
-    """The means over all splits."""
+    """Means over all splits."""
     keys: list[tuple[float | None, float, bool]] = [(None, 1.0, False)]
     keys += [(phi, rate, False) for phi in phis for rate in rates]
     keys += [(phi, 1.0, True) for phi in phis]
@@ -59,7 +59,7 @@ def measure(phis: tuple[float, ...], rates: tuple[float, ...], seeds: range, job
 
 
 def fold_original() -> Agreement:
-    """The authors' folds over the original rows; their code has the outcome among the features."""
+    """The authors' folds over the original rows; their code includes the outcome among the features."""
     table = pima.load()
     columns = [table.column(name).to_numpy().astype(np.float64) for name in (*pima.FEATURES, pima.OUTCOME)]
     return agreement(np.stack(columns, axis=1), table.column(pima.OUTCOME).to_numpy())

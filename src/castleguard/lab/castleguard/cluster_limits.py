@@ -1,4 +1,4 @@
-"""Figure 2: the information loss by the number of clusters (b) and by how many of them make the threshold (mu)."""
+"""Figure 2: information loss by the number of clusters (b) and by the number that make the threshold (mu)."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -13,9 +13,9 @@ from castleguard.lab.result import Claim, Experiment, Result, Scale, Word
 
 CLUSTERS = (5, 10, 25, 50, 100, 150, 200, 250, 300, 400)
 WINDOWS = (1, 10, 50, 100)
-PEAK = 200  # where the paper has one
+PEAK = 200  # the peak in the paper
 _TICKS = (5, 10, 25, 50, 100, 200, 400)
-SMALL = 25  # clusters; what the paper means by a small b it does not say
+SMALL = 25  # clusters; the paper does not define a small b
 
 Losses = Mapping[tuple[int, int], Lost]  # by b and mu
 
@@ -67,9 +67,8 @@ def run(scale: Scale) -> list[Result]:
 
 
 def judge_peak(found: Losses, clusters: Sequence[int], windows: Sequence[int]) -> Claim:
-    """A peak: at b=200 the loss is above that of the next smaller and of the next larger b, by more than two standard
-    errors of either. Published rows count; the open clusters are told.
-    """
+    """Whether b=200 is a peak: its loss exceeds that of the next smaller and of the next larger b by more than two
+    standard errors of either. The verdict uses published rows; open clusters are reported."""
     curve = _over_windows(found, clusters, windows, published=True)
     at = clusters.index(PEAK)
     error = 2 * _standard_error(found, clusters[at], windows)
@@ -87,7 +86,7 @@ def judge_peak(found: Losses, clusters: Sequence[int], windows: Sequence[int]) -
 
 
 def judge_window(found: Losses, clusters: Sequence[int], windows: Sequence[int]) -> Claim:
-    """The loss grows with mu where b is small: its correlation with log(mu), over all b up to 25, is above 0.5."""
+    """Whether the loss grows with mu for small b: its correlation with log(mu), over all b up to 25, is above 0.5."""
     small = [b for b in clusters if b <= SMALL]
     rows, opened = (
         np.mean([_correlation(windows, [_value(found[b, mu], published) for mu in windows]) for b in small])
@@ -115,7 +114,8 @@ def _over_windows(found: Losses, clusters: Sequence[int], windows: Sequence[int]
 
 
 def _standard_error(found: Losses, b: int, windows: Sequence[int]) -> float:
-    """Of the mean over mu at one b; runs of different mu have the same seeds, so their errors are not independent."""
+    """Standard error of the mean over mu at one b; runs with different mu share seeds, so their errors are not
+    independent."""
     return float(np.mean([found[b, mu].published_spread for mu in windows]) / np.sqrt(RUNS))
 
 

@@ -1,4 +1,4 @@
-"""The pictures of Figures 4 to 6: grids of phi and sampling rate, with their values written into them."""
+"""Pictures of Figures 4 to 6: grids of phi and sampling rate with their values."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from castleguard.lab.castleguard.statements import AS_THEY_ARE, SCALED, Found, G
 
 
 def draw(found: Found, name: str, label: str, figure: Any) -> None:
-    """As printed in both scales, strict, and for k-nearest neighbours what the authors' comparison gives."""
+    """As printed in both scales, strict, and for k-nearest neighbours the authors' comparison."""
     ways = ((found.paper, AS_THEY_ARE), (found.paper, SCALED), (found.strict, SCALED))
     grids = [{key: getattr(marks, name)[at] for key, marks in cells.items()} for cells, at in ways]
     originals = [getattr(found.original, name)[at] for _, at in ways]

@@ -1,8 +1,8 @@
 """Section VI-B: whether the information loss depends on phi and on the sampling rate.
 
-The paper gives 0.0178 to 0.0182, whatever both are. `floor` shows that a mean over published rows cannot be that low at
-every rate: however rows are grouped, a row shares its box with rows of k - 1 others, so the box is at least as wide as
-the way to the (k-1)-th nearest of them.
+The paper gives 0.0178 to 0.0182 for all values of both. `floor` shows that a mean over published rows cannot be that
+low at every rate: in any grouping a row shares its box with rows of k - 1 other persons, so the box is at least as wide
+as the distance to the (k-1)-th nearest of them.
 """
 
 import statistics
@@ -68,7 +68,7 @@ def run(scale: Scale) -> list[Result]:
 
 
 def floor(rides: pa.Table, rate: float, seeds: Sequence[int]) -> float:
-    """What no grouping of the sampled rows can go below, even one that sees all of them at once."""
+    """Lower bound for any grouping of the sampled rows, even one that sees all of them at once."""
     columns = [rides.column(name).to_numpy().astype(np.float64) for name in taxi.COLUMNS]
     points = np.stack([(column - column.min()) / (column.max() - column.min()) for column in columns], axis=1)
     persons = rides.column(taxi.PERSON).to_numpy()
@@ -80,7 +80,7 @@ def floor(rides: pa.Table, rate: float, seeds: Sequence[int]) -> float:
 
 
 def nearest(points: NDArray[np.float64], persons: NDArray[np.int64], which: int) -> float:
-    """The mean over rows of the distance, in the mean of both columns, to the so-many-th nearest other person."""
+    """Mean over rows of the distance, averaged over both columns, to the n-th nearest other person."""
     order = np.argsort(persons, kind="stable")
     points, persons = points[order], persons[order]
     starts = np.flatnonzero(np.diff(persons, prepend=persons[0] - 1))
@@ -92,7 +92,7 @@ def nearest(points: NDArray[np.float64], persons: NDArray[np.int64], which: int)
 
 
 def other_samples(count: int, seed: int) -> list[float]:
-    """The loss of published rows for other samples of the month."""
+    """Loss of published rows for other samples of the month."""
     rides = taxi.january()
     return [measure(taxi.sample(rides, at), Setting(), [seed]).published for at in range(count)]
 
@@ -121,7 +121,7 @@ def judge_value(found: Losses, floors: Mapping[float, float]) -> Claim:
 
 
 def judge_independence(found: Losses) -> Claim:
-    """Independent: the means of the rows and of the columns of the grid differ by a tenth at most."""
+    """Independent if the means of the rows and of the columns of the grid differ by at most a tenth."""
     phis, rates = (sorted({key[at] for key in found}) for at in (0, 1))
     by_phi = [statistics.fmean(found[phi, rate].published for rate in rates) for phi in phis]
     by_rate = [statistics.fmean(found[phi, rate].published for phi in phis) for rate in rates]

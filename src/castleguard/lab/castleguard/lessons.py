@@ -1,8 +1,8 @@
-"""One run of Figures 4 to 6: publish the training rows of a split, train classifiers on them, judge by the others.
+"""One run of Figures 4 to 6: publish the training rows of a split, train classifiers on them, test on the others.
 
 The paper names neither split nor network; the authors' published code has both: 30 % of the rows are held out, which
 also explains the paper's percentages (163 and 158 of 231 rows are 70.56 % and 68.40 %), and the network has layers of
-256, 64 and 256 neurons. It takes values as they are; here they are also brought to one scale.
+256, 64 and 256 neurons. It uses unscaled values; here they are also scaled.
 """
 
 import statistics
@@ -31,17 +31,17 @@ NETWORK = Learning(hidden_layers=(256, 64, 256), rounds=500)
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One split, published in one way."""
+    """One split, published by one policy."""
 
     seed: int
     phi: float | None = None
-    """None: the original rows are learned from."""
+    """None: train on the original rows."""
     sample_rate: float = 1.0
     strict: bool = False
     neighbours: tuple[int, ...] = NEIGHBOURS
 
     def policy(self) -> Castleguard:
-        """The paper's setting."""
+        """The paper's parameters."""
         return Castleguard(
             k=K,
             l=1,
@@ -56,22 +56,22 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Marks:
-    """How well the classifiers did: shares between 0 and 1, each for values as they are, and brought to one scale."""
+    """Scores of the classifiers: shares between 0 and 1, each for unscaled and scaled values."""
 
     neighbours: tuple[float, float]
-    """Accuracy of k-nearest neighbours, in the mean over their numbers."""
+    """Accuracy of k-nearest neighbours, averaged over the numbers of neighbours."""
     network: tuple[float, float]
     """Accuracy of the neural network."""
     area: tuple[float, float]
     """Its area under the ROC curve."""
     agreed: Agreement
-    """Of all rows, published together: see `agreement`."""
+    """For all rows, published together: see `agreement`."""
     rows: int
-    """Learned from."""
+    """Training rows."""
 
 
 def learn(task: Task) -> Marks:
-    """Everything that one split gives."""
+    """All scores of one split."""
     table = pima.load()
     schema = pima.schema(table, strict=task.strict)
     classes = Classes(schema, pima.OUTCOME)
@@ -98,13 +98,13 @@ def learn(task: Task) -> Marks:
 
 
 def _outcomes(table: pa.Table) -> NDArray[np.int64]:
-    """0 and 1 as they are in the data: `Classes` numbers them by their appearance, and 1 comes first."""
+    """0 and 1 as in the data: `Classes` numbers them by appearance, and 1 comes first."""
     outcomes: NDArray[np.int64] = pc.cast(table.column(pima.OUTCOME), pa.int64()).fill_null(-1).to_numpy()
     return outcomes
 
 
 def _one_thread() -> AbstractContextManager[Any]:
-    """The matrices are small: threads would wait for one another longer than they work."""
+    """Use one thread: the matrices are small, and threads would mostly wait for one another."""
     limits: AbstractContextManager[Any] = import_module("threadpoolctl").threadpool_limits(limits=1)
     return limits
 
@@ -121,7 +121,7 @@ def _judge(train: Examples, test: Examples, task: Task, scaled: bool) -> tuple[f
 
 
 def mean(runs: Sequence[Marks]) -> Marks:
-    """Of every figure."""
+    """Mean of every score."""
 
     def both(name: str) -> tuple[float, float]:
         first, second = np.mean([getattr(marks, name) for marks in runs], axis=0).tolist()

@@ -1,8 +1,8 @@
-"""One run over taxi rides: what was lost, by two measures.
+"""One run over taxi rides and its information loss, by two measures.
 
-The paper speaks of the average information loss without saying of what. The loss of published rows is one reading. The
-authors' code suggests another: the mean over the clusters that are still open when the stream ends, which nobody has
-published, and which are small because they are unfinished.
+The paper does not define its average information loss. The loss of published rows is one reading. The authors' code
+suggests another: the mean over the clusters that are open when the stream ends. These are never published, and small
+because they are unfinished.
 """
 
 import statistics
@@ -23,7 +23,7 @@ RUNS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """The parameters that are varied; the defaults are the paper's."""
+    """The varied parameters; the defaults are the paper's."""
 
     max_clusters: int = MAX_CLUSTERS
     """The paper's b."""
@@ -33,10 +33,10 @@ class Setting:
     sample_rate: float = 1.0
     """The paper's beta."""
     strict: bool = False
-    """Noise and groups as they can be promised; phi is then the epsilon of every column."""
+    """Strict mode; phi is then the epsilon of every column."""
 
     def policy(self) -> Castleguard:
-        """As the engine takes it."""
+        """The policy for the engine."""
         return Castleguard(
             k=K,
             l=1,
@@ -51,7 +51,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Lost:
-    """What several runs of one setting lost, in the mean."""
+    """Mean losses of several runs of one setting."""
 
     published: float
     """Mean loss of the published rows."""
@@ -61,7 +61,7 @@ class Lost:
     """Mean loss of the clusters that are open when the stream ends."""
     opened_spread: float
     rows: float
-    """Published."""
+    """Published rows."""
 
 
 def measure(rides: pa.Table, setting: Setting, seeds: Sequence[int]) -> Lost:
@@ -79,7 +79,7 @@ def measure(rides: pa.Table, setting: Setting, seeds: Sequence[int]) -> Lost:
 
 
 def seeds(first: int, *, quick: bool) -> range:
-    """Those of the paper's five runs, or of two."""
+    """Seeds of the paper's five runs, or of two."""
     return range(first, first + (2 if quick else RUNS))
 
 
@@ -93,7 +93,7 @@ def _run(rides: pa.Table, schema: Schema, policy: Castleguard, seed: int) -> tup
 
 
 def _open_loss(stream: Anonymiser, schema: Schema) -> float:
-    """The mean loss of the clusters that are open now; 0 if none is."""
+    """Mean loss of the open clusters; 0 if none is open."""
     arrays = stream._engine.snapshot()
     born, bounds = arrays["book"][0, :-1], arrays["bounds"]
     domains = [role.domain for role in schema.quasi_identifiers if isinstance(role, Numeric) and role.domain]

@@ -1,4 +1,4 @@
-"""What the paper states about Figures 4 to 6, and what came of it."""
+"""The paper's statements about Figures 4 to 6, and our verdicts."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -10,27 +10,27 @@ from castleguard.lab.castleguard.agreement import Agreement
 from castleguard.lab.castleguard.lessons import Marks
 from castleguard.lab.result import Claim, Word
 
-# Shares of right answers that the paper has.
+# Accuracies that the paper gives.
 NEAREST_ORIGINAL, NEAREST_BEST, NETWORK_ORIGINAL, NETWORK_BEST = 0.5487, 0.659, 0.7056, 0.684
 BEST_PLACE = (100.0, 0.25)  # phi and rate of its maximum for k-nearest neighbours
 AS_THEY_ARE, SCALED = 0, 1
 _SCALES = ((AS_THEY_ARE, "as they are"), (SCALED, "scaled"))
 _CHANCE = 0.03  # about one standard deviation of a share of 230 held-out rows
-_TREND = 0.5  # a correlation from which on there is one
+_TREND = 0.5  # smallest absolute correlation that counts
 
 Cells = Mapping[tuple[float, float], Marks]  # by phi and rate
 Grid = Mapping[tuple[float, float], float]
 
 
 class Found(NamedTuple):
-    """All figures, in the mean over the splits."""
+    """All scores, averaged over the splits."""
 
     original: Marks
     paper: Cells
     strict: Cells
     """With all rows kept."""
     folds: Agreement
-    """What the authors' code finds for the original rows, and what it should have compared."""
+    """The authors' figure for the original rows, and the correct comparison."""
     majority: float
     """The share of the more frequent outcome."""
 
@@ -52,9 +52,8 @@ def judge_nearest_original(found: Found) -> Claim:
 
 
 def judge_nearest_better(found: Found) -> Claim:
-    """Reproduced if by held-out rows half of the cells are equivalent or better, chance aside; partly if they are by
-    the authors' comparison.
-    """
+    """Reproduced if half of the cells are equivalent or better for held-out rows, within chance; partly if they are by
+    the authors' comparison."""
     cells = [marks.neighbours[AS_THEY_ARE] for marks in found.paper.values()]
     control, theirs = found.original.neighbours[AS_THEY_ARE], found.folds.with_others
     equivalent = sum(share >= control - _CHANCE for share in cells)
@@ -75,8 +74,7 @@ def judge_nearest_better(found: Found) -> Claim:
 
 
 def judge_nearest_best(found: Found) -> Claim:
-    """The maximum by the authors' comparison: reproduced if it is within chance and at the same place, partly if one of
-    both.
+    """The maximum by the authors' comparison: reproduced if value (within chance) and place agree, partly if one does.
     """
     compared = {key: marks.agreed.with_others for key, marks in found.paper.items()}
     held_out = {key: marks.neighbours[AS_THEY_ARE] for key, marks in found.paper.items()}
@@ -92,7 +90,7 @@ def judge_nearest_best(found: Found) -> Claim:
 
 
 def judge_network_original(found: Found) -> Claim:
-    """Within chance."""
+    """Reproduced within chance."""
     ours = found.original.network
     return Claim(
         paper=f"Trained on the original data, the neural network has an accuracy of {NETWORK_ORIGINAL:.2%}.",
@@ -102,7 +100,7 @@ def judge_network_original(found: Found) -> Claim:
 
 
 def judge_network_below(found: Found) -> Claim:
-    """Reproduced if every cell is below the original data in both scales, partly if three of four are in one."""
+    """Reproduced if every cell is below the original data in both scales, partly if three of four are in one scale."""
     told, shares = [], []
     for at, words in _SCALES:
         control = found.original.network[at]
@@ -117,7 +115,7 @@ def judge_network_below(found: Found) -> Claim:
 
 
 def judge_network_best(found: Found) -> Claim:
-    """Within chance."""
+    """Reproduced within chance."""
     grids = [{key: marks.network[at] for key, marks in found.paper.items()} for at, _ in _SCALES]
     return Claim(
         paper=f"It reaches {NETWORK_BEST:.1%} at most, with phi=100 and a rate of 0.5.",
@@ -127,7 +125,7 @@ def judge_network_best(found: Found) -> Claim:
 
 
 def judge_no_trend(found: Found) -> Claim:
-    """Reproduced if neither scale has a correlation with log phi or the rate, partly if one has none."""
+    """Reproduced if neither scale correlates with log phi or the rate, partly if one does not."""
     told, clear = [], []
     for at, words in _SCALES:
         by_phi, by_rate = _trends({key: marks.network[at] for key, marks in found.paper.items()})
@@ -141,7 +139,7 @@ def judge_no_trend(found: Found) -> Claim:
 
 
 def judge_area(found: Found) -> Claim:
-    """It grows where it correlates with log phi, and ends 0.03 above its beginning: in both scales, or in one."""
+    """Whether it grows: it correlates with log phi and ends 0.03 above its start, in both scales, or in one."""
     told, grows = [], []
     phis = sorted({phi for phi, _ in found.paper})
     for at, words in _SCALES:
@@ -160,13 +158,13 @@ def judge_area(found: Found) -> Claim:
 
 
 def _near(differences: Sequence[float]) -> Word:
-    """Reproduced if values as they are come within chance, partly if only scaled ones do."""
+    """Reproduced if unscaled values agree within chance, partly if only scaled ones do."""
     is_near = [difference <= _CHANCE for difference in differences]
     return "reproduced" if is_near[AS_THEY_ARE] else "partly" if is_near[SCALED] else "not reproduced"
 
 
 def _trends(grid: Grid) -> tuple[float, float]:
-    """The correlation with log phi, and that with the rate."""
+    """Correlations with log phi and with the rate."""
     values = list(grid.values())
     if np.ptp(values) == 0:
         return 0.0, 0.0

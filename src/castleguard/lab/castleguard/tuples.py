@@ -1,4 +1,4 @@
-"""Figure 3: what sampling and noise leave of the taxi rides, before any grouping."""
+"""Figure 3: the taxi rides after sampling and noise, before any grouping."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -17,14 +17,14 @@ from castleguard.lab.result import Claim, Experiment, Result, Scale, Word
 
 PHIS = (1.0, 10.0, 100.0, 1_000.0)
 RATES = (0.25, 0.5, 0.75, 1.0)
-CELLS = 10  # per side, of the grid on which two clouds are compared
-_SLACK = 0.02  # of what two clouds have in common: less than that is chance
+CELLS = 10  # cells per side of the grid on which two clouds are compared
+_SLACK = 0.02  # smaller differences in overlap are chance
 
 Points = NDArray[np.float64]  # (rows, 2)
 
 
 class Cloud(NamedTuple):
-    """The tuples that go on to the clusters."""
+    """Tuples that reach the clusters."""
 
     points: Points
     fares: NDArray[np.float64]
@@ -35,7 +35,7 @@ Shares = Mapping[tuple[float, float], float]
 
 
 def run(scale: Scale) -> list[Result]:
-    """The whole grid, once: a picture of a mean would show no tuples."""
+    """The whole grid, once: a mean of several runs would show no tuples."""
     rides = taxi.authors()
     original = np.stack([rides.column(name).to_numpy().astype(np.float64) for name in taxi.COLUMNS], axis=1)
     phis, rates = (PHIS[::3], RATES[::3]) if scale.quick else (PHIS, RATES)
@@ -66,7 +66,7 @@ def run(scale: Scale) -> list[Result]:
 
 
 def perturbed(rides: pa.Table, phi: float, rate: float, seed: int) -> Cloud:
-    """The tuples that sampling leaves, with their noise."""
+    """The sampled tuples, with noise."""
     schema = taxi.schema(rides)
     policy = Castleguard(k=K, l=1, delay=DELAY, phi=phi, sample_rate=rate, mode="paper")
     stages = policy.stages(schema, make_keys(seed))
@@ -77,7 +77,7 @@ def perturbed(rides: pa.Table, phi: float, rate: float, seed: int) -> Cloud:
 
 
 def in_common(original: Points, points: Points) -> float:
-    """The share that two clouds have in common, cell by cell; 1 if they fill all cells alike."""
+    """Overlap of two clouds, cell by cell; 1 if they fill all cells alike."""
     if not len(points):
         return 0.0
     edges = [np.linspace(column.min(), column.max(), CELLS + 1) for column in original.T]
@@ -86,9 +86,8 @@ def in_common(original: Points, points: Points) -> float:
 
 
 def judge_shape(shares: Shares, phis: Sequence[float], rates: Sequence[float]) -> Claim:
-    """Reproduced if at every rate the cloud comes nearer to the input with every larger phi, chance aside; partly if
-    that holds between the smallest and the largest only.
-    """
+    """Reproduced if at every rate the cloud approaches the input with every larger phi, within chance; partly if only
+    the largest phi is nearer than the smallest."""
     steps = [shares[high, rate] - shares[low, rate] for low, high in pairwise(phis) for rate in rates]
     ends = [shares[phis[-1], rate] > shares[phis[0], rate] + _SLACK for rate in rates]
     verdict: Word = "reproduced" if all(step > -_SLACK for step in steps) and all(ends) else "not reproduced"

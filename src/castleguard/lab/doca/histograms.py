@@ -1,4 +1,4 @@
-"""The picture of DOCA's Figure 2: the histogram of the original values, and that of what was published for them."""
+"""The picture of DOCA's Figure 2: histograms of the original and of the published values."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ def draw(stream: Values, published: Sequence[tuple[str, Values]], figure: Any) -
 
 
 def _draw_histograms(axes: Any, name: str, stream: Values, values: Values) -> None:
-    """Both in one panel, which is as high as the original one needs; a bin beyond that has its height written to it."""
+    """Both in one panel, scaled to the original; a bin that exceeds it has its height written beside it."""
     edges = np.linspace(*DOMAIN, BINS + 1)
     before, after = (100 * np.histogram(part, edges)[0] / part.size for part in (stream, values))
     axes.stairs(before, edges, fill=True, color=GREY, alpha=0.6, label="original")

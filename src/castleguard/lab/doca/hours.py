@@ -1,8 +1,8 @@
 """Table 1 and Figure 2 of DOCA's paper: the error of published power-on hours, and their histogram.
 
-The paper's values are of January 2017, those here of April and May 2013, with another range. So its errors cannot be
-met, but their ratio can be: how far DOCA's error falls below that of noise on every value, and how much its histogram
-has in common with the original one.
+The paper's values are from January 2017, ours from April and May 2013, with another range. Its absolute errors cannot
+be matched, but ratios can: how far DOCA's error falls below that of noise on every value, and the overlap of its
+histogram with the original.
 """
 
 import statistics
@@ -86,7 +86,7 @@ def run(scale: Scale) -> list[Result]:
 
 
 def judge_fall(found: Runs) -> Claim:
-    """By how much the error falls: within a tenth of a point, or within one."""
+    """How far the error falls: within a tenth of a point, or within one."""
     falls = _falls(found)
     mine = statistics.fmean(falls)
     off = abs(mine - PAPER_FALL)
@@ -125,7 +125,7 @@ def judge_doca(found: Runs) -> Claim:
 
 
 def judge_common(found: Runs) -> Claim:
-    """The mean of the runs: within two points, or within five."""
+    """Mean of the runs: within two points, or within five."""
     shares = [figures.common for figures in found["DOCA, paper"]]
     mine, wide = statistics.fmean(shares), mean(found["DOCA, paper"]).common_wide
     return Claim(
@@ -136,7 +136,7 @@ def judge_common(found: Runs) -> Claim:
 
 
 def judge_shown(found: Runs) -> Claim:
-    """The run that is shown, which is the first: within two points, or within five."""
+    """The run that is shown, the first: within two points, or within five."""
     shares = [figures.common for figures in found["DOCA, paper"]]
     return Claim(
         paper=f"In the run that is shown, {PAPER_COMMON_SHOWN:.2%} intersect.",

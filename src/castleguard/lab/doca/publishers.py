@@ -1,7 +1,7 @@
-"""The ways to publish power-on hours that DOCA's paper compares, and its strict counterpart; and how they are measured.
+"""The methods that DOCA's paper compares for power-on hours, strict DOCA beside them, and their measurements.
 
-As in the paper, the domain is the range of the data and every row counts as a person, though a drive has one per day.
-Whoever publishes such data would have to know the domain beforehand, and to say how many rows a person may have.
+As in the paper, the domain is the range of the data and every row counts as a person, although a drive has one row per
+day. A real publisher would have to know the domain beforehand and bound the rows per person.
 """
 
 import statistics
@@ -27,7 +27,7 @@ KS = (10, 20, 50, 100)
 
 
 class Pairs(NamedTuple):
-    """Original values and what was published for them, one for one."""
+    """Original values, each with its published value."""
 
     original: Values
     published: Values
@@ -35,31 +35,31 @@ class Pairs(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """One way to publish a stream of values."""
+    """A method that publishes a stream of values."""
 
     name: str
     publish: Callable[[Values, int], pa.Table]
-    """A stream and a seed in, all that is published in return."""
+    """From a stream and a seed to everything that is published."""
     pair: Callable[[Values, pa.Table], Pairs]
-    """Which original a published value is compared with."""
+    """The original that a published value is compared with."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """What one method did in one run, or in the mean of several."""
+    """Figures of one method in one run, or means of several."""
 
     error: float
     error_by_rank: float
     common: float
-    """Share that the histograms over the domain have in common."""
+    """Overlap of the histograms over the domain, as a share."""
     common_wide: float
-    """The same, over the range of both."""
+    """The same over the range of both."""
     rows: float
     seconds: float
 
 
 def methods(*, epsilon: float = EPSILON, delay: int = DELAY) -> list[Method]:
-    """Everything that is compared: naive noise, with which the others are compared, DOCA as printed, and strict."""
+    """All methods: naive noise as the baseline, DOCA as printed, and strict DOCA."""
     printed = Doca(epsilon=epsilon, delay=delay, mode="paper", max_clusters=CLUSTERS, loss_window=LOSS_WINDOW)
     found = [
         Method(name="naive", publish=partial(publish_naive, epsilon), pair=pair_rows),
@@ -79,23 +79,23 @@ def publish_naive(epsilon: float, stream: Values, seed: int) -> pa.Table:
 
 
 def publish_doca(policy: Doca, stream: Values, seed: int) -> pa.Table:
-    """What the policy makes of the stream; as printed it publishes rows, and so their numbers can come along."""
+    """Output of the policy for the stream; as printed it publishes rows, so their numbers can be included."""
     table = pa.table({COLUMN: stream, ROW: np.arange(stream.size)})
     return anonymise(table, schema(numbered=policy.mode == "paper"), policy, seed=seed)
 
 
 def pair_rows(stream: Values, table: pa.Table) -> Pairs:
-    """Every value with that of its own row."""
+    """Pair every value with that of its own row."""
     return Pairs(stream[table.column(ROW).to_numpy()], table.column(COLUMN).to_numpy())
 
 
 def pair_windows(delay: int, stream: Values, table: pa.Table) -> Pairs:
-    """By rank within each window: a window is published as a multiset."""
+    """Pair values by rank within each window: a window is published as a multiset."""
     return Pairs(*paired_by_rank(stream, table.column(COLUMN).to_numpy(), window=delay))
 
 
 def run(method: Method, stream: Values, seed: int) -> tuple[Figures, Values]:
-    """One method once: how it did, and what it published."""
+    """Run one method once: its figures and its output."""
     start = time.process_time()
     table = method.publish(stream, seed)
     seconds = time.process_time() - start
@@ -115,7 +115,7 @@ def run(method: Method, stream: Values, seed: int) -> tuple[Figures, Values]:
 def compare(
     compared: Sequence[Method], streams: Sequence[Values], seeds: Sequence[int]
 ) -> tuple[list[list[Figures]], list[Values]]:
-    """Every method on every stream: its figures run by run, and what it published of the first stream."""
+    """Run every method on every stream: figures per run, and the output for the first stream."""
     found: list[list[Figures]] = [[] for _ in compared]
     firsts: list[Values] = []
     for stream, seed in zip(streams, seeds, strict=True):
@@ -128,5 +128,5 @@ def compare(
 
 
 def mean(runs: Sequence[Figures]) -> Figures:
-    """The mean of every figure."""
+    """Mean of every figure."""
     return Figures(**{name: statistics.fmean(getattr(found, name) for found in runs) for name in vars(runs[0])})
