@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from castleguard.checkpoint.cipher import Cipher
-from castleguard.checkpoint.private_file import make_private, open_private
+from castleguard.durable import make_private, open_private
 from castleguard.errors import InputError, OutputError, SnapshotError
 
 _LABEL = "dead letter"

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 from castleguard.checkpoint import former
 from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.codec import Value, digest_of
-from castleguard.checkpoint.private_file import make_private, open_private
+from castleguard.durable import make_private, open_private
 from castleguard.errors import OutputError, SnapshotError, UnavailableError, UsageError
 
 FORMAT = 3

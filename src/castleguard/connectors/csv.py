@@ -30,7 +30,6 @@ from castleguard.connectors.columns import require_columns
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput
 from castleguard.connectors.formulas import escape, escape_names, formulas_in, is_text
 from castleguard.connectors.holding import check_held
-from castleguard.connectors.part_file import PartFile
 from castleguard.connectors.text import (
     BYTE_ORDER_MARK,
     Chunks,
@@ -41,6 +40,7 @@ from castleguard.connectors.text import (
     is_utf8,
     long,
 )
+from castleguard.durable import AtomicFile
 from castleguard.errors import InputError, OutputError
 
 UNREADABLE = "\ufffd"  # what a byte that is not UTF-8 is replaced by
@@ -322,7 +322,7 @@ class CsvWriter:
 
     def __init__(self, path: Path, csv: CsvOutput = DEFAULT) -> None:
         self._csv = csv
-        self._part = PartFile(path)
+        self._part = AtomicFile(path)
         self._chunks = Chunks()
         self._headed = False
 

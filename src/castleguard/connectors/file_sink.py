@@ -14,12 +14,11 @@ import pyarrow as pa
 
 from castleguard.connectors.base import Writer
 from castleguard.connectors.holding import Held, check_held
+from castleguard.connectors.listing import MANIFEST
+from castleguard.durable import name_of_leftover, sync_folder
 from castleguard.errors import OutputError
 
 _PART = re.compile(r"part-(\d{12,})\.[a-z.]+")
-_STRAY = re.compile(  # the hidden names that PartFile gives
-    r"\.(part-\d{12,}\.[a-z.]+|_castleguard\.json)\.[0-9a-f]{8}\.part"
-)
 
 
 class FileSink:
@@ -41,9 +40,10 @@ class FileSink:
             missing = [path for path in (folder, *folder.parents) if not path.exists()]
             folder.mkdir(parents=True, exist_ok=True)
             for path in missing:
-                _sync(path.parent)
+                sync_folder(path.parent)
             for name in os.listdir(folder):
-                if _STRAY.fullmatch(name):
+                final = name_of_leftover(name)
+                if final == MANIFEST or _PART.fullmatch(final):
                     (folder / name).unlink(missing_ok=True)
         except OSError as exc:
             raise self._failure(exc) from exc
@@ -72,7 +72,7 @@ class FileSink:
             writer.abort()
             raise
         try:
-            _sync(self._folder)  # 4
+            sync_folder(self._folder)  # 4
         except OSError as exc:
             raise self._failure(exc) from exc
 
@@ -96,12 +96,3 @@ def last_part(folder: Path) -> int:
 
 def _failure(folder: Path, exc: OSError) -> OutputError:
     return OutputError(f"{folder} cannot be written: {exc.strerror or 'the system refused'}")
-
-
-def _sync(folder: Path) -> None:
-    """Make names in a folder survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from castleguard.connectors.arrow_layout import check_layout
 from castleguard.connectors.columns import require_columns
-from castleguard.connectors.part_file import PartFile
 from castleguard.connectors.typed import TypedWriter
+from castleguard.durable import AtomicFile
 from castleguard.errors import CastleguardError, InputError
 from castleguard.intact import DAMAGE, validated
 
@@ -100,5 +100,5 @@ class IpcWriter(TypedWriter):
     format = "arrow"
     group_rows = 1 << 16
 
-    def _open(self, part: PartFile, schema: pa.Schema) -> pa.ipc.RecordBatchFileWriter:
+    def _open(self, part: AtomicFile, schema: pa.Schema) -> pa.ipc.RecordBatchFileWriter:
         return pa.ipc.new_file(part.file, schema)

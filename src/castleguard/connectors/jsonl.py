@@ -23,8 +23,8 @@ from castleguard.connectors.json_values import (
     render_objects,
     value_as_text,
 )
-from castleguard.connectors.part_file import PartFile
 from castleguard.connectors.text import BYTE_ORDER_MARK, Chunks, LineBlocks, chunks_of, count_byte, is_utf8
+from castleguard.durable import AtomicFile
 from castleguard.errors import InputError
 
 
@@ -185,7 +185,7 @@ class JsonlWriter:
     """Writes one object per line; numbers as numbers, dates and times as ISO strings, NaN as null."""
 
     def __init__(self, path: Path) -> None:
-        self._part = PartFile(path)
+        self._part = AtomicFile(path)
         self._chunks = Chunks()
 
     def write(self, table: pa.Table) -> None:

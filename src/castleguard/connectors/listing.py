@@ -8,9 +8,9 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from castleguard.durable import is_unfinished
 from castleguard.errors import InputError, UnavailableError
 
-UNFINISHED = (".part", ".tmp")
 MANIFEST = "_castleguard.json"
 """Describes the parts in a folder (`manifest.py`)."""
 
@@ -71,4 +71,4 @@ def list_files(path: Path, *, awaited: bool = False) -> Listing:
 
 
 def _is_finished(name: str) -> bool:
-    return name != MANIFEST and not name.startswith(".") and not name.lower().endswith(UNFINISHED)
+    return name != MANIFEST and not is_unfinished(name)

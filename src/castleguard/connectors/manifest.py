@@ -6,12 +6,11 @@ if it differs from what is there.
 """
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from castleguard.connectors.listing import MANIFEST
-from castleguard.connectors.part_file import PartFile
+from castleguard.durable import write_durably
 from castleguard.errors import OutputError
 
 
@@ -44,20 +43,9 @@ class Manifest:
         try:
             if path.is_file() and path.read_bytes() == text:
                 return
-            file = PartFile(path)
-            try:
-                file.write(text)
-                file.commit()
-            except BaseException:
-                file.discard()
-                raise
-            descriptor = os.open(self.folder, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
         except OSError as exc:
             raise OutputError(f"{path} cannot be written: {exc.strerror or 'the system refused'}") from exc
+        write_durably(path, text)
 
 
 _NEEDED = {"policy", "schema", "numbers"}

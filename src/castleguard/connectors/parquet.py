@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 
 from castleguard.connectors.columns import require_columns
 from castleguard.connectors.parquet_layout import check_layout
-from castleguard.connectors.part_file import PartFile
 from castleguard.connectors.typed import TypedWriter
+from castleguard.durable import AtomicFile
 from castleguard.errors import CastleguardError, InputError
 from castleguard.intact import DAMAGE, validated
 
@@ -85,5 +85,5 @@ class ParquetWriter(TypedWriter):
     format = "parquet"
     group_rows = 1 << 20
 
-    def _open(self, part: PartFile, schema: pa.Schema) -> pq.ParquetWriter:
+    def _open(self, part: AtomicFile, schema: pa.Schema) -> pq.ParquetWriter:
         return pq.ParquetWriter(part.file, schema)

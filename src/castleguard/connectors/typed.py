@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from castleguard.connectors.columns import without_dictionaries
 from castleguard.connectors.holding import Held, check_held
-from castleguard.connectors.part_file import PartFile
+from castleguard.durable import AtomicFile
 from castleguard.errors import OutputError
 
 
@@ -19,14 +19,14 @@ class TypedWriter(ABC):
     group_rows: ClassVar[int]
 
     def __init__(self, path: Path) -> None:
-        self._part = PartFile(path)
+        self._part = AtomicFile(path)
         self._writer: Any = None
         self._schema: pa.Schema | None = None
         self._waiting: list[pa.Table] = []
         self._rows = 0
 
     @abstractmethod
-    def _open(self, part: PartFile, schema: pa.Schema) -> Any:
+    def _open(self, part: AtomicFile, schema: pa.Schema) -> Any:
         """The pyarrow writer, with `write_table` and `close`."""
 
     def write(self, table: pa.Table) -> None:

@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from castleguard.connectors import file_sink, part_file
+from castleguard.connectors import file_sink
 from castleguard.connectors.base import Sink
 from castleguard.connectors.files import ARROW, CSV, JSONL, PARQUET, FileSinkOptions, TextSinkOptions
 from castleguard.connectors.registry import Connector
+from castleguard.durable import AtomicFile
 from castleguard.errors import OutputError
 
 TABLE = pa.table({"a": [1, 2], "b": ["x", "y"]})
@@ -68,7 +69,7 @@ def test_other_files_in_the_folder_are_neither_counted_nor_touched(tmp_path: Pat
 
 
 def test_what_a_dead_process_left_is_removed_at_the_start(tmp_path: Path) -> None:
-    stray = part_file.PartFile(tmp_path / "part-000000000001.csv")
+    stray = AtomicFile(tmp_path / "part-000000000001.csv")
     stray.write(b"half a")
     stray.file.close()
     assert len(os.listdir(tmp_path)) == 1
@@ -78,7 +79,7 @@ def test_what_a_dead_process_left_is_removed_at_the_start(tmp_path: Path) -> Non
 
 def test_the_folder_is_made_and_its_name_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[Path] = []
-    monkeypatch.setattr(file_sink, "_sync", synced.append)
+    monkeypatch.setattr(file_sink, "sync_folder", synced.append)
     open_sink(tmp_path / "a" / "b").deliver(1, TABLE)
     assert synced == [tmp_path / "a", tmp_path, tmp_path / "a" / "b"]
 

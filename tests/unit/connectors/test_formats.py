@@ -214,7 +214,7 @@ def test_a_full_disk_is_an_output_error(tmp_path: Path, ending: str, monkeypatch
     if not Path("/dev/full").exists():
         pytest.skip("needs /dev/full")
     real_open = open
-    monkeypatch.setattr("castleguard.connectors.part_file.open", lambda *_: real_open("/dev/full", "wb"), raising=False)
+    monkeypatch.setattr("castleguard.durable.open", lambda *_, **__: real_open("/dev/full", "wb"), raising=False)
     with pytest.raises(OutputError, match="No space left on device"):
         write(tmp_path / f"data{ending}", pa.table({"n": list(range(3_000_000))}))
     assert not (tmp_path / f"data{ending}").exists()
