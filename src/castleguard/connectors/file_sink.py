@@ -13,7 +13,8 @@ from typing import cast
 import pyarrow as pa
 
 from castleguard.connectors.base import Writer
-from castleguard.connectors.holding import Held, check_held
+from castleguard.connectors.formats import Format
+from castleguard.connectors.holding import check_held
 from castleguard.connectors.listing import MANIFEST
 from castleguard.durable import name_of_leftover, sync_folder
 from castleguard.errors import OutputError
@@ -32,7 +33,7 @@ class FileSink:
         self._folder = folder
         self._ending = ending
         self._open_writer = open_writer
-        self._format = cast(Held, ending.partition(".")[0])
+        self._format = cast(Format, ending.partition(".")[0])
         self._tried = 0  # the latest number that this object has tried to deliver
         if folder.exists() and not folder.is_dir():
             raise OutputError(f"{folder} cannot be written: it is a file, and a job writes a folder of parts")

@@ -103,10 +103,10 @@ def _connector(format: Format) -> Connector:
         csv = options.csv if isinstance(options, CsvSinkOptions) else DEFAULT
         return FileSink(options.path, ending, lambda path: open_writer(path, format=format, csv=csv))
 
-    sink_options = {"csv": CsvSinkOptions, "jsonl": TextSinkOptions}
+    plain = TextSinkOptions if format in TEXT else FileSinkOptions
     return Connector(
         source_options=FileSourceOptions,
-        sink_options=sink_options.get(format, FileSinkOptions),
+        sink_options=CsvSinkOptions if format == "csv" else plain,
         open_source=open_source,
         open_sink=open_sink,
         unfit=unfit_for_csv,

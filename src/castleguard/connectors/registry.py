@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, get_args
 
 from castleguard.connectors.base import Position, Sink, Source, Unfit
+from castleguard.connectors.formats import Format
 from castleguard.errors import ConfigError
 
 GROUP = "castleguard.connectors"
@@ -21,10 +22,7 @@ Finding = tuple[str, bool, str]
 """Something that was looked at, in words; whether it is as it must be; what to do if it is not."""
 
 _BUILT_IN = {
-    "csv": "castleguard.connectors.files:CSV",
-    "jsonl": "castleguard.connectors.files:JSONL",
-    "parquet": "castleguard.connectors.files:PARQUET",
-    "arrow": "castleguard.connectors.files:ARROW",
+    **{format: f"castleguard.connectors.files:{format.upper()}" for format in get_args(Format)},
     "stdio": "castleguard.connectors.stdio:CONNECTOR",
     "kafka": "castleguard.connectors.kafka:CONNECTOR",
     "nats": "castleguard.connectors.nats:CONNECTOR",

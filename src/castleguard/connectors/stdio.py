@@ -11,13 +11,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Literal, cast
+from typing import Literal, cast
 
 import pyarrow as pa
 
-from castleguard.connectors import csv, jsonl
-from castleguard.connectors.base import Position, Read
+from castleguard.connectors.bad_lines import KeepsBadLines
+from castleguard.connectors.base import Position, Read, Reader
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput, check_csv_section, unfit_for_csv
+from castleguard.connectors.formats import codec
 from castleguard.connectors.holding import check_held
 from castleguard.connectors.registry import Connector
 from castleguard.connectors.resumable import bad_row
@@ -130,16 +131,12 @@ class StdinSource:
         os.set_blocking(self._descriptor, True)  # whoever started us may have left it otherwise
         # Unbuffered, so that a line is there as soon as it is written.
         with open(self._descriptor, "rb", buffering=0, closefd=False) as stream:
-            opener = csv.CsvReader if self._options.format == "csv" else jsonl.JsonlReader
-            reader = opener(
-                Path("stdin"),
-                self._columns,
-                self._options.batch_rows,
-                keep_bad=True,
-                stream=cast(IO[bytes], stream),
+            reader = codec(self._options.format).open_reader(
+                Path("stdin"), self._columns, self._options.batch_rows, keep_bad=True, stream=stream
             )
+            assert isinstance(reader, KeepsBadLines)
             rows = 0
-            for batch in reader:
+            for batch in cast(Reader, reader):
                 bad = tuple(bad_row("stdin", line) for line in reader.take_bad())
                 if batch.num_rows or bad:
                     yield Read(batch, _place_after(rows), bad)
@@ -182,12 +179,15 @@ class StdoutSink:
 
     def deliver(self, number: int, table: pa.Table) -> None:
         """Write all rows."""
-        if self._format == "csv" and not self._headed:
-            self._write(csv.header(table.column_names, self._csv))
+        header, render = codec(self._format).header, codec(self._format).render
+        assert header is not None
+        assert render is not None
+        if not self._headed:
+            self._write(header(table.column_names, self._csv))
             self._headed = True
         for start in range(0, table.num_rows, CHUNK_ROWS):
             chunk = table.slice(start, CHUNK_ROWS).combine_chunks()
-            self._write(csv.render(chunk, self._csv) if self._format == "csv" else jsonl.render(chunk))
+            self._write(render(chunk, self._csv))
 
     def close(self) -> None:
         """Do nothing: everything has been written, and the descriptor is not ours."""

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from castleguard.connectors import text
+from castleguard.connectors import line_files
 from castleguard.connectors.bad_lines import KEPT_BYTES, BadLine, KeepsBadLines
 from castleguard.connectors.csv import CsvReader
 from castleguard.connectors.formats import Format, open_reader
@@ -22,7 +22,7 @@ Found = tuple[list[dict[str, str | None]], list[tuple[int, str, bytes]]]
 
 def found_in(path: Path, columns: str = "a b", *, format: Format = "csv", block_bytes: int = 1 << 20) -> Found:
     """Rows and bad lines of a file; also that a reader that does not keep them counts the same."""
-    with mock.patch.dict(text.LineBlocks.__init__.__kwdefaults__, {"block_bytes": block_bytes}):
+    with mock.patch.dict(line_files.LineBlocks.__init__.__kwdefaults__, {"block_bytes": block_bytes}):
         rows: list[dict[str, str | None]] = []
         bad: list[BadLine] = []
         with closing(open_reader(path, columns.split(), batch_rows=4, format=format, keep_bad=True)) as reader:
@@ -127,7 +127,7 @@ def test_a_value_that_is_not_utf8_is_told_with_its_very_bytes(tmp_path: Path) ->
 
 
 def test_a_line_that_is_too_long_is_kept_by_its_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "LONGEST_LINE", 1 << 17)
+    monkeypatch.setattr(line_files, "LONGEST_LINE", 1 << 17)
     long = b"3," + b"x" * (1 << 18)
     path = tmp_path / "in.csv"
     path.write_bytes(b"a,b\n1,2\n" + long + b"\n5,6\n7\n")
@@ -137,7 +137,7 @@ def test_a_line_that_is_too_long_is_kept_by_its_beginning(tmp_path: Path, monkey
 
 
 def test_a_long_line_at_the_end_of_a_file_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "LONGEST_LINE", 100)
+    monkeypatch.setattr(line_files, "LONGEST_LINE", 100)
     for name, start in (("in.csv", b"a\n1\n"), ("in.jsonl", b'{"a": 1}\n')):
         (tmp_path / name).write_bytes(start + b"x" * 1000)
         format: Format = "csv" if name == "in.csv" else "jsonl"
@@ -149,7 +149,7 @@ def test_a_long_line_at_the_end_of_a_file_is_not_lost(tmp_path: Path, monkeypatc
 def test_a_file_of_bad_lines_alone_does_not_pile_them_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "in.csv"
     path.write_bytes(b"a,b\n" + b"1,2,3\n" * 1000)
-    monkeypatch.setattr(text.LineBlocks.__init__, "__kwdefaults__", {"stream": None, "block_bytes": 60})
+    monkeypatch.setattr(line_files.LineBlocks.__init__, "__kwdefaults__", {"stream": None, "block_bytes": 60})
     with closing(open_reader(path, ["a"], keep_bad=True)) as reader:
         assert isinstance(reader, KeepsBadLines)
         sizes = [len(reader.take_bad()) for _ in reader]

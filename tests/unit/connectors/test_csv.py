@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castleguard.connectors import text
+from castleguard.connectors import line_files
 from castleguard.connectors.base import Reader
 from castleguard.connectors.csv import CsvReader, render
 from castleguard.connectors.formats import open_reader, open_writer
@@ -56,7 +56,7 @@ def test_a_batch_has_at_most_batch_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("block_bytes", [64, 100, 1000, 1 << 20])
 def test_block_borders_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int) -> None:
-    monkeypatch.setattr(text.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": block_bytes})
+    monkeypatch.setattr(line_files.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": block_bytes})
     rows = [f'{i},"x, ""{i}""\nsecond line"' if i % 3 else f"{i},{i}" for i in range(50)]
     source = source_of(tmp_path, "a,b\n" + "\n".join(rows))
     found = read(source)
@@ -77,7 +77,7 @@ def test_a_byte_order_mark_behind_the_header_belongs_to_its_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int
 ) -> None:
     """Wherever a block begins: a value must not depend on that."""
-    monkeypatch.setattr(text.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": block_bytes})
+    monkeypatch.setattr(line_files.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": block_bytes})
     mark = b"\xef\xbb\xbf"
     for values in ([mark, b"1"], [mark + b"1", b"2", mark + b"3"], [mark + mark, mark]):
         source = source_of(tmp_path, b"\n".join([b"a", *values]) + b"\n", "a")
@@ -104,7 +104,7 @@ def test_a_blank_line_is_no_row(tmp_path: Path) -> None:
 def test_an_unclosed_quote_costs_its_own_line_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int
 ) -> None:
-    monkeypatch.setattr(text.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": block_bytes})
+    monkeypatch.setattr(line_files.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": block_bytes})
     good = [f"{i},x,y" for i in range(1000)]
     source = source_of(tmp_path, "a,b,c\n" + "\n".join([*good[:400], '400,"x,y', *good[401:]]) + "\n")
     assert [row["a"] for row in read(source)] == [str(i) for i in range(1000) if i != 400]
@@ -136,8 +136,8 @@ def test_a_declared_value_that_is_not_utf8_costs_its_row(tmp_path: Path) -> None
 
 
 def test_a_line_longer_than_any_row_is_skipped_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "LONGEST_LINE", 100)
-    monkeypatch.setattr(text.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": 50})
+    monkeypatch.setattr(line_files, "LONGEST_LINE", 100)
+    monkeypatch.setattr(line_files.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": 50})
     source = source_of(tmp_path, "a,b\n1,2\n3," + "x" * 1000 + "\n5,6\n")
     assert read(source) == [{"a": "1", "b": "2"}, {"a": "5", "b": "6"}]
     assert source.malformed == 1
@@ -231,7 +231,7 @@ def test_texts_with_separators_survive(tmp_path: Path) -> None:
 def test_the_same_rows_give_the_same_bytes_however_they_are_handed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
 ) -> None:
-    monkeypatch.setattr(text, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(line_files, "CHUNK_ROWS", 7)
     table = pa.table({"a": list(range(100)), "b": [str(i) if i != 50 else "5,0" for i in range(100)]})
     written = []
     for size in (1, 3, 7, 100):
@@ -261,7 +261,7 @@ def test_whatever_a_csv_writer_writes_is_read_back(rows: list[tuple[str, str, st
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "in.csv")
         path.write_bytes(content.getvalue().encode())
-        with mock.patch.dict(text.LineBlocks.__init__.__kwdefaults__, {"block_bytes": block_bytes}):
+        with mock.patch.dict(line_files.LineBlocks.__init__.__kwdefaults__, {"block_bytes": block_bytes}):
             source = open_reader(path, ["c", "a"])
             assert read(source) == [{"c": c or None, "a": a or None} for a, _, c in rows]
     assert source.malformed == 0
@@ -272,7 +272,7 @@ def test_no_content_stops_the_stream(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "in.csv")
         path.write_bytes(b"a,b\n" + content)
-        with mock.patch.dict(text.LineBlocks.__init__.__kwdefaults__, {"block_bytes": 50}):
+        with mock.patch.dict(line_files.LineBlocks.__init__.__kwdefaults__, {"block_bytes": 50}):
             source = open_reader(path, ["b"])
             found = len(read(source)) + source.malformed
     assert found <= len(content) + 1

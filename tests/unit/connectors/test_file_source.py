@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from castleguard.connectors import files, text
+from castleguard.connectors import files, line_files
 from castleguard.connectors.base import Position, Read, Source
 from castleguard.connectors.file_source import CHECK_SECONDS, POLL_SECONDS, Clock, FileSource
 from castleguard.connectors.files import ARROW, CSV, JSONL, PARQUET, FileSourceOptions
@@ -557,7 +557,7 @@ def test_an_extra_column_is_not_read(tmp_path: Path) -> None:
 
 
 def test_bad_lines_of_every_kind_cost_themselves_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "LONGEST_LINE", 3_000_000)
+    monkeypatch.setattr(line_files, "LONGEST_LINE", 3_000_000)
     million = b"m" * 1_000_000
     (tmp_path / "a.csv").write_bytes(
         b"a,b\n"

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from castleguard.connectors import files
+from castleguard.connectors.formats import Format as FileFormat
 from castleguard.connectors.formats import open_writer
-from castleguard.connectors.holding import Held, check_held
+from castleguard.connectors.holding import check_held
 from castleguard.connectors.payloads import Format, check_payloads, write_payloads
 from castleguard.errors import OutputError
 
@@ -70,10 +71,10 @@ def _holds(check: Callable[[], None]) -> bool:
     return False
 
 
-@pytest.mark.parametrize("format", get_args(Held))
+@pytest.mark.parametrize("format", get_args(FileFormat))
 @pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
 def test_a_file_holds_what_was_promised_and_is_refused_otherwise(
-    tmp_path: Path, column: pa.Array, format: Held
+    tmp_path: Path, column: pa.Array, format: FileFormat
 ) -> None:
     table = pa.table({"x": column, "y": range(len(column))})
     promised = _holds(lambda: check_held(table.schema, format, "a sink"))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castleguard.connectors import text
+from castleguard.connectors import line_files
 from castleguard.connectors.base import Reader
 from castleguard.connectors.formats import open_reader, open_writer
 from castleguard.connectors.jsonl import JsonlReader
@@ -67,7 +67,7 @@ def test_the_text_of_a_value_does_not_depend_on_its_neighbours(
 def test_types_that_change_from_block_to_block_give_the_same_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": 16})
+    monkeypatch.setattr(line_files.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": 16})
     content = "".join(f'{{"a": {value}}}\n' for value in (1, 1.0, 1.5, '"1"', '"x"', "null", 1))
     source = source_of(tmp_path, content)
     assert values(source) == ["1", "1", "1.5", "1", "x", None, "1"]

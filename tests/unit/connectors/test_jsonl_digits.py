@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from castleguard.connectors.formats import open_reader
 from castleguard.connectors.json_values import parse_object, value_as_text
-from castleguard.connectors.payloads.json_messages import JsonBlock
+from castleguard.connectors.jsonl import JsonLines
 
 NUMBERS = st.from_regex(r"-?(0|[1-9][0-9]{0,25})(\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?", fullmatch=True)
 
@@ -51,5 +51,5 @@ def test_a_number_is_the_same_text_however_its_line_is_parsed(
         alone.append(value_as_text(row["a"]))
     together = read(tmp_path_factory.mktemp("digits") / "in.jsonl", "\n".join(objects) + "\n")
     assert together == alone
-    table = JsonBlock(["a"]).many([line.encode() for line in objects])
+    table = JsonLines(["a"]).many([line.encode() for line in objects])
     assert table is None or table.column(0).to_pylist() == alone
