@@ -1,7 +1,6 @@
-"""Files as the sink of a job: a folder with one complete file for every segment, whose name is its number.
+"""Files as the sink of a job: a folder with one complete file (a part) per segment, named by its number.
 
-Whatever dies and whenever, a part is there as a whole or not at all, and its name says which one it is: that is all
-that exactly-once needs.
+At any crash a part is complete or absent, and its name identifies it: exactly-once needs no more.
 """
 
 import os
@@ -29,12 +28,12 @@ class FileSink:
     longest_row = None
 
     def __init__(self, folder: Path, ending: str, open_writer: Callable[[Path], Writer]) -> None:
-        """Make the folder if it is not there, and remove what an earlier process left unfinished in it."""
+        """Create the folder if it is missing, and remove the unfinished files of an earlier process."""
         self._folder = folder
         self._ending = ending
         self._open_writer = open_writer
         self._format = cast(Format, ending.partition(".")[0])
-        self._tried = 0  # the latest number that this object has tried to deliver
+        self._tried = 0  # number of the latest delivery that this object has attempted
         if folder.exists() and not folder.is_dir():
             raise OutputError(f"{folder} cannot be written: it is a file, and a job writes a folder of parts")
         try:
@@ -50,16 +49,17 @@ class FileSink:
             raise self._failure(exc) from exc
 
     def last(self) -> int:
-        """The highest number of a part in the folder, whatever its format."""
+        """The highest number of a part in the folder, of any format."""
         return last_part(self._folder)
 
     def check(self, columns: pa.Schema) -> None:
-        """Whether the format of the parts can hold these columns."""
+        """Check that the format of the parts can hold these columns."""
         check_held(columns, self._format, str(self._folder))
 
     def deliver(self, number: int, table: pa.Table) -> None:
-        """Write the part of this number. (1) under a hidden name, (2) to the disk, (3) renamed, (4) the folder to the
-        disk: only then does the new name survive a power cut."""
+        """Write the part of this number: (1) under a hidden name, (2) flushed to disk, (3) renamed, (4) the folder
+        flushed to disk, so that the new name survives a power cut.
+        """
         if self.last() >= number and number != self._tried:
             raise OutputError(
                 f"{self._folder} has part {self.last()}, which this job did not write: one folder, one job"
@@ -85,7 +85,7 @@ class FileSink:
 
 
 def last_part(folder: Path) -> int:
-    """The highest number of a part in a folder, whatever its format; 0 if there is none."""
+    """The highest number of a part in a folder, of any format; 0 if there is none."""
     try:
         parts = [found for name in os.listdir(folder) if (found := _PART.fullmatch(name))]
     except NotADirectoryError as exc:

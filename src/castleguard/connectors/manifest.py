@@ -1,8 +1,7 @@
-"""`_castleguard.json`: what readers of a folder of parts are told about them.
+"""`_castleguard.json`: the description of a folder of parts for its readers.
 
-It says which parts were published under which policy, and what that promised. Readers of data sets skip a name with a
-leading underscore. Its content comes from the job; here is how it gets into the folder: whole or not at all, and only
-if it differs from what is there.
+It says which parts were published under which policy, with which guarantee. Readers of data sets skip a name with a
+leading underscore. The job provides the content.
 """
 
 import json
@@ -22,11 +21,11 @@ class Manifest:
 
     @property
     def is_missing(self) -> bool:
-        """Whether there is none."""
+        """Whether the file does not exist."""
         return not (self.folder / MANIFEST).is_file()
 
     def read(self) -> dict[str, Any]:
-        """What is there; without parts and statements if nothing is, or nothing that can be read."""
+        """The description; one without epochs and statements if the file is missing or cannot be read."""
         nothing: dict[str, Any] = {"statements": {}, "epochs": []}
         try:
             found = json.loads((self.folder / MANIFEST).read_bytes())
@@ -37,7 +36,7 @@ class Manifest:
         return found if sound else nothing
 
     def write(self, content: dict[str, Any]) -> None:
-        """Replace it, durably. A file that says the same is left alone, with its time. Raises OutputError."""
+        """Replace the file durably. A file with the same content keeps its modification time. Raises OutputError."""
         path = self.folder / MANIFEST
         text = (json.dumps(content, indent=1, sort_keys=True, default=str) + "\n").encode()
         try:

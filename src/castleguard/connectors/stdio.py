@@ -1,8 +1,8 @@
 """Standard input and output in a job: lines of CSV or JSON through a pipe.
 
-A pipe has no positions and no memory. What was read from it cannot be read again, so rows that arrived after the last
-commit are lost when the process dies: at most once. What was written to it cannot be looked at, so the last segment
-may be written again after a restart: at least once.
+A pipe has no positions. Rows cannot be read again, so those that arrived after the last commit are lost when the
+process dies: at most once. Output cannot be inspected, so the last segment may be written again after a restart: at
+least once.
 """
 
 import os
@@ -26,17 +26,17 @@ from castleguard.connectors.text import CHUNK_ROWS
 from castleguard.errors import InputError, OutputError
 
 STDIN, STDOUT = 0, 1
-READ_AHEAD = 2  # batches that wait to be taken; the pipe itself holds the rest back
-_PATIENCE = 0.2  # how long a closed source may go on unnoticed, in seconds
+READ_AHEAD = 2  # batches in the queue; the pipe holds back the rest
+_CLOSE_SECONDS = 0.2  # interval at which the thread checks whether the source is closed
 
 
 @dataclass(frozen=True, kw_only=True)
 class StdinOptions:
-    """What comes through standard input."""
+    """Standard input."""
 
     format: Literal["csv", "jsonl"] = field(metadata={"identity": True})
     batch_rows: int = 65536
-    """How many rows are read at once, at most."""
+    """Most rows that are read at once."""
 
     def __post_init__(self) -> None:
         """Refuse a batch without rows."""
@@ -46,21 +46,21 @@ class StdinOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class StdoutOptions:
-    """What goes to standard output."""
+    """Standard output."""
 
     format: Literal["csv", "jsonl"] = field(metadata={"identity": True})
     csv: CsvOutput = field(default=DEFAULT, metadata={"identity": True})
-    """How CSV is written."""
+    """Options of CSV output."""
 
     def __post_init__(self) -> None:
-        """Refuse a section that would do nothing."""
+        """Refuse a section that has no effect."""
         check_csv_section(self.format, self.csv)
 
 
 class StdinSource:
-    """The rows of a pipe as they come.
+    """The rows of a pipe.
 
-    A thread reads ahead: only so can `read` return in time while the pipe is silent in the middle of a line.
+    A thread reads ahead, so that `read` returns in time while the pipe is silent in the middle of a line.
     """
 
     def __init__(self, options: StdinOptions, columns: Sequence[str], descriptor: int = STDIN) -> None:
@@ -71,7 +71,7 @@ class StdinSource:
         self._closed = threading.Event()
         self._error: Exception | None = None
         self._finished = False
-        # A daemon, because nothing but the other end can wake a thread that waits for a pipe.
+        # A daemon, because only the other end can wake a thread that waits for a pipe.
         threading.Thread(target=self._pump, name="castleguard-stdin", daemon=True).start()
 
     @property
@@ -96,18 +96,18 @@ class StdinSource:
         return found
 
     def position(self) -> Position:
-        """Nowhere: a pipe goes on with whatever comes."""
+        """Empty: a pipe has no positions."""
         return {}
 
     def acknowledge(self, position: Position) -> None:
-        """Do nothing: the pipe has forgotten the rows already."""
+        """Do nothing: the rows are no longer in the pipe."""
 
     def lag(self) -> int | None:
-        """Nobody knows what the other end still has."""
+        """Unknown: the other end decides."""
         return None
 
     def close(self) -> None:
-        """Stop reading; the descriptor stays open, it is not ours."""
+        """Stop reading; the descriptor stays open, because it is not ours."""
         self._closed.set()
 
     def _pump(self) -> None:
@@ -120,16 +120,16 @@ class StdinSource:
         except OSError as exc:
             end = InputError(f"stdin cannot be read: {exc.strerror}")
             end.__cause__ = exc
-        except Exception as exc:  # whatever it is: it belongs to the thread that reads
+        except Exception as exc:  # raised again in the thread that reads
             end = exc
-        except BaseException as exc:  # as None it would say that the input has ended
+        except BaseException as exc:  # None would mean that the input has ended
             end = InputError(f"stdin cannot be read any further: {type(exc).__name__}")
             end.__cause__ = exc
         self._hand_over(end)
 
     def _reads(self) -> Iterator[Read]:
-        os.set_blocking(self._descriptor, True)  # whoever started us may have left it otherwise
-        # Unbuffered, so that a line is there as soon as it is written.
+        os.set_blocking(self._descriptor, True)  # the parent process may have left it non-blocking
+        # Unbuffered, so that a line arrives as soon as it is written.
         with open(self._descriptor, "rb", buffering=0, closefd=False) as stream:
             reader = codec(self._options.format).open_reader(
                 Path("stdin"), self._columns, self._options.batch_rows, keep_bad=True, stream=stream
@@ -143,10 +143,10 @@ class StdinSource:
                 rows += batch.num_rows
 
     def _hand_over(self, found: Read | Exception | None) -> bool:
-        """Wait until there is room; False if nobody will take it any more."""
+        """Put into the queue, waiting for room; False if the source is closed."""
         while not self._closed.is_set():
             try:
-                self._arrived.put(found, timeout=_PATIENCE)
+                self._arrived.put(found, timeout=_CLOSE_SECONDS)
             except queue.Full:
                 continue
             return True
@@ -158,7 +158,7 @@ def _place_after(rows: int) -> Callable[[int], str]:
 
 
 class StdoutSink:
-    """Segments as lines, one after the other; the header of CSV stands before the first one of a process."""
+    """Segments as lines, one after the other; a process writes the header of CSV once, before its first segment."""
 
     exactly_once = False
     longest_row = None
@@ -170,11 +170,11 @@ class StdoutSink:
         self._headed = False
 
     def last(self) -> int:
-        """Nobody knows what arrived at the other end."""
+        """0: a pipe does not show what has arrived."""
         return 0
 
     def check(self, columns: pa.Schema) -> None:
-        """Whether lines of the format can hold these columns."""
+        """Check that lines of the format can hold these columns."""
         check_held(columns, self._format, "stdout")
 
     def deliver(self, number: int, table: pa.Table) -> None:
@@ -190,7 +190,7 @@ class StdoutSink:
             self._write(render(chunk, self._csv))
 
     def close(self) -> None:
-        """Do nothing: everything has been written, and the descriptor is not ours."""
+        """Do nothing: all rows are written, and the descriptor is not ours."""
 
     def _write(self, data: bytes | pa.Buffer) -> None:
         left = memoryview(data)

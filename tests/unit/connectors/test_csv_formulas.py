@@ -108,7 +108,7 @@ def test_every_kind_of_text_can_stand_beside_others(way: str, kind: pa.DataType,
 )
 def test_a_csv_section_of_another_format_is_refused(options: Callable[[CsvOutput], object]) -> None:
     options(CsvOutput())
-    with pytest.raises(ValueError, match="csv is for format csv"):
+    with pytest.raises(ValueError, match="csv has no effect with format"):
         options(CsvOutput(formulas="keep"))
 
 

@@ -445,7 +445,7 @@ def test_a_folder_that_was_not_mounted_for_a_while_is_not_read_again(tmp_path: P
     source = followed(folder, manual)
     assert values(source.read(0.0)) == ["1"]
     os.rename(folder, tmp_path / "away")
-    with pytest.raises(UnavailableError, match="in cannot be looked into"):
+    with pytest.raises(UnavailableError, match="in cannot be listed"):
         source.read(1.0)
     folder.mkdir()
     assert source.read(1.0) is None
