@@ -230,7 +230,7 @@ def test_stream_that_was_made_anew_is_another(broker: NatsBroker, stream: str, o
         opened(reader.position())
     failed = failure_of(reader)
     assert isinstance(failed, InputError)
-    assert "was deleted and made anew" in str(failed)
+    assert "was deleted and created again" in str(failed)
 
 
 @pytest.mark.parametrize("retention", ["workqueue", "interest"])

@@ -52,7 +52,7 @@ def test_csv_needs_the_names_of_its_values(columns: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"servers": "nats://ann:s3cret@127.0.0.1"}, "give them as user and password"),
+        ({"servers": "nats://ann:s3cret@127.0.0.1"}, "set user and password instead"),
         ({"certificate_file": Path("a.pem")}, "need each other"),
         ({"ca_file": Path("missing.pem")}, "missing.pem cannot be read"),
         ({"ca_file": Path(__file__)}, "PEM files"),
