@@ -39,7 +39,7 @@ def joined(broker: NatsBroker, name: str) -> NatsRelay:
 
 def test_the_log_keeps_what_was_decided_for_thirty_days_in_a_file(tmp_path: Path) -> None:
     with running_broker(tmp_path) as broker:
-        assert "will be made" in check_relay(Access(servers=broker.url, timeout=PATIENCE), "trips")
+        assert "will create" in check_relay(Access(servers=broker.url, timeout=PATIENCE), "trips")
         joined(broker, "berlin").close()
         assert "has the bucket" in check_relay(Access(servers=broker.url, timeout=PATIENCE), "trips")
         config = broker.ask("STREAM.INFO.KV_castleguard-trips")["config"]

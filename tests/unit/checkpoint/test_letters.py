@@ -98,7 +98,7 @@ def test_a_file_that_holds_no_letters_is_refused_and_left_as_it_is(
     path = tmp_path / "tickets.csv"
     path.write_bytes(content)
     path.chmod(0o644)
-    with pytest.raises(OutputError, match=r"tickets\.csv holds something else than dead letters: name another file"):
+    with pytest.raises(OutputError, match=r"tickets\.csv does not hold dead letters: name another file"):
         DeadLetters(path, cipher=cipher)
     assert path.read_bytes() == content
     assert stat.S_IMODE(path.stat().st_mode) == 0o644

@@ -121,9 +121,9 @@ def test_a_key_that_does_not_fit_is_told(
 @pytest.mark.parametrize(
     ("saved", "key", "said"),
     [
-        (True, KEY, "has another name than it was made with.*: give it the former one back"),
+        (True, KEY, "was renamed, and an encrypted checkpoint is bound to its name: rename it back"),
         (True, bytes(32), "cannot be opened: another key, or it is damaged"),
-        (False, KEY, "another key, another name than it was made with, or it is damaged"),
+        (False, KEY, "another key, another name than before, or it is damaged"),
     ],
     ids=["renamed", "renamed, and another key", "renamed before its first commit"],
 )
@@ -213,7 +213,7 @@ def test_a_piece_of_another_commit_does_not_open(tmp_path: Path) -> None:
     database.close()
     with (
         Store(path, cipher=Cipher(KEY)) as store,
-        pytest.raises(SnapshotError, match="is no checkpoint, or it is damaged"),
+        pytest.raises(SnapshotError, match="is not a checkpoint, or it is damaged"),
     ):
         store.load()
 
@@ -221,7 +221,7 @@ def test_a_piece_of_another_commit_does_not_open(tmp_path: Path) -> None:
 def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
     (tmp_path / "state.db").write_bytes(b"something else" * 1000)
     (tmp_path / "state.db").chmod(0o644)
-    with pytest.raises(SnapshotError, match="is no checkpoint, or it is damaged"):
+    with pytest.raises(SnapshotError, match="is not a checkpoint, or it is damaged"):
         Store(tmp_path / "state.db")
     assert stat.S_IMODE((tmp_path / "state.db").stat().st_mode) == 0o644
 
@@ -233,7 +233,7 @@ def test_a_database_of_something_else_is_refused_and_left_as_it_is(tmp_path: Pat
     database.close()
     path.chmod(0o644)
     before = path.read_bytes()
-    with pytest.raises(SnapshotError, match="is no checkpoint, but a database of something else"):
+    with pytest.raises(SnapshotError, match="is the database of another program, or a damaged checkpoint"):
         Store(path)
     assert path.read_bytes() == before
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
@@ -292,7 +292,7 @@ os.kill(os.getpid(), 9)
 """
     subprocess.run([sys.executable, "-c", code], check=False)
     assert (tmp_path / "state.db-journal").stat().st_size
-    with pytest.raises(UnavailableError, match="left in the middle of a commit: the next run mends that"):
+    with pytest.raises(UnavailableError, match="left in the middle of a commit: the next run repairs it"):
         Store(path, read_only=True)
     with Store(path) as store:
         latest = store.load()
