@@ -15,7 +15,7 @@ import pytest
 
 from castleguard.connectors import files, kafka, nats, stdio
 from castleguard.connectors.base import Sink
-from castleguard.connectors.kafka.options import KafkaSinkOptions
+from castleguard.connectors.kafka.kafka_options import KafkaSinkOptions
 from castleguard.connectors.nats.connection import Connection
 from castleguard.connectors.registry import Connector
 from castleguard.durable import AtomicFile

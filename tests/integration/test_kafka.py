@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 
 from castleguard.connectors import kafka
 from castleguard.connectors.base import Position, Sink, Source
-from castleguard.connectors.kafka.options import KafkaSinkOptions, KafkaSourceOptions, Sasl, Tls
+from castleguard.connectors.kafka.kafka_options import KafkaSinkOptions, KafkaSourceOptions, Sasl, Tls
 from castleguard.errors import CastleguardError, InputError, OutputError, UnavailableError
 from tests.integration.broker_kafka import PASSWORD, USER, Broker
 from tests.integration.kafka_victim import STEPS
@@ -164,7 +164,7 @@ def test_the_first_start_may_begin_at_the_end(kafka_broker: Broker) -> None:
 def test_new_partitions_are_noticed_and_read_from_their_beginning(
     kafka_broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("castleguard.connectors.kafka.source.PARTITIONS_EVERY", 0.2)
+    monkeypatch.setattr("castleguard.connectors.kafka.kafka_source.PARTITIONS_EVERY", 0.2)
     topic = kafka_broker.topic()
     with source(kafka_broker, topic, start="end") as opened:
         assert opened.read(0.2) is None

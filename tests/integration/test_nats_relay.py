@@ -14,7 +14,7 @@ from nats.aio.client import Client
 
 from castleguard.connectors.nats import relay as nats_relay
 from castleguard.connectors.nats.connection import Connection
-from castleguard.connectors.nats.options import Access
+from castleguard.connectors.nats.nats_options import Access
 from castleguard.connectors.nats.relay import NatsRelay, check_relay
 from castleguard.errors import OutputError, UnavailableError
 from castleguard.telemetry.background import tasks

@@ -12,7 +12,7 @@ import pytest
 
 from castleguard.connectors.csv_options import CsvOutput
 from castleguard.connectors.formulas import Formulas
-from castleguard.connectors.nats import NatsSink, NatsSinkOptions, connection, open_sink, sink
+from castleguard.connectors.nats import NatsSink, NatsSinkOptions, connection, nats_sink, open_sink
 from castleguard.connectors.payloads import Format, read_payloads
 from castleguard.errors import CastleguardError, OutputError, UnavailableError
 from tests.integration.broker_nats import NatsBroker, running_broker
@@ -400,7 +400,7 @@ def test_stream_that_lost_what_it_confirmed_stops_the_job(broker: NatsBroker, st
 def test_smaller_batches_are_sent_where_the_server_wants_them(
     broker: NatsBroker, stream: str, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sink, "BATCH_MESSAGES", 1500)
+    monkeypatch.setattr(nats_sink, "BATCH_MESSAGES", 1500)
     writer = opened()
     writer.deliver(1, segment(1, 3000))
     assert published(broker, stream) == rows_of(segment(1, 3000))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from castleguard.connectors.nats.options import Access
+from castleguard.connectors.nats.nats_options import Access
 from castleguard.connectors.nats.relay import NatsRelay
 from castleguard.errors import UnavailableError
 from castleguard.telemetry.background import tasks

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from castleguard.connectors.base import Read
-from castleguard.connectors.nats import NatsSource, NatsSourceOptions, consumer, open_source, source
+from castleguard.connectors.nats import NatsSource, NatsSourceOptions, consumer, nats_source, open_source
 from castleguard.errors import CastleguardError, InputError, UnavailableError
 from tests.integration.broker_nats import NatsBroker, running_broker
 from tests.patience import PATIENCE, eventually
@@ -143,7 +143,7 @@ def test_position_steps_over_other_subjects(
     broker: NatsBroker, stream: str, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise their deletion would look like a loss of ours."""
-    monkeypatch.setattr(source, "LOOK_AROUND_SECONDS", 0.0)
+    monkeypatch.setattr(nats_source, "LOOK_AROUND_SECONDS", 0.0)
     broker.publish(f"{stream}.a", objects(1, 1))
     reader = opened(subject=f"{stream}.a")
     assert numbers(reader.read(PATIENCE)) == [1]

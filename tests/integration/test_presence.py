@@ -14,7 +14,7 @@ import pytest
 
 from castleguard.connectors import kafka, nats
 from castleguard.connectors.base import Sink
-from castleguard.connectors.kafka.options import KafkaSinkOptions
+from castleguard.connectors.kafka.kafka_options import KafkaSinkOptions
 from tests.integration.broker_kafka import Broker
 from tests.integration.broker_nats import running_broker
 from tests.recovery.presence import EXTRA, Arrival, Seen, Stage, make_arrivals, with_one_more

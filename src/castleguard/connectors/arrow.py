@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from castleguard.connectors.arrow_layout import check_layout
-from castleguard.connectors.columns import nested_column, require_columns, without_dictionaries
+from castleguard.connectors.column_checks import nested_column, require_columns, without_dictionaries
 from castleguard.connectors.csv_options import CsvOutput
 from castleguard.connectors.formats import Codec
 from castleguard.connectors.json_values import as_exact_text
 from castleguard.connectors.payloads import EMPTY, BadPayload, Payloads, one_batch
-from castleguard.connectors.text import as_text, chunks_of
+from castleguard.connectors.text_columns import as_text, chunks_of
 from castleguard.connectors.typed import TypedReader, TypedWriter
 from castleguard.durable import AtomicFile
 from castleguard.errors import InputError

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 class Reader(Protocol):
     """The rows of one file, in their order."""
 
-    malformed: int
-    """Number of lines so far that are not rows. They are left out and never stop the stream."""
+    @property
+    def malformed(self) -> int:
+        """Number of lines so far that are not rows. They are left out and never stop the stream."""
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Yield batches until the input ends. May block. Called once.

@@ -19,7 +19,7 @@ import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from castleguard.connectors.bad_lines import NOT_UTF8, TOO_LONG, UNCLOSED_QUOTE, values_instead_of
-from castleguard.connectors.columns import require_columns
+from castleguard.connectors.column_checks import require_columns
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput
 from castleguard.connectors.csv_quotes import (
     CLOSED_ROW,
@@ -36,7 +36,7 @@ from castleguard.connectors.formulas import escape, escape_names, formulas_in, i
 from castleguard.connectors.holding import check_held, text_holds
 from castleguard.connectors.line_files import LineReader, LineWriter, sample_lines
 from castleguard.connectors.payloads import Payloads, read_lines
-from castleguard.connectors.text import BYTE_ORDER_MARK, as_long_text, as_text, is_utf8, long
+from castleguard.connectors.text_columns import BYTE_ORDER_MARK, as_long_text, as_text, is_utf8, long
 from castleguard.errors import InputError, OutputError
 
 _REPLACED = "\ufffd"  # stands for a byte that is not UTF-8

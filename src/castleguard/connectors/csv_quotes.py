@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from castleguard.connectors.text import count_byte
+from castleguard.connectors.text_columns import count_byte
 
 # A quote opens a value only at its beginning; within the value, two quotes stand for one.
 _VALUE = rb'(?:"(?:[^"]|"")*+")?+[^,\r\n]*+'

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from castleguard.connectors.text import as_text, chunks_of
+from castleguard.connectors.text_columns import as_text, chunks_of
 
 Formulas = Literal["escape", "refuse", "keep"]
 """Treatment of formulas: put an apostrophe before them, reject their rows, or leave them."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from castleguard.connectors.bad_lines import HALF_CHARACTER, NO_OBJECT, NOT_UTF8
-from castleguard.connectors.text import BYTE_ORDER_MARK, as_text
+from castleguard.connectors.text_columns import BYTE_ORDER_MARK, as_text
 
 EXACT = 2.0**53  # from here on a float64 cannot tell neighbouring integers apart
 MANY_BRACKETS = 500  # most brackets on a line that Arrow may parse

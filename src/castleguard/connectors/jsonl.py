@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.json as pajson
 
 from castleguard.connectors.bad_lines import TOO_LONG
-from castleguard.connectors.columns import require_columns
+from castleguard.connectors.column_checks import require_columns
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput
 from castleguard.connectors.formats import Codec
 from castleguard.connectors.holding import check_held, text_holds
@@ -29,7 +29,7 @@ from castleguard.connectors.json_values import (
 )
 from castleguard.connectors.line_files import LineReader, LineWriter, sample_lines
 from castleguard.connectors.payloads import Payloads, read_lines
-from castleguard.connectors.text import BYTE_ORDER_MARK, chunks_of, count_byte, is_utf8
+from castleguard.connectors.text_columns import BYTE_ORDER_MARK, chunks_of, count_byte, is_utf8
 
 _GUESS_LINES = 16  # of messages, used to guess the types of a block; a wrong guess costs time only
 

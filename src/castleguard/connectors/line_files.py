@@ -16,7 +16,7 @@ import pyarrow as pa
 from castleguard.connectors.bad_lines import BadLine, BadLines
 from castleguard.connectors.formats import Format
 from castleguard.connectors.holding import check_held
-from castleguard.connectors.text import CHUNK_ROWS, count_byte
+from castleguard.connectors.text_columns import CHUNK_ROWS, count_byte
 from castleguard.durable import AtomicFile
 from castleguard.errors import InputError
 

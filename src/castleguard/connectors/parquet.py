@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from castleguard.connectors.columns import require_columns
+from castleguard.connectors.column_checks import require_columns
 from castleguard.connectors.formats import Codec
 from castleguard.connectors.parquet_layout import check_layout
 from castleguard.connectors.typed import TypedReader, TypedWriter

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from castleguard.connectors import formats
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput
 from castleguard.connectors.holding import check_held
-from castleguard.connectors.text import BYTE_ORDER_MARK
+from castleguard.connectors.text_columns import BYTE_ORDER_MARK
 
 Format = Literal["json", "csv", "arrow"]
 

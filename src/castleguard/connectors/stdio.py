@@ -22,7 +22,7 @@ from castleguard.connectors.formats import codec
 from castleguard.connectors.holding import check_held
 from castleguard.connectors.registry import Connector
 from castleguard.connectors.resumable import bad_row
-from castleguard.connectors.text import CHUNK_ROWS
+from castleguard.connectors.text_columns import CHUNK_ROWS
 from castleguard.errors import InputError, OutputError
 
 STDIN, STDOUT = 0, 1

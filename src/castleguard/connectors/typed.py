@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from castleguard.connectors.columns import without_dictionaries
+from castleguard.connectors.column_checks import without_dictionaries
 from castleguard.connectors.formats import Format
 from castleguard.connectors.holding import check_held
 from castleguard.durable import AtomicFile

@@ -104,7 +104,7 @@ def test_a_lock_of_this_process_counts_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("made_with", "opened_with", "said"),
     [
-        (None, KEY, "is not encrypted, but a key is given: `castleguard drain --new-key`"),
+        (None, KEY, "is not encrypted, but a key is given: run `castleguard drain --new-key`"),
         (KEY, None, "is encrypted: give its key"),
         (KEY, bytes(32), "another key, or it is damaged"),
     ],

@@ -12,8 +12,8 @@ from castleguard.connectors import files
 from castleguard.connectors.csv_options import CsvOutput, csv_of
 from castleguard.connectors.formats import open_writer
 from castleguard.connectors.formulas import Formulas
-from castleguard.connectors.kafka.options import KafkaSinkOptions
-from castleguard.connectors.nats.options import NatsSinkOptions
+from castleguard.connectors.kafka.kafka_options import KafkaSinkOptions
+from castleguard.connectors.nats.nats_options import NatsSinkOptions
 from castleguard.connectors.payloads import write_payloads
 from castleguard.connectors.stdio import StdoutOptions, StdoutSink
 from castleguard.errors import OutputError

@@ -15,9 +15,9 @@ from castleguard.connectors import kafka
 from castleguard.connectors.base import Read, Source
 from castleguard.connectors.csv_options import CsvOutput
 from castleguard.connectors.formulas import Formulas
-from castleguard.connectors.kafka import sink as kafka_sink
-from castleguard.connectors.kafka.options import KafkaSinkOptions, KafkaSourceOptions, Sasl, Tls
-from castleguard.connectors.kafka.sink import KafkaSink
+from castleguard.connectors.kafka import kafka_sink
+from castleguard.connectors.kafka.kafka_options import KafkaSinkOptions, KafkaSourceOptions, Sasl, Tls
+from castleguard.connectors.kafka.kafka_sink import KafkaSink
 from castleguard.connectors.payloads import write_payloads
 from castleguard.connectors.registry import find
 from castleguard.errors import ConfigError, InputError, OutputError, SchemaError, UnavailableError

@@ -11,7 +11,7 @@ import yaml
 from castleguard.connectors.nats import NatsSinkOptions, NatsSourceOptions, open_sink, open_source
 from castleguard.connectors.nats.connection import Connection
 from castleguard.connectors.nats.consumer import Message, _delivery
-from castleguard.connectors.nats.options import Access
+from castleguard.connectors.nats.nats_options import Access
 from castleguard.connectors.registry import find
 from castleguard.errors import ConfigError, InputError
 
@@ -91,7 +91,7 @@ def test_a_credentials_file_that_is_none_is_refused_before_connecting(
 
     monkeypatch.setitem(sys.modules, "nkeys", SimpleNamespace(from_seed=refuse, NkeysError=KeyError))
     (tmp_path / "job.creds").write_text(content)
-    with pytest.raises(ConfigError, match=r"job\.creds is damaged, or no \.creds file") as refused:
+    with pytest.raises(ConfigError, match=r"job\.creds is damaged or not a \.creds file") as refused:
         Connection(Access(credentials_file=tmp_path / "job.creds"), InputError)
     assert refused.value.__cause__ is None
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from castleguard.connectors.base import Position
 from castleguard.connectors.csv_options import unfit_for_csv
 from castleguard.connectors.kafka.client import Health, client_library, configured, error_of, partitions_of
-from castleguard.connectors.kafka.options import KafkaSinkOptions, KafkaSourceOptions
-from castleguard.connectors.kafka.sink import KafkaSink
-from castleguard.connectors.kafka.source import KafkaSource
+from castleguard.connectors.kafka.kafka_options import KafkaSinkOptions, KafkaSourceOptions
+from castleguard.connectors.kafka.kafka_sink import KafkaSink
+from castleguard.connectors.kafka.kafka_source import KafkaSource
 from castleguard.connectors.registry import Connector, Finding
 from castleguard.errors import InputError, OutputError, SchemaError
 

@@ -5,7 +5,7 @@ import re
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from castleguard.connectors.kafka.options import Setting
+from castleguard.connectors.kafka.kafka_options import Setting
 from castleguard.errors import CastleguardError, ConfigError, UnavailableError
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from castleguard.connectors.base import Position
 from castleguard.connectors.csv_options import unfit_for_csv
 from castleguard.connectors.nats.connection import Connection
-from castleguard.connectors.nats.options import NatsSinkOptions, NatsSourceOptions
-from castleguard.connectors.nats.sink import NatsSink
-from castleguard.connectors.nats.source import NatsSource
-from castleguard.connectors.nats.stream import look_up
+from castleguard.connectors.nats.nats_options import NatsSinkOptions, NatsSourceOptions
+from castleguard.connectors.nats.nats_sink import NatsSink
+from castleguard.connectors.nats.nats_source import NatsSource
+from castleguard.connectors.nats.stream_state import look_up
 from castleguard.connectors.registry import Connector, Finding
 from castleguard.errors import ConfigError, InputError, OutputError
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from castleguard.connectors.nats.options import Access
+from castleguard.connectors.nats.nats_options import Access
 from castleguard.errors import CastleguardError, ConfigError, UnavailableError
 from castleguard.telemetry.background import SupervisedThread, Task
 from castleguard.telemetry.logs import LOG

@@ -9,7 +9,7 @@ import json
 from typing import Any, NamedTuple
 
 from castleguard.connectors.nats.connection import Connection, Inbox
-from castleguard.connectors.nats.options import NatsSourceOptions
+from castleguard.connectors.nats.nats_options import NatsSourceOptions
 
 FETCH_BYTES = 8 << 20
 _FETCH_SECONDS = 30.0

@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 
 from castleguard.connectors.base import LOG_KEPT_DAYS
 from castleguard.connectors.nats.connection import Connection, RefusedError
-from castleguard.connectors.nats.options import Access
-from castleguard.connectors.nats.stream import NO_MESSAGE, translated
+from castleguard.connectors.nats.nats_options import Access
+from castleguard.connectors.nats.stream_state import NO_MESSAGE, translated
 from castleguard.errors import CastleguardError, OutputError, UnavailableError
 from castleguard.telemetry.background import Task, supervise
 from castleguard.telemetry.logs import LOG

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from castleguard.connectors.text import as_text
+from castleguard.connectors.text_columns import as_text
 
 COLUMNS = {
     "narrow integers": pa.array([5, 3, None, 3, -2] * 10),

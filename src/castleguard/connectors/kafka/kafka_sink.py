@@ -20,9 +20,9 @@ from castleguard.connectors.kafka.client import (
     partitions_of,
     sentence,
 )
-from castleguard.connectors.kafka.options import KafkaSinkOptions
+from castleguard.connectors.kafka.kafka_options import KafkaSinkOptions
 from castleguard.connectors.payloads import check_payloads, write_payloads
-from castleguard.connectors.text import as_text
+from castleguard.connectors.text_columns import as_text
 from castleguard.errors import CastleguardError, OutputError, UnavailableError
 
 if TYPE_CHECKING:

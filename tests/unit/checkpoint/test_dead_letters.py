@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from castleguard.checkpoint.cipher import Cipher
-from castleguard.checkpoint.letters import DeadLetters, read_letters
+from castleguard.checkpoint.dead_letters import DeadLetters, read_letters
 from castleguard.errors import InputError, OutputError, SnapshotError
 
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from castleguard.connectors.nats.connection import Connection, RefusedError
-from castleguard.connectors.nats.options import NatsSinkOptions
-from castleguard.connectors.nats.stream import NO_MESSAGE, Stream, look_up, translated
+from castleguard.connectors.nats.nats_options import NatsSinkOptions
+from castleguard.connectors.nats.stream_state import NO_MESSAGE, Stream, look_up, translated
 from castleguard.connectors.payloads import ARROW_ROWS, check_payloads, write_payloads
 from castleguard.errors import OutputError, UnavailableError
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from castleguard.connectors.file_sample import read_sample
 from castleguard.connectors.formats import open_writer
-from castleguard.connectors.sample import read_sample
 from castleguard.errors import InputError
 
 TABLE = pa.table({"a": ["x", "y", "z"], "b": ["1", "2", "3"]})

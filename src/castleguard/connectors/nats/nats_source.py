@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from castleguard.connectors.base import BadRow, Position, Read
 from castleguard.connectors.nats.connection import Connection, RefusedError
 from castleguard.connectors.nats.consumer import Consumer, Message
-from castleguard.connectors.nats.options import NatsSourceOptions
-from castleguard.connectors.nats.stream import NO_MESSAGE, Stream, look_up, translated
+from castleguard.connectors.nats.nats_options import NatsSourceOptions
+from castleguard.connectors.nats.stream_state import NO_MESSAGE, Stream, look_up, translated
 from castleguard.connectors.payloads import read_payloads
 from castleguard.errors import InputError
 

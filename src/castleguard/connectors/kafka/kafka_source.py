@@ -22,7 +22,7 @@ from castleguard.connectors.kafka.client import (
     never_works,
     partitions_of,
 )
-from castleguard.connectors.kafka.options import KafkaSourceOptions
+from castleguard.connectors.kafka.kafka_options import KafkaSourceOptions
 from castleguard.connectors.payloads import read_payloads
 from castleguard.errors import CastleguardError, InputError, UnavailableError
 
