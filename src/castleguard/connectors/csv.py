@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -85,23 +85,12 @@ class CsvReader(LineReader):
     Malformed lines have a wrong number of values, an unclosed quote, or a declared value that is not UTF-8.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        columns: Sequence[str],
-        batch_rows: int,
-        *,
-        keep_bad: bool = False,
-        stream: IO[bytes] | None = None,
-    ) -> None:
-        super().__init__(path, columns, batch_rows, quotes=True, keep_bad=keep_bad, stream=stream)
+    quotes = True
+
+    def _begin(self) -> None:
         self._unread = iter(self._lines)
-        try:
-            header, self._first_block = self._read_header()
-        except BaseException:
-            self.close()
-            raise
-        self._parser = CsvParser(header, columns)
+        header, self._first_block = self._read_header()
+        self._parser = CsvParser(header, self._schema.names)
 
     def _blocks(self) -> Iterable[bytes]:
         return chain([self._first_block] if self._first_block else [], self._unread)

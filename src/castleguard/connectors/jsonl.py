@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.json as pajson
@@ -37,16 +37,9 @@ _GUESS_LINES = 16  # of messages, used to guess the types of a block; a wrong gu
 class JsonlReader(LineReader):
     """Reader of a file of JSON lines. Malformed lines are not one JSON object."""
 
-    def __init__(
-        self,
-        path: Path,
-        columns: Sequence[str],
-        batch_rows: int,
-        *,
-        keep_bad: bool = False,
-        stream: IO[bytes] | None = None,
-    ) -> None:
-        super().__init__(path, columns, batch_rows, quotes=False, keep_bad=keep_bad, stream=stream)
+    quotes = False
+
+    def _begin(self) -> None:
         self._checked = False
         self._types: pa.Schema | None = None
 

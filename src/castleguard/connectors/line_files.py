@@ -9,7 +9,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, ClassVar, cast
 
 import pyarrow as pa
 
@@ -111,13 +111,15 @@ class LineBlocks:
 class LineReader(ABC):
     """Reader of one file: the declared columns as text. Malformed lines are left out and counted."""
 
+    quotes: ClassVar[bool]
+    """Whether a line end between double quotes belongs to a value."""
+
     def __init__(
         self,
         path: Path,
         columns: Sequence[str],
         batch_rows: int,
         *,
-        quotes: bool,
         keep_bad: bool = False,
         stream: IO[bytes] | None = None,
     ) -> None:
@@ -127,7 +129,12 @@ class LineReader(ABC):
         self._batch_rows = batch_rows
         self._lines_read = 0  # counted only where bad lines are kept
         self._bad = BadLines(keep=keep_bad)
-        self._lines = LineBlocks(path, quotes=quotes, overlong=self._too_long, stream=stream)
+        self._lines = LineBlocks(path, quotes=self.quotes, overlong=self._too_long, stream=stream)
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def malformed(self) -> int:
@@ -155,6 +162,10 @@ class LineReader(ABC):
     def close(self) -> None:
         """Close the file."""
         self._lines.close()
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Read what comes before the first row. Raises InputError, SchemaError."""
 
     @abstractmethod
     def _blocks(self) -> Iterable[bytes]:
