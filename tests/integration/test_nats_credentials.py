@@ -64,7 +64,7 @@ def credentials(path: Path, account: Signer) -> Path:
     return path
 
 
-def test_a_signed_user_is_let_in_and_no_other(tmp_path: Path) -> None:
+def test_only_a_signed_user_is_accepted(tmp_path: Path) -> None:
     operator = Signer(nkeys.PREFIX_BYTE_OPERATOR)
     system, account, stranger = (Signer(nkeys.PREFIX_BYTE_ACCOUNT) for _ in range(3))
     limits = {"wildcards": True} | MESSAGES

@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 SITES = ("berlin", "paris", "rome")
 
 
-def test_every_site_comes_back_every_time(tmp_path: Path) -> None:
+def test_every_site_reconnects_every_time(tmp_path: Path) -> None:
     chance = random.Random(17)
     broker = NatsBroker(tmp_path)
     broker.start()

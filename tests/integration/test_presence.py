@@ -59,7 +59,7 @@ def observe(opener: Opener, form: str, arrivals: list[Arrival], folder: Path) ->
 
 
 @pytest.mark.soak
-def test_a_row_that_is_not_released_leaves_no_trace_in_nats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreleased_row_leaves_no_trace_in_nats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The name of a writer is random, and the same for all that one process sends.
     monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(int=4))
     (tmp_path / "broker").mkdir()
@@ -77,7 +77,7 @@ def test_a_row_that_is_not_released_leaves_no_trace_in_nats(tmp_path: Path, monk
 
 
 @pytest.mark.soak
-def test_a_row_that_is_not_released_leaves_no_trace_in_kafka(tmp_path: Path, kafka_broker: Broker) -> None:
+def test_unreleased_row_leaves_no_trace_in_kafka(tmp_path: Path, kafka_broker: Broker) -> None:
     def opener(form: str) -> tuple[Callable[[], Sink], Callable[[], object]]:
         topic = kafka_broker.topic()
         given: Literal["json", "arrow"] = "arrow" if form == "arrow" else "json"

@@ -32,7 +32,7 @@ def read(path: Path, text: str) -> list[str | None]:
         ("1e999999999", "1e999999999"),
     ],
 )
-def test_a_number_keeps_its_digits_alone_and_among_others(number: str, text: str, tmp_path: Path) -> None:
+def test_number_keeps_its_digits_alone_and_in_a_block(number: str, text: str, tmp_path: Path) -> None:
     line = f'{{"a": {number}}}\n'
     assert read(tmp_path / "alone.jsonl", line) == [text]
     assert read(tmp_path / "floats.jsonl", line + '{"a": 0.5}\n')[0] == text
@@ -40,7 +40,7 @@ def test_a_number_keeps_its_digits_alone_and_among_others(number: str, text: str
 
 
 @given(lines=st.lists(NUMBERS, min_size=1, max_size=6))
-def test_a_number_is_the_same_text_however_its_line_is_parsed(
+def test_number_text_does_not_depend_on_the_parser_path(
     lines: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     objects = [f'{{"a": {number}, "b": "n: {number},"}}' for number in lines]
