@@ -22,7 +22,7 @@ from benchmarks import adult
 from castleguard.checkpoint.store import Store
 from castleguard.connectors.base import Position, Source
 from castleguard.connectors.kafka import open_sink, open_source
-from castleguard.connectors.kafka.options import KafkaSinkOptions, KafkaSourceOptions
+from castleguard.connectors.kafka.kafka_options import KafkaSinkOptions, KafkaSourceOptions
 from castleguard.connectors.payloads import Format, write_payloads
 from castleguard.job import Job, Pace, Parts
 from castleguard.runtime.stopping import Stop

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from castleguard.checkpoint.letters import DeadLetters
+from castleguard.checkpoint.dead_letters import DeadLetters
 from castleguard.checkpoint.store import Store
 from castleguard.connectors.base import Position, Sink, Source
 from castleguard.connectors.manifest import Manifest

@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from castleguard.connectors import files, kafka, nats, part_file, stdio
+from castleguard.connectors import files, kafka, nats, stdio
 from castleguard.connectors.base import Sink
-from castleguard.connectors.kafka.options import KafkaSinkOptions
+from castleguard.connectors.kafka.kafka_options import KafkaSinkOptions
 from castleguard.connectors.nats.connection import Connection
 from castleguard.connectors.registry import Connector
+from castleguard.durable import AtomicFile
 from castleguard.testing.jobs import MemoryParts, MemorySink
 from tests.integration.broker_kafka import shared_broker
 from tests.integration.broker_nats import NatsBroker
@@ -85,10 +86,10 @@ class FileSinkAdapter(SinkAdapter):
         return [row for path in sorted((self.folder / "out").glob("part-*")) for row in rows_of(path)]
 
     def die_at(self, moment: str, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(part_file.PartFile, "discard", _only_close)
+        patch.setattr(AtomicFile, "discard", _only_close)
         match self.moments.index(moment):
             case 0:
-                patch.setattr(part_file.PartFile, "commit", _cut_and_die)
+                patch.setattr(AtomicFile, "commit", _cut_and_die)
             case 1:
                 _die_at_call(patch, "fsync", 1, before=True)
             case 2:
@@ -325,15 +326,15 @@ def _die_at_call(patch: pytest.MonkeyPatch, function: str, call: int, *, before:
     patch.setattr(os, function, dying)
 
 
-def _cut_and_die(part: part_file.PartFile) -> None:
+def _cut_and_die(part: AtomicFile) -> None:
     """Half of the bytes never reached the disk."""
     part.file.close()
     part._raw.close()
-    os.truncate(part._part, os.stat(part._part).st_size // 2)
+    os.truncate(part._hidden, os.stat(part._hidden).st_size // 2)
     raise Killed
 
 
-def _only_close(part: part_file.PartFile) -> None:
+def _only_close(part: AtomicFile) -> None:
     """A process that dies closes its files, and removes nothing."""
     part.file.close()
     part._raw.close()

@@ -14,7 +14,7 @@ import pyarrow as pa
 from castleguard.connectors import files, kafka, nats, stdio
 from castleguard.connectors.base import Position, Read, Source
 from castleguard.connectors.formats import open_writer
-from castleguard.connectors.kafka.options import KafkaSourceOptions
+from castleguard.connectors.kafka.kafka_options import KafkaSourceOptions
 from castleguard.connectors.registry import Connector
 from castleguard.testing.jobs import MemoryLog, MemorySource
 from tests.integration.broker_nats import NatsBroker

@@ -43,14 +43,14 @@ def deliver_if_missing(sink: Sink, number: int) -> None:
         sink.deliver(number, segment(number))
 
 
-def test_at_first_nothing_is_there(adapter: SinkAdapter) -> None:
+def test_new_one_is_empty(adapter: SinkAdapter) -> None:
     sink = adapter.open()
     assert sink.last() == 0
     assert sink.exactly_once == adapter.exactly_once
     sink.close()
 
 
-def test_what_is_delivered_is_there(adapter: SinkAdapter) -> None:
+def test_delivered_rows_are_visible(adapter: SinkAdapter) -> None:
     sink = adapter.open()
     for number in (1, 2, 3):
         sink.deliver(number, segment(number))
@@ -70,7 +70,7 @@ def test_numbers_may_leave_gaps(adapter: SinkAdapter) -> None:
     later.close()
 
 
-def test_the_next_process_goes_on_where_the_last_one_stopped(adapter: SinkAdapter) -> None:
+def test_next_process_continues_after_the_last_segment(adapter: SinkAdapter) -> None:
     for number in (1, 2, 3):
         sink = adapter.open()
         assert sink.last() == (number - 1 if adapter.exactly_once else 0)
@@ -80,7 +80,7 @@ def test_the_next_process_goes_on_where_the_last_one_stopped(adapter: SinkAdapte
 
 
 @pytest.mark.parametrize(("adapter", "moment"), DEATHS, indirect=["adapter"])
-def test_a_delivery_that_died_anywhere_is_there_once_in_the_end(
+def test_crashed_delivery_appears_exactly_once_in_the_end(
     adapter: SinkAdapter, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     sink = adapter.open()
@@ -103,7 +103,7 @@ def test_a_delivery_that_died_anywhere_is_there_once_in_the_end(
 
 
 @pytest.mark.parametrize(("adapter", "moment"), DEATHS, indirect=["adapter"])
-def test_a_delivery_that_failed_can_be_made_again_by_the_same_sink(
+def test_failed_delivery_can_be_retried_by_the_same_sink(
     adapter: SinkAdapter, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     sink = adapter.open()
@@ -118,7 +118,7 @@ def test_a_delivery_that_failed_can_be_made_again_by_the_same_sink(
     assert found == expected(1, 2) if adapter.exactly_once else set(found) == set(expected(1, 2))
 
 
-def test_a_table_without_rows_can_be_delivered(adapter: SinkAdapter) -> None:
+def test_table_without_rows_can_be_delivered(adapter: SinkAdapter) -> None:
     sink = adapter.open()
     sink.deliver(1, segment(1).slice(0, 0))
     sink.deliver(2, segment(2))
@@ -126,21 +126,21 @@ def test_a_table_without_rows_can_be_delivered(adapter: SinkAdapter) -> None:
     assert numbers(adapter) == expected(2)
 
 
-def test_a_table_without_columns_can_be_delivered(adapter: SinkAdapter) -> None:
+def test_table_without_columns_can_be_delivered(adapter: SinkAdapter) -> None:
     sink = adapter.open()
     sink.deliver(1, pa.table({}))
     sink.close()
     assert [row for row in adapter.rows() if row] == []
 
 
-def test_a_table_of_several_chunks_is_one_segment(adapter: SinkAdapter) -> None:
+def test_table_of_several_chunks_is_one_segment(adapter: SinkAdapter) -> None:
     sink = adapter.open()
     sink.deliver(1, pa.concat_tables([segment(1), segment(2), segment(3)]))
     sink.close()
     assert numbers(adapter) == expected(1, 2, 3)
 
 
-def test_values_are_kept_with_their_types_where_there_are_types(adapter: SinkAdapter) -> None:
+def test_values_keep_their_types_in_typed_sinks(adapter: SinkAdapter) -> None:
     rows: list[dict[str, Any]] = [
         {"n": 2**53 + 1, "x": 0.1, "day": datetime.date(2026, 1, 2), "ok": True, "s": 'a "b"'},
         {"n": -7, "x": None, "day": datetime.date(1900, 1, 1), "ok": False, "s": "ü"},
@@ -158,7 +158,7 @@ def test_values_are_kept_with_their_types_where_there_are_types(adapter: SinkAda
         ]
 
 
-def test_closing_twice_is_closing_once(adapter: SinkAdapter) -> None:
+def test_closing_twice_is_harmless(adapter: SinkAdapter) -> None:
     sink = adapter.open()
     sink.deliver(1, segment(1))
     sink.close()
@@ -166,7 +166,7 @@ def test_closing_twice_is_closing_once(adapter: SinkAdapter) -> None:
     assert numbers(adapter) == expected(1)
 
 
-def test_nothing_prints_what_was_delivered(adapter: SinkAdapter) -> None:
+def test_repr_never_shows_delivered_rows(adapter: SinkAdapter) -> None:
     sink = adapter.open()
     sink.deliver(1, segment(1))
     assert "segment" not in repr(sink)
@@ -185,7 +185,7 @@ ODD_TYPES: list[tuple[pa.DataType, list[Any]]] = [
 
 
 @pytest.mark.parametrize(("kind", "values"), ODD_TYPES, ids=[str(kind) for kind, _ in ODD_TYPES])
-def test_what_was_promised_is_delivered(adapter: SinkAdapter, kind: pa.DataType, values: list[Any]) -> None:
+def test_promised_columns_are_delivered(adapter: SinkAdapter, kind: pa.DataType, values: list[Any]) -> None:
     """A sink says before a commit what it cannot hold, in one sentence; everything else it delivers."""
     sink = adapter.open()
     assert sink.last() == 0
@@ -202,14 +202,14 @@ def test_what_was_promised_is_delivered(adapter: SinkAdapter, kind: pa.DataType,
     sink.close()
 
 
-def test_a_sink_never_refuses_plain_columns(adapter: SinkAdapter) -> None:
+def test_plain_columns_are_never_refused(adapter: SinkAdapter) -> None:
     sink = adapter.open()
     sink.check(segment(1).schema)
     sink.close()
 
 
 @pytest.mark.parametrize("sign", ["x", "\x01", '"'])
-def test_the_longest_row_is_delivered(adapter: SinkAdapter, sign: str) -> None:
+def test_longest_row_is_delivered(adapter: SinkAdapter, sign: str) -> None:
     """Whatever it is written with: a row that is let in must be deliverable."""
     sink = adapter.open()
     sink.last()

@@ -93,7 +93,7 @@ def test_all_rows_arrive_once_and_in_order(adapter: SourceAdapter) -> None:
     assert len(reads) > 3, "the suite needs small reads"
 
 
-def test_what_is_no_row_is_handed_out_once_and_in_order(adapter: SourceAdapter) -> None:
+def test_bad_rows_are_handed_out_once_and_in_order(adapter: SourceAdapter) -> None:
     adapter.add(entries_for(adapter))
     adapter.end()
     source = adapter.open()
@@ -103,7 +103,7 @@ def test_what_is_no_row_is_handed_out_once_and_in_order(adapter: SourceAdapter) 
     assert all(bad.reason and bad.place for read in reads for bad in read.bad)
 
 
-def test_a_read_has_the_declared_columns_in_their_order(adapter: SourceAdapter) -> None:
+def test_read_has_the_declared_columns_in_their_order(adapter: SourceAdapter) -> None:
     adapter.add(entries_for(adapter))
     adapter.end()
     source = adapter.open()
@@ -112,7 +112,7 @@ def test_a_read_has_the_declared_columns_in_their_order(adapter: SourceAdapter) 
     source.close()
 
 
-def test_every_row_has_a_place_of_its_own(adapter: SourceAdapter) -> None:
+def test_every_row_has_its_own_place(adapter: SourceAdapter) -> None:
     adapter.add(ROWS)
     adapter.end()
     source = adapter.open()
@@ -122,7 +122,7 @@ def test_every_row_has_a_place_of_its_own(adapter: SourceAdapter) -> None:
     assert not any("Zanzibar" in place for place in places)
 
 
-def test_nothing_prints_what_is_in_a_row(adapter: SourceAdapter) -> None:
+def test_repr_never_shows_a_row(adapter: SourceAdapter) -> None:
     adapter.add(entries_for(adapter))
     adapter.end()
     source = adapter.open()
@@ -133,7 +133,7 @@ def test_nothing_prints_what_is_in_a_row(adapter: SourceAdapter) -> None:
     assert not any("Zanzibar" in text or "bad-" in text for text in printed)
 
 
-def test_every_position_continues_exactly(replaying: SourceAdapter) -> None:
+def test_every_position_restores_exactly(replaying: SourceAdapter) -> None:
     replaying.add(entries_for(replaying))
     replaying.end()
     source = replaying.open()
@@ -152,7 +152,7 @@ def test_every_position_continues_exactly(replaying: SourceAdapter) -> None:
         assert bad_of(seen[:reads]) + bad_of(rest) == expected_bad(replaying)
 
 
-def test_a_process_that_dies_after_every_read_sees_everything_once(replaying: SourceAdapter) -> None:
+def test_crash_after_every_read_loses_and_repeats_no_row(replaying: SourceAdapter) -> None:
     replaying.add(entries_for(replaying))
     replaying.end()
     seen: list[Read] = []
@@ -169,7 +169,7 @@ def test_a_process_that_dies_after_every_read_sees_everything_once(replaying: So
     assert bad_of(seen) == expected_bad(replaying)
 
 
-def test_a_position_that_is_not_used_changes_nothing(replaying: SourceAdapter) -> None:
+def test_unused_position_changes_nothing(replaying: SourceAdapter) -> None:
     """What was read after it is read again."""
     replaying.add(ROWS)
     replaying.end()
@@ -187,7 +187,7 @@ def test_a_position_that_is_not_used_changes_nothing(replaying: SourceAdapter) -
     again.close()
 
 
-def test_the_position_at_the_end_gives_nothing_more(replaying: SourceAdapter) -> None:
+def test_position_at_the_end_gives_no_rows(replaying: SourceAdapter) -> None:
     replaying.add(entries_for(replaying))
     replaying.end()
     source = replaying.open()
@@ -201,7 +201,7 @@ def test_the_position_at_the_end_gives_nothing_more(replaying: SourceAdapter) ->
     later.close()
 
 
-def test_a_source_finishes_when_everything_was_read_if_it_ends_at_all(adapter: SourceAdapter) -> None:
+def test_source_finishes_when_all_rows_are_read(adapter: SourceAdapter) -> None:
     adapter.add(ROWS)
     adapter.end()
     source = adapter.open()
@@ -212,7 +212,7 @@ def test_a_source_finishes_when_everything_was_read_if_it_ends_at_all(adapter: S
     source.close()
 
 
-def test_a_silent_source_gives_nothing_in_time(growing: SourceAdapter) -> None:
+def test_silent_source_returns_nothing_in_time(growing: SourceAdapter) -> None:
     growing.add(ROWS)
     source = growing.open()
     read_all(growing, source, 20)
@@ -226,7 +226,7 @@ def test_a_silent_source_gives_nothing_in_time(growing: SourceAdapter) -> None:
     source.close()
 
 
-def test_what_comes_later_is_read_too(growing: SourceAdapter) -> None:
+def test_later_rows_are_read(growing: SourceAdapter) -> None:
     growing.add(ROWS[:8])
     source = growing.open()
     reads = read_all(growing, source, 8)
@@ -243,7 +243,7 @@ def test_what_comes_later_is_read_too(growing: SourceAdapter) -> None:
     assert rows_of(reads) == list(range(20))
 
 
-def test_acknowledging_changes_nothing_that_is_read(replaying: SourceAdapter) -> None:
+def test_acknowledging_does_not_change_rows(replaying: SourceAdapter) -> None:
     replaying.add(ROWS)
     replaying.end()
     source = replaying.open()
@@ -274,7 +274,7 @@ def test_lag_is_unknown_or_a_number_of_rows(adapter: SourceAdapter) -> None:
     assert after in (None, 0)
 
 
-def test_closing_twice_is_closing_once(adapter: SourceAdapter) -> None:
+def test_closing_twice_is_harmless(adapter: SourceAdapter) -> None:
     adapter.add(ROWS)
     source = adapter.open()
     source.read(PATIENCE)
@@ -282,7 +282,7 @@ def test_closing_twice_is_closing_once(adapter: SourceAdapter) -> None:
     source.close()
 
 
-def test_a_source_that_was_never_read_can_be_closed(adapter: SourceAdapter) -> None:
+def test_unread_source_can_be_closed(adapter: SourceAdapter) -> None:
     adapter.add(ROWS)
     source = adapter.open()
     source.close()

@@ -68,20 +68,20 @@ def run(*arguments: str | Path, code: int = 0) -> None:
     assert int(ended.value.code or 0) == code
 
 
-def test_it_is_listed_after_the_algorithms_of_the_package() -> None:
+def test_toy_is_listed_after_built_in_algorithms() -> None:
     assert registry.names()[:6] == registry.built_in()
     assert "toy" in registry.names()
     assert registry.find("toy") is Toy
 
 
-def test_it_publishes_in_python() -> None:
+def test_toy_publishes_in_python() -> None:
     table = cg.anonymise(ROWS, SCHEMA, Toy(k=3, together=5, last="drop"))
     assert table.num_rows == 200
     wider = cg.anonymise(ROWS, SCHEMA, Toy(k=3, together=5, last="drop", padding=Padding(cells=1)))
     assert min(table["age_min"].to_pylist()) > min(wider["age_min"].to_pylist())
 
 
-def test_its_stream_is_restored_from_a_snapshot() -> None:
+def test_toy_stream_is_restored_from_a_snapshot() -> None:
     policy = Toy(k=3, together=7)
     whole, broken = cg.Anonymiser(SCHEMA, policy, seed=1), cg.Anonymiser(SCHEMA, policy, seed=1)
     first = broken.push(ROWS[:100])
@@ -101,7 +101,7 @@ def test_parameters_out_of_their_bounds_are_refused() -> None:
         Toy(k=3, padding=Padding(cells=-1))
 
 
-def test_a_group_below_k_is_never_published() -> None:
+def test_group_below_k_is_never_published() -> None:
     """The engine decides groups of two rows, and the gate counts them."""
     stream = cg.Anonymiser(SCHEMA, Toy(k=3, together=2))
     assert stream.push(ROWS).num_rows == 0
@@ -109,23 +109,23 @@ def test_a_group_below_k_is_never_published() -> None:
     assert stream.report().gate_refused == len(ROWS)
 
 
-def test_rows_of_one_person_are_no_group() -> None:
+def test_rows_of_one_person_are_not_a_group() -> None:
     stream = cg.Anonymiser(SCHEMA, Toy(k=3, together=5))
     assert stream.push([{**row, "pid": 7} for row in ROWS[:50]]).num_rows == 0
     assert stream.report().gate_refused == 50
 
 
-def test_a_gate_of_its_own_is_refused() -> None:
+def test_custom_gate_is_refused() -> None:
     with pytest.raises(PolicyError, match="uses one of the gates Gate, CellGate, PointGate, got LenientGate"):
         cg.Anonymiser(SCHEMA, OwnGate(k=3, together=1))
 
 
-def test_a_gate_that_asks_for_less_than_the_statement_is_refused() -> None:
+def test_gate_weaker_than_the_statement_is_refused() -> None:
     with pytest.raises(PolicyError, match="asks for 2 persons or rows of a group, the statement promises 3"):
         cg.Anonymiser(SCHEMA, LowGate(k=3, together=5))
 
 
-def test_it_publishes_on_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_toy_publishes_on_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = folder / "out.csv"
     run("anonymise", folder / "rows.csv", "-o", out, "--schema", folder / "schema.yaml",
         "--algorithm", "toy", "--k", "3", "--together", "5", "--last", "drop", "--padding", "2")  # fmt: skip
@@ -135,7 +135,7 @@ def test_it_publishes_on_the_command_line(folder: Path, capsys: pytest.CaptureFi
     assert sorted(map(str, found.to_pylist())) == sorted(map(str, expected.to_pylist()))
 
 
-def test_the_help_shows_its_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_shows_the_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     run("anonymise", "--algorithm=toy", "--help")
     shown = " ".join(capsys.readouterr().out.split())
     assert "Parameters of toy: --k INTEGER Distinct persons per published group. [required]" in shown
@@ -162,7 +162,7 @@ def test_wrong_options_are_named(
     assert message in capsys.readouterr().err
 
 
-def test_its_options_are_unknown_without_its_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_toy_options_are_unknown_without_its_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("anonymise", folder / "rows.csv", "-o", folder / "out.csv", "--schema", folder / "schema.yaml",
         "--k", "3", "--delay", "9", "--together", "5", code=2)  # fmt: skip
     assert "No such option" in capsys.readouterr().err
@@ -180,7 +180,7 @@ def test_its_options_are_unknown_without_its_name(folder: Path, capsys: pytest.C
         ("dcastle", 2, "'dcastle' is not one of"),
     ],
 )
-def test_an_algorithm_that_cannot_be_used_is_refused_in_one_line(
+def test_unusable_algorithm_is_refused_in_one_line(
     folder: Path, algorithm: str, code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run("anonymise", folder / "rows.csv", "-o", folder / "out.csv", "--schema", folder / "schema.yaml",
@@ -205,7 +205,7 @@ def write_job(folder: Path, privacy: str) -> Path:
 JOB = "{algorithm: toy, k: 3, together: 5, last: drop, padding: {cells: 1}}"
 
 
-def test_it_runs_in_a_job_and_is_audited(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_toy_runs_in_a_job_and_is_audited(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = write_job(folder, JOB)
     assert load(job).policy == Toy(k=3, together=5, last="drop", padding=Padding(cells=1))
     run("validate", job)
@@ -217,7 +217,7 @@ def test_it_runs_in_a_job_and_is_audited(folder: Path, capsys: pytest.CaptureFix
     assert "nothing was found broken" in capsys.readouterr().out
 
 
-def test_a_published_file_is_audited_by_options(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_published_file_is_audited_by_options(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ("--schema", folder / "schema.yaml", "--algorithm", "toy", "--together", "5", "--last", "drop")
     run("anonymise", folder / "rows.csv", "-o", folder / "out.csv", *options, "--k", "3")
     run("audit", folder / "rows.csv", folder / "out.csv", *options, "--k", "3", "--attack-runs", "5")
@@ -226,7 +226,7 @@ def test_a_published_file_is_audited_by_options(folder: Path, capsys: pytest.Cap
     assert "verdict: BROKEN" in capsys.readouterr().out
 
 
-def test_explain_asks_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_describes_the_toy(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("explain", write_job(folder, JOB))
     shown = " ".join(capsys.readouterr().out.split())
     assert "a toy's box" in shown
@@ -245,21 +245,21 @@ def test_explain_asks_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
         ("{algorithm: lost, k: 3}", "privacy.algorithm cannot be used: the algorithm 'lost' cannot be loaded"),
     ],
 )
-def test_a_wrong_job_is_named_with_its_line(
+def test_wrong_job_is_reported_with_its_line(
     folder: Path, privacy: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run("explain", write_job(folder, privacy), code=2)
     assert re.search(rf"job.yaml:3  .*{re.escape(message)}", capsys.readouterr().err)
 
 
-def test_a_sweep_varies_its_parameters(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sweep_varies_the_parameters(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("sweep", folder / "rows.csv", "--schema", folder / "schema.yaml", "-o", folder / "sweep", "--jobs", "1",
         "--algorithm", "toy", "--k", "3", "--together", "5,10,20")  # fmt: skip
     assert "together" in capsys.readouterr().out
     assert len((folder / "sweep" / "results.csv").read_text(encoding="utf-8").splitlines()) == 4
 
 
-def test_the_membership_game_is_played_against_it(tmp_path: Path) -> None:
+def test_membership_game_runs_against_the_toy(tmp_path: Path) -> None:
     figures = tmp_path / "figures.json"
     run("audit", "dp", "--algorithm", "toy", "--k", "3", "--together", "5", "--claim-epsilon", "0", "--runs", "200",
         "--jobs", "1", "--json", figures)  # fmt: skip
@@ -267,7 +267,7 @@ def test_the_membership_game_is_played_against_it(tmp_path: Path) -> None:
     assert [claim["refuted"] for claim in claims] == [True], "a toy is not differentially private"
 
 
-def test_the_schema_for_editors_describes_it_if_it_is_named() -> None:
+def test_editor_schema_describes_a_named_plug_in() -> None:
     def privacy(*algorithms: str) -> dict[str, object]:
         nodes = job_schema(Connectors(), relay_options, algorithms)["properties"]["privacy"]["oneOf"]
         return {node["properties"]["algorithm"]["const"]: node["properties"] for node in nodes}
@@ -288,7 +288,7 @@ def test_the_schema_for_editors_describes_it_if_it_is_named() -> None:
         ("nowhere", "unknown algorithm 'nowhere'"),
     ],
 )
-def test_what_cannot_be_an_algorithm_is_refused(name: str, message: str) -> None:
+def test_object_that_is_not_an_algorithm_is_refused(name: str, message: str) -> None:
     with pytest.raises(PolicyError, match=re.escape(message)):
         registry.find(name)
 
@@ -296,7 +296,7 @@ def test_what_cannot_be_an_algorithm_is_refused(name: str, message: str) -> None
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["anonymise", "--help"], ["schema"], ["anonymise", "--algorithm", "castle", "--help"]]
 )
-def test_it_is_loaded_only_if_it_is_named(installed: Path, arguments: list[str]) -> None:
+def test_plug_in_is_loaded_only_if_named(installed: Path, arguments: list[str]) -> None:
     script = (
         "import sys\n"
         f"sys.path.insert(0, {str(installed)!r})\n"

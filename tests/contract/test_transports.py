@@ -27,13 +27,13 @@ def network(
     adapter.close()
 
 
-def test_at_first_nothing_is_there(network: TransportAdapter) -> None:
+def test_new_one_is_empty(network: TransportAdapter) -> None:
     berlin = network.join("berlin")
     assert berlin.receive() == []
     assert berlin.decision(RELEASE) is None
 
 
-def test_a_message_reaches_the_site_that_it_is_for_and_no_other(network: TransportAdapter) -> None:
+def test_message_reaches_only_its_recipient(network: TransportAdapter) -> None:
     berlin, paris, rome = map(network.join, ("berlin", "paris", "rome"))
     berlin.send("paris", b"to paris")
     berlin.send("rome", b"to rome")
@@ -42,7 +42,7 @@ def test_a_message_reaches_the_site_that_it_is_for_and_no_other(network: Transpo
     assert berlin.receive() == paris.receive() == rome.receive() == []
 
 
-def test_a_message_to_all_reaches_everybody_but_its_sender(network: TransportAdapter) -> None:
+def test_message_to_all_reaches_every_other_site(network: TransportAdapter) -> None:
     berlin, paris, rome = map(network.join, ("berlin", "paris", "rome"))
     berlin.send(None, b"one")
     paris.send(None, b"two")
@@ -52,14 +52,14 @@ def test_a_message_to_all_reaches_everybody_but_its_sender(network: TransportAda
     assert berlin.receive() == paris.receive() == []
 
 
-def test_what_was_received_is_not_received_again(network: TransportAdapter) -> None:
+def test_message_is_received_once(network: TransportAdapter) -> None:
     berlin, paris = map(network.join, ("berlin", "paris"))
     berlin.send("paris", bytes(range(256)))
     assert wait_for(paris, 1) == [bytes(range(256))]
     assert paris.receive() == []
 
 
-def test_the_first_record_stands_whoever_asks(network: TransportAdapter) -> None:
+def test_first_record_stands_for_every_site(network: TransportAdapter) -> None:
     berlin, paris = map(network.join, ("berlin", "paris"))
     assert berlin.decide(RELEASE, b"commit") == b"commit"
     assert paris.decide(RELEASE, b"abort") == b"commit"
@@ -68,7 +68,7 @@ def test_the_first_record_stands_whoever_asks(network: TransportAdapter) -> None
     assert paris.decide(f"{RELEASE}1", b"abort") == b"abort", "another release is another record"
 
 
-def test_of_two_that_decide_at_once_both_hear_the_same(network: TransportAdapter) -> None:
+def test_concurrent_decisions_return_the_same_record(network: TransportAdapter) -> None:
     sites = [network.join(name) for name in ("berlin", "paris")]
     heard: list[list[bytes]] = [[], []]
     start = threading.Barrier(2)
@@ -88,7 +88,7 @@ def test_of_two_that_decide_at_once_both_hear_the_same(network: TransportAdapter
     assert [record.split()[1] for record in heard[0]] == [str(number).encode() for number in range(50)]
 
 
-def test_while_the_network_is_cut_messages_are_lost_and_the_log_is_unavailable_at_once(
+def test_cut_network_loses_messages_and_makes_the_log_unavailable(
     network: TransportAdapter,
 ) -> None:
     berlin, paris = map(network.join, ("berlin", "paris"))
@@ -114,7 +114,7 @@ def test_while_the_network_is_cut_messages_are_lost_and_the_log_is_unavailable_a
     assert wait_for(paris, 1) == [b"after"]
 
 
-def test_a_site_that_comes_back_finds_what_it_decided(network: TransportAdapter) -> None:
+def test_reconnected_site_finds_its_decision(network: TransportAdapter) -> None:
     berlin = network.join("berlin")
     berlin.decide(RELEASE, b"commit")
     berlin.close()
@@ -123,7 +123,7 @@ def test_a_site_that_comes_back_finds_what_it_decided(network: TransportAdapter)
     assert again.decide(RELEASE, b"abort") == b"commit"
 
 
-def test_leaving_twice_is_leaving(network: TransportAdapter) -> None:
+def test_closing_twice_is_harmless(network: TransportAdapter) -> None:
     berlin = network.join("berlin")
     berlin.close()
     berlin.close()

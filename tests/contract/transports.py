@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from castleguard.connectors.nats.options import Access
+from castleguard.connectors.nats.nats_options import Access
 from castleguard.connectors.nats.relay import NatsRelay
 from castleguard.errors import UnavailableError
 from castleguard.sites.memory import Relay

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from castleguard.connectors.kafka import open_sink
-from castleguard.connectors.kafka.options import KafkaSinkOptions
+from castleguard.connectors.kafka.kafka_options import KafkaSinkOptions
 from tests.patience import PATIENCE
 
 STEPS = ["messages", "number", "commit"]

@@ -12,7 +12,7 @@ from tests.ports import free_port
 pytestmark = pytest.mark.integration
 
 
-def test_a_nats_stream_is_asked_for(tmp_path: Path) -> None:
+def test_validate_looks_up_the_nats_stream(tmp_path: Path) -> None:
     with running_broker(tmp_path) as broker:
         broker.make_stream("trips", "trips.>")
         assert [fine for _, fine, _ in check(NatsSourceOptions(servers=broker.url, stream="trips"))] == [True]
@@ -21,6 +21,6 @@ def test_a_nats_stream_is_asked_for(tmp_path: Path) -> None:
             check(NatsSourceOptions(servers=broker.url, stream="missing"))
 
 
-def test_a_server_that_is_not_there_is_told() -> None:
+def test_validate_reports_an_unreachable_server() -> None:
     with pytest.raises(UnavailableError):
         check(NatsSourceOptions(servers=f"nats://127.0.0.1:{free_port()}", stream="trips", timeout=2.0))

@@ -44,7 +44,7 @@ def victim(folder: Path, mode: str) -> Victim:
 
 
 @pytest.mark.parametrize("mode", PRIVACY)
-def test_a_job_over_files_that_is_killed_publishes_every_row_once(tmp_path: Path, mode: str) -> None:
+def test_killed_file_job_publishes_every_row_once(tmp_path: Path, mode: str) -> None:
     rows = make_rows(PORTION * (KILLS + 1))
     job = victim(tmp_path, mode)
     job.run_and_kill(KILLS, 3, rows)

@@ -50,9 +50,7 @@ def victim(folder: Path, broker: Broker, mode: str) -> Victim:
 
 
 @pytest.mark.parametrize("mode", PRIVACY)
-def test_a_job_over_kafka_that_is_killed_publishes_every_row_once(
-    tmp_path: Path, kafka_broker: Broker, mode: str
-) -> None:
+def test_killed_kafka_job_publishes_every_row_once(tmp_path: Path, kafka_broker: Broker, mode: str) -> None:
     rows = make_rows(PORTION * (KILLS + 1))
     job = victim(tmp_path, kafka_broker, mode)
     job.run_and_kill(KILLS, 5, rows)

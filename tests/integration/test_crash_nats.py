@@ -44,7 +44,7 @@ def victim(folder: Path, broker: NatsBroker, mode: str) -> Victim:
 
 
 @pytest.mark.parametrize("mode", PRIVACY)
-def test_a_job_over_nats_that_is_killed_publishes_every_row_once(tmp_path: Path, mode: str) -> None:
+def test_killed_nats_job_publishes_every_row_once(tmp_path: Path, mode: str) -> None:
     (tmp_path / "broker").mkdir()
     rows = make_rows(PORTION * (KILLS + 1))
     with running_broker(tmp_path / "broker") as broker:

@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 
 from castleguard.connectors import kafka
 from castleguard.connectors.base import Position, Sink, Source
-from castleguard.connectors.kafka.options import KafkaSinkOptions, KafkaSourceOptions, Sasl, Tls
+from castleguard.connectors.kafka.kafka_options import KafkaSinkOptions, KafkaSourceOptions, Sasl, Tls
 from castleguard.errors import CastleguardError, InputError, OutputError, UnavailableError
 from tests.integration.broker_kafka import PASSWORD, USER, Broker
 from tests.integration.kafka_victim import STEPS
@@ -78,7 +78,7 @@ def table(*values: int) -> pa.Table:
 # The source
 
 
-def test_rows_of_a_partition_come_in_their_order_and_say_where_they_stood(kafka_broker: Broker) -> None:
+def test_rows_of_a_partition_keep_their_order_and_places(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic(partitions=3)
     for partition in range(3):
         produce(kafka_broker, topic, range(partition, 300, 3), partition)
@@ -93,7 +93,7 @@ def test_rows_of_a_partition_come_in_their_order_and_say_where_they_stood(kafka_
         )
 
 
-def test_reading_resumes_at_any_position(kafka_broker: Broker) -> None:
+def test_any_position_restores(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic(partitions=2)
     produce(kafka_broker, topic, range(0, 50), 0)
     produce(kafka_broker, topic, range(50, 80), 1)
@@ -109,7 +109,7 @@ def test_reading_resumes_at_any_position(kafka_broker: Broker) -> None:
     assert position == {"0": 50, "1": 30}
 
 
-def test_the_position_is_the_one_given_and_never_the_one_of_the_group(kafka_broker: Broker) -> None:
+def test_position_of_the_group_is_never_used(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic()
     produce(kafka_broker, topic, range(10))
     with source(kafka_broker, topic, group=topic) as opened:
@@ -138,7 +138,7 @@ def test_aborted_messages_are_never_read_and_leave_no_lag(kafka_broker: Broker) 
     assert numbers(kafka_broker, topic, "read_uncommitted") == list(range(6))
 
 
-def test_lag_is_what_has_arrived_and_was_not_read(kafka_broker: Broker) -> None:
+def test_lag_counts_unread_messages(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic()
     produce(kafka_broker, topic, range(100))
     with source(kafka_broker, topic, batch_messages=30) as opened:
@@ -148,7 +148,7 @@ def test_lag_is_what_has_arrived_and_was_not_read(kafka_broker: Broker) -> None:
         eventually(lambda: opened.lag() == 100 - read)
 
 
-def test_the_first_start_may_begin_at_the_end(kafka_broker: Broker) -> None:
+def test_new_job_may_begin_at_the_end(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic()
     produce(kafka_broker, topic, range(10))
     with source(kafka_broker, topic, start="end") as opened:
@@ -161,10 +161,8 @@ def test_the_first_start_may_begin_at_the_end(kafka_broker: Broker) -> None:
         assert [number for _, number in read_all(opened, 1)] == [11]
 
 
-def test_new_partitions_are_noticed_and_read_from_their_beginning(
-    kafka_broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("castleguard.connectors.kafka.source.PARTITIONS_EVERY", 0.2)
+def test_new_partitions_are_read_from_their_beginning(kafka_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("castleguard.connectors.kafka.kafka_source.PARTITIONS_EVERY", 0.2)
     topic = kafka_broker.topic()
     with source(kafka_broker, topic, start="end") as opened:
         assert opened.read(0.2) is None
@@ -196,7 +194,7 @@ def test_bad_messages_and_tombstones_are_handed_out_with_their_places(kafka_brok
     assert bad == [(f"{topic}[0] offset 1", b"oops"), (f"{topic}[0] offset 2", b"")]
 
 
-def test_rows_that_were_deleted_before_they_were_read_are_an_error_and_not_skipped(kafka_broker: Broker) -> None:
+def test_rows_deleted_before_reading_are_an_error(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic()
     produce(kafka_broker, topic, range(10))
     kafka_broker.delete_before(topic, 0, 6)
@@ -209,7 +207,7 @@ def test_rows_that_were_deleted_before_they_were_read_are_an_error_and_not_skipp
         assert [number for _, number in read_all(opened, 4)] == [6, 7, 8, 9]
 
 
-def test_rows_that_are_deleted_while_reading_are_an_error_and_not_skipped(kafka_broker: Broker) -> None:
+def test_rows_deleted_while_reading_are_an_error(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic()
     produce(kafka_broker, topic, range(5))
     with source(kafka_broker, topic, client={"fetch.wait.max.ms": 10}) as opened:
@@ -222,15 +220,15 @@ def test_rows_that_are_deleted_while_reading_are_an_error_and_not_skipped(kafka_
             read_all(opened, 5)
 
 
-def test_a_position_behind_the_end_is_an_error(kafka_broker: Broker) -> None:
+def test_position_after_the_end_is_an_error(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic()
     with source(kafka_broker, topic, {"0": 7}) as opened, pytest.raises(InputError, match="ends before what was"):
         opened.read(PATIENCE)
-    with source(kafka_broker, topic, {"3": 0}) as opened, pytest.raises(InputError, match="no partition 3 any more"):
+    with source(kafka_broker, topic, {"3": 0}) as opened, pytest.raises(InputError, match="has lost partition 3"):
         opened.read(PATIENCE)
 
 
-def test_a_topic_that_does_not_exist_is_an_error(kafka_broker: Broker) -> None:
+def test_missing_topic_is_an_error(kafka_broker: Broker) -> None:
     with source(kafka_broker, "nowhere") as opened, pytest.raises(InputError, match="topic nowhere does not exist"):
         opened.read(PATIENCE)
     with sink(kafka_broker, "nowhere") as writing, pytest.raises(OutputError, match="topic nowhere does not exist"):
@@ -242,7 +240,7 @@ def test_a_topic_that_does_not_exist_is_an_error(kafka_broker: Broker) -> None:
 # The sink
 
 
-def test_a_segment_and_its_number_appear_together_and_survive(kafka_broker: Broker) -> None:
+def test_segment_and_number_appear_together_and_survive(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic(partitions=2)
     with sink(kafka_broker, topic, key_column="n") as writing:
         assert writing.exactly_once
@@ -262,7 +260,7 @@ def test_a_segment_and_its_number_appear_together_and_survive(kafka_broker: Brok
     assert kafka_broker.committed(topic, 1, f"{topic}-segments") == [7]
 
 
-def test_messages_of_a_segment_have_one_time_and_one_set_of_headers(kafka_broker: Broker) -> None:
+def test_messages_of_a_segment_share_timestamp_and_headers(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic()
     with sink(kafka_broker, topic) as writing:
         writing.deliver(1, table(*range(20_000)))
@@ -273,7 +271,7 @@ def test_messages_of_a_segment_have_one_time_and_one_set_of_headers(kafka_broker
     assert {message.key() for message in messages} == {None}
 
 
-def test_a_segment_that_is_there_already_is_not_written_again(kafka_broker: Broker) -> None:
+def test_delivered_segment_is_not_written_again(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic()
     for _ in range(2):
         with sink(kafka_broker, topic) as writing:
@@ -282,17 +280,17 @@ def test_a_segment_that_is_there_already_is_not_written_again(kafka_broker: Brok
     assert numbers(kafka_broker, topic) == [1, 2]
 
 
-def test_an_older_number_than_the_last_one_is_refused(kafka_broker: Broker) -> None:
+def test_number_below_the_last_is_refused(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic()
     with sink(kafka_broker, topic) as writing:
         writing.deliver(5, table(1))
-        with pytest.raises(OutputError, match="segment 5 is there already, and this is 4"):
+        with pytest.raises(OutputError, match="segment 5 was delivered already, and this is 4"):
             writing.deliver(4, table(2))
     assert numbers(kafka_broker, topic) == [1]
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_crash_at_any_step_shows_every_row_once(kafka_broker: Broker, step: str) -> None:
+def test_every_row_appears_once_after_a_crash_at_any_step(kafka_broker: Broker, step: str) -> None:
     topic = kafka_broker.topic()
     victim = subprocess.Popen(
         [sys.executable, "-m", "tests.integration.kafka_victim", kafka_broker.address, topic, step],
@@ -313,7 +311,7 @@ def test_a_crash_at_any_step_shows_every_row_once(kafka_broker: Broker, step: st
     assert seen_before == list(range(100))  # the crash did come when the messages were in the topic
 
 
-def test_a_process_that_was_taken_over_publishes_nothing_more(kafka_broker: Broker) -> None:
+def test_fenced_process_publishes_nothing_more(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic()
     with sink(kafka_broker, topic) as older, sink(kafka_broker, topic) as newer:
         older.deliver(1, table(1))
@@ -324,7 +322,7 @@ def test_a_process_that_was_taken_over_publishes_nothing_more(kafka_broker: Brok
     assert numbers(kafka_broker, topic) == [1, 20]
 
 
-def test_a_message_that_is_too_large_is_an_error_and_nothing_of_its_segment_appears(kafka_broker: Broker) -> None:
+def test_oversized_message_is_an_error_and_its_segment_does_not_appear(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic(max_message_bytes="1000")
     with sink(kafka_broker, topic) as writing:
         with pytest.raises(OutputError, match=f"topic {topic}: .*larg"):
@@ -334,7 +332,7 @@ def test_a_message_that_is_too_large_is_an_error_and_nothing_of_its_segment_appe
     assert numbers(kafka_broker, topic) == [1]
 
 
-def test_more_messages_than_the_client_can_queue_are_one_segment(kafka_broker: Broker) -> None:
+def test_segment_may_exceed_the_client_queue(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic(partitions=2)
     with sink(kafka_broker, topic, client={"queue.buffering.max.messages": 500}) as writing:
         writing.deliver(1, table(*range(5000)))
@@ -342,7 +340,7 @@ def test_more_messages_than_the_client_can_queue_are_one_segment(kafka_broker: B
 
 
 @pytest.mark.parametrize("format", ["csv", "arrow"])
-def test_what_a_sink_writes_a_source_reads(kafka_broker: Broker, format: str) -> None:
+def test_source_reads_the_output_of_a_sink(kafka_broker: Broker, format: str) -> None:
     topic = kafka_broker.topic()
     with sink(kafka_broker, topic, format=format) as writing:
         writing.deliver(1, table(*range(10)))
@@ -362,7 +360,7 @@ def secure(broker: Broker, topic: str, **options: Any) -> KafkaSourceOptions:
     return KafkaSourceOptions(brokers=broker.secure_address, topic=topic, **{**known, **options})
 
 
-def test_tls_and_a_password_let_us_in(kafka_broker: Broker) -> None:
+def test_tls_and_password_are_accepted(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic()
     produce(kafka_broker, topic, range(3))
     with closing(kafka.open_source(secure(kafka_broker, topic), ["n"], None)) as opened:
@@ -378,7 +376,7 @@ def test_tls_and_a_password_let_us_in(kafka_broker: Broker) -> None:
     ],
     ids=["password", "certificate", "plain"],
 )
-def test_who_is_not_let_in_is_told_so_and_does_not_wait_for_ever(kafka_broker: Broker, wrong: dict[str, Any]) -> None:
+def test_refused_login_is_reported_at_once(kafka_broker: Broker, wrong: dict[str, Any]) -> None:
     options = secure(kafka_broker, kafka_broker.topic(), **{"timeout": 2.0, **wrong})
     expected = UnavailableError if wrong.get("tls", ...) is None else InputError
     found: list[CastleguardError] = []
@@ -399,7 +397,7 @@ def test_who_is_not_let_in_is_told_so_and_does_not_wait_for_ever(kafka_broker: B
 # A broker that goes away
 
 
-def test_a_commit_whose_answer_never_came_is_found_afterwards(kafka_broker: Broker) -> None:
+def test_commit_without_an_answer_is_found_afterwards(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic()
     with sink(kafka_broker, topic, timeout=2.0) as writing:
         in_time(lambda: writing.deliver(1, table(1)))
@@ -430,7 +428,7 @@ class _Pausing:
         self._producer.commit_transaction(timeout)
 
 
-def test_a_broker_that_hangs_is_unavailable_and_afterwards_every_row_is_there_once(kafka_broker: Broker) -> None:
+def test_hanging_broker_is_unavailable_and_no_row_is_lost_or_repeated(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic()
     with sink(kafka_broker, topic, timeout=2.0) as writing:
         in_time(lambda: writing.deliver(1, table(1)))
@@ -446,7 +444,7 @@ def test_a_broker_that_hangs_is_unavailable_and_afterwards_every_row_is_there_on
     assert numbers(kafka_broker, topic) == [1, 2, 3, 4]
 
 
-def test_a_broker_that_dies_is_unavailable_and_when_it_is_back_the_job_goes_on(kafka_broker: Broker) -> None:
+def test_dead_broker_is_unavailable_until_it_is_back(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic()
     with (
         sink(kafka_broker, topic, timeout=2.0) as writing,

@@ -54,7 +54,7 @@ def refused(broker: NatsBroker, **access: Any) -> str:
     return str(reading.value)
 
 
-def test_user_and_password_open_the_door(tmp_path: Path) -> None:
+def test_user_and_password_are_accepted(tmp_path: Path) -> None:
     with running_broker(tmp_path, ["--user", "ann", "--pass", "s3cret"], user="ann", password="s3cret") as broker:
         broker.make_stream("trips", "trips.>")
         write_and_read(broker, user="ann", password="s3cret")
@@ -63,14 +63,14 @@ def test_user_and_password_open_the_door(tmp_path: Path) -> None:
             assert said == f"the NATS server at {broker.url} refuses these credentials"
 
 
-def test_token_opens_the_door(tmp_path: Path) -> None:
+def test_token_is_accepted(tmp_path: Path) -> None:
     with running_broker(tmp_path, ["--auth", "s3cret"], token="s3cret") as broker:
         broker.make_stream("trips", "trips.>")
         write_and_read(broker, token="s3cret")
         assert "refuses these credentials" in refused(broker, token="hunter2")
 
 
-def test_missing_permission_is_said_at_once(tmp_path: Path) -> None:
+def test_missing_permission_is_reported_at_once(tmp_path: Path) -> None:
     """The server says so, and never answers the request: whoever waited for that would wait until the test fails."""
     (tmp_path / "config").write_text(
         'authorization: {users: [{user: ann, password: a}, {user: bob, password: b, permissions: {publish: "x"}}]}'
@@ -82,7 +82,7 @@ def test_missing_permission_is_said_at_once(tmp_path: Path) -> None:
         assert "$js.api.stream.info.trips" in said.lower()
 
 
-def test_server_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
+def test_unreachable_server_is_unavailable(tmp_path: Path) -> None:
     with running_broker(tmp_path) as broker:
         pass
     with pytest.raises(UnavailableError, match="no servers available"):
@@ -95,7 +95,7 @@ def test_one_of_several_servers_is_enough(tmp_path: Path) -> None:
         write_and_read(broker, servers=("nats://127.0.0.1:1", broker.url))
 
 
-def test_password_is_never_told_to_a_server_without_a_secure_connection(tmp_path: Path) -> None:
+def test_password_is_never_sent_without_tls(tmp_path: Path) -> None:
     """Somebody in between might say that there is none."""
     certificate(tmp_path, "ca", None)
     heard = b""
@@ -113,7 +113,7 @@ def test_password_is_never_told_to_a_server_without_a_secure_connection(tmp_path
         answering.start()
         url = f"tls://127.0.0.1:{listening.getsockname()[1]}"
         access: dict[str, Any] = {"user": "ann", "password": "s3cret", "ca_file": tmp_path / "ca.pem"}
-        with pytest.raises(InputError, match="offers no secure connection"):
+        with pytest.raises(InputError, match="does not offer TLS"):
             open_source(NatsSourceOptions(servers=url, stream="trips", **access), ["n"], None)
         answering.join()
     assert heard == b""

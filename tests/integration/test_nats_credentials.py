@@ -64,7 +64,7 @@ def credentials(path: Path, account: Signer) -> Path:
     return path
 
 
-def test_a_signed_user_is_let_in_and_no_other(tmp_path: Path) -> None:
+def test_only_a_signed_user_is_accepted(tmp_path: Path) -> None:
     operator = Signer(nkeys.PREFIX_BYTE_OPERATOR)
     system, account, stranger = (Signer(nkeys.PREFIX_BYTE_ACCOUNT) for _ in range(3))
     limits = {"wildcards": True} | MESSAGES
@@ -85,5 +85,5 @@ def test_a_signed_user_is_let_in_and_no_other(tmp_path: Path) -> None:
             assert refused(broker, **wrong) == f"the NATS server at {broker.url} refuses these credentials"
         broken = tmp_path / "broken.creds"
         broken.write_text(mine.read_text()[:-80])
-        with pytest.raises(ConfigError, match=r"broken\.creds is damaged, or no \.creds file"):
+        with pytest.raises(ConfigError, match=r"broken\.creds is damaged or not a \.creds file"):
             open_source(NatsSourceOptions(servers=broker.url, stream="trips", credentials_file=broken), ["n"], None)

@@ -77,7 +77,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield Place(tmp_path, broker)
 
 
-def test_a_drained_job_with_another_subject_goes_on_from_where_it_stood(place: Place) -> None:
+def test_drained_job_with_another_subject_keeps_its_position(place: Place) -> None:
     place.add("trips.a", 40)
     place.run(subject="trips.a", rows_in=40)
     place.drain()
@@ -90,7 +90,7 @@ def test_a_drained_job_with_another_subject_goes_on_from_where_it_stood(place: P
     assert place.published() == list(range(120))
 
 
-def test_messages_of_a_new_subject_that_came_before_are_not_read(place: Place) -> None:
+def test_earlier_messages_of_a_new_subject_are_not_read(place: Place) -> None:
     place.add("trips.b", 10)
     place.add("trips.a", 40)
     place.run(subject="trips.a", rows_in=40)
@@ -108,7 +108,7 @@ def test_another_subject_needs_a_drain(place: Place) -> None:
         make_job(load(place.write(subject="trips.b")))
 
 
-def test_another_stream_is_another_source_and_begins_at_its_beginning(place: Place) -> None:
+def test_another_stream_is_read_from_its_beginning(place: Place) -> None:
     place.broker.make_stream("other", "other.>")
     place.add("trips.a", 40)
     place.add("other.a", 40)

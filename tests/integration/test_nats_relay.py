@@ -14,7 +14,7 @@ from nats.aio.client import Client
 
 from castleguard.connectors.nats import relay as nats_relay
 from castleguard.connectors.nats.connection import Connection
-from castleguard.connectors.nats.options import Access
+from castleguard.connectors.nats.nats_options import Access
 from castleguard.connectors.nats.relay import NatsRelay, check_relay
 from castleguard.errors import OutputError, UnavailableError
 from castleguard.telemetry.background import tasks
@@ -37,18 +37,18 @@ def joined(broker: NatsBroker, name: str) -> NatsRelay:
     return NatsRelay(Access(servers=broker.url, timeout=PATIENCE), "trips", name)
 
 
-def test_the_log_keeps_what_was_decided_for_thirty_days_in_a_file(tmp_path: Path) -> None:
+def test_log_keeps_decisions_for_thirty_days_in_a_file(tmp_path: Path) -> None:
     with running_broker(tmp_path) as broker:
-        assert "will be made" in check_relay(Access(servers=broker.url, timeout=PATIENCE), "trips")
+        assert "will create" in check_relay(Access(servers=broker.url, timeout=PATIENCE), "trips")
         joined(broker, "berlin").close()
-        assert "is there" in check_relay(Access(servers=broker.url, timeout=PATIENCE), "trips")
+        assert "has the bucket" in check_relay(Access(servers=broker.url, timeout=PATIENCE), "trips")
         config = broker.ask("STREAM.INFO.KV_castleguard-trips")["config"]
     assert config["max_age"] == 30 * DAY
     assert config["storage"] == "file"
     assert config["max_msgs_per_subject"] == 1
 
 
-def test_a_site_that_has_joined_misses_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_joined_site_misses_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if the client library is slow to send its subscriptions: the relay waits until the server has them."""
     send_pending = Client._flush_pending
 
@@ -68,7 +68,7 @@ def test_a_site_that_has_joined_misses_no_message(tmp_path: Path, monkeypatch: p
         rome.close()
 
 
-def test_a_subscription_that_is_not_permitted_is_reported(tmp_path: Path) -> None:
+def test_subscription_that_is_not_permitted_is_reported(tmp_path: Path) -> None:
     (tmp_path / "config").write_text(
         'authorization: {users: [{user: ann, password: a, permissions: {subscribe: "_INBOX.>"}}]}'
     )
@@ -80,15 +80,15 @@ def test_a_subscription_that_is_not_permitted_is_reported(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("config", [{"max_age": 29 * DAY}, {"storage": "memory"}])
-def test_a_log_that_forgets_is_refused(tmp_path: Path, config: dict[str, object]) -> None:
+def test_log_that_can_lose_records_is_refused(tmp_path: Path, config: dict[str, object]) -> None:
     with running_broker(tmp_path) as broker:
         broker.make_stream("KV_castleguard-trips", "$KV.castleguard-trips.>", **config)
-        with pytest.raises(OutputError, match="forgets what the sites have decided"):
+        with pytest.raises(OutputError, match="can lose the decisions of the sites"):
             NatsRelay(Access(servers=broker.url, timeout=PATIENCE), "trips", "berlin")
     assert_nothing_is_left()
 
 
-def test_a_log_that_somebody_deletes_is_not_made_anew_under_the_sites(tmp_path: Path) -> None:
+def test_deleted_log_is_not_created_again_while_sites_run(tmp_path: Path) -> None:
     with running_broker(tmp_path) as broker:
         berlin = joined(broker, "berlin")
         assert berlin.decide("a.1.1", b"commit") == b"commit"
@@ -100,7 +100,7 @@ def test_a_log_that_somebody_deletes_is_not_made_anew_under_the_sites(tmp_path: 
         berlin.close()
 
 
-def test_whoever_is_not_let_in_is_told_at_once(tmp_path: Path) -> None:
+def test_refused_site_is_reported_at_once(tmp_path: Path) -> None:
     with running_broker(tmp_path, ["--user", "ann", "--pass", "s3cret"], user="ann", password="s3cret") as broker:
         with pytest.raises(OutputError, match="refuses these credentials"):
             NatsRelay(Access(servers=broker.url, user="ann", password="wrong", timeout=PATIENCE), "trips", "berlin")
@@ -112,7 +112,7 @@ def test_whoever_is_not_let_in_is_told_at_once(tmp_path: Path) -> None:
     assert_nothing_is_left()
 
 
-def test_a_site_may_start_before_the_relay_does(tmp_path: Path) -> None:
+def test_site_may_start_before_the_relay(tmp_path: Path) -> None:
     broker = NatsBroker(tmp_path)
     broker.start()
     broker.kill()
@@ -127,9 +127,7 @@ def test_a_site_may_start_before_the_relay_does(tmp_path: Path) -> None:
         broker.kill()
 
 
-def test_a_server_that_hangs_is_waited_for_once_and_about_a_second(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hanging_server_costs_one_wait_of_about_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     request = Connection.request
     asked: list[str] = []
 
@@ -150,7 +148,7 @@ def test_a_server_that_hangs_is_waited_for_once_and_about_a_second(
                 berlin.decide("a.1.1", b"commit")
             assert 0.5 < time.monotonic() - began < PATIENCE / 2
             for _ in range(9):
-                with pytest.raises(UnavailableError, match="is away"):
+                with pytest.raises(UnavailableError, match="cannot be reached"):
                     berlin.decide("a.1.1", b"commit")
             assert len([subject for subject in asked if subject.startswith("$KV.")]) == 1
         finally:
@@ -160,7 +158,7 @@ def test_a_server_that_hangs_is_waited_for_once_and_about_a_second(
         berlin.close()
 
 
-def test_of_messages_that_nobody_fetches_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_newest_unfetched_messages_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nats_relay, "_MOST_BYTES", 10_000)
     with running_broker(tmp_path) as broker:
         berlin, paris = (joined(broker, name) for name in ("berlin", "paris"))
@@ -181,7 +179,7 @@ def test_of_messages_that_nobody_fetches_the_newest_are_kept(tmp_path: Path, mon
     ids=lambda error: type(error).__name__,
 )
 @pytest.mark.parametrize("call", ["lost", "subscribe"])
-def test_a_site_comes_back_whatever_its_connection_fails_with(
+def test_site_reconnects_after_any_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, call: str
 ) -> None:
     with running_broker(tmp_path) as broker:
@@ -210,7 +208,7 @@ def test_a_site_comes_back_whatever_its_connection_fails_with(
     assert_nothing_is_left()
 
 
-def test_a_relay_that_stays_away_is_down_until_it_is_back(tmp_path: Path) -> None:
+def test_unreachable_relay_is_down_until_it_is_back(tmp_path: Path) -> None:
     with running_broker(tmp_path) as broker:
         berlin = joined(broker, "berlin")
         broker.kill()
@@ -223,7 +221,7 @@ def test_a_relay_that_stays_away_is_down_until_it_is_back(tmp_path: Path) -> Non
     assert "relay" not in {task.name for task in tasks()}
 
 
-def test_a_connection_that_is_given_up_is_lost_at_once_even_if_closing_it_hangs(
+def test_dropped_connection_is_lost_at_once_even_if_closing_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The keeper waits for `lost`; a site whose library never said that the connection ended would stay alone."""
@@ -249,7 +247,7 @@ def test_a_connection_that_is_given_up_is_lost_at_once_even_if_closing_it_hangs(
 
 
 @pytest.mark.parametrize("fails", ["closing", "reading"])
-def test_a_connection_is_lost_even_if_the_library_does_not_say_so(
+def test_lost_connection_is_detected_without_the_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
     """Closing fails if the socket breaks while something waits to be sent; reading, if a message cannot be parsed."""
@@ -282,9 +280,7 @@ def test_a_connection_is_lost_even_if_the_library_does_not_say_so(
         paris.close()
 
 
-def test_a_message_that_the_server_would_not_take_costs_that_message_only(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_oversized_message_costs_only_itself(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with running_broker(tmp_path) as broker:
         berlin, paris = (joined(broker, name) for name in ("berlin", "paris"))
         for _ in range(3):
@@ -297,7 +293,7 @@ def test_a_message_that_the_server_would_not_take_costs_that_message_only(
         paris.close()
 
 
-def test_leaving_is_no_failure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_closing_is_not_a_failure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with running_broker(tmp_path) as broker:
         for _ in range(5):
             joined(broker, "berlin").close()

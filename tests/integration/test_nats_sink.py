@@ -12,7 +12,7 @@ import pytest
 
 from castleguard.connectors.csv_options import CsvOutput
 from castleguard.connectors.formulas import Formulas
-from castleguard.connectors.nats import NatsSink, NatsSinkOptions, connection, open_sink, sink
+from castleguard.connectors.nats import NatsSink, NatsSinkOptions, connection, nats_sink, open_sink
 from castleguard.connectors.payloads import Format, read_payloads
 from castleguard.errors import CastleguardError, OutputError, UnavailableError
 from tests.integration.broker_nats import NatsBroker, running_broker
@@ -94,7 +94,7 @@ def published(broker: NatsBroker, stream: str, format: Format = "json") -> list[
 @ATOMIC
 @pytest.mark.parametrize("rows_per_message", [None, 4])
 @pytest.mark.parametrize("format", ["json", "csv", "arrow"])
-def test_segments_are_there_under_their_numbers(
+def test_segments_are_stored_under_their_numbers(
     broker: NatsBroker, stream: str, opened: Open, format: Format, rows_per_message: int | None
 ) -> None:
     writer = opened(format=format, rows_per_message=rows_per_message)
@@ -112,13 +112,13 @@ def test_segments_are_there_under_their_numbers(
 
 
 @ATOMIC
-def test_segment_that_is_there_is_not_sent_again(broker: NatsBroker, stream: str, opened: Open) -> None:
+def test_delivered_segment_is_not_sent_again(broker: NatsBroker, stream: str, opened: Open) -> None:
     first = opened()
     first.deliver(3, segment(3))
     first.deliver(3, segment(3))
     opened().deliver(3, segment(3))
     assert published(broker, stream) == rows_of(segment(3))
-    with pytest.raises(OutputError, match="has segment 3 already, and 2 comes too late"):
+    with pytest.raises(OutputError, match="already has segment 3, and 2 comes too late"):
         opened().deliver(2, segment(2))
     with pytest.raises(OutputError, match="10 of 10 rows of segment 3, which do not belong to this checkpoint"):
         opened().deliver(3, segment(3, 11))
@@ -173,7 +173,7 @@ def child(program: str, *arguments: str) -> "subprocess.Popen[str]":
     ],
     ids=["in-batch", "before-commit", "between", "between-batches", "singly", "singly-between"],
 )
-def test_process_that_is_killed_leaves_each_row_once(
+def test_killed_process_leaves_each_row_once(
     broker: NatsBroker, stream: str, opened: Open, rows: int, sends: int, last: int, there: int
 ) -> None:
     with child(DYING, broker.url, stream, str(rows), str(sends)) as dying:
@@ -189,7 +189,7 @@ def test_process_that_is_killed_leaves_each_row_once(
 
 
 @pytest.mark.parametrize(("formulas", "written"), [("escape", b"1,'=x"), ("keep", b"1,=x")])
-def test_formulas_in_csv_are_written_as_the_section_says(
+def test_csv_section_decides_about_formulas(
     broker: NatsBroker, opened: Open, stream: str, formulas: Formulas, written: bytes
 ) -> None:
     writer = opened(format="csv", csv=CsvOutput(formulas=formulas))
@@ -277,7 +277,7 @@ def test_delivery_without_an_answer_is_completed_by_the_next(
     assert published(broker, stream) == rows_of(segment(1), segment(2), segment(3))
 
 
-def test_what_arrives_after_the_next_attempt_is_refused(
+def test_late_messages_of_an_earlier_attempt_are_refused(
     broker: NatsBroker, stream: str, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first attempt was given up, but it is only slow: it comes between the look at the subject and the second."""
@@ -342,7 +342,7 @@ def test_writer_survives_a_server_that_is_killed(
 # Streams that cannot serve
 
 
-def test_stream_that_deletes_what_is_read_is_refused(broker: NatsBroker, stream: str, opened: Open) -> None:
+def test_stream_that_deletes_read_messages_is_refused(broker: NatsBroker, stream: str, opened: Open) -> None:
     broker.make_stream("queue", "queue.>", retention="workqueue")
     with pytest.raises(OutputError, match="deletes messages that were read"):
         opened(stream="queue", subject="queue.a")
@@ -358,7 +358,7 @@ def test_subject_outside_of_the_stream_is_refused(stream: str, opened: Open) -> 
         opened(stream="trips")
 
 
-def test_subject_with_messages_of_others_is_refused(broker: NatsBroker, stream: str, opened: Open) -> None:
+def test_subject_with_foreign_messages_is_refused(broker: NatsBroker, stream: str, opened: Open) -> None:
     broker.publish(f"{stream}.a", [b"hello"])
     with pytest.raises(OutputError, match="is not from a job"):
         opened().last()
@@ -367,7 +367,7 @@ def test_subject_with_messages_of_others_is_refused(broker: NatsBroker, stream: 
 def test_subject_whose_messages_were_deleted_is_refused(broker: NatsBroker, stream: str, opened: Open) -> None:
     opened().deliver(1, segment(1))
     broker.ask(f"STREAM.PURGE.{stream}")
-    with pytest.raises(OutputError, match="nobody can tell what was delivered"):
+    with pytest.raises(OutputError, match="so earlier deliveries are unknown"):
         opened().last()
     fresh = opened(begins_empty=True)
     assert fresh.last() == 0
@@ -376,7 +376,7 @@ def test_subject_whose_messages_were_deleted_is_refused(broker: NatsBroker, stre
 
 
 @ATOMIC
-def test_writer_goes_on_although_its_last_message_was_deleted(broker: NatsBroker, stream: str, opened: Open) -> None:
+def test_writer_continues_after_its_last_message_was_deleted(broker: NatsBroker, stream: str, opened: Open) -> None:
     """A stream may delete by age what is older than the pause between two segments."""
     writer = opened()
     for number in (1, 2, 3):
@@ -384,11 +384,11 @@ def test_writer_goes_on_although_its_last_message_was_deleted(broker: NatsBroker
         assert published(broker, stream) == rows_of(segment(number))
         broker.ask(f"STREAM.PURGE.{stream}")
     broker.publish(f"{stream}.b", [b"hello"])
-    with pytest.raises(OutputError, match="nobody can tell whether another process wrote to it"):
+    with pytest.raises(OutputError, match="so another process may have written to it"):
         writer.deliver(4, segment(4))
 
 
-def test_stream_that_lost_what_it_confirmed_stops_the_job(broker: NatsBroker, stream: str, opened: Open) -> None:
+def test_stream_that_lost_confirmed_messages_stops_the_job(broker: NatsBroker, stream: str, opened: Open) -> None:
     writer = opened()
     writer.deliver(1, segment(1))
     writer.deliver(2, segment(2))
@@ -397,16 +397,16 @@ def test_stream_that_lost_what_it_confirmed_stops_the_job(broker: NatsBroker, st
         writer.deliver(3, segment(3))
 
 
-def test_smaller_batches_are_sent_where_the_server_wants_them(
+def test_batches_shrink_to_the_limit_of_the_server(
     broker: NatsBroker, stream: str, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sink, "BATCH_MESSAGES", 1500)
+    monkeypatch.setattr(nats_sink, "BATCH_MESSAGES", 1500)
     writer = opened()
     writer.deliver(1, segment(1, 3000))
     assert published(broker, stream) == rows_of(segment(1, 3000))
 
 
-def test_single_messages_are_sent_where_batches_are_switched_off(broker: NatsBroker, stream: str, opened: Open) -> None:
+def test_single_messages_are_sent_without_atomic_batches(broker: NatsBroker, stream: str, opened: Open) -> None:
     writer = opened()
     config = broker.ask(f"STREAM.INFO.{stream}")["config"] | {"allow_atomic": False}
     broker.ask(f"STREAM.UPDATE.{stream}", config)
@@ -428,7 +428,7 @@ def test_full_stream_is_unavailable_and_nothing_is_lost(broker: NatsBroker, stre
 
 
 @pytest.mark.parametrize("format", ["json", "csv", "arrow"])
-def test_messages_stay_below_what_the_server_takes(tmp_path: Path, format: Format) -> None:
+def test_messages_stay_below_the_limit_of_the_server(tmp_path: Path, format: Format) -> None:
     (tmp_path / "config").write_text("max_payload: 8192")
     with running_broker(tmp_path, ["--config", str(tmp_path / "config")]) as broker:
         broker.make_stream("out", "out.>", allow_atomic=True)

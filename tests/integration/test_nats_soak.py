@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from castleguard.connectors.nats.options import Access
+from castleguard.connectors.nats.nats_options import Access
 from castleguard.connectors.nats.relay import NatsRelay
 from castleguard.errors import UnavailableError
 from castleguard.telemetry.background import tasks
@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 SITES = ("berlin", "paris", "rome")
 
 
-def test_every_site_comes_back_every_time(tmp_path: Path) -> None:
+def test_every_site_reconnects_every_time(tmp_path: Path) -> None:
     chance = random.Random(17)
     broker = NatsBroker(tmp_path)
     broker.start()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from castleguard.connectors.base import Read
-from castleguard.connectors.nats import NatsSource, NatsSourceOptions, consumer, open_source, source
+from castleguard.connectors.nats import NatsSource, NatsSourceOptions, consumer, nats_source, open_source
 from castleguard.errors import CastleguardError, InputError, UnavailableError
 from tests.integration.broker_nats import NatsBroker, running_broker
 from tests.patience import PATIENCE, eventually
@@ -84,7 +84,7 @@ def failure_of(reader: NatsSource) -> CastleguardError:
     return found[0]
 
 
-def test_rows_come_in_order_and_know_their_place(broker: NatsBroker, stream: str, opened: Open) -> None:
+def test_rows_arrive_in_order_with_their_places(broker: NatsBroker, stream: str, opened: Open) -> None:
     broker.publish(f"{stream}.a", objects(1, 20))
     reader = opened()
     read = reader.read(PATIENCE)
@@ -103,7 +103,7 @@ def test_reading_without_waiting_returns_at_once(broker: NatsBroker, stream: str
     assert numbers(reader.read(PATIENCE)) == [1]
 
 
-def test_any_position_resumes_with_the_row_behind_it(broker: NatsBroker, stream: str, opened: Open) -> None:
+def test_any_position_restores_at_the_next_row(broker: NatsBroker, stream: str, opened: Open) -> None:
     """Messages of one row and of three, and one that is none: positions are between messages."""
     triple = b'{"n": 5}\n{"n": 6}\n{"n": 7}'
     broker.publish(f"{stream}.a", [*objects(1, 4), triple, b"no row", *objects(8, 12)])
@@ -120,7 +120,7 @@ def test_any_position_resumes_with_the_row_behind_it(broker: NatsBroker, stream:
         assert read_all(opened(kept), 12 - rows) == found[rows:]
 
 
-def test_first_start_begins_where_it_is_told(broker: NatsBroker, stream: str, opened: Open) -> None:
+def test_new_job_begins_at_the_configured_start(broker: NatsBroker, stream: str, opened: Open) -> None:
     broker.publish(f"{stream}.a", objects(1, 3))
     later = opened(start="now")
     assert later.read(0.1) is None
@@ -139,11 +139,11 @@ def test_only_messages_of_the_subject_are_read(broker: NatsBroker, stream: str, 
     assert read_all(opened(subject=f"{stream}.*"), 4) == [1, 2, 3, 4]
 
 
-def test_position_steps_over_other_subjects(
+def test_position_skips_other_subjects(
     broker: NatsBroker, stream: str, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise their deletion would look like a loss of ours."""
-    monkeypatch.setattr(source, "LOOK_AROUND_SECONDS", 0.0)
+    monkeypatch.setattr(nats_source, "LOOK_AROUND_SECONDS", 0.0)
     broker.publish(f"{stream}.a", objects(1, 1))
     reader = opened(subject=f"{stream}.a")
     assert numbers(reader.read(PATIENCE)) == [1]
@@ -156,7 +156,7 @@ def test_position_steps_over_other_subjects(
     assert read_all(opened(position, subject=f"{stream}.a"), 1) == [10]
 
 
-def test_deleted_messages_before_the_position_are_no_loss(broker: NatsBroker, stream: str, opened: Open) -> None:
+def test_messages_deleted_before_the_position_are_ignored(broker: NatsBroker, stream: str, opened: Open) -> None:
     broker.publish(f"{stream}.a", objects(1, 5))
     reader = opened()
     assert read_all(reader, 5) == [1, 2, 3, 4, 5]
@@ -167,7 +167,7 @@ def test_deleted_messages_before_the_position_are_no_loss(broker: NatsBroker, st
     assert read_all(resumed, 1) == [6]
 
 
-def test_deleted_messages_behind_the_position_stop_the_job(broker: NatsBroker, stream: str, opened: Open) -> None:
+def test_messages_deleted_after_the_position_stop_the_job(broker: NatsBroker, stream: str, opened: Open) -> None:
     broker.publish(f"{stream}.a", objects(1, 9))
     position = opened().position()
     broker.ask(f"STREAM.PURGE.{stream}", {"seq": 4})
@@ -176,7 +176,7 @@ def test_deleted_messages_behind_the_position_stop_the_job(broker: NatsBroker, s
     assert read_all(opened(position, skip_deleted=True), 6) == [4, 5, 6, 7, 8, 9]
 
 
-def test_messages_deleted_one_by_one_are_no_loss(broker: NatsBroker, stream: str, opened: Open) -> None:
+def test_messages_deleted_one_by_one_are_ignored(broker: NatsBroker, stream: str, opened: Open) -> None:
     broker.publish(f"{stream}.a", objects(1, 5))
     broker.ask(f"STREAM.MSG.DELETE.{stream}", {"seq": 3})
     assert read_all(opened(), 4) == [1, 2, 4, 5]
@@ -219,7 +219,7 @@ def test_position_of_another_stream_is_refused(broker: NatsBroker, stream: str, 
             opened(broken)
 
 
-def test_stream_that_was_made_anew_is_another(broker: NatsBroker, stream: str, opened: Open) -> None:
+def test_recreated_stream_is_another_stream(broker: NatsBroker, stream: str, opened: Open) -> None:
     broker.publish(f"{stream}.a", objects(1, 3))
     reader = opened()
     assert read_all(reader, 3) == [1, 2, 3]
@@ -230,11 +230,11 @@ def test_stream_that_was_made_anew_is_another(broker: NatsBroker, stream: str, o
         opened(reader.position())
     failed = failure_of(reader)
     assert isinstance(failed, InputError)
-    assert "was deleted and made anew" in str(failed)
+    assert "was deleted and created again" in str(failed)
 
 
 @pytest.mark.parametrize("retention", ["workqueue", "interest"])
-def test_stream_that_deletes_what_is_acknowledged_is_refused(
+def test_stream_that_deletes_acknowledged_messages_is_refused(
     broker: NatsBroker, stream: str, opened: Open, retention: str
 ) -> None:
     broker.make_stream(f"{stream}-q", f"{stream}-q.>", retention=retention)
@@ -242,12 +242,12 @@ def test_stream_that_deletes_what_is_acknowledged_is_refused(
         opened(stream=f"{stream}-q")
 
 
-def test_missing_stream_is_said(opened: Open) -> None:
+def test_missing_stream_is_reported(opened: Open) -> None:
     with pytest.raises(InputError, match="has no stream 'trips'"):
         opened(stream="trips")
 
 
-def test_hostile_messages_are_bad_rows_and_stop_nothing(broker: NatsBroker, stream: str, opened: Open) -> None:
+def test_hostile_messages_are_bad_rows(broker: NatsBroker, stream: str, opened: Open) -> None:
     hostile = [b"", b"\xff\xfe", b"[1]", b'{"n":', b"\x00" * 10, b'{"n": 1e999', b"{" * 10_000, b'{"n": "\xd8"}']
     broker.publish(f"{stream}.a", objects(1, 1))
     # A message may look like what the server itself says to a consumer.

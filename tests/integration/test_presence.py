@@ -14,7 +14,7 @@ import pytest
 
 from castleguard.connectors import kafka, nats
 from castleguard.connectors.base import Sink
-from castleguard.connectors.kafka.options import KafkaSinkOptions
+from castleguard.connectors.kafka.kafka_options import KafkaSinkOptions
 from tests.integration.broker_kafka import Broker
 from tests.integration.broker_nats import running_broker
 from tests.recovery.presence import EXTRA, Arrival, Seen, Stage, make_arrivals, with_one_more
@@ -59,7 +59,7 @@ def observe(opener: Opener, form: str, arrivals: list[Arrival], folder: Path) ->
 
 
 @pytest.mark.soak
-def test_a_row_that_is_not_released_leaves_no_trace_in_nats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreleased_row_leaves_no_trace_in_nats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The name of a writer is random, and the same for all that one process sends.
     monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(int=4))
     (tmp_path / "broker").mkdir()
@@ -77,7 +77,7 @@ def test_a_row_that_is_not_released_leaves_no_trace_in_nats(tmp_path: Path, monk
 
 
 @pytest.mark.soak
-def test_a_row_that_is_not_released_leaves_no_trace_in_kafka(tmp_path: Path, kafka_broker: Broker) -> None:
+def test_unreleased_row_leaves_no_trace_in_kafka(tmp_path: Path, kafka_broker: Broker) -> None:
     def opener(form: str) -> tuple[Callable[[], Sink], Callable[[], object]]:
         topic = kafka_broker.topic()
         given: Literal["json", "arrow"] = "arrow" if form == "arrow" else "json"

@@ -181,9 +181,7 @@ def sites(tmp_path: Path) -> Iterator[list[Site]]:
             site.kill()
 
 
-def test_three_sites_of_which_one_is_killed_publish_every_row_once_in_groups_of_k_persons(
-    tmp_path: Path, sites: list[Site]
-) -> None:
+def test_three_sites_with_one_killed_publish_every_row_once(tmp_path: Path, sites: list[Site]) -> None:
     rows = make_rows()
     victim = sites[1]
     with running_broker(tmp_path) as broker:

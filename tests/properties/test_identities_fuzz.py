@@ -17,7 +17,7 @@ import pytest
 
 import castleguard as cg
 from castleguard.connectors.formats import Format, open_reader
-from castleguard.connectors.payloads.json_messages import JsonBlock
+from castleguard.connectors.jsonl import JsonLines
 from castleguard.judge.reading.identities import person_codes, value_codes
 from castleguard.schema.column import distinct
 from castleguard.schema.decode import Decoder
@@ -127,7 +127,7 @@ def test_a_person_is_one_in_all_formats_and_however_files_are_cut(seed: int, tmp
                 rows = pa.concat_arrays([batch.column(0).cast(pa.large_string()) for batch in reader])
             expected = len(spelt) * (2 if format == "jsonl" and at == 0 else 1) if at in (0, len(files) - 1) else 1
             hashes |= set(hash_persons(rows[:expected], KEY).tolist())
-    block = JsonBlock(["pid"])
+    block = JsonLines(["pid"])
     for chosen in ([line.encode() for line in lines[: len(spelt)]], [lines[0].encode()]):
         table = block.many(chosen)
         if table is not None:

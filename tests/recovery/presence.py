@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import castleguard as cg
-from castleguard.checkpoint.letters import DeadLetters
+from castleguard.checkpoint.dead_letters import DeadLetters
 from castleguard.checkpoint.store import Store
 from castleguard.connectors.base import BadRow, Position, Read, Sink
 from castleguard.connectors.manifest import Manifest

@@ -10,7 +10,7 @@ import pytest
 
 import castleguard as cg
 from castleguard.algorithms.base import Policy
-from castleguard.checkpoint.letters import DeadLetters
+from castleguard.checkpoint.dead_letters import DeadLetters
 from castleguard.checkpoint.store import Store
 from castleguard.errors import InputError, OutputError, SnapshotError, UnavailableError
 from castleguard.job import Job, Pace, Parts

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import castleguard as cg
-from castleguard.checkpoint.letters import DeadLetters
+from castleguard.checkpoint.dead_letters import DeadLetters
 from castleguard.checkpoint.store import Checkpoint, Store
 from castleguard.cli import commands
 from castleguard.connectors.base import Position, Read

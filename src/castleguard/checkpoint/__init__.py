@@ -1,1 +1,1 @@
-"""State as bytes that survive the process."""
+"""State of a job that survives its process: snapshots as bytes, the checkpoint store, dead letters."""

@@ -1,6 +1,6 @@
-"""Encryption of what a job keeps on disk: AES-256-GCM, each piece bound to its name and number.
+"""Encryption of a job's files: AES-256-GCM, each piece bound to its name and number.
 
-A piece that was moved, swapped for an older one of another number, or changed in any bit does not open.
+A piece that was moved, replaced by one of another commit, or changed in any bit does not open.
 """
 
 import hashlib
@@ -26,15 +26,15 @@ class Cipher:
             raise ConfigError("a key needs the package cryptography: pip install 'castleguard[encrypt]'") from exc
         self._cipher = AESGCM(key)
         self.digest_key = hashlib.blake2b(b"castleguard digest", key=key, digest_size=_KEY).digest()
-        """Key of the digest over what is sealed: the key itself does not follow from it."""
+        """Key of the digest over sealed pieces, from which the key itself cannot be derived."""
 
     def seal(self, piece: bytes, label: str) -> bytes:
-        """Encrypt; `label` says what the piece is, and must be the same to open it."""
+        """Encrypt; the same `label` is needed to open the piece."""
         nonce = os.urandom(_NONCE)
         return nonce + self._cipher.encrypt(nonce, piece, label.encode())
 
     def open(self, sealed: bytes, label: str) -> bytes:
-        """Decrypt; raises SnapshotError if the key, the label or a bit is another."""
+        """Decrypt; raises SnapshotError if the key, the label or a bit differs."""
         from cryptography.exceptions import InvalidTag
 
         try:
@@ -43,7 +43,7 @@ class Cipher:
             raise SnapshotError(f"{label} cannot be opened: another key, or it is damaged") from exc
 
     def opens(self, sealed: bytes, label: str) -> bool:
-        """Whether it was sealed under this key and label."""
+        """Whether a piece was sealed under this key and label."""
         try:
             self.open(sealed, label)
         except SnapshotError:

@@ -1,11 +1,10 @@
-"""What is kept, as bytes: snapshots, tables, and the digest over the columns of a checkpoint.
+"""Snapshots and tables as bytes, and the digest over the columns of a checkpoint.
 
-Snapshots are versioned, checksummed, and without pickle, so that reading one runs no code:
+Snapshots are versioned and checksummed, and not pickled, so that reading one runs no code:
 
 magic, format version | header length | header (JSON) | arrays and blobs end to end | SHA-256 of all before it
 
-The plain digest of a checkpoint finds damage. The keyed one, where the checkpoint has a key, also finds a column that
-was changed on purpose without the key.
+The plain digest of a checkpoint detects damage. With a key, the keyed digest also detects a deliberate change.
 """
 
 import hashlib
@@ -29,7 +28,7 @@ _DIGEST = hashlib.sha256().digest_size
 
 @dataclass(frozen=True)
 class Record:
-    """What a snapshot holds: facts that JSON can hold, arrays, and blobs of bytes, each by name."""
+    """Content of a snapshot: facts (JSON values), arrays, and blobs of bytes, each by name."""
 
     facts: dict[str, Any] = field(default_factory=dict, repr=False)
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict, repr=False)
@@ -37,16 +36,16 @@ class Record:
 
 
 Groups = Mapping[str, Mapping[str, NDArray[Any]]]
-"""Arrays by the part of a stream that owns them, and by name."""
+"""Arrays by the component of a stream that owns them, and by name."""
 
 
 def flat(groups: Groups) -> dict[str, NDArray[Any]]:
-    """Arrays by one name each, "engine.quasi"."""
+    """Arrays by a single name such as "engine.quasi"."""
     return {f"{group}.{name}": array for group, arrays in groups.items() for name, array in arrays.items()}
 
 
 def grouped(arrays: Mapping[str, NDArray[Any]]) -> dict[str, dict[str, Any]]:
-    """The groups that `flat` was given."""
+    """Undo `flat`."""
     groups: dict[str, dict[str, Any]] = {}
     for name, array in arrays.items():
         group, _, own = name.partition(".")
@@ -72,9 +71,9 @@ def pack(record: Record) -> bytes:
 
 
 def unpack(data: bytes) -> Record:
-    """The record in `data`; SnapshotError if it is not one, of another version, or damaged."""
+    """The record in `data`; raises SnapshotError if it is not a record, of another version, or damaged."""
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise SnapshotError(f"a snapshot is bytes, got {type(data).__name__}")
+        raise SnapshotError(f"a snapshot must be bytes, got {type(data).__name__}")
     if len(data) < _PREFIX.size + _DIGEST or data[: len(_MAGIC)] != _MAGIC:
         raise SnapshotError("this is not a castleguard snapshot")
     _, version, length = _PREFIX.unpack_from(data)
@@ -102,7 +101,7 @@ def unpack(data: bytes) -> Record:
 
 
 def differences(mine: Mapping[str, Any], theirs: Mapping[str, Any], place: str = "") -> list[str]:
-    """Where two descriptions differ, as dotted places; empty if and only if they are equal."""
+    """Differences of two descriptions, as dotted paths; empty if and only if they are equal."""
     found: list[str] = []
     for key in sorted({*mine, *theirs}):
         here = f"{place}.{key}" if place else str(key)
@@ -117,14 +116,14 @@ def differences(mine: Mapping[str, Any], theirs: Mapping[str, Any], place: str =
             continue
         named, others = _by_name(one), _by_name(other)
         if named is None or others is None or (named.keys() == others.keys() and list(named) != list(others)):
-            found.append(here)  # not comparable item by item, or the same items in another order
+            found.append(here)  # not comparable item by item, or in another order
         else:
             found += differences(named, others, here)
     return found
 
 
 def _by_name(items: object) -> dict[str, Any] | None:
-    """A list of named things by their names; None if it is not one, or if a name occurs twice."""
+    """A list of named items by name; None for anything else, or if a name occurs twice."""
     if not isinstance(items, list) or not all(isinstance(item, Mapping) and "name" in item for item in items):
         return None
     named = {str(item["name"]): item for item in items}
@@ -137,7 +136,7 @@ def table_to_bytes(table: pa.Table) -> bytes:
 
 
 def table_to_buffer(table: pa.Table) -> pa.Buffer:
-    """The same, for who can take it without a copy."""
+    """A table as an Arrow stream, without a copy."""
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, table.schema) as writer:
         writer.write_table(table)
@@ -154,7 +153,7 @@ Value = int | str | bytes | None
 
 
 def digest_of(values: Iterable[Value], key: bytes | None = None) -> bytes:
-    """32 bytes that change with any value, its type, its place and the number of values."""
+    """Digest of 32 bytes over the values, their types, their order and their number."""
     found = hashlib.blake2b(digest_size=32, key=key or b"")
     for value in values:
         tag, data = _encoded(value)
@@ -170,4 +169,4 @@ def _encoded(value: Value) -> tuple[bytes, bytes]:
         return b"b", value
     if isinstance(value, str):
         return b"t", value.encode(errors="surrogateescape")
-    return b"i", repr(value).encode()  # a damaged column may hold a float: that differs from any whole number
+    return b"i", repr(value).encode()  # a damaged column may hold a float, which differs from any integer

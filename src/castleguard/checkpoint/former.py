@@ -1,6 +1,6 @@
-"""Checkpoints of the format before the present one: read after their job has ended, and refused before.
+"""Checkpoints of the former format: converted if their job has ended, refused otherwise.
 
-A job that has ended holds no stream, so that all of it means the same in every format.
+A job that has ended holds no stream, and everything else means the same in both formats.
 """
 
 import json
@@ -17,18 +17,18 @@ TABLES = {
 
 
 class Former(NamedTuple):
-    """A former checkpoint."""
+    """A checkpoint of the former format."""
 
     proof: bytes | None
-    """What opens with its key alone; None if it has none."""
+    """A sealed constant that opens only with its key; None without a key."""
     latest: tuple[Any, ...] | None
-    """Number, end, length of the dead letters, and the facts as they are stored; None before the first commit."""
+    """Number, end, length of the dead letters, and stored facts; None before the first commit."""
     ended: bool
-    """Whether it holds neither a stream nor anything that is on its way."""
+    """Whether it holds neither a stream nor undelivered rows."""
 
 
 def read_former(database: sqlite3.Connection) -> Former:
-    """What is in the tables. Raises sqlite3.Error, TypeError."""
+    """Read the tables. Raises sqlite3.Error, TypeError."""
     proof = database.execute("SELECT sealed FROM lock").fetchone()[0]
     row = database.execute(
         "SELECT number, ended, letters_at, facts, delivered, snapshot IS NULL FROM latest LEFT JOIN state "
@@ -40,6 +40,6 @@ def read_former(database: sqlite3.Connection) -> Former:
 
 
 def facts_of(opened: bytes | None) -> dict[str, Any]:
-    """Position, books and identity."""
+    """Position, books and identity, from the stored facts."""
     found: dict[str, Any] = json.loads(opened or b"{}")
     return found

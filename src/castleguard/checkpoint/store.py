@@ -1,9 +1,9 @@
-"""Where a job stands, on disk: one SQLite file that holds the latest commit, and nothing older.
+"""Checkpoint of a job: one SQLite file that holds the latest commit and nothing older.
 
-A commit is replaced as a whole or not at all, and is on the disk when `save` returns. The file holds raw personal data:
-it is for its owner alone (0600), what is overwritten is wiped (secure_delete), and with a key all of it is encrypted.
-A digest covers every column and is checked before anything is used (`codec.py`): a damaged file is refused.
-One process at a time: a second one is refused.
+A commit is replaced completely or not at all, and is on disk when `save` returns. The file holds raw personal data: it
+is private to its owner (0600), overwritten data is wiped (secure_delete), and with a key everything is encrypted. A
+digest covers every column and is checked before anything is used (`codec.py`): a damaged file is refused. Only one
+process at a time may open the file.
 """
 
 import json
@@ -18,12 +18,12 @@ from typing import Any, Literal, NamedTuple
 from castleguard.checkpoint import former
 from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.codec import Value, digest_of
-from castleguard.checkpoint.private_file import make_private, open_private
+from castleguard.durable import make_private, open_private
 from castleguard.errors import OutputError, SnapshotError, UnavailableError, UsageError
 
 FORMAT = 3
 _CHECK = b"castleguard"
-_SQLITE = b"SQLite format 3\0"  # how every SQLite file begins
+_SQLITE = b"SQLite format 3\0"  # first bytes of every SQLite file
 _PIECES = ("facts", "segment", "letters", "snapshot", "carried")
 _FACTS = ("position", "books", "identity", "epochs", "segments", "due", "counts_wiped")
 _LATEST = "number, delivered, ended, letters_at, facts, segment, letters"
@@ -31,14 +31,14 @@ _LEAST_PROOF = 28  # bytes of a sealed piece: a nonce and a tag
 _TABLES = {
     "latest": "CREATE TABLE latest (id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER, delivered INTEGER, "
     "ended TEXT, letters_at INTEGER, facts BLOB, segment BLOB, letters BLOB)",
-    # Apart: what changes a row writes all of it, and the snapshot is the larger part by far.
+    # A separate table: an update rewrites a whole row, and the snapshot is by far the largest column.
     "state": "CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), digest BLOB, snapshot BLOB, carried BLOB)",
-    # One row from the beginning on. `proof` opens with the key of the file alone; `digest` covers all tables.
+    # Always one row. `proof` opens only with the key of the file; `digest` covers all tables.
     "lock": "CREATE TABLE lock (id INTEGER PRIMARY KEY CHECK (id = 1), proof BLOB, digest BLOB)",
 }
 
 Ended = Literal["finished", "drained"]
-"""Why a job has nothing left to do: its source ended, or it was drained."""
+"""How a job ended: its source was finished, or it was drained."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,42 +46,42 @@ class Checkpoint:
     """One commit. Everything before it is published; nothing after it is."""
 
     number: int
-    """Counts commits."""
+    """Number of the commit."""
     position: dict[str, Any] | None
-    """Where the source goes on."""
+    """Position of the source."""
     snapshot: bytes | None
-    """The stream; None once it has been flushed for good."""
+    """The stream; None after its final flush."""
     segment: bytes = b""
     """The rows that this commit publishes, as an Arrow stream; empty if there are none."""
     segments: int = 0
-    """Counts segments that hold rows, with the one of this commit: the number that it is delivered under."""
+    """Number of segments with rows so far, this commit's included: the number under which it is delivered."""
     due: float | None = None
-    """When the segment may be delivered, by the stream's time; None: at once."""
+    """Stream time from which the segment may be delivered; None: at once."""
     letters: bytes = b""
     """The rows that this commit rejects, as lines of JSON."""
     letters_at: int = 0
-    """The length of the dead letter file before them."""
+    """Length of the dead-letter file before them."""
     delivered: bool = False
-    """Whether segment and letters have arrived."""
+    """Whether segment and letters have been delivered."""
     ended: Ended | None = None
     books: dict[str, Any] = field(default_factory=dict)
-    """The job in numbers: for whoever asks without opening the snapshot."""
+    """Counts of the job, readable without the snapshot."""
     identity: dict[str, Any] = field(default_factory=dict)
-    """What the job reads from and writes to: another job must not continue this one."""
+    """Input and output of the job: another job must not restore this checkpoint."""
     carried: bytes | None = None
-    """After the end of an epoch: who has spent what, for the epoch that follows."""
+    """After the end of an epoch: row counts per person, for the next epoch."""
     counts_wiped: bool = False
     """Whether `carried` was deleted when the checkpoint lost its key."""
     epochs: dict[str, Any] = field(default_factory=dict)
-    """What each epoch has promised and published, as `epochs.Epochs` keeps it."""
+    """Guarantee and parts of each epoch, in the form of `epochs.Epochs`."""
 
     def __repr__(self) -> str:
-        """Which one it is, never what is in it."""
+        """Number and state, never the content."""
         return f"Checkpoint(number={self.number}, delivered={self.delivered}, ended={self.ended})"
 
 
 class _Stored(NamedTuple):
-    """The latest commit as its columns have it, but for the two largest."""
+    """The stored columns of the latest commit, except the two largest."""
 
     latest: tuple[Any, ...]
     state: bytes
@@ -91,18 +91,18 @@ class _Stored(NamedTuple):
 class Store:
     """The checkpoint file of one job, locked while it is open.
 
-    With `read_only` it is only looked at: nothing is made or changed, and no lock is kept; `load` can be called, and
-    nothing else. A job that is running is not disturbed, and cannot be looked at.
+    With `read_only` nothing is created, changed or locked, and only `load` may be called. A running job is not
+    disturbed, and its checkpoint cannot be read.
     """
 
     def __init__(self, path: str | Path, *, cipher: Cipher | None = None, read_only: bool = False) -> None:
         self._path = Path(path)
         self._cipher = cipher
         self._read_only = read_only
-        self._is_blank = False  # nothing was ever written, and nothing is now
-        self._proof: bytes | None = None  # opens with the key of the file alone; None if it has none
+        self._is_blank = False  # opened read-only, and without a commit in this format
+        self._proof: bytes | None = None  # opens only with the key of the file; None if it has none
         self._stored: _Stored | None = None
-        self._former: Checkpoint | None = None  # of a file of the format before, that is only looked at
+        self._former: Checkpoint | None = None  # commit of the former format, opened read-only
         self._prepare_file()
         with self._translated():
             name = f"{self._path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
@@ -116,7 +116,7 @@ class Store:
             raise
 
     def load(self) -> Checkpoint | None:
-        """The latest commit, or None before the first. Raises SnapshotError if anything of it is damaged."""
+        """The latest commit, or None before the first. Raises SnapshotError if it is damaged."""
         if self._is_blank:
             return self._former
         with self._reading():
@@ -147,20 +147,20 @@ class Store:
         )
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Replace the latest commit, durably. Raises OutputError; the former one then still stands."""
+        """Replace the latest commit durably. Raises OutputError; the former commit then still stands."""
         with self._transaction():
             self._replace(checkpoint)
 
     def change_key(self, cipher: Cipher | None) -> None:
-        """Go over to another key, or from or to none, in one transaction.
+        """Change, set or remove the key, in one transaction.
 
-        Only after the stream was flushed for good and everything delivered: then the file holds no row of it. What is
-        carried for the next epoch goes over to the new key, and is wiped where there is none: tokens of persons that
-        were collected under a key are never left readable. Raises UsageError before that.
+        Only after the final flush, with everything delivered: the file then holds no row. The carried counts are
+        encrypted with the new key, or wiped if there is none: tokens of persons that were collected under a key are
+        never left readable. Raises UsageError if rows are left.
         """
         latest = self.load()
         if latest is not None and (latest.snapshot is not None or not latest.delivered):
-            raise UsageError(f"{self._path} holds rows that are pending or on their way: drain the job first")
+            raise UsageError(f"{self._path} holds rows that are pending or not delivered: drain the job first")
         if latest is not None and cipher is None:
             latest = replace(latest, carried=None, counts_wiped=latest.counts_wiped or latest.carried is not None)
         before = self._cipher, self._proof, self._stored
@@ -193,11 +193,11 @@ class Store:
         self._store_digest(stored)
 
     def mark_delivered(self, checkpoint: Checkpoint) -> Checkpoint:
-        """Segment and letters have arrived: they are wiped here. For the checkpoint that was saved or loaded last."""
+        """Wipe segment and letters, which have been delivered, of the checkpoint that was saved or loaded last."""
         assert self._stored is not None
         number, _, ended, letters_at, facts, _, _ = self._stored.latest
         assert number == checkpoint.number
-        # From what is known to be intact: what is in the file now is not read again.
+        # From memory, which is known to be intact: the file is not read again.
         stored = _Stored((number, 1, ended, letters_at, facts, None, None), self._stored.state)
         with self._transaction():
             self._database.execute("UPDATE latest SET delivered = 1, segment = NULL, letters = NULL")
@@ -209,13 +209,13 @@ class Store:
         self._stored = stored
 
     def _digest(self, stored: "_Stored | None") -> bytes:
-        """Over all columns of all tables; before the first commit, over the proof alone."""
+        """Digest over all columns of all tables; before the first commit, over the proof only."""
         rows: tuple[Value, ...] = () if stored is None else (*stored.latest, stored.state)
         key = None if self._cipher is None else self._cipher.digest_key
         return digest_of((FORMAT, self._proof, *rows), key)
 
     def close(self) -> None:
-        """Let another process have it. May be called twice."""
+        """Release the file for other processes. May be called twice."""
         self._database.close()
 
     def __enter__(self) -> "Store":
@@ -225,8 +225,8 @@ class Store:
         self.close()
 
     def _prepare_file(self) -> None:
-        """Make it, for its owner alone, before SQLite would; its journal gets the same rights. A file that is there is
-        left as it is until it is known to be a checkpoint.
+        """Create the file, private to its owner, before SQLite would; the journal inherits its mode. An existing file
+        stays unchanged until it is known to be a checkpoint.
         """
         try:
             descriptor = os.open(self._path, os.O_RDONLY) if self._read_only else open_private(self._path)
@@ -236,14 +236,14 @@ class Store:
                 os.close(descriptor)
         except OSError as exc:
             raise OutputError(f"{self._path} cannot be used as a checkpoint: {exc.strerror}") from exc
-        if header.strip(b"\0") and header != _SQLITE:  # zeros: a power cut in the very first commit
+        if header.strip(b"\0") and header != _SQLITE:  # zeros: a power cut during the first commit
             raise self._damaged()
 
     def _lock(self) -> None:
         try:
             self._database.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._database.execute("PRAGMA secure_delete = ON")
-            # Truncated with every commit: a journal that is only marked as done would keep the rows that were wiped.
+            # Truncated at every commit: a journal that is only marked as done would keep wiped rows.
             self._database.execute("PRAGMA journal_mode = TRUNCATE")
             self._database.execute("PRAGMA synchronous = EXTRA")
             self._database.execute("BEGIN EXCLUSIVE")
@@ -252,7 +252,7 @@ class Store:
             if "locked" in str(exc):
                 raise UnavailableError(f"{self._path} is in use by another process: a job runs once") from exc
             raise OutputError(f"{self._path} cannot be used as a checkpoint: {exc}") from exc
-        except (sqlite3.DatabaseError, UnicodeError) as exc:  # a message that quotes the damaged bytes
+        except (sqlite3.DatabaseError, UnicodeError) as exc:  # the message may quote damaged bytes
             raise self._damaged() from exc
 
     def _check_format(self) -> None:
@@ -260,7 +260,7 @@ class Store:
             found = self._database.execute("PRAGMA user_version").fetchone()[0]
             tables = dict(self._database.execute("SELECT name, sql FROM sqlite_master").fetchall())
         if found == 0 and tables:
-            raise SnapshotError(f"{self._path} is no checkpoint, but a database of something else, or it is damaged")
+            raise SnapshotError(f"{self._path} is the database of another program, or a damaged checkpoint")
         if found == former.FORMAT and tables == former.TABLES:
             self._upgrade()
             return
@@ -287,11 +287,11 @@ class Store:
     def _other_format(self, found: int) -> SnapshotError:
         return SnapshotError(
             f"{self._path} has format {found}, and this version reads {FORMAT}: drain the job with the version "
-            f"that wrote it, then run it with this one; if this one wrote it, it is damaged"
+            f"that wrote it, then run it with this version; if this version wrote it, it is damaged"
         )
 
     def _upgrade(self) -> None:
-        """Take over a checkpoint of the format before, if its job has ended."""
+        """Convert a checkpoint of the former format, if its job has ended."""
         with self._reading():
             before = former.read_former(self._database)
         if not before.ended:
@@ -302,7 +302,7 @@ class Store:
             number, ended, letters_at, facts = before.latest
             with self._reading():
                 known = former.facts_of(self._open(facts, "facts", number))
-                # That format has segments under the numbers of their commits.
+                # The former format numbers segments by their commits.
                 plain = {"number": number, "segments": number, "letters_at": letters_at, "ended": ended}
                 self._former = Checkpoint(**known, **plain, snapshot=None, delivered=True)
         if self._read_only:
@@ -325,15 +325,15 @@ class Store:
             raise OutputError(f"{self._path} cannot be used as a checkpoint: {exc.strerror}") from exc
 
     def _check_key(self) -> None:
-        """Whether the key is the one that the file was sealed with. Its name is part of that."""
+        """Check that the file was sealed with this key, under its present name. Raises SnapshotError."""
         with self._reading():
             latest = self._database.execute("SELECT facts, number FROM latest").fetchone()
         if self._proof is None and self._cipher is None:
             return
         if self._proof is None:
             raise SnapshotError(
-                f"{self._path} is not encrypted, but a key is given: `castleguard drain --new-key`, with the job file "
-                f"as it was, goes over to a key"
+                f"{self._path} is not encrypted, but a key is given: run `castleguard drain --new-key` with the former "
+                f"job file to encrypt it"
             )
         if not isinstance(self._proof, bytes) or len(self._proof) < _LEAST_PROOF:
             raise self._damaged()
@@ -343,18 +343,17 @@ class Store:
             return
         if latest is None:
             raise SnapshotError(
-                f"{self._path} cannot be opened: another key, another name than it was made with, or it is damaged"
+                f"{self._path} cannot be opened: another key, another name than before, or it is damaged"
             )
         facts, number = latest
         if isinstance(facts, bytes) and self._cipher.opens(facts, _label("facts", number)):
             raise SnapshotError(
-                f"{self._path} has another name than it was made with, and an encrypted checkpoint is bound to its "
-                f"name: give it the former one back"
+                f"{self._path} was renamed, and an encrypted checkpoint is bound to its name: rename it back"
             )
         raise SnapshotError(f"{self._path} cannot be opened: another key, or it is damaged")
 
     def _new_proof(self) -> bytes | None:
-        """What opens with the key of the file alone; None if it has none."""
+        """A sealed constant that opens only with the key; None without a key."""
         return None if self._cipher is None else self._cipher.seal(_CHECK, self._path.name)
 
     def _create(self) -> None:
@@ -392,13 +391,13 @@ class Store:
 
     def _damaged(self) -> SnapshotError:
         return SnapshotError(
-            f"{self._path} is no checkpoint, or it is damaged: bring back the one that belongs to the sink. Without it "
-            f"only a new job can begin: no checkpoint, an empty sink, and a source without the rows that were published"
+            f"{self._path} is not a checkpoint, or it is damaged: restore the one that belongs to the sink. Without "
+            f"it, start a new job: no checkpoint, an empty sink, and a source without the rows that were published"
         )
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Translate what SQLite, and Python with it, say of a file that is there and cannot be read."""
+        """Translate errors of SQLite and Python on reading a damaged file."""
         try:
             yield
         except (sqlite3.Error, OverflowError, MemoryError, ValueError, TypeError) as exc:
@@ -407,7 +406,7 @@ class Store:
             raise self._damaged() from exc
 
     def _is_busy(self, exc: sqlite3.OperationalError) -> bool:
-        """Whether another process has it, or one that died has left a journal."""
+        """Whether another process has locked the file, or a crashed one has left a journal."""
         journal = self._path.with_name(self._path.name + "-journal")
         return "locked" in str(exc) or (journal.exists() and journal.stat().st_size > 0)
 
@@ -421,20 +420,20 @@ class Store:
             raise OutputError(f"{self._path} cannot be written: {exc}") from exc
         except (sqlite3.DataError, OverflowError) as exc:
             raise OutputError(
-                f"{self._path} cannot be written: the state of the stream is larger than a checkpoint can hold, about "
-                f"1 GB; fewer rows wait with a smaller delay or max_wait"
+                f"{self._path} cannot be written: the state of the stream exceeds the limit of a checkpoint, about "
+                f"1 GB; lower delay or max_wait, so that fewer rows are pending"
             ) from exc
         except (sqlite3.DatabaseError, UnicodeError) as exc:
             raise self._damaged() from exc
 
     def _not_now(self, exc: sqlite3.OperationalError) -> UnavailableError:
-        """Why it cannot be looked at."""
+        """The error for a file that cannot be read now."""
         if "locked" in str(exc):
             return UnavailableError(f"{self._path} is in use by another process: the job is running")
-        # A journal that is to be rolled back, which needs the right to write.
-        return UnavailableError(f"{self._path} was left in the middle of a commit: the next run mends that")
+        # A journal must be rolled back, which needs write permission.
+        return UnavailableError(f"{self._path} was left in the middle of a commit: the next run repairs it")
 
 
 def _label(name: str, number: int) -> str:
-    """What a piece is sealed as: it does not open as another one, or as that of another commit."""
+    """Label of a sealed piece: it does not open as another piece, or as that of another commit."""
     return f"{name} of commit {number}"

@@ -25,7 +25,7 @@ def letters(job_file: Path, name: str | None, file: Path | None) -> None:
     in a log, a ticket or the history of a terminal.
     """
     from castleguard.checkpoint.cipher import Cipher
-    from castleguard.checkpoint.letters import read_letters
+    from castleguard.checkpoint.dead_letters import read_letters
     from castleguard.errors import ConfigError
     from castleguard.jobs.load import load
 

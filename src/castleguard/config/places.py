@@ -7,9 +7,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from castleguard.config.job_model import Endpoint, JobFile
+from castleguard.durable import is_unfinished
 from castleguard.errors import ConfigError, Mistake
-
-_UNFINISHED = (".part", ".tmp")
 
 
 def check_places(job: JobFile) -> None:
@@ -48,7 +47,7 @@ def _path_of(endpoint: Endpoint) -> Path | None:
 
 def _reads(source: Path, file: Path) -> bool:
     """Whether a source of this path would read the file: it is in its folder, or matches its pattern."""
-    if file.name.startswith(".") or file.name.lower().endswith(_UNFINISHED):
+    if is_unfinished(file.name):
         return False
     if source.is_file():
         return False

@@ -1,5 +1,6 @@
 """Sources and sinks: where rows come from and where published rows go, as Arrow tables.
 
-`base` is the contract. One file: `formats` picks the module for it, `csv`, `jsonl`, `parquet`, `ipc`. A job: `registry`
-finds the connector that the job file names; `files` (with `file_source` and `file_sink`), `stdio`.
+`base` has the contracts. `formats` finds the codec of a format: `csv`, `jsonl`, `parquet`, `arrow`, each used by files,
+pipes and messages (`payloads`). `registry` finds the connector that a job file names: `files`, `stdio`, `kafka`,
+`nats`.
 """

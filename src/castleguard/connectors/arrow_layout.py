@@ -1,9 +1,9 @@
-"""Whether the messages of an Arrow file or stream lie as they must: end to end, and every buffer in a place of its own.
+"""Layout check of an Arrow file or stream: messages lie end to end, and buffers do not overlap.
 
-Arrow's own reader checks that a buffer lies within its message, and no more. A flipped bit in the place of a buffer, in
-the type of a column before it, or in the number of a dictionary makes a declared column show the values of another one,
-and everything about them is valid. The metadata tells: writers put messages one behind the other, in each of them one
-buffer behind the other, and as many of them as the types need. Nothing but metadata is read here.
+Arrow's own reader only checks that a buffer lies within its message. A flipped bit in the place of a buffer, in the
+type of a column before it, or in the number of a dictionary makes a declared column show the values of another one, all
+of them valid. The metadata reveals it: writers put messages one after the other, in each of them one buffer after the
+other, and exactly as many as the types need. Only metadata is read here.
 
 The format: https://arrow.apache.org/docs/format/Columnar.html, and Message.fbs, Schema.fbs, File.fbs beside it.
 """
@@ -16,9 +16,9 @@ import pyarrow as pa
 
 MAGIC = b"ARROW1"
 _CONTINUED = b"\xff\xff\xff\xff"
-_END = (b"\0\0\0\0", _CONTINUED + b"\0\0\0\0")  # of a stream, formerly and now
+_END = (b"\0\0\0\0", _CONTINUED + b"\0\0\0\0")  # of a stream, in the old and the new form
 _BATCH, _DICTIONARY, _SCHEMA = 3, 2, 1  # kinds of messages
-_DEEPEST = 64  # fields within fields; Arrow's reader stops there, too
+_DEEPEST = 64  # fields within fields; the limit of Arrow's reader
 
 ReadAt = Callable[[int, int], bytes]  # (offset, length), fewer bytes at the end
 
@@ -27,9 +27,9 @@ class _Message(NamedTuple):
     kind: int
     header: "_Flat"
     body: int
-    """How many bytes follow the metadata."""
+    """Number of bytes after the metadata."""
     end: int
-    """Where the next message begins."""
+    """Offset of the next message."""
 
 
 class _Flat(NamedTuple):
@@ -39,24 +39,24 @@ class _Flat(NamedTuple):
     at: int
 
     def field(self, number: int) -> int:
-        """Where the field of this number is; 0: it is not there."""
+        """Offset of the field of this number; 0 if it is absent."""
         vtable = self.at - _number("<i", self.data, self.at)
         size = _number("<H", self.data, vtable)
         offset = _number("<H", self.data, vtable + 4 + 2 * number) if 4 + 2 * number < size else 0
         return self.at + offset if offset else 0
 
     def whole(self, number: int, form: str, default: int = 0) -> int:
-        """A number."""
+        """An integer field."""
         at = self.field(number)
         return _number(form, self.data, at) if at else default
 
     def table(self, number: int) -> "_Flat | None":
-        """A table that is a field of this one."""
+        """A field that is a table."""
         at = self.field(number)
         return _Flat(self.data, at + _number("<I", self.data, at)) if at else None
 
     def vector(self, number: int) -> tuple[int, int]:
-        """Where the elements of a vector begin, and how many they are."""
+        """Offset and number of the elements of a vector."""
         at = self.field(number)
         if not at:
             return 0, 0
@@ -68,7 +68,7 @@ class _Flat(NamedTuple):
 
 
 def check_layout(read_at: ReadAt, size: int, schema: pa.Schema) -> None:
-    """Check a file, or a stream, of so many bytes and with this schema. Raises ValueError or struct.error."""
+    """Check a file or stream of `size` bytes with this schema. Raises ValueError or struct.error."""
     if read_at(0, len(MAGIC)) == MAGIC and read_at(size - len(MAGIC), len(MAGIC)) == MAGIC:
         _check_file(read_at, size, schema)
     else:
@@ -79,7 +79,7 @@ def check_layout(read_at: ReadAt, size: int, schema: pa.Schema) -> None:
 
 
 def _check_file(read_at: ReadAt, size: int, schema: pa.Schema) -> None:
-    """The footer repeats the schema, and says where every message is. What it says must be all that is there."""
+    """Check that the messages are exactly those that the footer lists. The footer also repeats the schema."""
     length = _number("<i", read_at(size - 10, 4), 0)
     end = size - 10 - length
     if length <= 0 or end < 8:
@@ -94,13 +94,13 @@ def _check_file(read_at: ReadAt, size: int, schema: pa.Schema) -> None:
         return
     found = _check_messages(read_at, listed[0][0], end, schema, _dictionary_ids(fields, 1))
     if found != listed:
-        raise ValueError("the footer does not know the messages that are there")
+        raise ValueError("the footer does not list the messages of the file")
 
 
 def _check_messages(
     read_at: ReadAt, start: int, end: int, schema: pa.Schema, wanted: set[int]
 ) -> list[tuple[int, int, int]]:
-    """Check dictionaries and batches, one behind the other: where each begins, and the lengths of its two parts."""
+    """Check dictionaries and batches, one after the other: offset of each, and lengths of metadata and body."""
     found: list[tuple[int, int, int]] = []
     dictionaries: set[int] = set()
     needs = _needs(schema)
@@ -126,8 +126,9 @@ def _check_messages(
 
 
 def _check_end(read_at: ReadAt, start: int, end: int) -> None:
-    """Behind the last message stands the end of the stream, and nothing else. A stream may do without it; but if it is
-    the end of the last message, bytes before it are missing.
+    """Check that only the end mark follows the last message.
+
+    A stream may lack the mark; but a mark inside the last message means that bytes before it are missing.
     """
     left = read_at(start, end - start)
     missing = read_at(end - 8, 8) == _END[1]
@@ -138,7 +139,7 @@ def _check_end(read_at: ReadAt, start: int, end: int) -> None:
 def _read_message(read_at: ReadAt, at: int, end: int) -> _Message | None:
     """The message that begins here; None at the end."""
     if not 0 <= at <= end:
-        raise ValueError("a message begins behind the end")
+        raise ValueError("a message begins after the end")
     prefix = read_at(at, min(8, end - at))
     if not prefix or prefix.startswith(_END):
         return None
@@ -160,7 +161,7 @@ def _read_message(read_at: ReadAt, at: int, end: int) -> _Message | None:
 
 
 def _check_batch(batch: _Flat, body: int, nodes: int, buffers: int, variadic: bool) -> None:
-    """A batch has as many nodes and buffers as its columns need; columns of views say themselves how many more."""
+    """Check that a batch has the nodes and buffers that its columns need; columns of views declare further ones."""
     at, count = batch.vector(4)
     if bool(count) and not variadic:
         raise ValueError("a batch has buffers of views without a column of views")
@@ -178,14 +179,14 @@ def _check_buffers(batch: _Flat, body: int) -> None:
         if length == 0:
             continue
         if length < 0 or offset < end:
-            raise ValueError("two buffers lie in one place")
+            raise ValueError("two buffers overlap")
         end = offset + length
     if end > body:
         raise ValueError("a buffer is longer than its message")
 
 
 def _blocks(footer: _Flat, number: int) -> list[tuple[int, int, int]]:
-    """Where the footer says that messages begin, and how long their metadata and bodies are."""
+    """Offsets of the messages that the footer lists, and lengths of their metadata and bodies."""
     at, count = footer.vector(number)
     return [struct.unpack_from("<qi4xq", footer.data, at + 24 * block) for block in range(count)]
 
@@ -207,7 +208,7 @@ def _dictionary_ids(table: _Flat, fields: int, depth: int = 0) -> set[int]:
 
 
 def _needs(schema: pa.Schema) -> tuple[int, int, bool]:
-    """How many nodes and buffers a batch of this schema has, and whether some columns bring further buffers."""
+    """Number of nodes and buffers of a batch of this schema, and whether some columns have further buffers."""
     needs = [_needs_of(field.type) for field in schema]
     return sum(need[0] for need in needs), sum(need[1] for need in needs), any(need[2] for need in needs)
 
@@ -238,6 +239,6 @@ def _own_buffers(kind: pa.DataType) -> int:
 
 def _number(form: str, data: bytes, at: int) -> int:
     if at < 0:
-        raise ValueError("metadata point out of their message")
+        raise ValueError("metadata points outside of its message")
     found: int = struct.unpack_from(form, data, at)[0]
     return found

@@ -1,12 +1,12 @@
-"""Lines of a text file that are no rows: counted always, kept where somebody takes them.
+"""Lines of a text file that are not rows: always counted, kept on request.
 
-A conversion only counts them. A job hands each of them out once, so it asks its reader to keep them until they are
-taken; what a kept line costs is only paid for lines that are bad.
+A conversion only counts them. A job hands each of them out once, so its reader keeps them until they are taken. Only
+bad lines cost anything.
 """
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
-KEPT_BYTES = 1 << 16  # of a line; the rest of a longer one is not kept
+KEPT_BYTES = 1 << 16  # of a line; the rest is dropped
 
 NOT_UTF8 = "not UTF-8"
 UNCLOSED_QUOTE = "an unclosed quote"
@@ -16,22 +16,22 @@ TOO_LONG = "longer than 16 MiB"
 
 
 class BadLine(NamedTuple):
-    """A line that is no row."""
+    """A line that is not a row."""
 
     line: int
-    """The number of the line in the file at which it begins, from 1; of a compressed file, before it was."""
+    """Number of its first line in the file, from 1; in a compressed file, of the uncompressed lines."""
     reason: str
     """Never a value."""
     raw: bytes
     """The line without its end, or its first KEPT_BYTES."""
 
     def __repr__(self) -> str:
-        """Never what is in it."""
+        """Never its content."""
         return f"BadLine(line {self.line}: {self.reason})"
 
 
 class BadLines:
-    """The bad lines of one file, in the order in which they stand there."""
+    """The bad lines of one file, in their order."""
 
     def __init__(self, *, keep: bool) -> None:
         self.count = 0
@@ -45,7 +45,7 @@ class BadLines:
             self.kept.append(BadLine(line, reason, raw[:KEPT_BYTES]))
 
     def take(self) -> list[BadLine]:
-        """What was kept since the last call."""
+        """Lines kept since the last call."""
         taken, self.kept = self.kept, []
         return taken
 
@@ -55,10 +55,13 @@ class KeepsBadLines(Protocol):
     """A reader that can hand out its malformed lines."""
 
     def take_bad(self) -> list[BadLine]:
-        """The malformed lines found since the last call, in their order. All that stand before a row have been found
-        when the row's batch is yielded; a batch without rows is yielded where lines would pile up."""
+        """The malformed lines found since the last call, in their order.
+
+        All lines before a row have been found when the row's batch is yielded; an empty batch is yielded where lines
+        would pile up.
+        """
 
 
 def values_instead_of(actual: int, expected: int) -> str:
-    """The reason of a line with too few or too many values."""
+    """Reason for a line with too few or too many values."""
     return f"{actual} value{'s' if actual != 1 else ''} instead of {expected}"

@@ -1,7 +1,7 @@
-"""The contracts of what rows come from and go to. Nothing here knows what happens to the rows in between.
+"""Contracts of inputs and outputs. None of them knows how rows are anonymised in between.
 
 A `Reader` and a `Writer` are one file: read to its end, written whole or not at all. A `Source` and a `Sink` serve a
-job that runs for months and may die at any moment: a source has positions to continue from, a sink knows what it has.
+job that runs for months and may die at any moment: a source has positions to restore, a sink knows what it has.
 One object serves one stream, in one thread.
 """
 
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 class Reader(Protocol):
     """The rows of one file, in their order."""
 
-    malformed: int
-    """How many lines could not be read as a row so far. They were left out; they never stop the stream."""
+    @property
+    def malformed(self) -> int:
+        """Number of lines so far that are not rows. They are left out and never stop the stream."""
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Yield batches until the input ends. May block. Called once.
@@ -27,51 +28,51 @@ class Reader(Protocol):
         """
 
     def fraction(self) -> float | None:
-        """How much of the input has been read, from 0 to 1, or None where nobody knows. Never blocks."""
+        """Fraction of the input that has been read, from 0 to 1, or None if unknown. Never blocks."""
 
     def close(self) -> None:
-        """Let go of the input. May be called twice; nothing else is called afterwards."""
+        """Release the input. May be called twice; nothing else is called afterwards."""
 
 
 class Writer(Protocol):
     """Tables in the order in which they are written. Exactly one of `close` and `abort` ends it."""
 
     def write(self, table: pa.Table) -> None:
-        """Take over all rows of `table`, which may be empty. May block; may keep rows back until `close`.
+        """Take all rows of `table`, which may be empty. May block; may buffer rows until `close`.
 
         All tables have the columns of the first one, whose types are kept. Raises OutputError, at the first table if
         the format cannot hold one of its columns.
         """
 
     def close(self) -> None:
-        """Make everything that was written visible, all at once. Raises OutputError: then nothing became visible."""
+        """Make everything that was written visible at once. Raises OutputError: then nothing became visible."""
 
     def abort(self) -> None:
         """Leave no trace of what was written. Never raises; does nothing after `close`."""
 
 
 LOG_KEPT_DAYS = 30
-"""How long a relay between sites keeps what they have decided, at least."""
+"""Shortest time for which a relay between sites keeps their decisions."""
 
 Unfit = Callable[[pa.ChunkedArray], NDArray[np.bool_] | None]
-"""Which values of a column a sink cannot take; None: it takes all."""
+"""Mask of the values of a column that a sink cannot take; None: it takes all."""
 
 Position = dict[str, Any]
-"""Where a source stands, as JSON can hold it. Only the source that gave it reads it."""
+"""Position of a source as a JSON value. Only the source that gave it reads it."""
 
 
 class BadRow(NamedTuple):
-    """Something that arrived and cannot be read as a row."""
+    """Input that cannot be read as a row."""
 
     place: str
-    """Where it stood, in words: "trips.csv, line 17", "trips[3] offset 1841"."""
+    """Its place in words: "trips.csv, line 17", "trips[3] offset 1841"."""
     reason: str
-    """Why it is no row. Never a value."""
+    """Why it is not a row. Never a value."""
     raw: bytes
-    """As it came, or its beginning. For the dead letters alone."""
+    """The input as it came, or its beginning. Only for the dead letters."""
 
     def __repr__(self) -> str:
-        """Never what is in it."""
+        """Never its content."""
         return f"BadRow({self.place}: {self.reason})"
 
 
@@ -79,47 +80,48 @@ class Read(NamedTuple):
     """Rows that arrived together."""
 
     rows: pa.RecordBatch
-    """With the declared columns, in the declared order; maybe none."""
+    """With the declared columns, in the declared order; may be empty."""
     place: Callable[[int], str]
-    """Where the row with this number in `rows` stood, in words."""
+    """Place of the row with this number in `rows`, in words."""
     bad: tuple[BadRow, ...] = ()
 
     def __repr__(self) -> str:
-        """How many rows, never what is in them."""
+        """Number of rows, never their content."""
         return f"Read({self.rows.num_rows} rows, {len(self.bad)} bad)"
 
 
 class Source(Protocol):
-    """Rows in the order in which they arrive, with positions to continue from.
+    """Rows in the order in which they arrive, with positions to restore.
 
-    Whoever opens a source gives it the position to begin at, or None for its beginning. The same rows follow a position
-    every time, but for those that only came later; how they are cut into reads may differ.
+    A source is opened at a position, or at its beginning (None). The same rows follow a position every time, plus those
+    that arrived later; the borders between reads may differ.
     """
 
     @property
     def finished(self) -> bool:
-        """Whether no further row will ever come. A source without an end never finishes."""
+        """Whether all rows have been read and no more can come. A source without an end never finishes."""
 
     def read(self, timeout: float) -> Read | None:
         """The next rows, or None if none came within `timeout` seconds; 0 does not wait.
 
-        Raises UnavailableError if what holds the rows cannot be reached now: the next call tries again. Raises
-        InputError if it cannot be read any further.
+        Raises UnavailableError if the input cannot be reached now: the next call tries again. Raises InputError if it
+        cannot be read any further.
         """
 
     def position(self) -> Position:
-        """Where to resume: the first row that `read` has NOT returned yet."""
+        """Position to restore: the first row that `read` has NOT returned yet."""
 
     def acknowledge(self, position: Position) -> None:
-        """Rows before this position, one that `position` gave, are safe: nobody will ask for them again. May do
-        nothing. Raises UnavailableError; the job then asks once more with a later position, or never.
+        """Rows before this position, one that `position` gave, are safe and will not be read again. May do nothing.
+
+        Raises UnavailableError; the job then acknowledges a later position, or none.
         """
 
     def lag(self) -> int | None:
-        """How many rows are waiting to be read, as far as is known without asking; None if it is not."""
+        """Number of rows that wait to be read, as far as known without a request; None if unknown."""
 
     def close(self) -> None:
-        """Let go of the input. May be called twice; nothing else is called afterwards."""
+        """Release the input. May be called twice; nothing else is called afterwards."""
 
 
 class Sink(Protocol):
@@ -130,30 +132,35 @@ class Sink(Protocol):
 
     @property
     def longest_row(self) -> int | None:
-        """Bytes that a row may take as JSON, names of columns included; None: any number. A longer row could never be
-        delivered, so it is rejected where it arrives. Asked once, after `last`. Raises UnavailableError.
+        """Largest size of a row as JSON, in bytes, column names included; None: no limit.
+
+        A longer row could never be delivered, so it is rejected on arrival. Called once, after `last`. Raises
+        UnavailableError.
         """
 
     def last(self) -> int:
-        """The number of the last segment that is there as a whole; 0 if there is none. Asked once, before the first
-        delivery. Raises UnavailableError, OutputError.
+        """Number of the last segment that is complete; 0 if there is none.
+
+        Called once, before the first delivery. Raises UnavailableError, OutputError.
         """
 
     def check(self, columns: pa.Schema) -> None:
-        """Promise that segments with these columns can be delivered, whatever publishable rows they hold: what stops a
-        delivery after this lies outside (a full disk, a broker that is away). Asked before rows with new names or types
-        are committed, because a committed segment must be delivered and cannot be changed. Never blocks, changes
-        nothing. Raises OutputError, with the column, its type and what to do.
+        """Promise that segments with these columns can be delivered, with any publishable rows in them.
+
+        After this, only outside causes stop a delivery (a full disk, an unreachable broker). Called before rows with
+        new names or types are committed, because a committed segment must be delivered and cannot be changed. Never
+        blocks, changes nothing. Raises OutputError, with the column, its type and the remedy.
         """
 
     def deliver(self, number: int, table: pa.Table) -> None:
-        """Make a segment visible, under its number, which is above all before it. When this returns the segment is
-        there for good; if it raises or the process dies, it is there as a whole or `last` does not count it, and the
-        next delivery, of the same bytes under the same number, completes or replaces what is left of it.
+        """Make a segment visible under its number, which is above all before it.
 
-        Numbers count segments that hold rows; where an earlier version wrote, they may leave gaps. Raises
-        UnavailableError (the same delivery is tried again), OutputError (it never will work).
+        When this returns the segment is durable. If it raises or the process dies, the segment is complete or `last`
+        does not count it, and the next delivery, of the same bytes under the same number, completes or replaces it.
+
+        Numbers count segments that hold rows; an earlier version may have left gaps. Raises UnavailableError (the job
+        retries), OutputError (retrying cannot help).
         """
 
     def close(self) -> None:
-        """Let go of the output. May be called twice; nothing else is called afterwards."""
+        """Release the output. May be called twice; nothing else is called afterwards."""

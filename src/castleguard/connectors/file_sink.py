@@ -1,7 +1,6 @@
-"""Files as the sink of a job: a folder with one complete file for every segment, whose name is its number.
+"""Files as the sink of a job: a folder with one complete file (a part) per segment, named by its number.
 
-Whatever dies and whenever, a part is there as a whole or not at all, and its name says which one it is: that is all
-that exactly-once needs.
+At any crash a part is complete or absent, and its name identifies it: exactly-once needs no more.
 """
 
 import os
@@ -13,13 +12,13 @@ from typing import cast
 import pyarrow as pa
 
 from castleguard.connectors.base import Writer
-from castleguard.connectors.holding import Held, check_held
+from castleguard.connectors.formats import Format
+from castleguard.connectors.holding import check_held
+from castleguard.connectors.listing import MANIFEST
+from castleguard.durable import name_of_leftover, sync_folder
 from castleguard.errors import OutputError
 
 _PART = re.compile(r"part-(\d{12,})\.[a-z.]+")
-_STRAY = re.compile(  # the hidden names that PartFile gives
-    r"\.(part-\d{12,}\.[a-z.]+|_castleguard\.json)\.[0-9a-f]{8}\.part"
-)
 
 
 class FileSink:
@@ -29,36 +28,38 @@ class FileSink:
     longest_row = None
 
     def __init__(self, folder: Path, ending: str, open_writer: Callable[[Path], Writer]) -> None:
-        """Make the folder if it is not there, and remove what an earlier process left unfinished in it."""
+        """Create the folder if it is missing, and remove the unfinished files of an earlier process."""
         self._folder = folder
         self._ending = ending
         self._open_writer = open_writer
-        self._format = cast(Held, ending.partition(".")[0])
-        self._tried = 0  # the latest number that this object has tried to deliver
+        self._format = cast(Format, ending.partition(".")[0])
+        self._tried = 0  # number of the latest delivery that this object has attempted
         if folder.exists() and not folder.is_dir():
             raise OutputError(f"{folder} cannot be written: it is a file, and a job writes a folder of parts")
         try:
             missing = [path for path in (folder, *folder.parents) if not path.exists()]
             folder.mkdir(parents=True, exist_ok=True)
             for path in missing:
-                _sync(path.parent)
+                sync_folder(path.parent)
             for name in os.listdir(folder):
-                if _STRAY.fullmatch(name):
+                final = name_of_leftover(name)
+                if final == MANIFEST or _PART.fullmatch(final):
                     (folder / name).unlink(missing_ok=True)
         except OSError as exc:
             raise self._failure(exc) from exc
 
     def last(self) -> int:
-        """The highest number of a part in the folder, whatever its format."""
+        """The highest number of a part in the folder, of any format."""
         return last_part(self._folder)
 
     def check(self, columns: pa.Schema) -> None:
-        """Whether the format of the parts can hold these columns."""
+        """Check that the format of the parts can hold these columns."""
         check_held(columns, self._format, str(self._folder))
 
     def deliver(self, number: int, table: pa.Table) -> None:
-        """Write the part of this number. (1) under a hidden name, (2) to the disk, (3) renamed, (4) the folder to the
-        disk: only then does the new name survive a power cut."""
+        """Write the part of this number: (1) under a hidden name, (2) flushed to disk, (3) renamed, (4) the folder
+        flushed to disk, so that the new name survives a power cut.
+        """
         if self.last() >= number and number != self._tried:
             raise OutputError(
                 f"{self._folder} has part {self.last()}, which this job did not write: one folder, one job"
@@ -72,7 +73,7 @@ class FileSink:
             writer.abort()
             raise
         try:
-            _sync(self._folder)  # 4
+            sync_folder(self._folder)  # 4
         except OSError as exc:
             raise self._failure(exc) from exc
 
@@ -84,7 +85,7 @@ class FileSink:
 
 
 def last_part(folder: Path) -> int:
-    """The highest number of a part in a folder, whatever its format; 0 if there is none."""
+    """The highest number of a part in a folder, of any format; 0 if there is none."""
     try:
         parts = [found for name in os.listdir(folder) if (found := _PART.fullmatch(name))]
     except NotADirectoryError as exc:
@@ -96,12 +97,3 @@ def last_part(folder: Path) -> int:
 
 def _failure(folder: Path, exc: OSError) -> OutputError:
     return OutputError(f"{folder} cannot be written: {exc.strerror or 'the system refused'}")
-
-
-def _sync(folder: Path) -> None:
-    """Make names in a folder survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

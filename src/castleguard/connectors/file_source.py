@@ -1,4 +1,4 @@
-"""Files as the source of a job: one after the other, and with `follow` also those that come later."""
+"""Files as the source of a job: one after the other, with `follow` also files that arrive later."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -12,12 +12,12 @@ from castleguard.connectors.resumable import ResumableFile
 from castleguard.errors import InputError
 
 POLL_SECONDS = 0.2
-CHECK_SECONDS = 10.0  # between two looks at files that are done
+CHECK_SECONDS = 10.0  # between two checks of files that are done
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Time that passes, and how to let it pass; a test brings its own."""
+    """Monotonic time and sleep; tests inject their own."""
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -26,8 +26,7 @@ class Clock:
 class FileSource:
     """The rows of all files of a listing, in the order of their names.
 
-    A position is what `DoneFiles` says of the files that are done, and "reading", the mark of the file in the middle
-    of which it stands.
+    A position is the state of `DoneFiles` and "reading", the mark of a file that has been read in part.
     """
 
     def __init__(
@@ -40,14 +39,15 @@ class FileSource:
         appended: bool = False,
         clock: Clock | None = None,
     ) -> None:
-        """With `follow`, new files are waited for. `appended` says that a file of this format can be written on, so
-        that the last one is read on if it has grown since it was read to its end. Raises InputError if there is nothing
-        to read, or if the file at the position is gone, has shrunk or is another one."""
+        """With `follow`, wait for new files. `appended`: files of this format can grow, so reading goes on in the last
+        one if it has grown since its end was reached. Raises InputError if there is nothing to read, or if the file at
+        the position is gone, has shrunk or is another one.
+        """
         self._listing = listing
         self._open_reader = open_reader
         self._follow = follow
         self._clock = clock or Clock()
-        self._looked_at = self._checked_at = self._clock.now()
+        self._listed_at = self._checked_at = self._clock.now()
         names = listing.names()
         self._done = DoneFiles(listing, names, position, in_any_order=follow)
         mark = self._done.reading or (self._done.reopen() if appended else None)
@@ -56,7 +56,7 @@ class FileSource:
             self._file = ResumableFile(listing.path(mark.name), mark.name, open_reader, mark)
         elif not names and not self._done and not follow:
             raise InputError(f"{listing.folder / listing.pattern} cannot be read: there is no file")
-        self._done.tell_changes(names)
+        self._done.log_changes(names)
         self._waiting = self._unread(names)
 
     @property
@@ -65,7 +65,7 @@ class FileSource:
         return not self._follow and self._file is None and not self._waiting
 
     def read(self, timeout: float) -> Read | None:
-        """The next rows of the file at hand, or of the next one; waits for a new file only with `follow`."""
+        """The next rows of the current file, or of the next one; waits for a new file only with `follow`."""
         deadline = self._clock.now() + timeout
         while True:
             while self._open_next():
@@ -77,23 +77,23 @@ class FileSource:
             self._clock.sleep(wait)
 
     def position(self) -> Position:
-        """Where to resume."""
+        """Position after the rows that were read."""
         return self._done.position(None if self._file is None else self._file.mark())
 
     def acknowledge(self, position: Position) -> None:
         """Do nothing: files stay where they are."""
 
     def lag(self) -> int | None:
-        """0 when no file is waiting; how many rows the others have nobody knows before they are read."""
+        """0 when no file is waiting; the number of rows in waiting files is unknown."""
         return 0 if self._file is None and not self._waiting else None
 
     def close(self) -> None:
-        """Close the file at hand."""
+        """Close the current file."""
         if self._file is not None:
             self._file.close()
 
     def _read_file(self) -> Read | None:
-        """The next rows of the file at hand; None, and no file at hand any more, when it has ended."""
+        """The next rows of the current file; None at its end, when it is no longer current."""
         assert self._file is not None
         found = self._file.read()
         if found is None:
@@ -103,32 +103,32 @@ class FileSource:
         return found
 
     def _open_next(self) -> bool:
-        """Make sure that a file is at hand; False if there is none to read."""
+        """Open the next file unless one is open; False if there is none to read."""
         while self._file is None:
-            self._look()
+            self._list_new()
             if not self._waiting:
                 return False
             name = self._waiting[-1]
             path = self._listing.path(name)
-            if path.exists() or not self._follow:  # one that was taken away again is none that was missed
+            if path.exists() or not self._follow:  # a file that was removed again has not been missed
                 self._file = ResumableFile(path, name, self._open_reader)
-            self._waiting.pop()  # not before it is open: a file that cannot be opened is not passed over
+            self._waiting.pop()  # not before it is open: a file that cannot be opened must not be skipped
         return True
 
-    def _look(self) -> None:
-        """See which files there are, if they are followed and it is time to."""
-        if not self._follow or (self._waiting and self._clock.now() - self._looked_at < POLL_SECONDS):
+    def _list_new(self) -> None:
+        """List the files again, if they are followed and it is time to."""
+        if not self._follow or (self._waiting and self._clock.now() - self._listed_at < POLL_SECONDS):
             return
         names = self._listing.names()
-        self._looked_at = self._clock.now()
-        if names:  # a folder without any file may be one that is not mounted: its files are not forgotten
+        self._listed_at = self._clock.now()
+        if names:  # an empty folder may be one that is not mounted: keep its files
             self._done.keep(names)
         if self._clock.now() - self._checked_at >= CHECK_SECONDS:
-            self._done.tell_changes(names)
+            self._done.log_changes(names)
             self._checked_at = self._clock.now()
         self._waiting = self._unread(names)
 
     def _unread(self, names: Sequence[str]) -> list[str]:
-        """The files that are still to be opened, the next one last."""
+        """The files still to be opened, the next one last."""
         current = self._file.name if self._file is not None else None
         return [name for name in reversed(names) if name not in self._done and name != current]

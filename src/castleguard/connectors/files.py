@@ -1,6 +1,6 @@
 """Files in a job: CSV, JSON lines, Parquet and Arrow, as a source and as a sink.
 
-The type in the job file says the format, whatever the ending. A name that ends in .gz is compressed text.
+The type in the job file decides the format, not the ending. A name that ends in .gz is compressed text.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,14 +21,14 @@ from castleguard.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class FileSourceOptions:
-    """Where the rows are."""
+    """Files to read."""
 
     path: Path = field(metadata={"identity": True})
     """A file, a folder, or a pattern such as `trips/*.csv`. Files are read in the order of their names."""
     follow: bool = False
-    """Wait for new files in the folder, or for the pattern, for ever."""
+    """Wait for new files in the folder, or for the pattern, without end."""
     batch_rows: int = 65536
-    """How many rows are read at once, at most."""
+    """Most rows that are read at once."""
 
     def __post_init__(self) -> None:
         """Refuse a batch without rows."""
@@ -38,15 +38,15 @@ class FileSourceOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FileSinkOptions:
-    """Where published rows go."""
+    """Files to publish to."""
 
     path: Path = field(metadata={"identity": True})
-    """A folder for the numbered parts. It is made if it is not there."""
+    """A folder for the numbered parts. It is created if it is missing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextSinkOptions(FileSinkOptions):
-    """Where published rows go, as text."""
+    """Text files to publish to."""
 
     gzip: bool = False
     """Compress every part; its name then ends in .gz."""
@@ -54,14 +54,14 @@ class TextSinkOptions(FileSinkOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class CsvSinkOptions(TextSinkOptions):
-    """Where published rows go, as CSV."""
+    """CSV files to publish to."""
 
     csv: CsvOutput = field(default=DEFAULT, metadata={"identity": True})
-    """How CSV is written."""
+    """Options of CSV output."""
 
 
 class NoRows:
-    """The reader of a text file without a single byte: no header, no rows, nothing wrong with it."""
+    """Reader of an empty text file, which needs no header in a job."""
 
     malformed = 0
 
@@ -70,11 +70,11 @@ class NoRows:
         return iter(())
 
     def fraction(self) -> float | None:
-        """All of it."""
+        """The whole file."""
         return 1.0
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""
 
 
 def _connector(format: Format) -> Connector:
@@ -103,10 +103,10 @@ def _connector(format: Format) -> Connector:
         csv = options.csv if isinstance(options, CsvSinkOptions) else DEFAULT
         return FileSink(options.path, ending, lambda path: open_writer(path, format=format, csv=csv))
 
-    sink_options = {"csv": CsvSinkOptions, "jsonl": TextSinkOptions}
+    plain = TextSinkOptions if format in TEXT else FileSinkOptions
     return Connector(
         source_options=FileSourceOptions,
-        sink_options=sink_options.get(format, FileSinkOptions),
+        sink_options=CsvSinkOptions if format == "csv" else plain,
         open_source=open_source,
         open_sink=open_sink,
         unfit=unfit_for_csv,

@@ -1,17 +1,28 @@
-"""Files: the ending of the name says the format, unless the caller does."""
+"""Formats of rows: one module with one codec for each, used by files, pipes and messages alike.
+
+A new format is one module with a `CODEC`, its name in `Format` and its file endings in `ENDINGS`.
+"""
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
+
+import pyarrow as pa
 
 from castleguard.connectors.base import Reader, Writer
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput
 from castleguard.errors import CastleguardError, InputError, OutputError
 
+if TYPE_CHECKING:
+    from castleguard.connectors.payloads import Payloads
+
 Format = Literal["csv", "jsonl", "parquet", "arrow"]
+"""Name of a format, and of the module in this package that has its codec."""
+
 TEXT: frozenset[Format] = frozenset({"csv", "jsonl"})
-"""The formats that have one row per line, and so can have malformed ones."""
+"""Formats with one row per line: lines can be malformed, files can grow and be compressed, pipes can carry them."""
 
 ENDINGS: dict[str, Format] = {
     ".csv": "csv",
@@ -24,12 +35,35 @@ ENDINGS: dict[str, Format] = {
     ".feather": "arrow",
     ".ipc": "arrow",
 }
-_CLASSES: dict[Format, tuple[str, str]] = {
-    "csv": ("csv", "Csv"),
-    "jsonl": ("jsonl", "Jsonl"),
-    "parquet": ("parquet", "Parquet"),
-    "arrow": ("ipc", "Ipc"),
-}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Codec:
+    """Reads and writes one format. Every function that writes takes the options of CSV; other formats ignore them."""
+
+    title: str
+    """The format in error messages."""
+    holds: Callable[[pa.DataType], bool]
+    """Whether the format can hold a column of this type."""
+    open_reader: Callable[..., Reader]
+    """From path, declared columns and rows of a batch. Those of TEXT also take `keep_bad` and `stream`, which is read
+    in place of the file."""
+    open_writer: Callable[[Path, CsvOutput], Writer]
+    column_names: Callable[[Path, int], list[str]]
+    """All columns of a file; those of its first rows, where every row has its own."""
+    header: Callable[[Sequence[str], CsvOutput], bytes] | None = None
+    """TEXT: the bytes before the first row."""
+    render: Callable[[pa.Table, CsvOutput], "bytes | pa.Buffer"] | None = None
+    """TEXT: rows as lines."""
+    read_messages: Callable[[Sequence[bytes], Sequence[str], Sequence[str]], "Payloads"] | None = None
+    """From messages, declared columns and the order of the values in a line. None: it cannot be a message."""
+    write_messages: Callable[[pa.Table, CsvOutput, int], list[bytes]] | None = None
+    """From rows, options and the most rows of one message. Raises OutputError."""
+
+
+def codec(format: Format) -> Codec:
+    """The codec of a format. Its module is imported here, so that one format does not load the others."""
+    return cast(Codec, importlib.import_module(f"castleguard.connectors.{format}").CODEC)
 
 
 def open_reader(
@@ -42,7 +76,7 @@ def open_reader(
 ) -> Reader:
     """Open a file for reading its declared `columns`, in batches of at most `batch_rows` rows.
 
-    With `keep_bad`, the reader of a text format keeps its malformed lines until `take_bad` is called, for every batch.
+    With `keep_bad`, the reader of a text format keeps its malformed lines; call `take_bad` after every batch.
     Raises InputError if the file cannot be read, SchemaError if a column is missing.
     """
     path = Path(path)
@@ -52,22 +86,17 @@ def open_reader(
         raise InputError(f"{path} cannot be read: it is a folder")
     format = format or format_of(path, InputError)
     kept = {"keep_bad": keep_bad} if format in TEXT else {}
-    return cast(Reader, _class_of(format, "Reader")(path, columns, batch_rows, **kept))
+    return codec(format).open_reader(path, columns, batch_rows, **kept)
 
 
 def open_writer(path: str | Path, *, format: Format | None = None, csv: CsvOutput = DEFAULT) -> Writer:
-    """Open a file for writing. It replaces an older one on `close`, and not before.
-
-    `csv` says how CSV is written. Raises OutputError if the file cannot be written.
-    """
+    """Open a file for writing. It replaces an older one on `close`, and not before. Raises OutputError."""
     path = Path(path)
-    format = format or format_of(path, OutputError)
-    options = {"csv": csv} if format == "csv" else {}
-    return cast(Writer, _class_of(format, "Writer")(path, **options))
+    return codec(format or format_of(path, OutputError)).open_writer(path, csv)
 
 
 def format_of(path: Path, error: type[CastleguardError]) -> Format:
-    """The format that a file name says; raises `error` if it says none."""
+    """The format of a file by its name; raises `error` if the ending is unknown."""
     found = known_format(path.name)
     if found is None:
         raise error(f"{path} has no ending that says its format; known are {', '.join(ENDINGS)}")
@@ -75,15 +104,9 @@ def format_of(path: Path, error: type[CastleguardError]) -> Format:
 
 
 def known_format(name: str) -> Format | None:
-    """The format that the ending of a file name stands for; None if it stands for none."""
+    """The format of a file name by its ending; None if it is unknown."""
     # The longest ending first: .csv.gz is not .gz.
     for ending in sorted(ENDINGS, key=len, reverse=True):
         if name.lower().endswith(ending):
             return ENDINGS[ending]
     return None
-
-
-def _class_of(format: Format, direction: str) -> type:
-    """The class for a format. Its module is imported here, so that one format does not load the others."""
-    module, prefix = _CLASSES[format]
-    return cast(type, getattr(importlib.import_module(f"castleguard.connectors.{module}"), prefix + direction))

@@ -1,9 +1,8 @@
-"""Text in published CSV that a spreadsheet would take for a formula, and how it is escaped.
+"""Formulas: text in published CSV that a spreadsheet would run, and how it is escaped.
 
-A spreadsheet runs a cell that begins with = + - @, whatever quotes the file has around it; some also skip leading
-space, tabs and line ends, or fold full-width signs into plain ones. Escaping puts an apostrophe before such a text. It
-also puts one before a text that has apostrophes and then such a text, so that `unescape` always gives back what was
-there. A plain number, such as -5.3, is not a formula.
+A spreadsheet runs a cell that begins with = + - @, quoted or not; some also skip leading space, tabs and line ends, or
+fold full-width signs into plain ones. Escaping puts an apostrophe before such a text, also if apostrophes precede it,
+so that `unescape` always gives back the original. A plain number, such as -5.3, is not a formula.
 """
 
 from collections.abc import Sequence
@@ -14,28 +13,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from castleguard.connectors.text import as_text, chunks_of
+from castleguard.connectors.text_columns import as_text, chunks_of
 
 Formulas = Literal["escape", "refuse", "keep"]
-"""What becomes of such texts: an apostrophe before them; rows with them are rejected; nothing."""
+"""Treatment of formulas: put an apostrophe before them, reject their rows, or leave them."""
 
 SIGNS = "=+-@" + "＝＋－＠" + "﹦﹢﹣﹫" + "⁼⁺⁻₌₊₋" + "﬩−"  # noqa: RUF001
-"""What a formula begins with, and what is folded into that by compatibility (NFKC), or by people."""
+"""First characters of a formula, and characters that NFKC or people fold into them."""
 
 _BEGINS = r"(?:[\t\r\n]|[\p{Z}\p{Cc}\p{Cf}]*[" + SIGNS.replace("-", r"\-") + "])"
 _NUMBER = r"[+\-](?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+\-]?[0-9]+)?\z"
-# For RE2 and for Java alike: both are used.
+# Valid for RE2 and for Java: both are used.
 ESCAPABLE, ESCAPABLE_NUMBER = rf"\A'*{_BEGINS}", rf"\A'*{_NUMBER}"
 """A text is escaped if it matches the first and not the second."""
 
-# First bytes, in UTF-8, of what can match: a look at one byte spares most texts the regular expression.
+# First bytes, in UTF-8, of texts that can match: one byte spares most texts the regular expression.
 _SUSPECT = np.zeros(256, np.bool_)
 _SUSPECT[:33] = True
 _SUSPECT[[0x7F, *b"=+-@'", 0xC2, 0xD8, 0xDB, 0xDC, 0xE0, 0xE1, 0xE2, 0xE3, 0xEF, 0xF0, 0xF3]] = True
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether values of this type are text in CSV. A number, a truth or a time is never taken for a formula."""
+    """Whether values of this type are text in CSV. A number, a boolean or a time is never a formula."""
     if pa.types.is_dictionary(kind):
         return is_text(kind.value_type)
     types = pa.types
@@ -49,7 +48,7 @@ def escape(texts: Any) -> Any:
 
 
 def unescape(texts: Any) -> Any:
-    """What `escape` was given."""
+    """Undo `escape`."""
     return _changed(texts, _escaped, lambda found: pc.utf8_slice_codeunits(found, 1))
 
 
@@ -60,18 +59,18 @@ def escape_names(names: Sequence[str]) -> list[str]:
 
 
 def unescape_table(table: pa.Table) -> pa.Table:
-    """A table as it was before it was written, from what was read: all columns are text."""
+    """A table that was read from CSV, all columns text, as it was before it was written."""
     names = unescape(pa.array(table.column_names, pa.string())).to_pylist()
     return pa.table([unescape(column) for column in table.columns], names=names)
 
 
 def formulas_in(column: Any) -> NDArray[np.bool_] | None:
-    """Which values of a column of any type a spreadsheet would take for formulas; None if none."""
+    """Mask of the formulas in a column of any type; None if there are none."""
     if not is_text(column.type):
         return None
     try:
         column = as_text(column)
-    except pa.ArrowException:  # the sink says that it cannot hold such a column
+    except pa.ArrowException:  # the sink refuses such a column
         return None
     masks = [_mask(chunk, _formulas) for chunk in chunks_of(column)]
     if not any(mask is not None for mask in masks):
@@ -103,7 +102,7 @@ def _matches(texts: Any, pattern: str) -> Any:
 
 
 def _changed(texts: Any, wanted: Any, change: Any) -> Any:
-    """The column, with `change` applied to what is `wanted`; the column itself if nothing is."""
+    """The column with `change` applied to the `wanted` texts."""
     if isinstance(texts, pa.ChunkedArray):
         chunks = [_changed(chunk, wanted, change) for chunk in texts.chunks]
         return pa.chunked_array(chunks, texts.type)
@@ -112,7 +111,7 @@ def _changed(texts: Any, wanted: Any, change: Any) -> Any:
 
 
 def _mask(texts: Any, wanted: Any) -> NDArray[np.bool_] | None:
-    """Which texts of an array are `wanted`, a function of strings; None if none is."""
+    """Mask of the texts of an array that are `wanted`, a function of strings; None if none is."""
     suspects = _suspects(texts)
     if not suspects.size:
         return None
@@ -125,13 +124,13 @@ def _mask(texts: Any, wanted: Any) -> NDArray[np.bool_] | None:
 
 
 def _suspects(texts: Any) -> NDArray[np.int64]:
-    """The numbers of the texts whose first byte can be that of a formula."""
+    """Indices of the texts whose first byte can be that of a formula."""
     _, offsets, data = texts.buffers()
     if data is None or not data.size or not len(texts):
         return np.empty(0, np.int64)
     width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
     ends: NDArray[Any] = np.frombuffer(offsets, width)[texts.offset : texts.offset + len(texts) + 1]
-    # The first byte of an empty text is another's: that is sorted out where there is anything to suspect.
+    # The first byte of an empty text belongs to another text: empty texts are removed if any suspect is found.
     first = np.take(np.frombuffer(data, np.uint8), ends[:-1], mode="clip")
     suspect = np.take(_SUSPECT, first)
     return np.flatnonzero(suspect & (ends[:-1] < ends[1:])) if suspect.any() else np.empty(0, np.int64)

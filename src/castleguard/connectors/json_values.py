@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from castleguard.connectors.bad_lines import HALF_CHARACTER, NO_OBJECT, NOT_UTF8
-from castleguard.connectors.text import BYTE_ORDER_MARK, as_text
+from castleguard.connectors.text_columns import BYTE_ORDER_MARK, as_text
 
-EXACT = 2.0**53  # from here on a float64 no longer tells neighbouring whole numbers apart
-MANY_BRACKETS = 500  # on a line that is handed to Arrow, at most
+EXACT = 2.0**53  # from here on a float64 cannot tell neighbouring integers apart
+MANY_BRACKETS = 500  # most brackets on a line that Arrow may parse
 
-_SHORT = 15  # digits of a decimal number that every float64 keeps
-_LONGEST = 100  # digits of a number that is written without an exponent
-MARK = "\x01"  # begins a string that was a number
+_SHORT = 15  # decimal digits that every float64 keeps
+_LONGEST = 100  # most digits of a number that is written without an exponent
+MARK = "\x01"  # first character of a string that was a number
 _MEMBER = re.compile(rb":([ \t]*)(-?[0-9][0-9.eE+-]*)(?=[ \t\r]*[,}])")
 _PLAIN = r"^-?(0|[1-9][0-9]*|(0\.[0-9]?|[1-9][0-9]*\.)([0-9]*[1-9]))$"
 _RUNS = bytes(ord("0") if byte in b"0123456789." else ord(" ") for byte in range(256))
@@ -33,7 +33,7 @@ _LONG_FRACTION = re.compile(rb"(?=[0-9.]{%d})[0-9]*\.[0-9]" % (_SHORT + 2))
 
 
 class Literal(float):
-    """A number with a point or an exponent, and how it was written."""
+    """A number with a point or an exponent, and its spelling."""
 
     text: str
 
@@ -45,9 +45,9 @@ class Literal(float):
 
 
 def parse_object(line: bytes) -> dict[str, Any] | str:
-    """The object on a line, or why it is none that a text can hold."""
+    """The object on a line, or the reason why the line is not a row."""
     try:
-        # Files that were joined have a byte order mark in between.
+        # Concatenated files have a byte order mark in between.
         row = json.loads(line.removeprefix(BYTE_ORDER_MARK).decode(), parse_float=Literal)
         json.dumps(row, ensure_ascii=False).encode()
     except UnicodeDecodeError:
@@ -65,7 +65,7 @@ def may_be_deep(lines: Iterable[bytes]) -> bool:
 
 
 def value_as_text(value: Any) -> str | None:
-    """One value as text, exactly as a whole column would give it."""
+    """One value as text, the same as in a column that was parsed at once."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -80,13 +80,13 @@ def value_as_text(value: Any) -> str | None:
 
 
 def may_be_long(block: bytes) -> bool:
-    """Whether a block may hold a number with more digits, or a larger exponent, than a float64 keeps."""
+    """Whether a block may hold a number with more digits or a larger exponent than a float64 keeps."""
     exponents = block.translate(_EXPONENTS)
     if b"0e000" in exponents or b"0e+000" in exponents:
         return True
     if _LONG_RUN not in block.translate(_RUNS):
         return False
-    # Whole numbers may be long: they are not read as floats, or found by their size.
+    # Integers may be long: they are not read as floats, or are found by their size.
     return _LONG_FRACTION.search(block) is not None
 
 
@@ -97,7 +97,7 @@ def _is_short(text: str) -> bool:
 
 
 def _all_digits(text: str) -> str:
-    """A long number without zeros that say nothing, or as it is written if it would be very long."""
+    """A long number without trailing zeros, or as written if it would be very long."""
     number = Decimal(text)
     exponent = number.as_tuple().exponent
     if not isinstance(exponent, int) or exponent < -_LONGEST or abs(number.adjusted()) > _LONGEST:
@@ -107,21 +107,20 @@ def _all_digits(text: str) -> str:
 
 
 def quote_numbers(block: bytes) -> bytes | None:
-    """The block with all numbers as strings that begin with MARK; None if it holds such strings already.
+    """The block with all numbers as strings that begin with MARK; None if it already holds such strings.
 
-    A number inside of a string would be quoted as well, which ends the string before it: that is no JSON any more, and
-    can only fail to parse.
+    A number inside a string would be quoted as well, which ends the string: the result is not JSON and fails to parse.
     """
     return None if b"\\u0001" in block else _MEMBER.sub(rb':\1"\\u0001\2"', block)
 
 
 def unquote_numbers(column: pa.ChunkedArray) -> Any:
-    """A column of strings with each number that `quote_numbers` has marked as `value_as_text` would give it."""
+    """A column of strings, with every number that `quote_numbers` has marked spelt as by `value_as_text`."""
     marked = pc.starts_with(column, MARK)
     if not pc.any(marked).as_py():
         return column
     text = pc.replace_substring_regex(column, f"^{MARK}", "")
-    # Plain digits are what they are, but for those that a float would spell with an exponent.
+    # Plain digits stay, except those that a float would spell with an exponent.
     unusual = pc.and_(marked, pc.invert(pc.match_substring_regex(text, _PLAIN))).fill_null(False)
     if not pc.any(unusual).as_py():
         return text
@@ -133,7 +132,7 @@ def unquote_numbers(column: pa.ChunkedArray) -> Any:
 
 
 def as_exact_text(column: pa.ChunkedArray) -> Any:
-    """A parsed column as text; None if digits may have been lost, or if it is nested."""
+    """A parsed column as text; None if it may have lost digits, or is nested."""
     kind = column.type
     if pa.types.is_nested(kind):
         return None
@@ -149,7 +148,7 @@ def as_exact_text(column: pa.ChunkedArray) -> Any:
 def exact_columns(
     table: pa.Table, names: Sequence[str], block: bytes, read: Callable[[bytes, pa.Schema], pa.Table | None]
 ) -> list[Any] | None:
-    """The columns of a table that was parsed from a block, as text; None if the block has to go line by line.
+    """The columns of a parsed block as text; None if the block must be parsed line by line.
 
     Where a float column may have lost digits, the block is parsed once more with its numbers as strings.
     """
@@ -173,9 +172,9 @@ def exact_columns(
 
 
 def render_objects(table: pa.Table, end: str = "") -> Any:
-    """Every row as a JSON object, and `end` behind it: numbers as numbers, dates and times as ISO strings, NaN as null.
+    """Every row as a JSON object followed by `end`: numbers as numbers, dates and times as ISO strings, NaN as null.
 
-    The columns must not be nested, and there must be a row.
+    The columns must not be nested, and the table must not be empty.
     """
     pieces: list[Any] = []
     for number, name in enumerate(table.column_names):

@@ -1,20 +1,24 @@
-"""JSON lines: one object per line, UTF-8; `.jsonl.gz` too.
+"""JSON: one object per line, UTF-8.
 
-Declared values are read as text, as in CSV: a key may hold a number in one line and a string in the next, and a
-person must be the same person in both. A number keeps its digits (12.0 and 12 are both "12"); a nested value is its
-JSON text. A key that is missing in a line is null there.
+Declared values are read as text, as in CSV: a key may hold a number in one line and a string in the next, and a person
+must be the same person in both. A number keeps its digits (12.0 and 12 are both "12"); a nested value is its JSON text.
+A key that is missing in a line is null there.
 """
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.json as pajson
 
-from castleguard.connectors.bad_lines import TOO_LONG, BadLine, BadLines
-from castleguard.connectors.columns import require_columns
-from castleguard.connectors.holding import check_held
+from castleguard.connectors.bad_lines import TOO_LONG
+from castleguard.connectors.column_checks import require_columns
+from castleguard.connectors.csv_options import DEFAULT, CsvOutput
+from castleguard.connectors.formats import Codec
+from castleguard.connectors.holding import check_held, text_holds
 from castleguard.connectors.json_values import (
     MANY_BRACKETS,
     exact_columns,
@@ -23,88 +27,48 @@ from castleguard.connectors.json_values import (
     render_objects,
     value_as_text,
 )
-from castleguard.connectors.part_file import PartFile
-from castleguard.connectors.text import BYTE_ORDER_MARK, Chunks, LineBlocks, chunks_of, count_byte, is_utf8
-from castleguard.errors import InputError
+from castleguard.connectors.line_files import LineReader, LineWriter, sample_lines
+from castleguard.connectors.payloads import Payloads, read_lines
+from castleguard.connectors.text_columns import BYTE_ORDER_MARK, chunks_of, count_byte, is_utf8
+
+_GUESS_LINES = 16  # of messages, used to guess the types of a block; a wrong guess costs time only
 
 
-class JsonlReader:
-    """The declared keys of every object as strings. Malformed is a line that is not one JSON object."""
+class JsonlReader(LineReader):
+    """Reader of a file of JSON lines. Malformed lines are not one JSON object."""
 
-    def __init__(
-        self,
-        path: Path,
-        columns: Sequence[str],
-        batch_rows: int,
-        *,
-        keep_bad: bool = False,
-        stream: IO[bytes] | None = None,
-    ) -> None:
-        """With `keep_bad`, `take_bad` has to be called for every batch. A `stream` is read in place of the file."""
-        self._path = path
-        self._columns = list(columns)
-        self._schema = pa.schema([(name, pa.string()) for name in columns])
-        self._batch_rows = batch_rows
-        self._lines_read = 0  # counted where bad lines are kept
-        self._bad = BadLines(keep=keep_bad)
-        self._lines = LineBlocks(path, quotes=False, overlong=self._too_long, stream=stream)
+    quotes = False
+
+    def _begin(self) -> None:
         self._checked = False
-        self._guess: pa.Schema | None = None
+        self._types: pa.Schema | None = None
 
-    @property
-    def malformed(self) -> int:
-        """How many lines were left out."""
-        return self._bad.count
-
-    def take_bad(self) -> list[BadLine]:
-        """The lines that were left out since the last call, if they are kept."""
-        return self._bad.take()
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Yield batches of at most `batch_rows` rows."""
-        for block in self._without_mark():
-            table = self._parse(block) if is_utf8(block) else None
-            if table is None:
-                table = self._parse_lines(block)
-            if self._bad.keep:
-                self._lines_read += count_byte(block, b"\n")
-            yield from table.to_batches(max_chunksize=self._batch_rows)
-            if self._bad.kept:
-                yield self._no_rows()
-        if self._bad.kept:
-            yield self._no_rows()
-
-    def fraction(self) -> float | None:
-        """How much of the file has been read."""
-        return self._lines.fraction()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._lines.close()
-
-    def _without_mark(self) -> Iterator[bytes]:
-        """The blocks, without the mark that some editors put before the first line."""
+    def _blocks(self) -> Iterable[bytes]:
         for number, block in enumerate(self._lines):
-            if number == 0 and block.startswith((b"\xff\xfe", b"\xfe\xff")):
-                raise InputError(f"{self._path} is UTF-16: save it as UTF-8")
+            if number == 0:
+                self._refuse_utf16(block)
             yield block.removeprefix(BYTE_ORDER_MARK) if number == 0 else block
 
+    def _parse_block(self, block: bytes) -> Iterator[pa.Table]:
+        table = self._parse(block) if is_utf8(block) else None
+        if table is None:
+            table = self._parse_lines(block)
+        if self._bad.keep:
+            self._lines_read += count_byte(block, b"\n")
+        yield table
+
     def _parse(self, block: bytes) -> pa.Table | None:
-        """All lines of a block at once, with the types of the block before; None if it has to go line by line."""
+        """All lines of a block at once, with the types of the block before; None to go line by line."""
         lines = _count_objects(block)
         if lines is None:
             return None
-        for guess in (self._guess, None):
-            if guess is None and (guess := self._guess_types(block)) is None:
+        for types in (self._types, None):
+            if types is None and (types := self._guess_types(block)) is None:
                 return None
-            table = _read_block(block, guess)
-            if table is None:
-                continue
-            self._guess = guess
-            if table.num_rows != lines:  # several objects on a line: that is no row, and Arrow makes two of it
-                return None
-            columns = exact_columns(table, self._columns, block, _read_block)
-            return None if columns is None else pa.table(columns, schema=self._schema)
+            table = _read_block(block, types)
+            if table is not None:
+                self._types = types
+                return _as_text(table, self._schema, block, lines)
         return None
 
     def _guess_types(self, block: bytes) -> pa.Schema | None:
@@ -114,12 +78,12 @@ class JsonlReader:
             return None
         self._check_keys(table.column_names, table.num_rows)
         types = {field.name: field.type for field in table.schema}
-        # A string that looks like a time is kept as it is written: other blocks may hold others that do not.
-        plain = {name: types.get(name, pa.string()) for name in self._columns}
-        return pa.schema([(name, pa.string() if pa.types.is_temporal(kind) else kind) for name, kind in plain.items()])
+        # A string that looks like a time is kept as written: other blocks may hold strings that do not.
+        known = {name: types.get(name, pa.string()) for name in self._schema.names}
+        return pa.schema([(name, pa.string() if pa.types.is_temporal(kind) else kind) for name, kind in known.items()])
 
     def _parse_lines(self, block: bytes) -> pa.Table:
-        """Line by line, for a block that holds a malformed line or mixed types."""
+        """Line by line, for a block with a malformed line or mixed types."""
         rows: list[dict[str, Any]] = []
         for number, line in enumerate(block.split(b"\n"), self._lines_read + 1):
             if not line.strip():
@@ -130,36 +94,84 @@ class JsonlReader:
             else:
                 rows.append(row)
         self._check_keys(list(dict.fromkeys(key for row in rows for key in row)), len(rows))
-        columns = [pa.array([value_as_text(row.get(name)) for row in rows], pa.string()) for name in self._columns]
+        columns = [pa.array([value_as_text(row.get(name)) for row in rows], pa.string()) for name in self._schema.names]
         return pa.table(columns, schema=self._schema)
 
     def _too_long(self, start: bytes) -> None:
         self._lines_read += 1
         self._bad.add(self._lines_read, TOO_LONG, start)
 
-    def _no_rows(self) -> pa.RecordBatch:
-        return pa.RecordBatch.from_pylist([], self._schema)
-
     def _check_keys(self, present: Sequence[str], rows: int) -> None:
-        """A declared key that no line of the first block has is a wrong name."""
+        """Refuse a declared key that no line of the first block has: its name is wrong."""
         if rows and not self._checked:
-            require_columns(self._columns, present, str(self._path))
+            require_columns(self._schema.names, present, str(self._path))
             self._checked = True
 
 
-def _count_objects(block: bytes) -> int | None:
-    """How many lines of a block are not blank; None if Arrow must not see the block, which does not go by lines.
+class JsonLines:
+    """Lines of JSON in messages."""
 
-    It reads on across the end of a line, takes a null for a row and crashes where one comes first. Between a line that
-    ends with a brace and one that begins with one, every object is complete. A zero byte would end its input, and a
-    value that is nested ten thousand times would crash it, too.
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.schema = pa.schema([(name, pa.string()) for name in columns])
+
+    def split(self, payload: bytes) -> list[bytes]:
+        """The lines of a message; one object that is laid out over several lines is one line."""
+        data = payload.strip(b" \t\r\n")
+        if b"\n" not in data:
+            return [data] if data else []
+        if isinstance(parse_object(data), dict):
+            return [data.replace(b"\n", b" ")]
+        return [line for piece in data.split(b"\n") if (line := piece.strip(b" \t\r"))]
+
+    def many(self, lines: Sequence[bytes]) -> pa.Table | None:
+        """All lines at once; None if that is not safe."""
+        block = b"\n".join(lines)
+        if block.count(b"\n") != len(lines) - 1 or _count_objects(block) != len(lines) or not is_utf8(block):
+            return None
+        types = self._guess_types(lines)
+        table = None if types is None else _read_block(block, types)
+        return None if table is None else _as_text(table, self.schema, block, len(lines))
+
+    def one(self, line: bytes) -> tuple[str | None, ...] | str:
+        """The values of one line, or the reason why it is not a row."""
+        row = parse_object(line)
+        if isinstance(row, str):
+            return "it is not one JSON object" if is_utf8(line) else "it is not UTF-8"
+        return tuple(value_as_text(row.get(name)) for name in self.schema.names)
+
+    def _guess_types(self, lines: Sequence[bytes]) -> pa.Schema | None:
+        """The type of each declared key, from the first lines; None if a key has several.
+
+        Never left to the parser: a deeply nested value would become a type nested as deep.
+        """
+        sample = [row for line in lines[:_GUESS_LINES] if isinstance(row := parse_object(line), dict)]
+        guess: dict[str, pa.DataType] = {}
+        for name in self.schema.names:
+            kinds = {type(value) for row in sample if (value := row.get(name)) is not None}
+            if not kinds or kinds == {str}:
+                guess[name] = pa.string()
+            elif kinds == {bool}:
+                guess[name] = pa.bool_()
+            elif kinds == {int}:
+                guess[name] = pa.int64()
+            elif kinds <= {int, float}:
+                guess[name] = pa.float64()
+            else:
+                return None
+        return pa.schema(guess)
+
+
+def _count_objects(block: bytes) -> int | None:
+    """Number of lines that are not blank; None if Arrow must not see the block, because it ignores line ends.
+
+    Arrow reads on across the end of a line, takes a null for a row, and crashes where one comes first. With braces at
+    both ends of every line no object can reach into the next, because after an inner brace only a comma or a closing
+    one may follow. A zero byte would end Arrow's input, and a value nested ten thousand times would crash it.
     """
     if b"\0" in block:
         return None
-    ends = count_byte(block, b"\n")
-    if block.startswith(b"{") and block.endswith(b"}\n") and block.count(b"}\n{") == ends - 1:
-        lines = ends
-    else:
+    lines = count_byte(block, b"\n") + (not block.endswith(b"\n"))
+    if not (block.startswith(b"{") and block.endswith((b"}\n", b"}")) and block.count(b"}\n{") == lines - 1):
         found = [line for line in map(bytes.strip, block.split(b"\n")) if line]
         if not all(line.startswith(b"{") and line.endswith(b"}") for line in found):
             return None
@@ -181,33 +193,59 @@ def _read_block(block: bytes, types: pa.Schema | None) -> pa.Table | None:
         return None
 
 
-class JsonlWriter:
-    """Writes one object per line; numbers as numbers, dates and times as ISO strings, NaN as null."""
-
-    def __init__(self, path: Path) -> None:
-        self._part = PartFile(path)
-        self._chunks = Chunks()
-
-    def write(self, table: pa.Table) -> None:
-        """Write the rows, in chunks whose borders do not depend on how they were handed over."""
-        check_held(table.schema, "jsonl", str(self._part.path))
-        for chunk in self._chunks.add(table):
-            self._part.write(render(chunk))
-
-    def close(self) -> None:
-        """Write what is left and give the file its name."""
-        for chunk in self._chunks.rest():
-            self._part.write(render(chunk))
-        self._part.commit()
-
-    def abort(self) -> None:
-        """Remove the file."""
-        self._part.discard()
+def _as_text(table: pa.Table, schema: pa.Schema, block: bytes, lines: int) -> pa.Table | None:
+    """A parsed block as text; None unless every line gave one row and every number keeps its digits."""
+    if table.num_rows != lines:  # Arrow makes two rows of two objects on a line
+        return None
+    columns = exact_columns(table, schema.names, block, _read_block)
+    return None if columns is None else pa.table([column.cast(pa.string()) for column in columns], schema=schema)
 
 
-def render(table: pa.Table) -> bytes:
-    """All rows as lines of JSON, column by column; the columns are ones that JSON can hold."""
+def render(table: pa.Table, _options: CsvOutput = DEFAULT) -> bytes:
+    """All rows as lines of JSON; JSON must be able to hold the columns."""
     if not table.num_rows:
         return b""
     lines = render_objects(table, "\n")
     return b"".join(chunk.cast(pa.large_string()).buffers()[2].to_pybytes() for chunk in chunks_of(lines))
+
+
+def _no_header(_names: Sequence[str], _options: CsvOutput) -> bytes:
+    return b""
+
+
+def _column_names(path: Path, rows: int) -> list[str]:
+    return list(dict.fromkeys(key for line in islice(sample_lines(path), rows) for key in _keys(line)))
+
+
+def _keys(line: str) -> list[str]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return []
+    return list(row) if isinstance(row, dict) else []
+
+
+def _open_writer(path: Path, _options: CsvOutput) -> LineWriter:
+    return LineWriter(path, "jsonl", render)
+
+
+def _read_messages(payloads: Sequence[bytes], columns: Sequence[str], _order: Sequence[str]) -> Payloads:
+    return read_lines(payloads, JsonLines(columns))
+
+
+def _write_messages(table: pa.Table, _options: CsvOutput, _rows: int) -> list[bytes]:
+    check_held(table.schema, "jsonl", "messages")
+    return list(render_objects(table).cast(pa.large_binary()).to_pylist()) if table.num_rows else []
+
+
+CODEC = Codec(
+    title="JSON",
+    holds=text_holds,
+    open_reader=JsonlReader,
+    open_writer=_open_writer,
+    column_names=_column_names,
+    header=_no_header,
+    render=render,
+    read_messages=_read_messages,
+    write_messages=_write_messages,
+)

@@ -1,6 +1,6 @@
-"""Which files a path of a job stands for: one file, the files of a folder, or those that match a pattern.
+"""The files that a path of a job stands for: one file, the files of a folder, or those that match a pattern.
 
-They are read in the plain order of their names, so that everybody can say which one comes next.
+They are read in the order of their names, so that the next one is predictable.
 """
 
 import glob
@@ -8,28 +8,27 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from castleguard.durable import is_unfinished
 from castleguard.errors import InputError, UnavailableError
 
-UNFINISHED = (".part", ".tmp")
 MANIFEST = "_castleguard.json"
-"""Describes the parts in a folder (`manifest.py`)."""
+"""Name of the file that describes the parts in a folder (`manifest.py`)."""
 
 
 class Listing(NamedTuple):
-    """The files of a source. A file that is still being written has a name that starts with a dot or ends in .part or
-    .tmp; it is not listed until it is renamed. What describes a folder of published parts is not one of them."""
+    """The files of a source. Unfinished files (`durable.is_unfinished`) and the manifest of parts are not listed."""
 
     folder: Path
-    """Where the files are; their names are relative to it."""
+    """The names are relative to this folder."""
     pattern: str
-    """What their names match."""
+    """Pattern that the names match."""
     several: bool
-    """Whether there may be more than one."""
+    """Whether more than one file can match."""
 
     def names(self) -> list[str]:
-        """The files that are there now, in the order in which they are read.
+        """The files that exist now, in the order in which they are read.
 
-        Raises InputError if the folder must not be looked into, UnavailableError if it cannot be now.
+        Raises InputError if the folder must not be listed, UnavailableError if it cannot be listed now.
         """
         if not self.several:
             return [self.pattern] if (self.folder / self.pattern).is_file() else []
@@ -38,13 +37,13 @@ class Listing(NamedTuple):
                 with os.scandir(self.folder) as entries:
                     found = [entry.name for entry in entries if entry.is_file()]
             else:
-                os.stat(self.folder)  # glob says nothing of a folder that is gone
+                os.stat(self.folder)  # glob does not report a folder that is gone
                 matches = glob.iglob(self.pattern, root_dir=self.folder, recursive=True)
                 found = [name for name in matches if (self.folder / name).is_file()]
         except PermissionError as exc:
-            raise InputError(f"{self.folder} cannot be looked into: {exc.strerror}") from exc
+            raise InputError(f"{self.folder} cannot be listed: {exc.strerror}") from exc
         except OSError as exc:
-            raise UnavailableError(f"{self.folder} cannot be looked into: {exc.strerror}") from exc
+            raise UnavailableError(f"{self.folder} cannot be listed: {exc.strerror}") from exc
         return sorted({name for name in found if _is_finished(os.path.basename(name))})
 
     def path(self, name: str) -> Path:
@@ -53,8 +52,8 @@ class Listing(NamedTuple):
 
 
 def list_files(path: Path, *, awaited: bool = False) -> Listing:
-    """What `path` stands for. Raises InputError if there is neither a file nor a folder, nor a pattern in it; if it is
-    awaited, because somebody may still mount or make it, UnavailableError.
+    """The listing of a path. Raises InputError if it is neither a file nor a folder nor a pattern; UnavailableError if
+    it is awaited, because it may still be mounted or created.
     """
     error = UnavailableError if awaited else InputError
     if path.is_dir():
@@ -71,4 +70,4 @@ def list_files(path: Path, *, awaited: bool = False) -> Listing:
 
 
 def _is_finished(name: str) -> bool:
-    return name != MANIFEST and not name.startswith(".") and not name.lower().endswith(UNFINISHED)
+    return name != MANIFEST and not is_unfinished(name)

@@ -1,17 +1,15 @@
-"""`_castleguard.json`: what readers of a folder of parts are told about them.
+"""`_castleguard.json`: the description of a folder of parts for its readers.
 
-It says which parts were published under which policy, and what that promised. Readers of data sets skip a name with a
-leading underscore. Its content comes from the job; here is how it gets into the folder: whole or not at all, and only
-if it differs from what is there.
+It says which parts were published under which policy, with which guarantee. Readers of data sets skip a name with a
+leading underscore. The job provides the content.
 """
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from castleguard.connectors.listing import MANIFEST
-from castleguard.connectors.part_file import PartFile
+from castleguard.durable import write_durably
 from castleguard.errors import OutputError
 
 
@@ -23,11 +21,11 @@ class Manifest:
 
     @property
     def is_missing(self) -> bool:
-        """Whether there is none."""
+        """Whether the file does not exist."""
         return not (self.folder / MANIFEST).is_file()
 
     def read(self) -> dict[str, Any]:
-        """What is there; without parts and statements if nothing is, or nothing that can be read."""
+        """The description; one without epochs and statements if the file is missing or cannot be read."""
         nothing: dict[str, Any] = {"statements": {}, "epochs": []}
         try:
             found = json.loads((self.folder / MANIFEST).read_bytes())
@@ -38,26 +36,15 @@ class Manifest:
         return found if sound else nothing
 
     def write(self, content: dict[str, Any]) -> None:
-        """Replace it, durably. A file that says the same is left alone, with its time. Raises OutputError."""
+        """Replace the file durably. A file with the same content keeps its modification time. Raises OutputError."""
         path = self.folder / MANIFEST
         text = (json.dumps(content, indent=1, sort_keys=True, default=str) + "\n").encode()
         try:
             if path.is_file() and path.read_bytes() == text:
                 return
-            file = PartFile(path)
-            try:
-                file.write(text)
-                file.commit()
-            except BaseException:
-                file.discard()
-                raise
-            descriptor = os.open(self.folder, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
         except OSError as exc:
             raise OutputError(f"{path} cannot be written: {exc.strerror or 'the system refused'}") from exc
+        write_durably(path, text)
 
 
 _NEEDED = {"policy", "schema", "numbers"}

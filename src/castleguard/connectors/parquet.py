@@ -1,4 +1,4 @@
-"""Parquet files. Columns keep the types that the file gives them."""
+"""Parquet files. Columns keep their types. A file is not cut into messages."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -6,30 +6,28 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from castleguard.connectors.columns import require_columns
+from castleguard.connectors.column_checks import require_columns
+from castleguard.connectors.formats import Codec
 from castleguard.connectors.parquet_layout import check_layout
-from castleguard.connectors.part_file import PartFile
-from castleguard.connectors.typed import TypedWriter
-from castleguard.errors import CastleguardError, InputError
-from castleguard.intact import DAMAGE, validated
+from castleguard.connectors.typed import TypedReader, TypedWriter
+from castleguard.durable import AtomicFile
+from castleguard.errors import InputError
+from castleguard.intact import DAMAGE
 
 
-class ParquetReader:
-    """The declared columns of a Parquet file. Nothing in it can be malformed: it is read or it is damaged."""
-
-    malformed = 0
+class ParquetReader(TypedReader):
+    """Reader of a Parquet file."""
 
     def __init__(self, path: Path, columns: Sequence[str], batch_rows: int) -> None:
-        self._path = path
-        self._columns = list(columns)
+        super().__init__(path, columns)
         self._batch_rows = batch_rows
         self._read = 0
-        self._check_layout()
         try:
+            check_layout(path)
             self._file = pq.ParquetFile(path, pre_buffer=False, page_checksum_verification=True)
         except OSError as exc:
             raise InputError(f"{path} cannot be read: {exc.strerror or 'it is damaged'}") from exc
-        except DAMAGE as exc:
+        except (*DAMAGE, AttributeError) as exc:
             raise InputError(f"{path} cannot be read: it is not a Parquet file, or it is damaged") from exc
         try:
             self.names = self._read_names()
@@ -41,21 +39,12 @@ class ParquetReader:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Yield batches of at most `batch_rows` rows."""
         batches = self._file.iter_batches(self._batch_rows, columns=self._columns, use_threads=False)
-        while True:
-            try:
-                batch = next(batches, None)
-                chosen = None if batch is None else validated(batch.select(self._columns), str(self._path))
-            except CastleguardError:
-                raise
-            except DAMAGE as exc:
-                raise InputError(f"{self._path} cannot be read any further: it is damaged") from exc
-            if chosen is None:
-                return
-            self._read += chosen.num_rows
-            yield chosen
+        for batch in self._validated(batches):
+            self._read += batch.num_rows
+            yield batch
 
     def fraction(self) -> float | None:
-        """How many of its rows have been read."""
+        """Fraction of the rows that have been read."""
         rows = self._file.metadata.num_rows
         return self._read / rows if rows else None
 
@@ -63,16 +52,7 @@ class ParquetReader:
         """Close the file."""
         self._file.close()
 
-    def _check_layout(self) -> None:
-        try:
-            check_layout(self._path)
-        except OSError as exc:
-            raise InputError(f"{self._path} cannot be read: {exc.strerror or 'it is damaged'}") from exc
-        except (*DAMAGE, AttributeError) as exc:
-            raise InputError(f"{self._path} cannot be read: it is not a Parquet file, or it is damaged") from exc
-
     def _read_names(self) -> list[str]:
-        """The names of all columns."""
         try:
             return list(self._file.schema_arrow.names)
         except DAMAGE as exc:
@@ -80,10 +60,29 @@ class ParquetReader:
 
 
 class ParquetWriter(TypedWriter):
-    """Writes a Parquet file, a row group for about every million rows."""
+    """Writer of a Parquet file, with a row group for about every million rows."""
 
     format = "parquet"
     group_rows = 1 << 20
 
-    def _open(self, part: PartFile, schema: pa.Schema) -> pq.ParquetWriter:
-        return pq.ParquetWriter(part.file, schema)
+    def _open(self, file: AtomicFile, schema: pa.Schema) -> pq.ParquetWriter:
+        return pq.ParquetWriter(file.file, schema)
+
+
+def _holds(kind: pa.DataType) -> bool:
+    types = pa.types
+    if types.is_nested(kind):
+        fields = [kind.field(at).type for at in range(kind.num_fields)]
+        return bool(fields) and not types.is_union(kind) and all(map(_holds, fields))
+    if types.is_decimal(kind):
+        return bool(kind.scale >= 0)
+    return not types.is_interval(kind)
+
+
+CODEC = Codec(
+    title="Parquet",
+    holds=_holds,
+    open_reader=ParquetReader,
+    open_writer=lambda path, _options: ParquetWriter(path),
+    column_names=ParquetReader.names_in,
+)

@@ -1,8 +1,8 @@
-"""Whether the columns of a Parquet file lie where its footer says: each in a place of its own, under its own name.
+"""Layout check of a Parquet file: columns lie where the footer says, do not overlap, and have their own names.
 
-The reader of Parquet follows the footer. A flipped bit there, or a byte too many, makes a declared column show what
-belongs to another one. So places must not overlap, names must be those of the schema, counts of rows must agree, and
-every place must be filled with pages, one behind the other. What is in a page is not read here.
+Parquet readers follow the footer. A flipped bit or an extra byte there makes a declared column show the values of
+another one. So places must not overlap, names must be those of the schema, row counts must agree, and every place must
+be filled with pages, one after the other. The content of pages is not read here.
 
 The format: https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
 """
@@ -18,15 +18,15 @@ ReadAt = Callable[[int, int], bytes]  # (offset, length), fewer bytes at the end
 
 _MAGIC = b"PAR1"
 _REPEATED = 2
-_HEADER_BYTES = (512, 1 << 16, 1 << 24)  # of a page: most are short, but one may hold the extremes of a long text
+_HEADER_BYTES = (512, 1 << 16, 1 << 24)  # of a page: most are short, but statistics may hold a long text
 
 
 class _Leaf(NamedTuple):
-    """A column of the schema that has values."""
+    """A column of the schema with values."""
 
     path: tuple[bytes, ...]
     flat: bool
-    """Whether it has one value in every row, or none."""
+    """Whether it has at most one value per row."""
 
 
 def check_layout(path: Path) -> None:
@@ -59,13 +59,13 @@ def _check_footer(footer: Struct, read_at: ReadAt, end: int) -> None:
             if leaf.flat and column[5] != group[3]:
                 raise ValueError("a column does not have as many values as there are rows")
             if not column[5]:
-                continue  # without values there is nothing to show, and maybe no place
+                continue  # a column without values may have no place
             start = min(column[9], column.get(11) or column[9])
             places.append((start, start + column[7], column[5]))
     before = len(_MAGIC)
     for start, stop, values in sorted(places):
         if start < before or stop > end:
-            raise ValueError("two columns lie in one place")
+            raise ValueError("two columns overlap")
         _check_pages(read_at, start, stop, values)
         before = stop
 
@@ -86,16 +86,16 @@ def _leaves(elements: Iterator[Struct], path: tuple[bytes, ...], *, flat: bool) 
 
 
 def _check_pages(read_at: ReadAt, start: int, stop: int, values: int) -> None:
-    """A column is pages, one behind the other, and they hold as many values as it says."""
+    """Check that a column is pages, one after the other, with as many values as the footer says."""
     while start < stop:
         header, length = _page(read_at, start, stop)
         if header[3] < 0 or header[2] < 0:
-            raise ValueError("a page is shorter than nothing")
+            raise ValueError("a page has a negative length")
         start += length + header[3]
         page = header.get(5) or header.get(8)
         values -= page[1] if page else 0
     if start != stop or values:
-        raise ValueError("the pages of a column are not all there")
+        raise ValueError("pages of a column are missing")
 
 
 def _page(read_at: ReadAt, start: int, stop: int) -> tuple[Struct, int]:

@@ -1,8 +1,8 @@
-"""What a job file can name as its source or sink: the connectors that come with the package, and those of others.
+"""Connectors by name, as a job file names its source and sink: those of the package and those of other packages.
 
-A connector is one module with both directions and a `CONNECTOR` that describes them. Somebody else's is found by the
-entry point group `castleguard.connectors`, whose entries point at such a `CONNECTOR`. A module is imported when a job
-names it, not before: whoever has no Kafka needs no Kafka client.
+A connector is one module with both directions and a `CONNECTOR` that describes them. Connectors of other packages are
+found by the entry point group `castleguard.connectors`, whose entries point at such a `CONNECTOR`. A module is imported
+when a job names it, so that a job without Kafka needs no Kafka client.
 """
 
 import importlib
@@ -10,21 +10,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, get_args
 
 from castleguard.connectors.base import Position, Sink, Source, Unfit
+from castleguard.connectors.formats import Format
 from castleguard.errors import ConfigError
 
 GROUP = "castleguard.connectors"
 
 Finding = tuple[str, bool, str]
-"""Something that was looked at, in words; whether it is as it must be; what to do if it is not."""
+"""A check in words; whether it passed; the remedy if it did not."""
 
 _BUILT_IN = {
-    "csv": "castleguard.connectors.files:CSV",
-    "jsonl": "castleguard.connectors.files:JSONL",
-    "parquet": "castleguard.connectors.files:PARQUET",
-    "arrow": "castleguard.connectors.files:ARROW",
+    **{format: f"castleguard.connectors.files:{format.upper()}" for format in get_args(Format)},
     "stdio": "castleguard.connectors.stdio:CONNECTOR",
     "kafka": "castleguard.connectors.kafka:CONNECTOR",
     "nats": "castleguard.connectors.nats:CONNECTOR",
@@ -33,29 +31,29 @@ _BUILT_IN = {
 
 @dataclass(frozen=True, kw_only=True)
 class Connector:
-    """One technology. The options of a direction are a frozen dataclass; None: there is no such direction.
+    """One technology. The options of a direction are a frozen dataclass; None: it does not have this direction.
 
-    An option with the metadata {"default": "job name"} has the job's name instead of None.
-    Fields with the metadata {"identity": True} say what is read or written (a topic, not its brokers): with another one
-    it is another job. Without any such mark all options that are not secret say it. {"identity": "choice"} marks what a
-    source chooses from that, where positions mean the same whatever is chosen: it can change with a drain, and the job
-    goes on from where it stands.
+    An option with the metadata {"default": "job name"} defaults to the job's name instead of None.
+    Fields with the metadata {"identity": True} identify the input or output (a topic, not its brokers): a job with
+    another value is another job. Without any such field, all options that are not secret identify it.
+    {"identity": "choice"} marks a selection within the input that does not change the meaning of positions: it can
+    change with a drain, and the job keeps its position.
     """
 
     source_options: type | None = None
     sink_options: type | None = None
     open_source: Callable[[Any, Sequence[str], Position | None], Source] | None = None
-    """From options, the declared columns and the position to begin at. Raises InputError, SchemaError; UnavailableError
-    may also be left to the first read."""
+    """From options, the declared columns and the position to restore. Raises InputError, SchemaError; UnavailableError
+    here or at the first read."""
     open_sink: Callable[[Any], Sink] | None = None
-    """From options. Raises OutputError; UnavailableError may also be left to the first delivery."""
+    """From options. Raises OutputError; UnavailableError here or at the first delivery."""
     unfit: Callable[[Any], Unfit | None] | None = None
-    """From the options of a sink: which values it cannot take. Rows with them are rejected when they are read."""
+    """From the options of a sink: the values it cannot take. Rows with them are rejected when they are read."""
     exactly_once: bool = True
-    """Whether its sinks know what they have: what an open sink says of itself, said before one is opened."""
+    """`exactly_once` of its sinks, known before one is opened."""
     check: Callable[[Any], Sequence[Finding]] | None = None
-    """From the options of either direction: whether what they name is there (a broker, a topic, a right), asked before
-    a job runs. Changes nothing outside, answers within seconds. May raise UnavailableError, InputError, OutputError."""
+    """From the options of either direction: checks before a job runs that brokers, topics and permissions exist.
+    Changes nothing outside, answers within seconds. May raise UnavailableError, InputError, OutputError."""
 
 
 def names() -> list[str]:
@@ -64,7 +62,7 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Connector:
-    """The connector of this name; the package's own come first."""
+    """The connector of this name; those of this package come first."""
     if name in _BUILT_IN:
         module, _, attribute = _BUILT_IN[name].partition(":")
         return _checked(name, getattr(importlib.import_module(module), attribute))
@@ -77,5 +75,5 @@ def find(name: str) -> Connector:
 
 def _checked(name: str, found: object) -> Connector:
     if not isinstance(found, Connector):
-        raise ConfigError(f"the connector {name!r} is a {type(found).__name__}, and must be a Connector")
+        raise ConfigError(f"the connector {name!r} must be a Connector, got {type(found).__name__}")
     return found

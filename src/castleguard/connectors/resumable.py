@@ -1,6 +1,6 @@
-"""One file that can be left in the middle and read on later, after a restart too.
+"""One file that can be restored at a mark, also after a restart.
 
-Reading on means to read the file again and to leave out what was handed out before. That works for every format, and
+To restore is to read the file again and skip the rows that were handed out before. This works for every format and
 needs no byte position, which compressed files and quoted line ends do not have.
 """
 
@@ -20,18 +20,17 @@ HEAD_BYTES = 1 << 16
 
 
 class Mark(NamedTuple):
-    """How far a file has been read, and which file that was. JSON can hold its fields."""
+    """Position in a file, and the identity of the file. All fields are JSON values."""
 
     name: str
     rows: int
-    """Rows that were handed out."""
+    """Number of rows handed out."""
     bad: int
-    """Malformed lines that were handed out: they are counted apart, because they come with the rows around them."""
+    """Number of malformed lines handed out: counted apart, because they come with the rows around them."""
     size: int
-    """Of the file in bytes, when it was opened, or at its end if it was read to its end. A file may grow, but not
-    shrink."""
+    """Bytes of the file when it was opened, or when its end was reached. A file may grow but not shrink."""
     head: str
-    """Hash of its beginning. Another file of the same name must not be read on."""
+    """Hash of its beginning, which tells another file of the same name."""
 
 
 class ResumableFile:
@@ -53,27 +52,27 @@ class ResumableFile:
         self._batches: Iterator[pa.RecordBatch] = iter(self._reader)
 
     def mark(self) -> Mark | None:
-        """Where to read on; None if nothing was handed out yet."""
+        """Position after the rows handed out; None if there are none yet."""
         if not self._rows and not self._bad and not self._resumed:
             return None
         return Mark(self.name, self._rows, self._bad, self._size, self._head)
 
     def end_mark(self) -> Mark:
-        """The mark at the end of the file: where to read on if it grows."""
+        """The mark at the end of the file, to be restored if it grows."""
         try:
             head = _fingerprint(self._path, self._end).head
-        except OSError:  # it is gone already
+        except OSError:  # already removed
             return Mark(self.name, self._rows, self._bad, self._size, self._head)
         return Mark(self.name, self._rows, self._bad, self._end, head)
 
     def read(self) -> Read | None:
-        """The next rows or malformed lines; None at the end of the file. Raises InputError, then every time."""
+        """The next rows or malformed lines; None at the end of the file. Raises InputError, and again at every call."""
         if self._error is not None:
             raise self._error
         try:
             return self._read()
         except CastleguardError as exc:
-            self._error = exc  # a reader that has failed looks like one at its end
+            self._error = exc  # a failed reader looks like one at its end
             raise
 
     def close(self) -> None:
@@ -82,7 +81,7 @@ class ResumableFile:
 
     def _read(self) -> Read | None:
         while True:
-            end = _size(self._path)  # before the last look into it: what comes behind that has not been read for sure
+            end = _size(self._path)  # before the last read: bytes beyond this size may not have been read
             found = next(self._batches, None)
             if found is None:
                 self._end = max(self._size, end)
@@ -122,7 +121,7 @@ Change = Literal["no", "grown", "other"]
 
 
 def changed_since(path: Path, mark: Mark) -> Change:
-    """What has become of a file that was read to its end. One that is gone has not changed."""
+    """Change of a file since it was read to its end. A removed file has not changed."""
     try:
         found = _fingerprint(path, mark.size)
     except OSError:
@@ -133,8 +132,9 @@ def changed_since(path: Path, mark: Mark) -> Change:
 
 
 def grew_within_line(path: Path, mark: Mark) -> bool:
-    """Whether a text file that has grown since has grown in the middle of a line: that line was handed out before, as
-    far as it went. Nobody can tell of a compressed file.
+    """Whether a grown text file has grown in the middle of a line, of which the first half was handed out.
+
+    Unknown for a compressed file: False.
     """
     if path.suffix.lower() == ".gz" or not mark.size:
         return False
@@ -150,7 +150,7 @@ class _Fingerprint(NamedTuple):
 
 
 def _fingerprint(path: Path, length: int | None = None) -> _Fingerprint:
-    """Size and hash of the beginning of a file, as it was when the file had this length. Raises OSError."""
+    """Size of a file, and hash of its beginning when it had this length. Raises OSError."""
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         head = file.read(min(size if length is None else length, HEAD_BYTES))
@@ -165,7 +165,7 @@ def _size(path: Path) -> int:
 
 
 def _identity(path: Path, mark: Mark | None) -> _Fingerprint:
-    """The fingerprint of a file, which must be the one of the mark as far as that went."""
+    """The fingerprint of a file, which must match the mark up to the size of the mark."""
     try:
         found = _fingerprint(path, None if mark is None else mark.size)
     except FileNotFoundError as exc:

@@ -1,8 +1,8 @@
 """Standard input and output in a job: lines of CSV or JSON through a pipe.
 
-A pipe has no positions and no memory. What was read from it cannot be read again, so rows that arrived after the last
-commit are lost when the process dies: at most once. What was written to it cannot be looked at, so the last segment
-may be written again after a restart: at least once.
+A pipe has no positions. Rows cannot be read again, so those that arrived after the last commit are lost when the
+process dies: at most once. Output cannot be inspected, so the last segment may be written again after a restart: at
+least once.
 """
 
 import os
@@ -11,31 +11,32 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Literal, cast
+from typing import Literal, cast
 
 import pyarrow as pa
 
-from castleguard.connectors import csv, jsonl
-from castleguard.connectors.base import Position, Read
+from castleguard.connectors.bad_lines import KeepsBadLines
+from castleguard.connectors.base import Position, Read, Reader
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput, check_csv_section, unfit_for_csv
+from castleguard.connectors.formats import codec
 from castleguard.connectors.holding import check_held
 from castleguard.connectors.registry import Connector
 from castleguard.connectors.resumable import bad_row
-from castleguard.connectors.text import CHUNK_ROWS
+from castleguard.connectors.text_columns import CHUNK_ROWS
 from castleguard.errors import InputError, OutputError
 
 STDIN, STDOUT = 0, 1
-READ_AHEAD = 2  # batches that wait to be taken; the pipe itself holds the rest back
-_PATIENCE = 0.2  # how long a closed source may go on unnoticed, in seconds
+READ_AHEAD = 2  # batches in the queue; the pipe holds back the rest
+_CLOSE_SECONDS = 0.2  # interval at which the thread checks whether the source is closed
 
 
 @dataclass(frozen=True, kw_only=True)
 class StdinOptions:
-    """What comes through standard input."""
+    """Standard input."""
 
     format: Literal["csv", "jsonl"] = field(metadata={"identity": True})
     batch_rows: int = 65536
-    """How many rows are read at once, at most."""
+    """Most rows that are read at once."""
 
     def __post_init__(self) -> None:
         """Refuse a batch without rows."""
@@ -45,21 +46,21 @@ class StdinOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class StdoutOptions:
-    """What goes to standard output."""
+    """Standard output."""
 
     format: Literal["csv", "jsonl"] = field(metadata={"identity": True})
     csv: CsvOutput = field(default=DEFAULT, metadata={"identity": True})
-    """How CSV is written."""
+    """Options of CSV output."""
 
     def __post_init__(self) -> None:
-        """Refuse a section that would do nothing."""
+        """Refuse a section that has no effect."""
         check_csv_section(self.format, self.csv)
 
 
 class StdinSource:
-    """The rows of a pipe as they come.
+    """The rows of a pipe.
 
-    A thread reads ahead: only so can `read` return in time while the pipe is silent in the middle of a line.
+    A thread reads ahead, so that `read` returns in time while the pipe is silent in the middle of a line.
     """
 
     def __init__(self, options: StdinOptions, columns: Sequence[str], descriptor: int = STDIN) -> None:
@@ -70,7 +71,7 @@ class StdinSource:
         self._closed = threading.Event()
         self._error: Exception | None = None
         self._finished = False
-        # A daemon, because nothing but the other end can wake a thread that waits for a pipe.
+        # A daemon, because only the other end can wake a thread that waits for a pipe.
         threading.Thread(target=self._pump, name="castleguard-stdin", daemon=True).start()
 
     @property
@@ -95,18 +96,18 @@ class StdinSource:
         return found
 
     def position(self) -> Position:
-        """Nowhere: a pipe goes on with whatever comes."""
+        """Empty: a pipe has no positions."""
         return {}
 
     def acknowledge(self, position: Position) -> None:
-        """Do nothing: the pipe has forgotten the rows already."""
+        """Do nothing: the rows are no longer in the pipe."""
 
     def lag(self) -> int | None:
-        """Nobody knows what the other end still has."""
+        """Unknown: the other end decides."""
         return None
 
     def close(self) -> None:
-        """Stop reading; the descriptor stays open, it is not ours."""
+        """Stop reading; the descriptor stays open, because it is not ours."""
         self._closed.set()
 
     def _pump(self) -> None:
@@ -119,37 +120,33 @@ class StdinSource:
         except OSError as exc:
             end = InputError(f"stdin cannot be read: {exc.strerror}")
             end.__cause__ = exc
-        except Exception as exc:  # whatever it is: it belongs to the thread that reads
+        except Exception as exc:  # raised again in the thread that reads
             end = exc
-        except BaseException as exc:  # as None it would say that the input has ended
+        except BaseException as exc:  # None would mean that the input has ended
             end = InputError(f"stdin cannot be read any further: {type(exc).__name__}")
             end.__cause__ = exc
         self._hand_over(end)
 
     def _reads(self) -> Iterator[Read]:
-        os.set_blocking(self._descriptor, True)  # whoever started us may have left it otherwise
-        # Unbuffered, so that a line is there as soon as it is written.
+        os.set_blocking(self._descriptor, True)  # the parent process may have left it non-blocking
+        # Unbuffered, so that a line arrives as soon as it is written.
         with open(self._descriptor, "rb", buffering=0, closefd=False) as stream:
-            opener = csv.CsvReader if self._options.format == "csv" else jsonl.JsonlReader
-            reader = opener(
-                Path("stdin"),
-                self._columns,
-                self._options.batch_rows,
-                keep_bad=True,
-                stream=cast(IO[bytes], stream),
+            reader = codec(self._options.format).open_reader(
+                Path("stdin"), self._columns, self._options.batch_rows, keep_bad=True, stream=stream
             )
+            assert isinstance(reader, KeepsBadLines)
             rows = 0
-            for batch in reader:
+            for batch in cast(Reader, reader):
                 bad = tuple(bad_row("stdin", line) for line in reader.take_bad())
                 if batch.num_rows or bad:
                     yield Read(batch, _place_after(rows), bad)
                 rows += batch.num_rows
 
     def _hand_over(self, found: Read | Exception | None) -> bool:
-        """Wait until there is room; False if nobody will take it any more."""
+        """Put into the queue, waiting for room; False if the source is closed."""
         while not self._closed.is_set():
             try:
-                self._arrived.put(found, timeout=_PATIENCE)
+                self._arrived.put(found, timeout=_CLOSE_SECONDS)
             except queue.Full:
                 continue
             return True
@@ -161,7 +158,7 @@ def _place_after(rows: int) -> Callable[[int], str]:
 
 
 class StdoutSink:
-    """Segments as lines, one after the other; the header of CSV stands before the first one of a process."""
+    """Segments as lines, one after the other; a process writes the header of CSV once, before its first segment."""
 
     exactly_once = False
     longest_row = None
@@ -173,24 +170,27 @@ class StdoutSink:
         self._headed = False
 
     def last(self) -> int:
-        """Nobody knows what arrived at the other end."""
+        """0: a pipe does not show what has arrived."""
         return 0
 
     def check(self, columns: pa.Schema) -> None:
-        """Whether lines of the format can hold these columns."""
+        """Check that lines of the format can hold these columns."""
         check_held(columns, self._format, "stdout")
 
     def deliver(self, number: int, table: pa.Table) -> None:
         """Write all rows."""
-        if self._format == "csv" and not self._headed:
-            self._write(csv.header(table.column_names, self._csv))
+        header, render = codec(self._format).header, codec(self._format).render
+        assert header is not None
+        assert render is not None
+        if not self._headed:
+            self._write(header(table.column_names, self._csv))
             self._headed = True
         for start in range(0, table.num_rows, CHUNK_ROWS):
             chunk = table.slice(start, CHUNK_ROWS).combine_chunks()
-            self._write(csv.render(chunk, self._csv) if self._format == "csv" else jsonl.render(chunk))
+            self._write(render(chunk, self._csv))
 
     def close(self) -> None:
-        """Do nothing: everything has been written, and the descriptor is not ours."""
+        """Do nothing: all rows are written, and the descriptor is not ours."""
 
     def _write(self, data: bytes | pa.Buffer) -> None:
         left = memoryview(data)

@@ -1,7 +1,7 @@
-"""The compact form of Thrift, as far as Parquet's metadata need it.
+"""Reader of Thrift's compact protocol, as far as Parquet's metadata needs it.
 
-Read here and not by the Parquet library, because its Python functions end the process on some damaged footers.
-The form: https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
+Not left to the Parquet library, because its Python functions end the process on some damaged footers.
+The protocol: https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 """
 
 from typing import Any
@@ -10,11 +10,11 @@ _DEEPEST = 16
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 
 Struct = dict[int, Any]
-"""The fields of a struct by their numbers."""
+"""Fields of a struct by number."""
 
 
 class Compact:
-    """Reads structs from bytes. Raises ValueError or IndexError where they are damaged."""
+    """Reads structs from bytes. Raises ValueError or IndexError if they are damaged."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

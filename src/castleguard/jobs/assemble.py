@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from castleguard.checkpoint.cipher import Cipher
-from castleguard.checkpoint.letters import DeadLetters
+from castleguard.checkpoint.dead_letters import DeadLetters
 from castleguard.checkpoint.store import Store
 from castleguard.config.job_model import JobFile
 from castleguard.config.places import check_places

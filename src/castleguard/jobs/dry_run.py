@@ -6,7 +6,8 @@ import pyarrow as pa
 
 from castleguard.config.job_model import Endpoint, JobFile
 from castleguard.connectors.base import Position, Source
-from castleguard.connectors.holding import Held, check_held
+from castleguard.connectors.formats import Format
+from castleguard.connectors.holding import check_held
 from castleguard.jobs.endpoints import open_source
 
 
@@ -27,8 +28,8 @@ class Nowhere:
 
     def check(self, columns: pa.Schema) -> None:
         """Refuse what the format of the real sink cannot hold."""
-        if self._format in get_args(Held):
-            check_held(columns, cast(Held, self._format), "the sink")
+        if self._format in get_args(Format):
+            check_held(columns, cast(Format, self._format), "the sink")
 
     def deliver(self, number: int, table: pa.Table) -> None:
         """Forget it."""

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from castleguard.checkpoint.cipher import Cipher
-from castleguard.checkpoint.letters import check_letters
+from castleguard.checkpoint.dead_letters import check_letters
 from castleguard.checkpoint.store import Checkpoint, Store
 from castleguard.config.job_model import JobFile
 from castleguard.errors import OutputError

@@ -60,7 +60,7 @@ def _with_times(value: Any, key: str = "") -> Any:
 
 def relay_options() -> type:
     """What a job file can say about the relay between its sites."""
-    from castleguard.connectors.nats.options import Access
+    from castleguard.connectors.nats.nats_options import Access
 
     return Access
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from castleguard.connectors.file_sample import Sample, read_sample
 from castleguard.connectors.formats import Format, format_of, open_reader
 from castleguard.connectors.formulas import unescape_table
 from castleguard.connectors.listing import MANIFEST, list_files
-from castleguard.connectors.sample import Sample, read_sample
 from castleguard.errors import ConfigError, InputError, Mistake, NoRowsError
 
 if TYPE_CHECKING:

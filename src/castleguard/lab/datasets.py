@@ -12,11 +12,10 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import NamedTemporaryFile
-from typing import IO
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from castleguard.durable import AtomicFile
 from castleguard.errors import InputError, OutputError, UnavailableError
 
 TIMEOUT = 60.0  # seconds without an answer
@@ -199,26 +198,24 @@ def download(names: Sequence[str], *, say: Callable[[str], None] = lambda words:
 def _fetch(file: File, target: Path) -> Path:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        part = NamedTemporaryFile(dir=target.parent, prefix=".", suffix=".part", delete=False)  # noqa: SIM115
     except OSError as exc:
         raise OutputError(f"{target.parent} cannot be written: {exc.strerror}") from exc
-    path = Path(part.name)
+    part = AtomicFile(target)
     try:
-        with part:
-            found = _copy(file, part)
+        found = _copy(file, part)
         if found != file.sha256:
             raise InputError(
                 f"{file.url} has another file than it should: its SHA-256 is {found[:12]}..., and must be "
                 f"{file.sha256[:12]}...; nothing of it was kept"
             )
-        path.replace(target)
+        part.commit()
     finally:
-        path.unlink(missing_ok=True)
+        part.discard()
     return target
 
 
-def _copy(file: File, part: IO[bytes]) -> str:
-    """Write everything the publisher sends to the part file; return its SHA-256."""
+def _copy(file: File, part: AtomicFile) -> str:
+    """Write everything the publisher sends, and return its SHA-256."""
     digest, size = hashlib.sha256(), 0
     try:
         with urlopen(file.url, timeout=TIMEOUT) as answer:

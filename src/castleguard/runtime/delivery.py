@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from castleguard.checkpoint.letters import DeadLetters
+from castleguard.checkpoint.dead_letters import DeadLetters
 from castleguard.checkpoint.store import Checkpoint, Store
 from castleguard.connectors.base import Read, Sink
 from castleguard.errors import OutputError

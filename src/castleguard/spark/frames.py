@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from castleguard.config.job_model import Endpoint, JobFile
-from castleguard.connectors.columns import require_columns
+from castleguard.connectors.column_checks import require_columns
 from castleguard.connectors.formulas import ESCAPABLE, ESCAPABLE_NUMBER, escape_names
 from castleguard.connectors.listing import Listing, list_files
 from castleguard.errors import InputError, UsageError

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from castleguard.checkpoint.codec import differences, digest_of
-from castleguard.checkpoint.private_file import open_private, sync_folder
+from castleguard.durable import name_of_leftover, open_private, write_durably
 from castleguard.errors import OutputError, SnapshotError, UnavailableError
 from castleguard.spark.committed import DONE, LOG, last_batch
 
 PLAN = "castleguard.json"
 KEY = "castleguard.key"
 LOCK = "castleguard.lock"
+_HALF_WRITTEN = "castleguard.json.new"  # left by an earlier version that died while it wrote the plan
 KEY_BYTES = 32
 
 _DRY = (
@@ -30,7 +31,6 @@ _DRY = (
 )
 
 _BACK = "bring back the folder that belongs to it"
-_NEW = ".new"
 
 Facts = Mapping[str, Any]
 
@@ -78,8 +78,9 @@ def check_plan(folder: Path, facts: Facts) -> bool:
     except ValueError as exc:
         raise _damaged(folder) from exc
     if before is None:
-        own = (KEY, LOCK, PLAN + _NEW)
-        strangers = [entry.name for entry in folder.iterdir() if entry.name not in own] if folder.exists() else []
+        entries = [entry.name for entry in folder.iterdir()] if folder.exists() else []
+        own = (KEY, LOCK, _HALF_WRITTEN)
+        strangers = [name for name in entries if name not in own and name_of_leftover(name) not in (KEY, PLAN)]
         if PLAN in strangers:
             raise _damaged(folder)
         if strangers:
@@ -104,13 +105,7 @@ def _damaged(folder: Path) -> SnapshotError:
 
 def keep_plan(folder: Path, facts: Facts) -> None:
     """Write it down, before anything starts, and once: it is there as a whole, or not at all."""
-    new = folder / (PLAN + _NEW)
-    write_private(new, json.dumps(facts, indent=1).encode())
-    try:
-        os.replace(new, folder / PLAN)
-        sync_folder(folder)
-    except OSError as exc:
-        raise OutputError(f"{folder / PLAN} cannot be written: {exc.strerror}") from exc
+    write_durably(folder / PLAN, json.dumps(facts, indent=1).encode(), private=True)
 
 
 def check_stream_output(folder: Path, checkpoint: Path, *, known: bool) -> None:
@@ -175,7 +170,7 @@ def batch_key(folder: Path, facts: Facts, inputs: Sequence[tuple[str, int, int]]
     except (OSError, ValueError) as exc:
         raise SnapshotError(f"{path} cannot be read, or is damaged: delete it, and the output with it") from exc
     made = secrets.token_bytes(KEY_BYTES)
-    write_private(path, f"{meant} {made.hex()} {_digest(meant, made)}\n".encode())
+    write_durably(path, f"{meant} {made.hex()} {_digest(meant, made)}\n".encode(), private=True)
     return made
 
 
@@ -190,21 +185,6 @@ def _checked(line: str) -> tuple[str, bytes]:
 
 def _digest(meant: str, key: bytes) -> str:
     return digest_of((meant, key)).hex()
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Replace what is in a file of its owner alone; it is on the disk when this returns."""
-    try:
-        descriptor = open_private(path)
-        try:
-            os.fchmod(descriptor, 0o600)
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, content, 0)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError as exc:
-        raise OutputError(f"{path} cannot be written: {exc.strerror}") from exc
 
 
 def _last(folder: Path) -> int | None:

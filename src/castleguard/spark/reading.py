@@ -19,9 +19,10 @@ import pyarrow as pa
 
 from castleguard.connectors.bad_lines import KeepsBadLines
 from castleguard.connectors.formats import TEXT, Format, open_reader
-from castleguard.connectors.listing import MANIFEST, UNFINISHED
+from castleguard.connectors.listing import MANIFEST
 from castleguard.connectors.payloads import Format as MessageFormat
 from castleguard.connectors.payloads import read_payloads
+from castleguard.durable import UNFINISHED, is_unfinished
 from castleguard.errors import InputError
 from castleguard.spark.blobs import readable
 
@@ -60,7 +61,7 @@ class FileRead:
 
     def accepts(self, path: Path) -> bool:
         """Whether a file that Spark lists is one to be read: complete, and of this folder or pattern."""
-        if path.name.startswith(".") or path.name.lower().endswith(UNFINISHED):
+        if is_unfinished(path.name):
             return False
         if not path.is_relative_to(self.folder):
             return False

@@ -26,7 +26,7 @@ RECORD = Record(
 )
 
 
-def test_what_goes_in_comes_out() -> None:
+def test_record_round_trips() -> None:
     record = unpack(pack(RECORD))
     assert record.facts == RECORD.facts
     assert record.blobs == RECORD.blobs
@@ -43,13 +43,13 @@ def test_arrays_come_back_writable_and_independent() -> None:
     assert unpack(blob).arrays["table"][0, 1] == 1.0
 
 
-def test_views_are_packed_as_they_look() -> None:
+def test_views_are_packed_by_value() -> None:
     turned = np.arange(6).reshape(2, 3).T[::-1]
     assert unpack(pack(Record(arrays={"turned": turned}))).arrays["turned"].tolist() == turned.tolist()
 
 
 @given(st.data())
-def test_any_changed_byte_is_noticed(data: st.DataObject) -> None:
+def test_any_changed_byte_is_detected(data: st.DataObject) -> None:
     blob = pack(RECORD)
     at = data.draw(st.integers(0, len(blob) - 1))
     flip = data.draw(st.integers(1, 255))
@@ -58,30 +58,30 @@ def test_any_changed_byte_is_noticed(data: st.DataObject) -> None:
 
 
 @given(st.integers(0, len(pack(RECORD)) - 1))
-def test_any_cut_is_noticed(length: int) -> None:
+def test_any_truncation_is_detected(length: int) -> None:
     with pytest.raises(SnapshotError):
         unpack(pack(RECORD)[:length])
 
 
 @pytest.mark.parametrize("blob", [b"", b"CGSNAP", b"\0" * 200, pickle.dumps({"a": 1}) * 20, b"PAR1" * 50])
-def test_what_is_no_snapshot_is_called_so(blob: bytes) -> None:
+def test_other_bytes_are_not_a_snapshot(blob: bytes) -> None:
     with pytest.raises(SnapshotError, match="not a castleguard snapshot"):
         unpack(blob)
 
 
-def test_appended_bytes_are_noticed() -> None:
+def test_appended_bytes_are_detected() -> None:
     with pytest.raises(SnapshotError, match="damaged"):
         unpack(pack(RECORD) + b"x")
 
 
-def test_another_format_is_named() -> None:
+def test_other_format_version_is_named() -> None:
     body = bytearray(pack(RECORD)[:-32])
     body[6:8] = (99).to_bytes(2, "big")
     with pytest.raises(SnapshotError, match="format 99"):
         unpack(bytes(body) + hashlib.sha256(body).digest())
 
 
-def test_objects_are_not_read() -> None:
+def test_object_arrays_are_refused() -> None:
     """An array of Python objects would be a pickle in disguise."""
     body = pack(Record(arrays={"object": np.zeros(2, dtype=np.uint64)}))[:-32].replace(b'"<u8"', b'"|O8"')
     with pytest.raises((SnapshotError, ValueError), match=r"OBJECT|damaged"):
@@ -97,7 +97,7 @@ def test_no_module_of_the_package_imports_pickle() -> None:
             assert not forbidden & {name.partition(".")[0] for name in names}, source.name
 
 
-def test_differences_are_named_by_their_place() -> None:
+def test_differences_are_named_by_path() -> None:
     mine = {"policy": {"k": 3, "l": 1}, "columns": [{"name": "age", "step": 5}, {"name": "zip"}], "person": "pid"}
     assert differences(mine, mine) == []
     assert differences(mine, {**mine, "person": None}) == ["person"]
@@ -106,7 +106,7 @@ def test_differences_are_named_by_their_place() -> None:
     assert differences(mine, {**mine, "columns": [{"name": "age", "step": 5}]}) == ["columns.zip"]
 
 
-def test_the_same_items_in_another_order_are_a_difference() -> None:
+def test_same_items_in_another_order_are_a_difference() -> None:
     mine = {"columns": [{"name": "age"}, {"name": "zip"}]}
     assert differences(mine, {"columns": mine["columns"][::-1]}) != []
 

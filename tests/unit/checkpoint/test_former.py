@@ -43,7 +43,7 @@ def cipher(request: pytest.FixtureRequest) -> Cipher | None:
     return None if request.param is None else Cipher(request.param)
 
 
-def test_one_of_a_job_that_has_ended_is_taken_over(tmp_path: Path, cipher: Cipher | None) -> None:
+def test_ended_job_is_converted(tmp_path: Path, cipher: Cipher | None) -> None:
     path = tmp_path / "state.db"
     write(path, cipher)
     before = path.read_bytes()
@@ -55,7 +55,7 @@ def test_one_of_a_job_that_has_ended_is_taken_over(tmp_path: Path, cipher: Ciphe
             assert store.load() == ENDED
 
 
-def test_one_without_a_commit_is_taken_over(tmp_path: Path, cipher: Cipher | None) -> None:
+def test_checkpoint_without_a_commit_is_converted(tmp_path: Path, cipher: Cipher | None) -> None:
     write(tmp_path / "state.db", cipher, rows=0)
     for _ in range(2):
         with Store(tmp_path / "state.db", cipher=cipher) as store:
@@ -63,7 +63,7 @@ def test_one_without_a_commit_is_taken_over(tmp_path: Path, cipher: Cipher | Non
 
 
 @pytest.mark.parametrize(("ended", "delivered"), [(None, 1), ("drained", 0)], ids=["running", "on its way"])
-def test_one_that_holds_rows_is_refused_and_left_as_it_is(
+def test_checkpoint_with_rows_is_refused_and_unchanged(
     tmp_path: Path, cipher: Cipher | None, ended: str | None, delivered: int
 ) -> None:
     path = tmp_path / "state.db"
@@ -80,7 +80,7 @@ def test_another_key_is_refused(tmp_path: Path) -> None:
         Store(tmp_path / "state.db", cipher=Cipher(bytes(32)))
 
 
-def test_what_its_epochs_promised_is_unknown() -> None:
+def test_guarantees_of_former_epochs_are_unknown() -> None:
     epochs = Epochs.of(ENDED)
     assert epochs.last_part == 5
     assert [epoch.last for epoch in epochs.epochs] == [5]

@@ -33,12 +33,12 @@ def cipher(request: pytest.FixtureRequest) -> Cipher | None:
     return None if request.param is None else Cipher(request.param)
 
 
-def test_a_new_file_has_no_commit(tmp_path: Path, cipher: Cipher | None) -> None:
+def test_new_file_has_no_commit(tmp_path: Path, cipher: Cipher | None) -> None:
     with Store(tmp_path / "state.db", cipher=cipher) as store:
         assert store.load() is None
 
 
-def test_a_commit_comes_back_as_it_was(tmp_path: Path, cipher: Cipher | None) -> None:
+def test_commit_round_trips(tmp_path: Path, cipher: Cipher | None) -> None:
     with Store(tmp_path / "state.db", cipher=cipher) as store:
         store.save(ONE)
     with Store(tmp_path / "state.db", cipher=cipher) as store:
@@ -53,7 +53,7 @@ def test_only_the_latest_commit_is_kept(tmp_path: Path, cipher: Cipher | None) -
         assert store.load() == later
 
 
-def test_what_was_delivered_is_wiped(tmp_path: Path) -> None:
+def test_delivered_rows_are_wiped(tmp_path: Path) -> None:
     segment = b"published, and not to be kept"
     with Store(tmp_path / "state.db") as store:
         store.save(Checkpoint(number=1, position={}, snapshot=b"state", segment=segment, letters=b"a letter"))
@@ -67,7 +67,7 @@ def test_what_was_delivered_is_wiped(tmp_path: Path) -> None:
     assert b"a letter" not in (tmp_path / "state.db").read_bytes()
 
 
-def test_with_a_key_nothing_can_be_read_from_the_file(tmp_path: Path) -> None:
+def test_encrypted_file_shows_nothing(tmp_path: Path) -> None:
     with Store(tmp_path / "state.db", cipher=Cipher(KEY)) as store:
         store.save(ONE)
     raw = (tmp_path / "state.db").read_bytes()
@@ -76,7 +76,7 @@ def test_with_a_key_nothing_can_be_read_from_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners here")
-def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_file_is_private_to_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     path.touch(mode=0o644)
     path.chmod(0o644)
@@ -85,7 +85,7 @@ def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_another_process_is_refused_until_this_one_is_gone(tmp_path: Path) -> None:
+def test_second_process_is_refused_until_the_first_ends(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     code = f"from castleguard.checkpoint.store import Store; Store({str(path)!r}).close()"
     with Store(path) as store:
@@ -96,7 +96,7 @@ def test_another_process_is_refused_until_this_one_is_gone(tmp_path: Path) -> No
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
-def test_a_lock_of_this_process_counts_too(tmp_path: Path) -> None:
+def test_second_store_in_one_process_is_refused(tmp_path: Path) -> None:
     with Store(tmp_path / "state.db"), pytest.raises(UnavailableError, match="in use by another process"):
         Store(tmp_path / "state.db")
 
@@ -104,14 +104,12 @@ def test_a_lock_of_this_process_counts_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("made_with", "opened_with", "said"),
     [
-        (None, KEY, "is not encrypted, but a key is given: `castleguard drain --new-key`"),
+        (None, KEY, "is not encrypted, but a key is given: run `castleguard drain --new-key`"),
         (KEY, None, "is encrypted: give its key"),
         (KEY, bytes(32), "another key, or it is damaged"),
     ],
 )
-def test_a_key_that_does_not_fit_is_told(
-    tmp_path: Path, made_with: bytes | None, opened_with: bytes | None, said: str
-) -> None:
+def test_wrong_key_is_reported(tmp_path: Path, made_with: bytes | None, opened_with: bytes | None, said: str) -> None:
     with Store(tmp_path / "state.db", cipher=Cipher(made_with) if made_with else None) as store:
         store.save(ONE)
     with pytest.raises(SnapshotError, match=said):
@@ -121,13 +119,13 @@ def test_a_key_that_does_not_fit_is_told(
 @pytest.mark.parametrize(
     ("saved", "key", "said"),
     [
-        (True, KEY, "has another name than it was made with.*: give it the former one back"),
+        (True, KEY, "was renamed, and an encrypted checkpoint is bound to its name: rename it back"),
         (True, bytes(32), "cannot be opened: another key, or it is damaged"),
-        (False, KEY, "another key, another name than it was made with, or it is damaged"),
+        (False, KEY, "another key, another name than before, or it is damaged"),
     ],
     ids=["renamed", "renamed, and another key", "renamed before its first commit"],
 )
-def test_an_encrypted_file_that_was_renamed_is_told_so(tmp_path: Path, saved: bool, key: bytes, said: str) -> None:
+def test_renamed_encrypted_file_is_reported(tmp_path: Path, saved: bool, key: bytes, said: str) -> None:
     with Store(tmp_path / "state.db", cipher=Cipher(KEY)) as store:
         if saved:
             store.save(ONE)
@@ -145,7 +143,7 @@ OTHER_KEY = bytes(range(1, 33))
 @pytest.mark.parametrize("before", [None, KEY])
 @pytest.mark.parametrize("after", [None, OTHER_KEY])
 @pytest.mark.parametrize("latest", [None, DRAINED], ids=["new", "drained"])
-def test_the_key_of_a_drained_checkpoint_can_be_changed(
+def test_key_of_a_drained_checkpoint_can_be_changed(
     tmp_path: Path, before: bytes | None, after: bytes | None, latest: Checkpoint | None
 ) -> None:
     path = tmp_path / "state.db"
@@ -164,7 +162,7 @@ def test_the_key_of_a_drained_checkpoint_can_be_changed(
             Store(path, cipher=old)
 
 
-def test_going_over_to_a_key_wipes_what_was_readable(tmp_path: Path) -> None:
+def test_setting_a_key_wipes_readable_data(tmp_path: Path) -> None:
     with Store(tmp_path / "state.db") as store:
         store.save(DRAINED)
         assert b"a.csv" in (tmp_path / "state.db").read_bytes()
@@ -177,7 +175,7 @@ def test_going_over_to_a_key_wipes_what_was_readable(tmp_path: Path) -> None:
     [ONE, replace(ONE, delivered=True), replace(DRAINED, delivered=False, segment=SECRET)],
     ids=["pending and on their way", "pending", "on their way"],
 )
-def test_the_key_of_a_checkpoint_with_rows_stays(tmp_path: Path, latest: Checkpoint) -> None:
+def test_key_of_a_checkpoint_with_rows_cannot_change(tmp_path: Path, latest: Checkpoint) -> None:
     with Store(tmp_path / "state.db", cipher=Cipher(KEY)) as store:
         store.save(latest)
         with pytest.raises(UsageError, match="drain the job first"):
@@ -187,7 +185,7 @@ def test_the_key_of_a_checkpoint_with_rows_stays(tmp_path: Path, latest: Checkpo
         assert store.load() == latest
 
 
-def test_a_change_of_key_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_key_change_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OutputError("no space left on device")
 
@@ -202,7 +200,7 @@ def test_a_change_of_key_that_fails_changes_nothing(tmp_path: Path, monkeypatch:
         assert store.load() == DRAINED
 
 
-def test_a_piece_of_another_commit_does_not_open(tmp_path: Path) -> None:
+def test_piece_of_another_commit_does_not_open(tmp_path: Path) -> None:
     """Whoever can write the file cannot bring back an old state under a new number."""
     path = tmp_path / "state.db"
     with Store(path, cipher=Cipher(KEY)) as store:
@@ -213,34 +211,34 @@ def test_a_piece_of_another_commit_does_not_open(tmp_path: Path) -> None:
     database.close()
     with (
         Store(path, cipher=Cipher(KEY)) as store,
-        pytest.raises(SnapshotError, match="is no checkpoint, or it is damaged"),
+        pytest.raises(SnapshotError, match="is not a checkpoint, or it is damaged"),
     ):
         store.load()
 
 
-def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_file_that_is_not_a_checkpoint_is_refused(tmp_path: Path) -> None:
     (tmp_path / "state.db").write_bytes(b"something else" * 1000)
     (tmp_path / "state.db").chmod(0o644)
-    with pytest.raises(SnapshotError, match="is no checkpoint, or it is damaged"):
+    with pytest.raises(SnapshotError, match="is not a checkpoint, or it is damaged"):
         Store(tmp_path / "state.db")
     assert stat.S_IMODE((tmp_path / "state.db").stat().st_mode) == 0o644
 
 
-def test_a_database_of_something_else_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+def test_database_of_another_program_is_refused_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     database = sqlite3.connect(path)
     database.execute("CREATE TABLE theirs (value INTEGER)")
     database.close()
     path.chmod(0o644)
     before = path.read_bytes()
-    with pytest.raises(SnapshotError, match="is no checkpoint, but a database of something else"):
+    with pytest.raises(SnapshotError, match="is the database of another program, or a damaged checkpoint"):
         Store(path)
     assert path.read_bytes() == before
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
 
 @pytest.mark.parametrize("content", [None, b""], ids=["missing", "empty"])
-def test_looking_makes_nothing(tmp_path: Path, content: bytes | None) -> None:
+def test_read_only_creates_no_file(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "state.db"
     if content is None:
         with pytest.raises(OutputError, match="No such file"):
@@ -253,7 +251,7 @@ def test_looking_makes_nothing(tmp_path: Path, content: bytes | None) -> None:
     assert path.read_bytes() == content
 
 
-def test_a_look_sees_the_latest_commit_and_changes_nothing(tmp_path: Path, cipher: Cipher | None) -> None:
+def test_read_only_loads_the_latest_commit_and_changes_nothing(tmp_path: Path, cipher: Cipher | None) -> None:
     path = tmp_path / "state.db"
     with Store(path, cipher=cipher) as store:
         store.save(ONE)
@@ -267,7 +265,7 @@ def test_a_look_sees_the_latest_commit_and_changes_nothing(tmp_path: Path, ciphe
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
 
-def test_a_look_does_not_disturb_the_process_that_has_it(tmp_path: Path) -> None:
+def test_read_only_does_not_disturb_the_owner(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     code = f"from castleguard.checkpoint.store import Store; Store({str(path)!r}, read_only=True)"
     with Store(path) as store:
@@ -277,7 +275,7 @@ def test_a_look_does_not_disturb_the_process_that_has_it(tmp_path: Path) -> None
         store.save(replace(ONE, number=4))
 
 
-def test_a_commit_that_died_half_way_is_not_mended_by_a_look(tmp_path: Path) -> None:
+def test_read_only_does_not_repair_a_crashed_commit(tmp_path: Path) -> None:
     """SIGKILL in the middle of a transaction whose pages have reached the file: its journal is hot."""
     path = tmp_path / "state.db"
     code = f"""
@@ -292,7 +290,7 @@ os.kill(os.getpid(), 9)
 """
     subprocess.run([sys.executable, "-c", code], check=False)
     assert (tmp_path / "state.db-journal").stat().st_size
-    with pytest.raises(UnavailableError, match="left in the middle of a commit: the next run mends that"):
+    with pytest.raises(UnavailableError, match="left in the middle of a commit: the next run repairs it"):
         Store(path, read_only=True)
     with Store(path) as store:
         latest = store.load()
@@ -300,7 +298,7 @@ os.kill(os.getpid(), 9)
         assert latest.snapshot == b"x" * 100_000
 
 
-def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
+def test_file_of_another_format_is_refused(tmp_path: Path) -> None:
     Store(tmp_path / "state.db").close()
     database = sqlite3.connect(tmp_path / "state.db")
     database.execute("PRAGMA user_version = 99")
@@ -310,23 +308,23 @@ def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
         Store(tmp_path / "state.db")
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_unwritable_path_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="cannot be used as a checkpoint"):
         Store(tmp_path / "file" / "state.db")
 
 
-def test_missing_folders_are_made_for_their_owner_alone(tmp_path: Path) -> None:
+def test_missing_folders_are_created_private(tmp_path: Path) -> None:
     Store(tmp_path / "one" / "two" / "state.db").close()
     for folder in (tmp_path / "one", tmp_path / "one" / "two"):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_nothing_of_a_commit_shows_when_it_is_printed() -> None:
+def test_repr_of_a_commit_shows_no_content() -> None:
     assert repr(ONE) == "Checkpoint(number=3, delivered=False, ended=None)"
     assert "\\x" not in repr(Cipher(KEY))
 
 
-def test_a_key_of_another_length_is_refused() -> None:
+def test_key_of_another_length_is_refused() -> None:
     with pytest.raises(ConfigError, match="must have 32 bytes, got 31: make one with `openssl rand -base64 32`"):
         Cipher(bytes(31))

@@ -50,8 +50,8 @@ def test_every_guess_is_marked_as_one(run: Run, folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["visits.parquet", "visits.arrow", "visits.jsonl"])
 def test_other_formats_give_the_same_roles(run: Run, folder: Path, name: str) -> None:
+    from castleguard.connectors.file_sample import read_sample
     from castleguard.connectors.formats import open_writer
-    from castleguard.connectors.sample import read_sample
 
     table = read_sample(folder / "visits.csv", 10_000).rows
     writer = open_writer(folder / name)

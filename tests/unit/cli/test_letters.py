@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from castleguard.checkpoint.cipher import Cipher
-from castleguard.checkpoint.letters import DeadLetters
+from castleguard.checkpoint.dead_letters import DeadLetters
 from tests.unit.cli.conftest import Run
 
 KEY = bytes(range(32))

@@ -159,8 +159,8 @@ OTHER_KEY = f"{'B' * 42}A="
         ({"checkpoint": f"{{path: state/job.db, key: {OTHER_KEY}}}"}, "cannot be opened: another key"),
         ({"checkpoint": "{path: state/job.db}"}, "is encrypted: give its key"),
         ({"name": "another"}, "a job with another name"),
-        ({"dead_letter": "{path: schema.yaml}"}, "schema.yaml holds something else than dead letters"),
-        ({"checkpoint": "{path: schema.yaml}"}, "schema.yaml is no checkpoint, or it is damaged"),
+        ({"dead_letter": "{path: schema.yaml}"}, "schema.yaml does not hold dead letters"),
+        ({"checkpoint": "{path: schema.yaml}"}, "schema.yaml is not a checkpoint, or it is damaged"),
     ],
 )
 def test_a_checkpoint_or_letters_that_run_would_refuse_are_a_problem(

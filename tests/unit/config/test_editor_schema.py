@@ -12,7 +12,7 @@ from castleguard.algorithms.registry import names
 from castleguard.cli import commands
 from castleguard.config.document import read_document
 from castleguard.config.editor_schema import job_schema
-from castleguard.connectors.nats.options import Access
+from castleguard.connectors.nats.nats_options import Access
 from tests.unit.config.test_job_file import BROKER, WHOLE, job
 from tests.unit.fake_connectors import Offered
 

@@ -9,7 +9,7 @@ from castleguard.config.environment import Variables
 from castleguard.config.job_file import load_job
 from castleguard.config.job_model import JobFile
 from castleguard.config.secrets import FromEnvironment
-from castleguard.connectors.nats.options import Access
+from castleguard.connectors.nats.nats_options import Access
 from castleguard.errors import ConfigError
 from tests.unit.config.test_job_file import ENVIRON, SCHEMA
 from tests.unit.fake_connectors import Offered

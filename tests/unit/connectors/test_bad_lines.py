@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from castleguard.connectors import text
+from castleguard.connectors import line_files
 from castleguard.connectors.bad_lines import KEPT_BYTES, BadLine, KeepsBadLines
 from castleguard.connectors.csv import CsvReader
 from castleguard.connectors.formats import Format, open_reader
@@ -22,7 +22,7 @@ Found = tuple[list[dict[str, str | None]], list[tuple[int, str, bytes]]]
 
 def found_in(path: Path, columns: str = "a b", *, format: Format = "csv", block_bytes: int = 1 << 20) -> Found:
     """Rows and bad lines of a file; also that a reader that does not keep them counts the same."""
-    with mock.patch.dict(text.LineBlocks.__init__.__kwdefaults__, {"block_bytes": block_bytes}):
+    with mock.patch.dict(line_files.LineBlocks.__init__.__kwdefaults__, {"block_bytes": block_bytes}):
         rows: list[dict[str, str | None]] = []
         bad: list[BadLine] = []
         with closing(open_reader(path, columns.split(), batch_rows=4, format=format, keep_bad=True)) as reader:
@@ -50,7 +50,7 @@ def jsonl_of(folder: Path, content: bytes) -> list[tuple[int, str, bytes]]:
     return found_in(path, "a", format="jsonl")[1]
 
 
-def test_a_wrong_number_of_values_is_told(tmp_path: Path) -> None:
+def test_wrong_number_of_values_is_reported(tmp_path: Path) -> None:
     assert csv_of(tmp_path, b'a,b\n1\n1,2\n\n1,"2, 3",4\r\n3,4\n1,2,3,4\n') == [
         (2, "1 value instead of 2", b"1"),
         (5, "3 values instead of 2", b'1,"2, 3",4'),
@@ -58,12 +58,12 @@ def test_a_wrong_number_of_values_is_told(tmp_path: Path) -> None:
     ]
 
 
-def test_an_unclosed_quote_is_told(tmp_path: Path) -> None:
+def test_unclosed_quote_is_reported(tmp_path: Path) -> None:
     content = b'a,b,c\n1,2,3\n4,"5,6\n7,8,9\n'
     assert csv_of(tmp_path, content) == [(3, "an unclosed quote", b'4,"5,6')]
 
 
-def test_bad_lines_side_by_side_have_a_line_each(tmp_path: Path) -> None:
+def test_adjacent_bad_lines_have_their_own_numbers(tmp_path: Path) -> None:
     assert [line for line, _, _ in csv_of(tmp_path, b"a,b\n1,2\nx\ny\n\nz\n")] == [3, 4, 6]
     assert [line for line, _, _ in jsonl_of(tmp_path, b'{"a": 1}\nx\ny\n\nz\n')] == [2, 3, 5]
 
@@ -78,7 +78,7 @@ def test_bad_lines_side_by_side_have_a_line_each(tmp_path: Path) -> None:
     ],
     ids=["behind", "before", "two strays", "in the last value"],
 )
-def test_a_stray_quote_never_makes_one_value_of_several_rows(
+def test_stray_quote_never_merges_rows(
     tmp_path: Path, content: bytes, good: list[tuple[str, str]], bad: list[int]
 ) -> None:
     """What it costs at most are the lines of a value beside it that has several; they are counted."""
@@ -89,7 +89,7 @@ def test_a_stray_quote_never_makes_one_value_of_several_rows(
 
 
 @pytest.mark.parametrize("every", [1, 2, 10])
-def test_stray_quotes_take_as_long_as_other_bad_lines(tmp_path: Path, every: int) -> None:
+def test_stray_quotes_cost_no_more_than_other_bad_lines(tmp_path: Path, every: int) -> None:
     """Measured by parsers that are started: each costs more than a thousand lines."""
     rows = [b'%d,"stray,2' % row if row % every == 0 else b"%d,x,2" % row for row in range(20_000)]
     (tmp_path / "in.csv").write_bytes(b"a,b,c\n" + b"\n".join(rows) + b"\n")
@@ -102,7 +102,7 @@ def test_stray_quotes_take_as_long_as_other_bad_lines(tmp_path: Path, every: int
     assert len(good) == 20_000 - 20_000 // every
 
 
-def test_stray_quotes_and_other_bad_lines_are_told_in_their_order(tmp_path: Path) -> None:
+def test_stray_quotes_and_other_bad_lines_keep_their_order(tmp_path: Path) -> None:
     found = csv_of(tmp_path, b'a,b\n1\n"2,x\n3,4\n5,6,7\n8,"9\n"10\n11,12\n')
     assert [(line, reason) for line, reason, _ in found] == [
         (2, "1 value instead of 2"),
@@ -112,11 +112,11 @@ def test_stray_quotes_and_other_bad_lines_are_told_in_their_order(tmp_path: Path
     ]
 
 
-def test_a_quote_inside_a_plain_value_is_not_what_is_wrong_with_a_line(tmp_path: Path) -> None:
+def test_quote_inside_a_plain_value_is_not_reported_as_unclosed(tmp_path: Path) -> None:
     assert csv_of(tmp_path, b'a,b\n5" pipe\n1,2\n') == [(2, "1 value instead of 2", b'5" pipe')]
 
 
-def test_a_value_that_is_not_utf8_is_told_with_its_very_bytes(tmp_path: Path) -> None:
+def test_value_that_is_not_utf8_is_reported_with_its_bytes(tmp_path: Path) -> None:
     content = b'a,b,c\n1,x,\xff\n2,\xff,"x\ny"\n3,\xc3\xa9,x\n\xff\n4,"\xe9 ""z\n","w"\n5,\xfe,6\n'
     assert csv_of(tmp_path, content) == [
         (3, "not UTF-8", b'2,\xff,"x\ny"'),
@@ -126,8 +126,8 @@ def test_a_value_that_is_not_utf8_is_told_with_its_very_bytes(tmp_path: Path) ->
     ]
 
 
-def test_a_line_that_is_too_long_is_kept_by_its_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "LONGEST_LINE", 1 << 17)
+def test_beginning_of_an_overlong_line_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_files, "LONGEST_LINE", 1 << 17)
     long = b"3," + b"x" * (1 << 18)
     path = tmp_path / "in.csv"
     path.write_bytes(b"a,b\n1,2\n" + long + b"\n5,6\n7\n")
@@ -136,8 +136,8 @@ def test_a_line_that_is_too_long_is_kept_by_its_beginning(tmp_path: Path, monkey
     assert bad == [(3, "longer than 16 MiB", long[:KEPT_BYTES]), (5, "1 value instead of 2", b"7")]
 
 
-def test_a_long_line_at_the_end_of_a_file_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "LONGEST_LINE", 100)
+def test_overlong_last_line_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_files, "LONGEST_LINE", 100)
     for name, start in (("in.csv", b"a\n1\n"), ("in.jsonl", b'{"a": 1}\n')):
         (tmp_path / name).write_bytes(start + b"x" * 1000)
         format: Format = "csv" if name == "in.csv" else "jsonl"
@@ -146,10 +146,10 @@ def test_a_long_line_at_the_end_of_a_file_is_not_lost(tmp_path: Path, monkeypatc
         assert found == [(line, "longer than 16 MiB", mock.ANY)]
 
 
-def test_a_file_of_bad_lines_alone_does_not_pile_them_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_lines_are_handed_out_without_any_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "in.csv"
     path.write_bytes(b"a,b\n" + b"1,2,3\n" * 1000)
-    monkeypatch.setattr(text.LineBlocks.__init__, "__kwdefaults__", {"stream": None, "block_bytes": 60})
+    monkeypatch.setattr(line_files.LineBlocks.__init__, "__kwdefaults__", {"stream": None, "block_bytes": 60})
     with closing(open_reader(path, ["a"], keep_bad=True)) as reader:
         assert isinstance(reader, KeepsBadLines)
         sizes = [len(reader.take_bad()) for _ in reader]
@@ -157,7 +157,7 @@ def test_a_file_of_bad_lines_alone_does_not_pile_them_up(tmp_path: Path, monkeyp
     assert max(sizes) <= 20
 
 
-def test_what_is_no_json_object_is_told(tmp_path: Path) -> None:
+def test_line_that_is_not_a_json_object_is_reported(tmp_path: Path) -> None:
     content = b'{"a": 1\n{"a": 1}\n[1]\n\n"x"\n{"a": "\xff"}\n{"a": 2}\n{"a": "\\ud800"}\n' + b"[" * 5000 + b"\n"
     assert jsonl_of(tmp_path, content) == [
         (1, "not a JSON object", b'{"a": 1'),
@@ -169,13 +169,13 @@ def test_what_is_no_json_object_is_told(tmp_path: Path) -> None:
     ]
 
 
-def test_lines_of_compressed_files_are_kept_as_they_were_before(tmp_path: Path) -> None:
+def test_lines_of_compressed_files_are_kept_uncompressed(tmp_path: Path) -> None:
     path = tmp_path / "in.csv.gz"
     path.write_bytes(gzip.compress(b"a,b\n1,2\n3\n"))
     assert found_in(path)[1] == [(3, "1 value instead of 2", b"3")]
 
 
-def test_no_line_is_printed() -> None:
+def test_repr_never_shows_a_line() -> None:
     assert repr(BadLine(3, "not UTF-8", b"Zanzibar")) == "BadLine(line 3: not UTF-8)"
 
 
@@ -208,7 +208,7 @@ ROWS = st.lists(st.tuples(CELLS, CELLS) | st.tuples(CELLS, st.just("\udcff")), m
 
 
 @given(rows=ROWS, block_bytes=st.integers(40, 400))
-def test_quoted_line_ends_do_not_blur_which_row_is_not_utf8(rows: list[tuple[str, str]], block_bytes: int) -> None:
+def test_row_that_is_not_utf8_is_found_after_quoted_line_ends(rows: list[tuple[str, str]], block_bytes: int) -> None:
     written = []
     for row in rows:
         line = io.StringIO()
@@ -229,7 +229,7 @@ def test_quoted_line_ends_do_not_blur_which_row_is_not_utf8(rows: list[tuple[str
 
 @given(content=st.text(st.sampled_from('ab,"\n\r\udcff'), max_size=200))
 @example('\r"\na')
-def test_whatever_stands_there_the_counts_agree_and_no_reason_is_missing(content: str) -> None:
+def test_counts_agree_for_any_content(content: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "in.csv")
         path.write_bytes(b"a,b\n" + content.encode(errors="surrogateescape"))

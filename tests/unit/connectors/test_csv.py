@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castleguard.connectors import text
+from castleguard.connectors import line_files
 from castleguard.connectors.base import Reader
 from castleguard.connectors.csv import CsvReader, render
 from castleguard.connectors.formats import open_reader, open_writer
@@ -49,14 +49,14 @@ def test_undeclared_columns_are_not_read(tmp_path: Path) -> None:
     assert read(source_of(tmp_path, "secret,a,secret\n1,2,3\n", "a")) == [{"a": "2"}]
 
 
-def test_a_batch_has_at_most_batch_rows(tmp_path: Path) -> None:
+def test_batch_has_at_most_batch_rows(tmp_path: Path) -> None:
     with closing(source_of(tmp_path, "a,b\n" + "1,2\n" * 10)) as source:
         assert [batch.num_rows for batch in source] == [4, 4, 2]
 
 
 @pytest.mark.parametrize("block_bytes", [64, 100, 1000, 1 << 20])
-def test_block_borders_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int) -> None:
-    monkeypatch.setattr(text.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": block_bytes})
+def test_block_borders_do_not_change_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int) -> None:
+    monkeypatch.setattr(line_files.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": block_bytes})
     rows = [f'{i},"x, ""{i}""\nsecond line"' if i % 3 else f"{i},{i}" for i in range(50)]
     source = source_of(tmp_path, "a,b\n" + "\n".join(rows))
     found = read(source)
@@ -65,7 +65,7 @@ def test_block_borders_change_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
     assert source.malformed == 0
 
 
-def test_windows_line_ends_and_a_byte_order_mark_are_understood(tmp_path: Path) -> None:
+def test_windows_line_ends_and_a_byte_order_mark_are_read(tmp_path: Path) -> None:
     assert read(source_of(tmp_path, b"\xef\xbb\xbfa,b\r\n1,2\r\n3,4\r\n")) == [
         {"a": "1", "b": "2"},
         {"a": "3", "b": "4"},
@@ -73,11 +73,11 @@ def test_windows_line_ends_and_a_byte_order_mark_are_understood(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("block_bytes", [4, 64])
-def test_a_byte_order_mark_behind_the_header_belongs_to_its_value(
+def test_byte_order_mark_after_the_header_belongs_to_its_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int
 ) -> None:
     """Wherever a block begins: a value must not depend on that."""
-    monkeypatch.setattr(text.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": block_bytes})
+    monkeypatch.setattr(line_files.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": block_bytes})
     mark = b"\xef\xbb\xbf"
     for values in ([mark, b"1"], [mark + b"1", b"2", mark + b"3"], [mark + mark, mark]):
         source = source_of(tmp_path, b"\n".join([b"a", *values]) + b"\n", "a")
@@ -88,106 +88,106 @@ def test_a_byte_order_mark_behind_the_header_belongs_to_its_value(
     assert source.malformed == 1
 
 
-def test_a_line_with_a_wrong_number_of_values_is_skipped_and_counted(tmp_path: Path) -> None:
+def test_line_with_a_wrong_number_of_values_is_skipped_and_counted(tmp_path: Path) -> None:
     source = source_of(tmp_path, "a,b\n1,2\n3\n4,5,6\n7,8\n")
     assert read(source) == [{"a": "1", "b": "2"}, {"a": "7", "b": "8"}]
     assert source.malformed == 2
 
 
-def test_a_blank_line_is_no_row(tmp_path: Path) -> None:
+def test_blank_line_is_not_a_row(tmp_path: Path) -> None:
     source = source_of(tmp_path, "a,b\n1,2\n\n3,4\n\n")
     assert len(read(source)) == 2
     assert source.malformed == 0
 
 
 @pytest.mark.parametrize("block_bytes", [200, 1 << 20])
-def test_an_unclosed_quote_costs_its_own_line_only(
+def test_unclosed_quote_costs_only_its_own_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int
 ) -> None:
-    monkeypatch.setattr(text.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": block_bytes})
+    monkeypatch.setattr(line_files.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": block_bytes})
     good = [f"{i},x,y" for i in range(1000)]
     source = source_of(tmp_path, "a,b,c\n" + "\n".join([*good[:400], '400,"x,y', *good[401:]]) + "\n")
     assert [row["a"] for row in read(source)] == [str(i) for i in range(1000) if i != 400]
     assert source.malformed == 1
 
 
-def test_an_unclosed_quote_in_the_last_value_costs_nothing(tmp_path: Path) -> None:
+def test_unclosed_quote_in_the_last_value_costs_nothing(tmp_path: Path) -> None:
     source = source_of(tmp_path, "a,b\n" + "".join(f"{i},{chr(34) if i == 40 else ''}x\n" for i in range(100)))
     assert read(source) == [{"a": str(i), "b": "x"} for i in range(100)]
     assert source.malformed == 0
 
 
-def test_an_unclosed_quote_does_not_swallow_a_last_line_without_its_end(tmp_path: Path) -> None:
+def test_unclosed_quote_does_not_swallow_a_last_line_without_its_end(tmp_path: Path) -> None:
     source = source_of(tmp_path, 'a,b\n1,"x\n2,y')
     assert read(source) == [{"a": "1", "b": "x"}, {"a": "2", "b": "y"}]
     assert source.malformed == 0
 
 
-def test_a_quote_inside_a_plain_value_is_a_quote(tmp_path: Path) -> None:
+def test_quote_inside_a_plain_value_is_a_quote(tmp_path: Path) -> None:
     source = source_of(tmp_path, 'a,b\n1,5" pipe\n2,x\n')
     assert read(source) == [{"a": "1", "b": '5" pipe'}, {"a": "2", "b": "x"}]
     assert source.malformed == 0
 
 
-def test_a_declared_value_that_is_not_utf8_costs_its_row(tmp_path: Path) -> None:
+def test_declared_value_that_is_not_utf8_costs_its_row(tmp_path: Path) -> None:
     source = source_of(tmp_path, b"a,b,c\n1,x,\xff\n2,\xff,x\n3,\xc3\xa9,x\n\xff\n")
     assert read(source) == [{"a": "1", "b": "x"}, {"a": "3", "b": "é"}]
     assert source.malformed == 2
 
 
-def test_a_line_longer_than_any_row_is_skipped_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "LONGEST_LINE", 100)
-    monkeypatch.setattr(text.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": 50})
+def test_line_longer_than_any_row_is_skipped_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_files, "LONGEST_LINE", 100)
+    monkeypatch.setattr(line_files.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": 50})
     source = source_of(tmp_path, "a,b\n1,2\n3," + "x" * 1000 + "\n5,6\n")
     assert read(source) == [{"a": "1", "b": "2"}, {"a": "5", "b": "6"}]
     assert source.malformed == 1
 
 
-def test_a_missing_column_is_named_with_the_nearest_one(tmp_path: Path) -> None:
+def test_missing_column_is_named_with_the_nearest_one(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match=r"in\.csv has no column 'age', did you mean 'ages'\?"):
         source_of(tmp_path, "ages,b\n1,2\n", "age b")
 
 
-def test_the_first_row_of_a_file_without_names_is_not_told(tmp_path: Path) -> None:
+def test_row_in_place_of_a_header_is_not_quoted(tmp_path: Path) -> None:
     with pytest.raises(SchemaError) as told:
         source_of(tmp_path, "patient17,39\npatient18,40\n", "patient age")
     assert str(told.value).endswith("in.csv has no column 'patient' (it has 2 columns)")
 
 
-def test_another_separator_is_recognised_in_the_message(tmp_path: Path) -> None:
+def test_message_names_another_separator(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="separated by ';', only commas are read"):
         source_of(tmp_path, "a;b\n1;2\n")
 
 
-def test_a_declared_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+def test_declared_column_that_occurs_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="two columns named 'a'"):
         source_of(tmp_path, "a,a,b\n1,2,3\n")
 
 
 @pytest.mark.parametrize("content", ["", "\n", "\r\n\r\n"])
-def test_a_file_without_a_header_is_refused(tmp_path: Path, content: str) -> None:
+def test_file_without_a_header_is_refused(tmp_path: Path, content: str) -> None:
     with pytest.raises(InputError, match="is empty: the first line must name the columns"):
         source_of(tmp_path, content)
 
 
 @pytest.mark.parametrize("content", ["a,b", "a,b\n"])
-def test_a_header_alone_has_no_rows(tmp_path: Path, content: str) -> None:
+def test_header_alone_has_no_rows(tmp_path: Path, content: str) -> None:
     assert read(source_of(tmp_path, content)) == []
 
 
-def test_utf16_is_refused_by_name(tmp_path: Path) -> None:
+def test_utf16_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is UTF-16: save it as UTF-8"):
         source_of(tmp_path, "a,b\n1,2\n".encode("utf-16"))
 
 
-def test_a_damaged_archive_is_an_input_error(tmp_path: Path) -> None:
+def test_damaged_archive_is_an_input_error(tmp_path: Path) -> None:
     path = tmp_path / "in.csv.gz"
     path.write_bytes(gzip.compress(b"a,b\n" + bytes(range(48, 58)) * 100)[:-20])
     with pytest.raises(InputError, match="compression is damaged"):
         read(open_reader(path, ["a", "b"]))
 
 
-def test_the_fraction_read_ends_at_one(tmp_path: Path) -> None:
+def test_fraction_read_ends_at_one(tmp_path: Path) -> None:
     with closing(source_of(tmp_path, "a,b\n1,2\n")) as source:
         list(source)
         assert source.fraction() == 1.0
@@ -218,7 +218,7 @@ def test_written_values_are_plain_and_null_is_empty(tmp_path: Path) -> None:
     ]
 
 
-def test_texts_with_separators_survive(tmp_path: Path) -> None:
+def test_texts_with_separators_are_quoted(tmp_path: Path) -> None:
     table = pa.table({"a, b": ["x, y", 'say "hi"', "two\nlines", "plain"], "n": [1, 2, 3, 4]})
     sink = open_writer(tmp_path / "out.csv")
     sink.write(table)
@@ -228,10 +228,8 @@ def test_texts_with_separators_survive(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
-def test_the_same_rows_give_the_same_bytes_however_they_are_handed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
-) -> None:
-    monkeypatch.setattr(text, "CHUNK_ROWS", 7)
+def test_bytes_depend_on_rows_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str) -> None:
+    monkeypatch.setattr(line_files, "CHUNK_ROWS", 7)
     table = pa.table({"a": list(range(100)), "b": [str(i) if i != 50 else "5,0" for i in range(100)]})
     written = []
     for size in (1, 3, 7, 100):
@@ -244,7 +242,7 @@ def test_the_same_rows_give_the_same_bytes_however_they_are_handed_over(
     assert pacsv.read_csv(tmp_path / f"out{ending}")["a"].to_pylist() == list(range(100))
 
 
-def test_an_empty_table_gives_a_header(tmp_path: Path) -> None:
+def test_empty_table_gives_a_header(tmp_path: Path) -> None:
     sink = open_writer(tmp_path / "out.csv")
     sink.write(TABLE.slice(0, 0))
     sink.close()
@@ -255,37 +253,37 @@ CELLS = st.text(st.sampled_from('ab,"\n\r é'), max_size=6)
 
 
 @given(rows=st.lists(st.tuples(CELLS, CELLS, CELLS), max_size=30), block_bytes=st.integers(40, 400))
-def test_whatever_a_csv_writer_writes_is_read_back(rows: list[tuple[str, str, str]], block_bytes: int) -> None:
+def test_output_of_any_csv_writer_is_read_back(rows: list[tuple[str, str, str]], block_bytes: int) -> None:
     content = io.StringIO()
     csv.writer(content, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows([("a", "b", "c"), *rows])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "in.csv")
         path.write_bytes(content.getvalue().encode())
-        with mock.patch.dict(text.LineBlocks.__init__.__kwdefaults__, {"block_bytes": block_bytes}):
+        with mock.patch.dict(line_files.LineBlocks.__init__.__kwdefaults__, {"block_bytes": block_bytes}):
             source = open_reader(path, ["c", "a"])
             assert read(source) == [{"c": c or None, "a": a or None} for a, _, c in rows]
     assert source.malformed == 0
 
 
 @given(content=st.text(st.sampled_from('ab,"\n\r'), max_size=400).map(str.encode) | st.binary(max_size=400))
-def test_no_content_stops_the_stream(content: bytes) -> None:
+def test_any_content_is_read_to_the_end(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "in.csv")
         path.write_bytes(b"a,b\n" + content)
-        with mock.patch.dict(text.LineBlocks.__init__.__kwdefaults__, {"block_bytes": 50}):
+        with mock.patch.dict(line_files.LineBlocks.__init__.__kwdefaults__, {"block_bytes": 50}):
             source = open_reader(path, ["b"])
             found = len(read(source)) + source.malformed
     assert found <= len(content) + 1
 
 
-def test_a_file_with_carriage_returns_alone_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_file_with_carriage_returns_only_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "old.csv"
     path.write_bytes(b"a,b\r1,2\r3,4\r")
     with pytest.raises(InputError, match=r"old\.csv cannot be read: the first line .*, its lines must end in"):
         CsvReader(path, ["a", "b"], 10)
 
 
-def test_a_file_whose_first_line_is_endless_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_file_with_an_endless_first_line_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "blob.csv"
     path.write_bytes(b"x" * 200_000)
     with pytest.raises(InputError, match=r"blob\.csv cannot be read: the first line must name the columns$"):
@@ -293,7 +291,7 @@ def test_a_file_whose_first_line_is_endless_is_refused_in_one_sentence(tmp_path:
 
 
 @pytest.mark.parametrize("note", ["a comma, here", 'a "quote"', "two\nlines", "two\rlines"])
-def test_a_value_is_written_the_same_whatever_stands_beside_it(note: str) -> None:
+def test_value_is_written_the_same_beside_any_other(note: str) -> None:
     """Readers tell groups by what is written: one text with a comma must not change the look of a box."""
     box = {
         "born_min": pa.array([dt.datetime(2026, 2, 27), dt.datetime(2026, 2, 27, 1, 2, 3, 4)], pa.timestamp("us")),

@@ -12,8 +12,8 @@ from castleguard.connectors import files
 from castleguard.connectors.csv_options import CsvOutput, csv_of
 from castleguard.connectors.formats import open_writer
 from castleguard.connectors.formulas import Formulas
-from castleguard.connectors.kafka.options import KafkaSinkOptions
-from castleguard.connectors.nats.options import NatsSinkOptions
+from castleguard.connectors.kafka.kafka_options import KafkaSinkOptions
+from castleguard.connectors.nats.nats_options import NatsSinkOptions
 from castleguard.connectors.payloads import write_payloads
 from castleguard.connectors.stdio import StdoutOptions, StdoutSink
 from castleguard.errors import OutputError
@@ -71,9 +71,7 @@ WAYS: dict[str, Write] = {"file": as_file, "part": as_part, "stdout": as_stdout,
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("formulas", ["escape", "keep"])
-def test_text_is_escaped_unless_it_is_to_be_kept_and_numbers_never_are(
-    way: str, formulas: Formulas, tmp_path: Path
-) -> None:
+def test_text_is_escaped_unless_kept_and_numbers_never_are(way: str, formulas: Formulas, tmp_path: Path) -> None:
     header = "" if way == "messages" else HEADER[formulas]
     assert WAYS[way](TABLE, CsvOutput(formulas=formulas), tmp_path) == header + ROWS[formulas]
 
@@ -85,7 +83,7 @@ def test_escaping_is_the_default(way: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_is_to_be_refused_is_never_written(way: str, tmp_path: Path) -> None:
+def test_refused_formulas_are_never_written(way: str, tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="column 'city' has text that a spreadsheet would take for a formula") as told:
         WAYS[way](TABLE, CsvOutput(formulas="refuse"), tmp_path)
     assert "calc" not in str(told.value)
@@ -93,7 +91,7 @@ def test_what_is_to_be_refused_is_never_written(way: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
-def test_every_kind_of_text_can_stand_beside_others(way: str, kind: pa.DataType, tmp_path: Path) -> None:
+def test_string_types_can_be_mixed(way: str, kind: pa.DataType, tmp_path: Path) -> None:
     table = pa.table({"a": pa.array(["=x,y", "z"], kind), "b": ["1", "2"]})
     assert WAYS[way](table, CsvOutput(), tmp_path).endswith('"\'=x,y",1\nz,2\n')
 
@@ -106,13 +104,13 @@ def test_every_kind_of_text_can_stand_beside_others(way: str, kind: pa.DataType,
         lambda csv: NatsSinkOptions(stream="s", subject="t", csv=csv),
     ],
 )
-def test_a_csv_section_of_another_format_is_refused(options: Callable[[CsvOutput], object]) -> None:
+def test_csv_section_of_another_format_is_refused(options: Callable[[CsvOutput], object]) -> None:
     options(CsvOutput())
-    with pytest.raises(ValueError, match="csv is for format csv"):
+    with pytest.raises(ValueError, match="csv has no effect with format"):
         options(CsvOutput(formulas="keep"))
 
 
-def test_the_identity_of_a_job_names_what_is_not_a_default() -> None:
+def test_identity_names_only_changed_options() -> None:
     assert str(CsvOutput()) == ""
     assert {str(CsvOutput(formulas=formulas)) for formulas in get_args(Formulas)} == {
         "",
@@ -121,7 +119,7 @@ def test_the_identity_of_a_job_names_what_is_not_a_default() -> None:
     }
 
 
-def test_only_a_sink_that_writes_csv_has_a_way_of_writing_it(tmp_path: Path) -> None:
+def test_only_csv_sinks_have_csv_options(tmp_path: Path) -> None:
     assert csv_of(files.CsvSinkOptions(path=tmp_path)) == CsvOutput()
     assert csv_of(StdoutOptions(format="csv")) == CsvOutput()
     assert csv_of(NatsSinkOptions(stream="s", subject="t", format="csv")) == CsvOutput()

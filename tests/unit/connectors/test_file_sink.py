@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from castleguard.connectors import file_sink, part_file
+from castleguard.connectors import file_sink
 from castleguard.connectors.base import Sink
 from castleguard.connectors.files import ARROW, CSV, JSONL, PARQUET, FileSinkOptions, TextSinkOptions
 from castleguard.connectors.registry import Connector
+from castleguard.durable import AtomicFile
 from castleguard.errors import OutputError
 
 TABLE = pa.table({"a": [1, 2], "b": ["x", "y"]})
@@ -34,14 +35,14 @@ def connector(request: pytest.FixtureRequest) -> Connector:
     return {"csv": CSV, "jsonl": JSONL, "parquet": PARQUET, "arrow": ARROW}[request.param]
 
 
-def test_a_description_that_was_left_half_written_is_removed(tmp_path: Path) -> None:
+def test_half_written_manifest_is_removed(tmp_path: Path) -> None:
     stray = tmp_path / "._castleguard.json.0a1b2c3d.part"
     stray.touch()
     open_sink(tmp_path).close()
     assert not stray.exists()
 
 
-def test_a_part_has_its_number_as_its_name(tmp_path: Path) -> None:
+def test_part_is_named_by_its_number(tmp_path: Path) -> None:
     open_sink(tmp_path).deliver(42, TABLE)
     open_sink(tmp_path, CSV, gzip=True).deliver(43, TABLE)
     open_sink(tmp_path, PARQUET).deliver(10**12, TABLE)
@@ -52,7 +53,7 @@ def test_a_part_has_its_number_as_its_name(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / names[2]).equals(TABLE)
 
 
-def test_the_last_part_counts_whatever_its_format(tmp_path: Path) -> None:
+def test_last_part_counts_in_any_format(tmp_path: Path) -> None:
     """A job whose sink changed its format must not publish a segment twice."""
     open_sink(tmp_path, JSONL).deliver(5, TABLE)
     assert open_sink(tmp_path, PARQUET).last() == 5
@@ -67,8 +68,8 @@ def test_other_files_in_the_folder_are_neither_counted_nor_touched(tmp_path: Pat
     assert sorted(os.listdir(tmp_path)) == sorted(others)
 
 
-def test_what_a_dead_process_left_is_removed_at_the_start(tmp_path: Path) -> None:
-    stray = part_file.PartFile(tmp_path / "part-000000000001.csv")
+def test_leftovers_of_a_dead_process_are_removed(tmp_path: Path) -> None:
+    stray = AtomicFile(tmp_path / "part-000000000001.csv")
     stray.write(b"half a")
     stray.file.close()
     assert len(os.listdir(tmp_path)) == 1
@@ -76,14 +77,14 @@ def test_what_a_dead_process_left_is_removed_at_the_start(tmp_path: Path) -> Non
     assert os.listdir(tmp_path) == []
 
 
-def test_the_folder_is_made_and_its_name_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_is_created_and_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[Path] = []
-    monkeypatch.setattr(file_sink, "_sync", synced.append)
+    monkeypatch.setattr(file_sink, "sync_folder", synced.append)
     open_sink(tmp_path / "a" / "b").deliver(1, TABLE)
     assert synced == [tmp_path / "a", tmp_path, tmp_path / "a" / "b"]
 
 
-def test_bytes_then_name_then_folder_go_to_the_disk(
+def test_bytes_then_name_then_folder_are_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connector: Connector
 ) -> None:
     sink = open_sink(tmp_path, connector)
@@ -105,7 +106,7 @@ def test_bytes_then_name_then_folder_go_to_the_disk(
 
 
 @pytest.mark.parametrize("function", ["fsync", "replace"])
-def test_a_disk_that_refuses_is_an_error_that_leaves_nothing_behind(
+def test_failing_disk_is_an_error_and_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connector: Connector, function: str
 ) -> None:
     sink = open_sink(tmp_path, connector)
@@ -122,9 +123,7 @@ def test_a_disk_that_refuses_is_an_error_that_leaves_nothing_behind(
     assert sink.last() == 1
 
 
-def test_a_disk_that_is_full_while_writing_is_an_error_that_leaves_nothing_behind(
-    tmp_path: Path, connector: Connector
-) -> None:
+def test_full_disk_while_writing_is_an_error_and_leaves_no_file(tmp_path: Path, connector: Connector) -> None:
     """By a limit on the size of a file, which the system keeps for the real writers."""
     table = pa.table({"a": [f"{number * 7919 % 99991}" for number in range(100_000)]})
     sink = open_sink(tmp_path, connector)
@@ -142,19 +141,19 @@ def test_a_disk_that_is_full_while_writing_is_an_error_that_leaves_nothing_behin
     assert sink.last() == 1
 
 
-def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
+def test_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out.csv").write_text("x")
     with pytest.raises(OutputError, match=r"out\.csv cannot be written: it is a file, and a job writes a folder"):
         open_sink(tmp_path / "out.csv")
 
 
-def test_a_folder_below_a_file_is_refused(tmp_path: Path) -> None:
+def test_folder_below_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(OutputError, match="cannot be written: Not a directory"):
         open_sink(tmp_path / "file" / "out")
 
 
-def test_a_folder_that_went_away_is_an_error(tmp_path: Path) -> None:
+def test_removed_folder_is_an_error(tmp_path: Path) -> None:
     sink = open_sink(tmp_path / "out")
     (tmp_path / "out").rmdir()
     with pytest.raises(OutputError, match="cannot be written"):
@@ -164,7 +163,7 @@ def test_a_folder_that_went_away_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
-def test_a_folder_that_must_not_be_written_is_an_error(tmp_path: Path) -> None:
+def test_read_only_folder_is_an_error(tmp_path: Path) -> None:
     sink = open_sink(tmp_path)
     tmp_path.chmod(0o500)
     try:
@@ -174,21 +173,21 @@ def test_a_folder_that_must_not_be_written_is_an_error(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
-def test_the_same_segment_gives_the_same_bytes(tmp_path: Path, connector: Connector) -> None:
+def test_same_segment_gives_the_same_bytes(tmp_path: Path, connector: Connector) -> None:
     for folder in ("one", "two"):
         open_sink(tmp_path / folder, connector).deliver(1, TABLE)
     (one,), (two,) = os.listdir(tmp_path / "one"), os.listdir(tmp_path / "two")
     assert (tmp_path / "one" / one).read_bytes() == (tmp_path / "two" / two).read_bytes()
 
 
-def test_only_text_can_be_compressed_as_a_whole() -> None:
+def test_only_text_formats_have_gzip() -> None:
     assert JSONL.sink_options is TextSinkOptions
     assert CSV.sink_options is not None
     assert issubclass(CSV.sink_options, TextSinkOptions)
     assert PARQUET.sink_options is ARROW.sink_options is FileSinkOptions
 
 
-def test_a_part_of_another_job_is_not_replaced(tmp_path: Path) -> None:
+def test_part_of_another_job_is_not_replaced(tmp_path: Path) -> None:
     """Both found the folder empty: the second to deliver must not take the place of the first one's rows."""
     first, second = open_sink(tmp_path), open_sink(tmp_path)
     assert first.last() == second.last() == 0

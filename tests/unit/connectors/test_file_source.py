@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from castleguard.connectors import files, text
+from castleguard.connectors import files, line_files
 from castleguard.connectors.base import Position, Read, Source
 from castleguard.connectors.file_source import CHECK_SECONDS, POLL_SECONDS, Clock, FileSource
 from castleguard.connectors.files import ARROW, CSV, JSONL, PARQUET, FileSourceOptions
@@ -82,11 +82,11 @@ def followed(folder: Path, manual: ManualClock, position: Position | None = None
 
 
 @pytest.mark.parametrize("name", ["csv", "jsonl", "parquet", "arrow"])
-def test_the_registry_finds_every_format(name: str) -> None:
+def test_registry_finds_every_format(name: str) -> None:
     assert find(name) is getattr(files, name.upper())
 
 
-def test_rows_and_bad_lines_have_places_in_words(tmp_path: Path) -> None:
+def test_rows_and_bad_lines_have_places(tmp_path: Path) -> None:
     (tmp_path / "trips.csv").write_text("a,b\nbad\n1,1\n2,2\nworse\n3,3\n")
     source = open_source(tmp_path / "trips.csv")
     first, second = source.read(0.0), source.read(0.0)
@@ -102,14 +102,14 @@ def test_rows_and_bad_lines_have_places_in_words(tmp_path: Path) -> None:
     assert second.bad == ()
 
 
-def test_files_are_read_in_the_order_of_their_names_whatever_their_age(tmp_path: Path) -> None:
+def test_files_are_read_by_name_not_by_age(tmp_path: Path) -> None:
     for age, name in enumerate(["b.csv", "c.csv", "a.csv"]):
         drop(tmp_path, name, name)
         os.utime(tmp_path / name, (1000 + age, 1000 + age))
     assert rest(open_source(tmp_path)) == ["a.csv", "b.csv", "c.csv"]
 
 
-def test_the_position_of_a_folder_stays_small(tmp_path: Path) -> None:
+def test_position_of_a_folder_stays_small(tmp_path: Path) -> None:
     for number in range(200):
         drop(tmp_path, f"{number:03d}.csv", number)
     source = open_source(tmp_path)
@@ -120,7 +120,7 @@ def test_the_position_of_a_folder_stays_small(tmp_path: Path) -> None:
     source.close()
 
 
-def test_files_that_come_later_are_not_read_without_follow(tmp_path: Path) -> None:
+def test_later_files_are_not_read_without_follow(tmp_path: Path) -> None:
     drop(tmp_path, "b.csv", 1)
     source = open_source(tmp_path)
     drop(tmp_path, "c.csv", 2)
@@ -128,7 +128,7 @@ def test_files_that_come_later_are_not_read_without_follow(tmp_path: Path) -> No
     assert source.finished
 
 
-def test_a_file_read_to_its_end_may_go(tmp_path: Path) -> None:
+def test_finished_file_may_be_removed(tmp_path: Path) -> None:
     drop(tmp_path, "a.csv", 1)
     drop(tmp_path, "b.csv", 2)
     source = open_source(tmp_path)
@@ -140,7 +140,7 @@ def test_a_file_read_to_its_end_may_go(tmp_path: Path) -> None:
     assert rest(open_source(tmp_path, position)) == []
 
 
-def test_reading_goes_on_with_other_batches(tmp_path: Path) -> None:
+def test_position_restores_with_another_batch_size(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a,b\n" + "".join(f"{i},x\n" if i % 3 else "bad\n" for i in range(40)))
     source = open_source(tmp_path / "a.csv", batch_rows=5)
     seen = values(source.read(0.0)) + values(source.read(0.0))
@@ -167,14 +167,14 @@ def stopped(tmp_path: Path) -> tuple[Path, Position]:
     return path, json.loads(json.dumps(source.position()))
 
 
-def test_a_file_that_grew_is_read_on(stopped: tuple[Path, Position]) -> None:
+def test_file_that_grew_while_read_is_read_to_its_end(stopped: tuple[Path, Position]) -> None:
     path, position = stopped
     with path.open("a") as file:
         file.write("10\n")
     assert rest(open_source(path, position)) == [str(number) for number in range(4, 11)]
 
 
-def test_a_file_that_shrank_is_an_error(stopped: tuple[Path, Position]) -> None:
+def test_file_that_shrank_is_an_error(stopped: tuple[Path, Position]) -> None:
     path, position = stopped
     os.truncate(path, 8)
     with pytest.raises(InputError, match=r"a\.csv cannot be read on after row 4: it has shrunk"):
@@ -189,14 +189,14 @@ def test_another_file_of_the_same_name_is_an_error(stopped: tuple[Path, Position
 
 
 @pytest.mark.parametrize("by", ["file", "folder"])
-def test_a_file_that_is_gone_is_an_error(stopped: tuple[Path, Position], by: str) -> None:
+def test_missing_file_at_the_position_is_an_error(stopped: tuple[Path, Position], by: str) -> None:
     path, position = stopped
     path.unlink()
     with pytest.raises(InputError, match="there is no such file"):
         open_source(path if by == "file" else path.parent, position)
 
 
-def test_a_file_with_fewer_rows_than_were_read_is_an_error(tmp_path: Path, stopped: tuple[Path, Position]) -> None:
+def test_file_with_fewer_rows_than_were_read_is_an_error(tmp_path: Path, stopped: tuple[Path, Position]) -> None:
     """The beginning and the size are the same, and rows are missing: lines were joined."""
     path, position = stopped
     position["reading"]["rows"] = 11
@@ -207,7 +207,7 @@ def test_a_file_with_fewer_rows_than_were_read_is_an_error(tmp_path: Path, stopp
     source.close()
 
 
-def test_a_position_of_another_source_is_an_error(tmp_path: Path) -> None:
+def test_position_of_another_source_is_an_error(tmp_path: Path) -> None:
     drop(tmp_path, "a.csv", 1)
     with pytest.raises(InputError, match="the job had another source"):
         open_source(tmp_path, {"offset": 3})
@@ -233,7 +233,7 @@ def ended(path: Path, **options: Any) -> Position:
 
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
 @pytest.mark.parametrize("by", ["file", "folder"])
-def test_a_file_that_grew_after_its_end_is_read_on(tmp_path: Path, by: str, ending: str) -> None:
+def test_rows_added_after_the_end_are_read(tmp_path: Path, by: str, ending: str) -> None:
     opened = gzip.open if ending.endswith("gz") else open
     path = tmp_path / f"b{ending}"
     drop(tmp_path, "a.csv", "first")
@@ -250,7 +250,7 @@ def test_a_file_that_grew_after_its_end_is_read_on(tmp_path: Path, by: str, endi
     assert rest(open_source(where, position)) == []
 
 
-def test_reading_on_can_be_interrupted(tmp_path: Path) -> None:
+def test_added_rows_can_be_read_in_several_runs(tmp_path: Path) -> None:
     drop(tmp_path, "a.csv", *range(3))
     position = ended(tmp_path)
     append(tmp_path / "a.csv", "3\n4\n5\n")
@@ -266,7 +266,7 @@ def test_reading_on_can_be_interrupted(tmp_path: Path) -> None:
     assert seen == ["3", "4", "5"]
 
 
-def test_files_behind_one_that_grew_are_read_too(tmp_path: Path) -> None:
+def test_files_after_a_grown_one_are_read(tmp_path: Path) -> None:
     drop(tmp_path, "a.csv", 0)
     position = ended(tmp_path)
     append(tmp_path / "a.csv", "1\n")
@@ -274,16 +274,14 @@ def test_files_behind_one_that_grew_are_read_too(tmp_path: Path) -> None:
     assert rest(open_source(tmp_path, position)) == ["1", "2"]
 
 
-def test_an_empty_file_that_grew_is_read(tmp_path: Path) -> None:
+def test_empty_file_that_grew_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.csv").touch()
     position = ended(tmp_path / "a.csv")
     append(tmp_path / "a.csv", "a\n1\n")
     assert rest(open_source(tmp_path / "a.csv", position)) == ["1"]
 
 
-def test_a_file_that_grows_while_its_end_is_read_is_read_on_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_added_while_the_end_is_read_are_read_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is written between the last look into the file and the moment at which it is called done."""
     drop(tmp_path, "a.csv", 0)
     end_mark = ResumableFile.end_mark
@@ -298,7 +296,7 @@ def test_a_file_that_grows_while_its_end_is_read_is_read_on_later(
     assert rest(open_source(tmp_path, position)) == ["1"]
 
 
-def test_a_last_line_that_grew_is_an_error(tmp_path: Path) -> None:
+def test_last_line_that_grew_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a\n1\n2")
     position = ended(tmp_path)
     append(tmp_path / "a.csv", "3\n")
@@ -321,7 +319,7 @@ def other_rows(folder: Path) -> None:
         pytest.param(lambda folder: append(folder / "aa.csv", "a\n1\n"), id="one that sorts before"),
     ],
 )
-def test_what_changes_after_its_end_and_is_not_read_is_told(
+def test_changes_that_are_not_read_are_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, change: Callable[[Path], object]
 ) -> None:
     drop(tmp_path, "a.csv", "a")
@@ -335,9 +333,7 @@ def test_what_changes_after_its_end_and_is_not_read_is_told(
     assert "what was added is not read" in caplog.text
 
 
-def test_a_typed_file_that_grew_is_not_read_on_and_that_is_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_grown_typed_file_is_not_read_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for values_ in ([1], [1, 2]):
         writer = open_writer(tmp_path / "a.parquet")
         writer.write(pa.table({"a": values_}))
@@ -348,9 +344,7 @@ def test_a_typed_file_that_grew_is_not_read_on_and_that_is_told(
     assert len(caplog.messages) == 1
 
 
-def test_a_done_file_of_a_followed_folder_that_grows_is_told_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_grown_file_of_a_followed_folder_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Files are complete when they appear."""
     manual = ManualClock()
     drop(tmp_path, "a.csv", 0)
@@ -368,7 +362,7 @@ def test_a_done_file_of_a_followed_folder_that_grows_is_told_once(
 # Followed folders
 
 
-def test_new_files_are_read_as_they_come(tmp_path: Path) -> None:
+def test_new_files_are_read_as_they_arrive(tmp_path: Path) -> None:
     manual = ManualClock()
     source = followed(tmp_path, manual)
     manual.then = [lambda: None, lambda: drop(tmp_path, "a.csv", 1)]
@@ -389,7 +383,7 @@ def test_waiting_ends_with_the_timeout(tmp_path: Path) -> None:
     source.close()
 
 
-def test_a_file_that_sorts_before_those_that_are_done_is_read_too(tmp_path: Path) -> None:
+def test_new_file_that_sorts_before_finished_ones_is_read(tmp_path: Path) -> None:
     manual = ManualClock()
     drop(tmp_path, "m.csv", "m")
     source = followed(tmp_path, manual)
@@ -402,7 +396,7 @@ def test_a_file_that_sorts_before_those_that_are_done_is_read_too(tmp_path: Path
     assert rest(followed(tmp_path, manual, source.position())) == ["b"]
 
 
-def test_a_file_that_arrives_while_another_is_read_waits_for_its_end(tmp_path: Path) -> None:
+def test_new_file_waits_for_the_current_one(tmp_path: Path) -> None:
     manual = ManualClock()
     drop(tmp_path, "m.csv", *range(5))
     source = followed(tmp_path, manual)
@@ -411,7 +405,7 @@ def test_a_file_that_arrives_while_another_is_read_waits_for_its_end(tmp_path: P
     assert seen + rest(source) == ["0", "1", "2", "3", "4", "late"]
 
 
-def test_an_unfinished_file_waits_for_its_name(tmp_path: Path) -> None:
+def test_unfinished_file_waits_for_its_rename(tmp_path: Path) -> None:
     manual = ManualClock()
     source = followed(tmp_path, manual)
     (tmp_path / "a.csv.part").write_text("a\n1\n")
@@ -421,7 +415,7 @@ def test_an_unfinished_file_waits_for_its_name(tmp_path: Path) -> None:
     source.close()
 
 
-def test_names_of_files_that_are_gone_are_forgotten(tmp_path: Path) -> None:
+def test_removed_files_are_forgotten(tmp_path: Path) -> None:
     manual = ManualClock()
     source = followed(tmp_path, manual)
     for number in range(50):
@@ -436,7 +430,7 @@ def test_names_of_files_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     source.close()
 
 
-def test_a_folder_that_was_not_mounted_for_a_while_is_not_read_again(tmp_path: Path) -> None:
+def test_remounted_folder_is_not_read_again(tmp_path: Path) -> None:
     """Rows published a second time would be a leak."""
     manual = ManualClock()
     folder = tmp_path / "in"
@@ -445,7 +439,7 @@ def test_a_folder_that_was_not_mounted_for_a_while_is_not_read_again(tmp_path: P
     source = followed(folder, manual)
     assert values(source.read(0.0)) == ["1"]
     os.rename(folder, tmp_path / "away")
-    with pytest.raises(UnavailableError, match="in cannot be looked into"):
+    with pytest.raises(UnavailableError, match="in cannot be listed"):
         source.read(1.0)
     folder.mkdir()
     assert source.read(1.0) is None
@@ -455,7 +449,7 @@ def test_a_folder_that_was_not_mounted_for_a_while_is_not_read_again(tmp_path: P
     source.close()
 
 
-def test_a_file_that_was_taken_away_before_it_was_read_is_passed_over(tmp_path: Path) -> None:
+def test_file_removed_before_it_was_read_is_skipped(tmp_path: Path) -> None:
     drop(tmp_path, "a.csv", 1)
     drop(tmp_path, "b.csv", 2)
     source = followed(tmp_path, ManualClock())
@@ -463,7 +457,7 @@ def test_a_file_that_was_taken_away_before_it_was_read_is_passed_over(tmp_path: 
     assert rest(source) == ["2"]
 
 
-def test_a_file_that_disappears_from_a_folder_that_is_not_followed_is_an_error(tmp_path: Path) -> None:
+def test_removed_file_is_an_error_without_follow(tmp_path: Path) -> None:
     drop(tmp_path, "a.csv", 1)
     source = open_source(tmp_path)
     (tmp_path / "a.csv").unlink()
@@ -473,7 +467,7 @@ def test_a_file_that_disappears_from_a_folder_that_is_not_followed_is_an_error(t
     source.close()
 
 
-def test_following_may_begin_and_end_between_two_runs(tmp_path: Path) -> None:
+def test_follow_may_change_between_runs(tmp_path: Path) -> None:
     for name in ("a", "b", "c", "d"):
         drop(tmp_path, f"{name}.csv", name)
     source = open_source(tmp_path)
@@ -489,13 +483,13 @@ def test_following_may_begin_and_end_between_two_runs(tmp_path: Path) -> None:
     assert rest(open_source(tmp_path, source.position())) == []
 
 
-def test_a_file_cannot_be_followed(tmp_path: Path) -> None:
+def test_file_cannot_be_followed(tmp_path: Path) -> None:
     drop(tmp_path, "a.csv", 1)
     with pytest.raises(InputError, match=r"a\.csv cannot be followed: it is a file"):
         open_source(tmp_path / "a.csv", follow=True)
 
 
-def test_memory_of_a_long_followed_folder_is_one_file(tmp_path: Path) -> None:
+def test_followed_folder_keeps_one_file_in_memory(tmp_path: Path) -> None:
     """Nothing but names is kept of a file that is done."""
     manual = ManualClock()
     source = followed(tmp_path, manual)
@@ -510,7 +504,7 @@ def test_memory_of_a_long_followed_folder_is_one_file(tmp_path: Path) -> None:
 # Hostile content
 
 
-def test_an_empty_text_file_has_no_rows(tmp_path: Path) -> None:
+def test_empty_text_file_has_no_rows(tmp_path: Path) -> None:
     (tmp_path / "a.csv").touch()
     drop(tmp_path, "b.csv", 1)
     (tmp_path / "c.csv").touch()
@@ -520,7 +514,7 @@ def test_an_empty_text_file_has_no_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("connector", [PARQUET, ARROW])
-def test_an_empty_typed_file_is_damaged(tmp_path: Path, connector: Connector) -> None:
+def test_empty_typed_file_is_damaged(tmp_path: Path, connector: Connector) -> None:
     (tmp_path / "a").touch()
     source = open_source(tmp_path / "a", connector=connector)
     with pytest.raises(InputError, match="cannot be read"):
@@ -529,7 +523,7 @@ def test_an_empty_typed_file_is_damaged(tmp_path: Path, connector: Connector) ->
 
 
 @pytest.mark.parametrize("pattern", ["", "*.csv"])
-def test_a_folder_without_files_is_an_error_unless_it_is_followed(tmp_path: Path, pattern: str) -> None:
+def test_folder_without_files_is_an_error_unless_it_is_followed(tmp_path: Path, pattern: str) -> None:
     with pytest.raises(InputError, match="there is no file"):
         open_source(tmp_path / pattern)
     source = open_source(tmp_path / pattern, follow=True)
@@ -537,7 +531,7 @@ def test_a_folder_without_files_is_an_error_unless_it_is_followed(tmp_path: Path
     source.close()
 
 
-def test_a_missing_column_names_the_file(tmp_path: Path) -> None:
+def test_missing_column_names_the_file(tmp_path: Path) -> None:
     drop(tmp_path, "a.csv", 1)
     (tmp_path / "b.csv").write_text("other\n1\n")
     source = open_source(tmp_path)
@@ -551,13 +545,13 @@ def test_a_missing_column_names_the_file(tmp_path: Path) -> None:
     assert rest(source) == ["2"]
 
 
-def test_an_extra_column_is_not_read(tmp_path: Path) -> None:
+def test_extra_column_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("extra,a\n9,1\n")
     assert rest(open_source(tmp_path)) == ["1"]
 
 
-def test_bad_lines_of_every_kind_cost_themselves_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "LONGEST_LINE", 3_000_000)
+def test_bad_lines_cost_only_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_files, "LONGEST_LINE", 3_000_000)
     million = b"m" * 1_000_000
     (tmp_path / "a.csv").write_bytes(
         b"a,b\n"
@@ -595,7 +589,7 @@ def test_mixed_types_of_json_are_text(tmp_path: Path) -> None:
     assert rest(open_source(tmp_path / "a", connector=JSONL)) == ["1", "x", "[2]", None, None]
 
 
-def test_a_damaged_archive_stops_for_good(tmp_path: Path) -> None:
+def test_damaged_archive_fails_every_time(tmp_path: Path) -> None:
     """A reader that failed must not look like one that came to its end."""
     packed = gzip.compress(b"a\n" + b"".join(b"%d\n" % (number * 7919) for number in range(500_000)))
     (tmp_path / "a.csv.gz").write_bytes(packed[: len(packed) // 2])
@@ -611,7 +605,7 @@ def test_a_damaged_archive_stops_for_good(tmp_path: Path) -> None:
     source.close()
 
 
-def test_a_damaged_parquet_file_is_an_error(tmp_path: Path) -> None:
+def test_damaged_parquet_file_is_an_error(tmp_path: Path) -> None:
     writer = open_writer(tmp_path / "a.parquet")
     writer.write(pa.table({"a": list(range(1000))}))
     writer.close()
@@ -625,7 +619,7 @@ def test_a_damaged_parquet_file_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
 @pytest.mark.parametrize("connector", [CSV, JSONL, PARQUET, ARROW])
-def test_a_file_that_must_not_be_read_is_an_error(tmp_path: Path, connector: Connector) -> None:
+def test_unreadable_file_is_an_error(tmp_path: Path, connector: Connector) -> None:
     (tmp_path / "a").write_text("a\n1\n")
     (tmp_path / "a").chmod(0)
     source = open_source(tmp_path / "a", connector=connector)
@@ -634,6 +628,6 @@ def test_a_file_that_must_not_be_read_is_an_error(tmp_path: Path, connector: Con
     source.close()
 
 
-def test_a_batch_without_rows_is_refused() -> None:
+def test_batch_without_rows_is_refused() -> None:
     with pytest.raises(ValueError, match="batch_rows must be at least 1, got 0"):
         FileSourceOptions(path=Path("a"), batch_rows=0)

@@ -10,7 +10,7 @@ from castleguard.connectors.registry import find
 EXAMPLE = Path(__file__).parents[3] / "examples" / "jobs" / "csv-to-parquet"
 
 
-def test_the_example_reads_its_trips_and_writes_a_part(tmp_path: Path) -> None:
+def test_example_job_reads_and_writes_a_part(tmp_path: Path) -> None:
     job = yaml.safe_load((EXAMPLE / "job.yaml").read_text(encoding="utf-8"))
     source_type, sink_type = find(job["source"].pop("type")), find(job["sink"].pop("type"))
     assert source_type.source_options is not None

@@ -41,7 +41,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     assert [other.name for other in tmp_path.iterdir() if other.name.startswith(".")] == []
 
 
-def test_what_is_written_is_read_back(path: Path) -> None:
+def test_files_round_trip(path: Path) -> None:
     write(path, TABLE.slice(0, 1), TABLE.slice(1, 0), TABLE.slice(1))
     found = read(path, ["s", "n"])
     assert found.column_names == ["s", "n"]
@@ -49,14 +49,14 @@ def test_what_is_written_is_read_back(path: Path) -> None:
     assert [int(n) for n in found["n"].to_pylist()] == [1, 2, 3]
 
 
-def test_a_sink_that_is_aborted_leaves_nothing(path: Path) -> None:
+def test_aborted_writer_leaves_no_file(path: Path) -> None:
     sink = open_writer(path)
     sink.write(TABLE)
     sink.abort()
     assert not path.exists()
 
 
-def test_the_final_name_appears_on_close_only(path: Path) -> None:
+def test_final_name_appears_only_on_close(path: Path) -> None:
     sink = open_writer(path)
     sink.write(TABLE)
     assert not path.exists()
@@ -66,7 +66,7 @@ def test_the_final_name_appears_on_close_only(path: Path) -> None:
     assert path.exists()
 
 
-def test_an_older_file_stays_until_close(path: Path) -> None:
+def test_older_file_stays_until_close(path: Path) -> None:
     path.write_text("older")
     sink = open_writer(path)
     sink.write(TABLE)
@@ -75,32 +75,32 @@ def test_an_older_file_stays_until_close(path: Path) -> None:
     assert path.read_text() == "older"
 
 
-def test_the_same_tables_give_the_same_bytes(path: Path) -> None:
+def test_same_tables_give_the_same_bytes(path: Path) -> None:
     write(path, TABLE)
     first = path.read_bytes()
     write(path, TABLE)
     assert path.read_bytes() == first
 
 
-def test_the_file_has_the_permissions_of_any_new_file(path: Path) -> None:
+def test_file_has_the_permissions_of_any_new_file(path: Path) -> None:
     write(path, TABLE)
     other = path.with_name("other")
     other.touch()
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(other.stat().st_mode)
 
 
-def test_a_missing_column_is_named(path: Path) -> None:
+def test_missing_column_is_named(path: Path) -> None:
     write(path, TABLE)
     with pytest.raises(SchemaError, match="has no column 'nn', did you mean 'n'"):
         read(path, ["nn", "s"])
 
 
-def test_a_missing_folder_is_an_error_at_open(path: Path) -> None:
+def test_missing_folder_is_an_error_at_open(path: Path) -> None:
     with pytest.raises(OutputError, match="there is no folder"):
         open_writer(path.parent / "missing" / path.name)
 
 
-def test_a_folder_is_neither_input_nor_output(path: Path) -> None:
+def test_folder_is_neither_input_nor_output(path: Path) -> None:
     path.mkdir()
     with pytest.raises(InputError, match="it is a folder"):
         open_reader(path, ["n"])
@@ -108,12 +108,12 @@ def test_a_folder_is_neither_input_nor_output(path: Path) -> None:
         open_writer(path)
 
 
-def test_a_missing_file_is_an_input_error(path: Path) -> None:
+def test_missing_file_is_an_input_error(path: Path) -> None:
     with pytest.raises(InputError, match="there is no such file"):
         open_reader(path, ["n"])
 
 
-def test_a_sink_without_tables_closes(path: Path) -> None:
+def test_writer_without_tables_closes(path: Path) -> None:
     open_writer(path).close()
     assert path.exists()
 
@@ -132,7 +132,7 @@ def test_types_are_kept_and_batches_are_small(tmp_path: Path, ending: str) -> No
 
 
 @pytest.mark.parametrize("ending", TYPED)
-def test_an_empty_table_keeps_its_schema(tmp_path: Path, ending: str) -> None:
+def test_empty_table_keeps_its_schema(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"data{ending}"
     write(path, TABLE.slice(0, 0))
     source = open_reader(path, ["n", "s"])
@@ -152,7 +152,7 @@ def test_dictionaries_that_differ_from_table_to_table_are_written(tmp_path: Path
 
 
 @pytest.mark.parametrize("ending", TYPED)
-def test_columns_that_change_on_the_way_are_refused(tmp_path: Path, ending: str) -> None:
+def test_changing_columns_are_refused(tmp_path: Path, ending: str) -> None:
     sink = open_writer(tmp_path / f"data{ending}")
     sink.write(TABLE)
     sink.write(TABLE.set_column(0, "n", pa.array([1, 2, 3], pa.int32())))
@@ -163,14 +163,14 @@ def test_columns_that_change_on_the_way_are_refused(tmp_path: Path, ending: str)
 
 @pytest.mark.parametrize("ending", TYPED)
 @pytest.mark.parametrize("content", [b"", b"not what it says", b"PAR1" * 10, b"ARROW1" * 10])
-def test_a_file_of_another_kind_is_an_input_error(tmp_path: Path, ending: str, content: bytes) -> None:
+def test_file_of_another_format_is_an_input_error(tmp_path: Path, ending: str, content: bytes) -> None:
     path = tmp_path / f"data{ending}"
     path.write_bytes(content)
     with pytest.raises(InputError, match="cannot be read"):
         open_reader(path, ["n"])
 
 
-def test_a_parquet_file_that_is_cut_off_is_an_input_error(tmp_path: Path) -> None:
+def test_truncated_parquet_file_is_an_input_error(tmp_path: Path) -> None:
     path = tmp_path / "data.parquet"
     pq.write_table(TABLE, path)
     path.write_bytes(path.read_bytes()[:-10])
@@ -178,7 +178,7 @@ def test_a_parquet_file_that_is_cut_off_is_an_input_error(tmp_path: Path) -> Non
         open_reader(path, ["n"])
 
 
-def test_a_parquet_file_with_a_damaged_page_is_an_input_error(tmp_path: Path) -> None:
+def test_parquet_file_with_a_damaged_page_is_an_input_error(tmp_path: Path) -> None:
     path = tmp_path / "data.parquet"
     pq.write_table(TABLE, path, compression="gzip")
     content = bytearray(path.read_bytes())
@@ -188,7 +188,7 @@ def test_a_parquet_file_with_a_damaged_page_is_an_input_error(tmp_path: Path) ->
         list(source)
 
 
-def test_an_arrow_stream_without_a_footer_is_read(tmp_path: Path) -> None:
+def test_arrow_stream_without_a_footer_is_read(tmp_path: Path) -> None:
     path = tmp_path / "data.arrow"
     with pa.OSFile(str(path), "wb") as file, pyarrow.ipc.new_stream(file, TABLE.schema) as writer:
         writer.write_table(TABLE)
@@ -196,7 +196,7 @@ def test_an_arrow_stream_without_a_footer_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["data.xlsx", "data", "data.gz", "csv"])
-def test_an_unknown_ending_is_answered_with_the_known_ones(tmp_path: Path, name: str) -> None:
+def test_unknown_ending_lists_the_known_ones(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
     with pytest.raises(InputError, match=r"known are \.csv, \.csv\.gz, \.jsonl"):
         open_reader(tmp_path / name, ["n"])
@@ -204,17 +204,17 @@ def test_an_unknown_ending_is_answered_with_the_known_ones(tmp_path: Path, name:
         open_writer(tmp_path / name)
 
 
-def test_endings_may_be_in_capitals(tmp_path: Path) -> None:
+def test_endings_may_be_upper_case(tmp_path: Path) -> None:
     write(tmp_path / "DATA.CSV", TABLE)
     assert read(tmp_path / "DATA.CSV", ["n"]).num_rows == 3
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_a_full_disk_is_an_output_error(tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_an_output_error(tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("needs /dev/full")
     real_open = open
-    monkeypatch.setattr("castleguard.connectors.part_file.open", lambda *_: real_open("/dev/full", "wb"), raising=False)
+    monkeypatch.setattr("castleguard.durable.open", lambda *_, **__: real_open("/dev/full", "wb"), raising=False)
     with pytest.raises(OutputError, match="No space left on device"):
         write(tmp_path / f"data{ending}", pa.table({"n": list(range(3_000_000))}))
     assert not (tmp_path / f"data{ending}").exists()

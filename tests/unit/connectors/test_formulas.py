@@ -78,18 +78,18 @@ def escaped(text: str) -> str:
 
 
 @pytest.mark.parametrize("text", DANGEROUS)
-def test_what_a_spreadsheet_takes_for_a_formula_is_escaped(text: str) -> None:
+def test_formulas_are_escaped(text: str) -> None:
     assert escaped(text) == "'" + text
     assert escaped("'" + text) == "''" + text, "else it could not be told from the one above"
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_what_is_no_formula_stays(text: str) -> None:
+def test_other_text_is_not_escaped(text: str) -> None:
     assert escaped(text) == text
 
 
 @given(TEXTS)
-def test_unescape_gives_back_whatever_was_escaped(texts: list[str | None]) -> None:
+def test_unescape_inverts_escape(texts: list[str | None]) -> None:
     for kind in (pa.string(), pa.large_string()):
         column = pa.array(texts, kind)
         assert unescape(escape(column)).equals(column)
@@ -99,17 +99,17 @@ def test_unescape_gives_back_whatever_was_escaped(texts: list[str | None]) -> No
 
 
 @given(TEXTS)
-def test_nothing_that_was_escaped_is_a_formula(texts: list[str | None]) -> None:
+def test_escaped_text_is_never_a_formula(texts: list[str | None]) -> None:
     assert formulas_in(escape(pa.array(texts, pa.string()))) is None
 
 
 @given(TEXTS)
-def test_equal_texts_stay_equal_and_others_stay_different(texts: list[str | None]) -> None:
+def test_escaping_preserves_equality(texts: list[str | None]) -> None:
     column = pa.array(texts, pa.string())
     assert len(set(escape(column).to_pylist())) == len(set(texts))
 
 
-def test_no_character_that_can_begin_a_formula_is_passed_over_because_of_its_first_byte() -> None:
+def test_first_byte_filter_misses_no_formula() -> None:
     every = [chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000]
     texts = pa.array([character + "=" for character in every])
     slow = pc.match_substring_regex(texts, ESCAPABLE).to_numpy(zero_copy_only=False)
@@ -121,13 +121,13 @@ def test_no_character_that_can_begin_a_formula_is_passed_over_because_of_its_fir
     assert spaces <= skipped
 
 
-def test_signs_that_are_folded_into_those_of_formulas_are_among_them() -> None:
+def test_folded_signs_count_as_formula_signs() -> None:
     every = map(chr, range(sys.maxunicode + 1))
     folded = {character for character in every if unicodedata.normalize("NFKC", character) in ("=", "+", "-", "@")}
     assert folded <= set(SIGNS)
 
 
-def test_only_text_is_looked_at() -> None:
+def test_only_text_is_checked_for_formulas() -> None:
     for values in ([-5], [-5.5], [True], [None]):
         assert not is_text(pa.array(values).type)
         assert formulas_in(pa.array(values)) is None
@@ -149,7 +149,7 @@ def test_formulas_are_found_in_every_kind_of_text(kind: pa.DataType) -> None:
     assert found.tolist() == [False, True, False, False, False, False]
 
 
-def test_names_of_columns_are_escaped_too() -> None:
+def test_column_names_are_escaped() -> None:
     assert escape_names(["age", "=cmd", "-x"]) == ["age", "'=cmd", "'-x"]
     table = pa.table({"age": ["'=1"], "'=cmd": ["x"]})
     assert unescape_table(table).equals(pa.table({"age": ["=1"], "=cmd": ["x"]}))

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from castleguard.connectors import files
+from castleguard.connectors.formats import Format as FileFormat
 from castleguard.connectors.formats import open_writer
-from castleguard.connectors.holding import Held, check_held
+from castleguard.connectors.holding import check_held
 from castleguard.connectors.payloads import Format, check_payloads, write_payloads
 from castleguard.errors import OutputError
 
@@ -70,11 +71,9 @@ def _holds(check: Callable[[], None]) -> bool:
     return False
 
 
-@pytest.mark.parametrize("format", get_args(Held))
+@pytest.mark.parametrize("format", get_args(FileFormat))
 @pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
-def test_a_file_holds_what_was_promised_and_is_refused_otherwise(
-    tmp_path: Path, column: pa.Array, format: Held
-) -> None:
+def test_file_holds_exactly_the_promised_columns(tmp_path: Path, column: pa.Array, format: FileFormat) -> None:
     table = pa.table({"x": column, "y": range(len(column))})
     promised = _holds(lambda: check_held(table.schema, format, "a sink"))
     writer = open_writer(tmp_path / f"data.{format}")
@@ -90,7 +89,7 @@ def test_a_file_holds_what_was_promised_and_is_refused_otherwise(
 
 @pytest.mark.parametrize("format", get_args(Format))
 @pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
-def test_messages_hold_what_was_promised(column: pa.Array, format: Format) -> None:
+def test_messages_hold_exactly_the_promised_columns(column: pa.Array, format: Format) -> None:
     table = pa.table({"x": column, "y": range(len(column))})
     if _holds(lambda: check_payloads(format, table.schema, "a sink")):
         assert write_payloads(format, table)
@@ -99,7 +98,7 @@ def test_messages_hold_what_was_promised(column: pa.Array, format: Format) -> No
 
 @pytest.mark.parametrize("connector", [files.CSV, files.JSONL, files.PARQUET, files.ARROW])
 @pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
-def test_a_sink_of_files_delivers_what_it_promised(tmp_path: Path, column: pa.Array, connector: Any) -> None:
+def test_file_sink_delivers_the_promised_columns(tmp_path: Path, column: pa.Array, connector: Any) -> None:
     table = pa.table({"x": column, "y": range(len(column))})
     sink = connector.open_sink(connector.sink_options(path=tmp_path / "out"))
     if _holds(lambda: sink.check(table.schema)):
@@ -109,13 +108,13 @@ def test_a_sink_of_files_delivers_what_it_promised(tmp_path: Path, column: pa.Ar
         assert sink.last() == 0
 
 
-def test_two_columns_of_one_name_are_refused() -> None:
+def test_duplicate_column_names_are_refused() -> None:
     columns = pa.schema([("a", pa.int64()), ("a", pa.int64())])
     with pytest.raises(OutputError, match="two columns would be published as 'a'"):
         check_held(columns, "parquet", "out")
 
 
-def test_a_remedy_that_would_not_help_is_not_named() -> None:
+def test_message_names_only_formats_that_help() -> None:
     with pytest.raises(OutputError, match="publish to Arrow, or"):
         check_held(pa.schema([("x", pa.month_day_nano_interval())]), "csv", "out")
     with pytest.raises(OutputError, match="publish to Parquet or Arrow, or"):

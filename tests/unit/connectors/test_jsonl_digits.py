@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from castleguard.connectors.formats import open_reader
 from castleguard.connectors.json_values import parse_object, value_as_text
-from castleguard.connectors.payloads.json_messages import JsonBlock
+from castleguard.connectors.jsonl import JsonLines
 
 NUMBERS = st.from_regex(r"-?(0|[1-9][0-9]{0,25})(\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?", fullmatch=True)
 
@@ -32,7 +32,7 @@ def read(path: Path, text: str) -> list[str | None]:
         ("1e999999999", "1e999999999"),
     ],
 )
-def test_a_number_keeps_its_digits_alone_and_among_others(number: str, text: str, tmp_path: Path) -> None:
+def test_number_keeps_its_digits_alone_and_in_a_block(number: str, text: str, tmp_path: Path) -> None:
     line = f'{{"a": {number}}}\n'
     assert read(tmp_path / "alone.jsonl", line) == [text]
     assert read(tmp_path / "floats.jsonl", line + '{"a": 0.5}\n')[0] == text
@@ -40,7 +40,7 @@ def test_a_number_keeps_its_digits_alone_and_among_others(number: str, text: str
 
 
 @given(lines=st.lists(NUMBERS, min_size=1, max_size=6))
-def test_a_number_is_the_same_text_however_its_line_is_parsed(
+def test_number_text_does_not_depend_on_the_parser_path(
     lines: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     objects = [f'{{"a": {number}, "b": "n: {number},"}}' for number in lines]
@@ -51,5 +51,5 @@ def test_a_number_is_the_same_text_however_its_line_is_parsed(
         alone.append(value_as_text(row["a"]))
     together = read(tmp_path_factory.mktemp("digits") / "in.jsonl", "\n".join(objects) + "\n")
     assert together == alone
-    table = JsonBlock(["a"]).many([line.encode() for line in objects])
+    table = JsonLines(["a"]).many([line.encode() for line in objects])
     assert table is None or table.column(0).to_pylist() == alone

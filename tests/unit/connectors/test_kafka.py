@@ -15,9 +15,9 @@ from castleguard.connectors import kafka
 from castleguard.connectors.base import Read, Source
 from castleguard.connectors.csv_options import CsvOutput
 from castleguard.connectors.formulas import Formulas
-from castleguard.connectors.kafka import sink as kafka_sink
-from castleguard.connectors.kafka.options import KafkaSinkOptions, KafkaSourceOptions, Sasl, Tls
-from castleguard.connectors.kafka.sink import KafkaSink
+from castleguard.connectors.kafka import kafka_sink
+from castleguard.connectors.kafka.kafka_options import KafkaSinkOptions, KafkaSourceOptions, Sasl, Tls
+from castleguard.connectors.kafka.kafka_sink import KafkaSink
 from castleguard.connectors.payloads import write_payloads
 from castleguard.connectors.registry import find
 from castleguard.errors import ConfigError, InputError, OutputError, SchemaError, UnavailableError
@@ -40,7 +40,7 @@ def sink_options(**options: Any) -> KafkaSinkOptions:
 # Options
 
 
-def test_the_registry_finds_both_directions() -> None:
+def test_registry_finds_both_directions() -> None:
     connector = find("kafka")
     assert (connector.source_options, connector.sink_options) == (KafkaSourceOptions, KafkaSinkOptions)
 
@@ -83,14 +83,12 @@ def test_the_registry_finds_both_directions() -> None:
         ),
     ],
 )
-def test_security_becomes_the_settings_of_the_client(
-    tls: Tls | None, sasl: Sasl | None, expected: dict[str, str]
-) -> None:
+def test_security_options_become_client_settings(tls: Tls | None, sasl: Sasl | None, expected: dict[str, str]) -> None:
     own = {"bootstrap.servers": NOBODY, "socket.timeout.ms": 1000, "log_level": 2}
     assert source_options(tls=tls, sasl=sasl).settings() == own | expected
 
 
-def test_what_exactly_once_rests_on_is_always_set() -> None:
+def test_settings_of_exactly_once_are_always_set() -> None:
     reader = source_options(group="g").reader_settings()
     assert reader["isolation.level"] == "read_committed"
     assert reader["enable.auto.commit"] is False
@@ -102,13 +100,13 @@ def test_what_exactly_once_rests_on_is_always_set() -> None:
 
 
 @pytest.mark.parametrize("name", ["isolation.level", "transactional.id", "auto.offset.reset", "bootstrap.servers"])
-def test_a_client_setting_cannot_undo_it(name: str) -> None:
+def test_client_section_cannot_override_exactly_once(name: str) -> None:
     for make in (source_options, sink_options):
         with pytest.raises(ValueError, match=f"client cannot have {name}"):
             make(client={name: "x"})
 
 
-def test_other_client_settings_are_handed_on() -> None:
+def test_other_client_settings_are_passed_on() -> None:
     assert source_options(client={"fetch.min.bytes": 5}).reader_settings()["fetch.min.bytes"] == 5
 
 
@@ -128,17 +126,17 @@ def test_options_that_cannot_work_are_refused(make: Any, options: dict[str, Any]
 
 
 @pytest.mark.parametrize("order", [("b",), ("a", "a")])
-def test_a_csv_source_must_know_where_each_declared_column_is(order: tuple[str, ...]) -> None:
+def test_csv_source_needs_the_place_of_each_declared_column(order: tuple[str, ...]) -> None:
     with pytest.raises(SchemaError, match="the option columns must have the declared column 'a' once"):
         kafka.open_source(source_options(format="csv", columns=order), ["a"], None)
 
 
-def test_a_key_column_must_be_declared() -> None:
+def test_key_column_must_be_declared() -> None:
     with pytest.raises(SchemaError, match="key_column 'b' is not a declared column"):
         kafka.open_source(source_options(key_column="b"), ["a"], None)
 
 
-def test_a_sink_needs_a_name_of_its_own() -> None:
+def test_sink_needs_a_transactional_id() -> None:
     with pytest.raises(ConfigError, match="a kafka sink needs a transactional_id"):
         kafka.open_sink(sink_options(transactional_id=None))
 
@@ -153,13 +151,13 @@ def test_secrets_never_print() -> None:
     opened = kafka.open_source(source_options(client={"security.protocol": "secret-4"}), ["a"], None)
     with (
         closing(opened),
-        pytest.raises(ConfigError, match=r"the Kafka client does not take its settings: .*\*{4}") as caught,
+        pytest.raises(ConfigError, match=r"the Kafka client refuses its settings: .*\*{4}") as caught,
     ):
         opened.read(0)
     assert "secret" not in str(caught.value)
 
 
-def test_the_names_that_a_job_gives_are_marked() -> None:
+def test_options_that_default_to_the_job_name_are_marked() -> None:
     marked = [
         (kind.__name__, field.name)
         for kind in (KafkaSourceOptions, KafkaSinkOptions)
@@ -169,7 +167,7 @@ def test_the_names_that_a_job_gives_are_marked() -> None:
     assert marked == [("KafkaSourceOptions", "group"), ("KafkaSinkOptions", "transactional_id")]
 
 
-def test_the_example_job_names_options_that_exist() -> None:
+def test_example_job_names_options_that_exist() -> None:
     job = yaml.safe_load((Path(__file__).parents[3] / "examples/jobs/kafka-to-kafka/job.yaml").read_text())
     for direction, options in (("source", KafkaSourceOptions), ("sink", KafkaSinkOptions)):
         assert job[direction].pop("type") == "kafka"
@@ -184,7 +182,7 @@ def test_without_the_client_library_the_error_says_what_to_install(monkeypatch: 
         kafka.open_sink(sink_options())
 
 
-def test_brokers_that_cannot_be_reached_are_unavailable_and_may_be_asked_again() -> None:
+def test_unreachable_brokers_are_unavailable_and_can_be_retried() -> None:
     with closing(kafka.open_source(source_options(), ["a"], {"0": 7})) as source:
         for _ in range(2):
             with pytest.raises(UnavailableError, match=r"topic trips cannot be reached: .*Connection refused"):
@@ -198,7 +196,7 @@ def test_brokers_that_cannot_be_reached_are_unavailable_and_may_be_asked_again()
 
 
 @pytest.mark.parametrize(("formulas", "written"), [("escape", b"1,'=x"), ("keep", b"1,=x")])
-def test_formulas_in_csv_are_written_as_the_section_says(
+def test_csv_section_decides_about_formulas(
     monkeypatch: pytest.MonkeyPatch, formulas: Formulas, written: bytes
 ) -> None:
     found: list[bytes] = []
@@ -259,7 +257,7 @@ def rows(*numbers: int) -> list[bytes]:
     return [json.dumps({"n": number}).encode() for number in numbers]
 
 
-def test_rows_come_in_order_and_a_position_resumes_them(cluster: MockCluster) -> None:
+def test_rows_arrive_in_order_and_a_position_restores(cluster: MockCluster) -> None:
     cluster.write("order", rows(*range(100)), 2)
     with closing(open_on(cluster, "order", batch_messages=30)) as source:
         first = read_until(source, 1)
@@ -283,7 +281,7 @@ def test_bad_messages_and_tombstones_do_not_stop_the_others(cluster: MockCluster
     }
 
 
-def test_the_key_of_a_message_can_be_a_column(cluster: MockCluster) -> None:
+def test_message_key_can_be_a_column(cluster: MockCluster) -> None:
     cluster.write("keys", rows(1), 0, b"anna")
     cluster.write("keys", [b'{"n": 2}\n{"n": 3}'], 0, b"ben")
     cluster.write("keys", rows(4), 0, b"\xff")
@@ -297,13 +295,13 @@ def test_the_key_of_a_message_can_be_a_column(cluster: MockCluster) -> None:
     assert reads[-1].place(reads[-1].rows.num_rows - 1) == "keys[0] offset 3"
 
 
-def test_csv_messages_are_read_by_the_order_of_their_values(cluster: MockCluster) -> None:
+def test_csv_values_are_read_by_their_order(cluster: MockCluster) -> None:
     cluster.write("csv", [b"x,1", b"y,2"])
     with closing(open_on(cluster, "csv", format="csv", columns=("other", "n"))) as source:
         assert values(read_until(source, 2)) == ["1", "2"]
 
 
-def test_a_silent_topic_gives_nothing_and_does_not_wait_longer_than_told(cluster: MockCluster) -> None:
+def test_silent_topic_returns_nothing_within_the_timeout(cluster: MockCluster) -> None:
     cluster.write("silent", rows(1))
     with closing(open_on(cluster, "silent", start="end")) as source:
         assert source.read(0) is None
@@ -313,7 +311,7 @@ def test_a_silent_topic_gives_nothing_and_does_not_wait_longer_than_told(cluster
         assert values(read_until(source, 1)) == ["2"]
 
 
-def test_a_look_before_the_job_runs_finds_the_topic(cluster: MockCluster) -> None:
+def test_check_finds_the_topic(cluster: MockCluster) -> None:
     cluster.write("there", rows(1))
     options = KafkaSourceOptions(brokers=cluster.address, topic="there")
     check = find("kafka").check
@@ -323,10 +321,10 @@ def test_a_look_before_the_job_runs_finds_the_topic(cluster: MockCluster) -> Non
         check(sink_options())
 
 
-def test_a_position_behind_the_end_is_an_error(cluster: MockCluster) -> None:
+def test_position_after_the_end_is_an_error(cluster: MockCluster) -> None:
     cluster.write("short", rows(1))
     with (
         closing(open_on(cluster, "short", position={"0": 7})) as source,
-        pytest.raises(InputError, match=r"topic short\[0\] has no offset 7: it ends before what was already read"),
+        pytest.raises(InputError, match=r"topic short\[0\] has no offset 7: it ends before rows that were already"),
     ):
         source.read(PATIENCE)

@@ -113,7 +113,7 @@ def _buffers_of(content: bytes) -> list[int]:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_buffer_that_points_at_another_column_is_damage(tmp_path: Path, *, stream: bool) -> None:
+def test_buffer_that_points_at_another_column_is_damage(tmp_path: Path, *, stream: bool) -> None:
     content = bytearray(_arrow(PLAIN, stream=stream))
     first, second = _buffers_of(bytes(content))[:2]
     content[first : first + 8] = content[second : second + 8]
@@ -135,7 +135,7 @@ def _batches_of_file(content: bytes) -> list[pa.RecordBatch]:
 
 @pytest.mark.parametrize("where", ["in front", "behind"])
 @pytest.mark.parametrize("count", [*range(1, 17), 64])
-def test_bytes_too_many_or_too_few_are_damage(tmp_path: Path, where: str, count: int) -> None:
+def test_extra_or_missing_bytes_are_damage(tmp_path: Path, where: str, count: int) -> None:
     contents = (("arrow", _arrow(PLAIN)), ("arrow", _arrow(PLAIN, stream=True)), ("parquet", _parquet(PLAIN)))
     for ending, content in contents:
         at = content.index(b"note0020") + (0 if where == "in front" else 8)
@@ -177,7 +177,7 @@ NESTED = pa.table(
 )
 
 
-def test_columns_of_every_kind_are_read(tmp_path: Path) -> None:
+def test_columns_of_every_type_are_read(tmp_path: Path) -> None:
     for stream in (False, True):
         (tmp_path / "in.arrow").write_bytes(_arrow(NESTED, stream=stream))
         with closing(open_reader(tmp_path / "in.arrow", NESTED.column_names)) as reader:
@@ -190,7 +190,7 @@ def test_columns_of_every_kind_are_read(tmp_path: Path) -> None:
             assert pa.Table.from_batches(list(reader)).to_pylist() == table.to_pylist()
 
 
-def test_a_table_without_rows_is_read(tmp_path: Path) -> None:
+def test_table_without_rows_is_read(tmp_path: Path) -> None:
     for ending, content in (("arrow", _arrow(PLAIN.slice(0, 0))), ("parquet", _parquet(PLAIN.slice(0, 0)))):
         assert _read(tmp_path / f"in.{ending}", content) == []
     pq.write_table(CODED.slice(0, 0), tmp_path / "in.parquet")
@@ -198,7 +198,7 @@ def test_a_table_without_rows_is_read(tmp_path: Path) -> None:
         assert sum(batch.num_rows for batch in reader) == 0
 
 
-def test_a_struct_that_never_ends_is_damage() -> None:
+def test_struct_that_never_ends_is_damage() -> None:
     with pytest.raises((ValueError, IndexError)):
         Compact(b"\x1c" * 100).struct()
     with pytest.raises(ValueError, match="longer than"):

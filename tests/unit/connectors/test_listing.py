@@ -15,7 +15,7 @@ def touch(folder: Path, *names: str) -> None:
         (folder / name).write_text("x")
 
 
-def test_a_file_is_itself(tmp_path: Path) -> None:
+def test_file_is_listed_by_its_name(tmp_path: Path) -> None:
     touch(tmp_path, "a.csv", "b.csv")
     listing = list_files(tmp_path / "b.csv")
     assert listing.names() == ["b.csv"]
@@ -23,7 +23,7 @@ def test_a_file_is_itself(tmp_path: Path) -> None:
     assert listing.path("b.csv") == tmp_path / "b.csv"
 
 
-def test_a_folder_is_its_files_in_the_plain_order_of_their_names(tmp_path: Path) -> None:
+def test_folder_lists_its_files_by_name(tmp_path: Path) -> None:
     touch(tmp_path, "b10", "b9", "B", "a", "below/c")
     assert list_files(tmp_path).names() == ["B", "a", "b10", "b9"]
 
@@ -36,7 +36,7 @@ def test_unfinished_files_are_not_listed_until_they_are_renamed(tmp_path: Path) 
     assert list_files(tmp_path).names() == ["a.csv", "c.csv"]
 
 
-def test_a_pattern_is_what_matches_it_by_names_from_its_folder_on(tmp_path: Path) -> None:
+def test_pattern_lists_matching_names_relative_to_its_folder(tmp_path: Path) -> None:
     touch(tmp_path, "x/2026/a.csv", "x/2025/b.csv", "x/2026/c.txt", "x/d.csv")
     listing = list_files(tmp_path / "x" / "20*" / "*.csv")
     assert listing.folder == tmp_path / "x"
@@ -44,12 +44,12 @@ def test_a_pattern_is_what_matches_it_by_names_from_its_folder_on(tmp_path: Path
     assert list_files(tmp_path / "x" / "**" / "*.csv").names() == ["2025/b.csv", "2026/a.csv", "d.csv"]
 
 
-def test_a_file_whose_name_looks_like_a_pattern_is_a_file(tmp_path: Path) -> None:
+def test_file_whose_name_looks_like_a_pattern_is_a_file(tmp_path: Path) -> None:
     touch(tmp_path, "trips[1].csv")
     assert list_files(tmp_path / "trips[1].csv").names() == ["trips[1].csv"]
 
 
-def test_a_relative_pattern_starts_where_the_process_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_pattern_starts_at_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     touch(tmp_path, "a.csv", "b.txt")
     monkeypatch.chdir(tmp_path)
     assert list_files(Path("*.csv")).names() == ["a.csv"]
@@ -58,7 +58,7 @@ def test_a_relative_pattern_starts_where_the_process_is(tmp_path: Path, monkeypa
 @pytest.mark.parametrize(
     ("path", "message"), [("none.csv", "no such file or folder"), ("none/*.csv", "there is no folder .*none")]
 )
-def test_what_is_not_there_is_an_error(tmp_path: Path, path: str, message: str) -> None:
+def test_missing_path_is_an_error(tmp_path: Path, path: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         list_files(tmp_path / path)
     with pytest.raises(UnavailableError, match=message):
@@ -66,19 +66,19 @@ def test_what_is_not_there_is_an_error(tmp_path: Path, path: str, message: str) 
 
 
 @pytest.mark.parametrize("pattern", ["", "*.csv"])
-def test_a_folder_that_goes_away_may_come_back(tmp_path: Path, pattern: str) -> None:
+def test_missing_folder_is_unavailable(tmp_path: Path, pattern: str) -> None:
     folder = tmp_path / "in"
     touch(folder, "a.csv")
     listing = list_files(folder / pattern)
     os.rename(folder, tmp_path / "elsewhere")
-    with pytest.raises(UnavailableError, match="in cannot be looked into"):
+    with pytest.raises(UnavailableError, match="in cannot be listed"):
         listing.names()
     os.rename(tmp_path / "elsewhere", folder)
     assert listing.names() == ["a.csv"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
-def test_a_folder_that_must_not_be_looked_into_is_an_error(tmp_path: Path) -> None:
+def test_folder_without_permission_is_an_error(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     listing = list_files(folder)

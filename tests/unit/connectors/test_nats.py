@@ -11,7 +11,7 @@ import yaml
 from castleguard.connectors.nats import NatsSinkOptions, NatsSourceOptions, open_sink, open_source
 from castleguard.connectors.nats.connection import Connection
 from castleguard.connectors.nats.consumer import Message, _delivery
-from castleguard.connectors.nats.options import Access
+from castleguard.connectors.nats.nats_options import Access
 from castleguard.connectors.registry import find
 from castleguard.errors import ConfigError, InputError
 
@@ -36,7 +36,7 @@ def test_sink_needs_one_subject(subject: str) -> None:
         open_sink(NatsSinkOptions(stream="out", subject=subject))
 
 
-def test_sizes_are_one_at_least() -> None:
+def test_sizes_must_be_at_least_one() -> None:
     with pytest.raises(ConfigError, match="rows_per_message must be at least 1, got 0"):
         open_sink(NatsSinkOptions(stream="out", subject="out.a", rows_per_message=0))
     with pytest.raises(ConfigError, match="batch_messages must be at least 1, got 0"):
@@ -44,7 +44,7 @@ def test_sizes_are_one_at_least() -> None:
 
 
 @pytest.mark.parametrize("columns", [(), ("a",), ("a", "b", "b")])
-def test_csv_needs_the_names_of_its_values(columns: tuple[str, ...]) -> None:
+def test_csv_needs_column_names(columns: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError, match="columns must name every value of a CSV line once: 'b'"):
         open_source(NatsSourceOptions(stream="in", format="csv", columns=columns), ["b"], None)
 
@@ -52,7 +52,7 @@ def test_csv_needs_the_names_of_its_values(columns: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"servers": "nats://ann:s3cret@127.0.0.1"}, "give them as user and password"),
+        ({"servers": "nats://ann:s3cret@127.0.0.1"}, "set user and password instead"),
         ({"certificate_file": Path("a.pem")}, "need each other"),
         ({"ca_file": Path("missing.pem")}, "missing.pem cannot be read"),
         ({"ca_file": Path(__file__)}, "PEM files"),
@@ -81,7 +81,7 @@ USER, SEED = "-----BEGIN NATS USER JWT-----", "-----BEGIN USER NKEY SEED-----"
     "content",
     ["", "no creds", f"{USER}\nuser\n", f"{SEED}\ns3cret\n", f"{USER}\nuser\n{SEED}", f"{USER}\n{SEED}\ns3cret"],
 )
-def test_a_credentials_file_that_is_none_is_refused_before_connecting(
+def test_invalid_credentials_file_is_refused_before_connecting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
 ) -> None:
     """The client library would look for the user in it for ever."""
@@ -91,12 +91,12 @@ def test_a_credentials_file_that_is_none_is_refused_before_connecting(
 
     monkeypatch.setitem(sys.modules, "nkeys", SimpleNamespace(from_seed=refuse, NkeysError=KeyError))
     (tmp_path / "job.creds").write_text(content)
-    with pytest.raises(ConfigError, match=r"job\.creds is damaged, or no \.creds file") as refused:
+    with pytest.raises(ConfigError, match=r"job\.creds is damaged or not a \.creds file") as refused:
         Connection(Access(credentials_file=tmp_path / "job.creds"), InputError)
     assert refused.value.__cause__ is None
 
 
-def test_options_become_those_of_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_are_passed_to_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nkeys", SimpleNamespace(from_seed=bytes, NkeysError=KeyError))
     creds = tmp_path / "job.creds"
     creds.write_text(f"{USER}\nuser\n{SEED}\nseed\n")
@@ -111,12 +111,12 @@ def test_options_become_those_of_the_library(tmp_path: Path, monkeypatch: pytest
     assert (given["tls"], given["connect_timeout"], given["allow_reconnect"]) == (None, 3.0, False)
 
 
-def test_delivery_is_read_from_both_forms_of_the_address() -> None:
+def test_delivery_is_parsed_from_both_reply_forms() -> None:
     assert _delivery("$JS.ACK.trips.abc.1.17.5.1700000000.42") == (17, 5, 42)
     assert _delivery("$JS.ACK._.hash.trips.abc.1.17.5.1700000000.42.token") == (17, 5, 42)
 
 
-def test_the_example_job_names_options_that_exist() -> None:
+def test_example_job_names_options_that_exist() -> None:
     job = yaml.safe_load((Path(__file__).parents[3] / "examples/jobs/nats-to-nats/job.yaml").read_text())
     for direction, options in (("source", NatsSourceOptions), ("sink", NatsSinkOptions)):
         assert job[direction].pop("type") == "nats"

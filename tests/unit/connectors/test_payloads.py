@@ -49,13 +49,13 @@ def test_json_values_are_text_and_a_missing_key_is_null() -> None:
 
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
-def test_a_json_message_may_hold_several_lines(end: bytes) -> None:
+def test_json_message_may_hold_several_lines(end: bytes) -> None:
     read = read_json(GOOD_JSON, b'{"a": "y"}\n\n {"a": "z"} ' + end, GOOD_JSON)
     assert pairs(read) == [("x", "2"), ("y", None), ("z", None), ("x", "2")]
     assert read.message.tolist() == [0, 1, 1, 2]
 
 
-def test_a_json_object_may_be_laid_out_over_several_lines() -> None:
+def test_json_object_may_be_laid_out_over_several_lines() -> None:
     read = read_json(b'\xef\xbb\xbf{\r\n  "a": "x",\r\n  "b": {\n"c": 1}\n}\n')
     assert pairs(read) == [("x", '{"c": 1}')]
 
@@ -77,7 +77,7 @@ def test_a_json_object_may_be_laid_out_over_several_lines() -> None:
     ],
 )
 @pytest.mark.parametrize("others", [1, 600])
-def test_a_message_that_is_no_json_object_is_bad_and_the_others_are_read(bad: bytes, others: int) -> None:
+def test_message_that_is_not_a_json_object_is_bad_and_others_are_read(bad: bytes, others: int) -> None:
     read = read_json(*[GOOD_JSON] * others, bad, b'{"a": "y"}')
     assert pairs(read) == [("x", "2")] * others + [("y", None)]
     assert read.message.tolist() == [*range(others), others + 1]
@@ -92,14 +92,14 @@ def test_two_broken_halves_of_an_object_are_two_bad_messages() -> None:
     assert [one.message for one in read.bad] == [0, 1, 2, 3]
 
 
-def test_deep_nesting_is_bad_in_any_key_and_whatever_the_neighbours() -> None:
+def test_deep_nesting_is_bad_in_any_key() -> None:
     for payloads in ([GOOD_JSON, DEEP], [DEEP], [DEEP, b"oops"], [GOOD_JSON] * 600 + [DEEP]):
         read = read_json(*payloads)
         assert read.rows.num_rows == payloads.count(GOOD_JSON)
         assert DEEP in [one.raw for one in read.bad]
 
 
-def test_a_bad_line_costs_its_message_only_that_line() -> None:
+def test_bad_line_costs_only_that_line_of_its_message() -> None:
     read = read_json(b'{"a": "x"}\noops\n{"a": "y"}')
     assert pairs(read) == [("x", None), ("y", None)]
     assert [(one.message, one.reason, one.raw) for one in read.bad] == [(0, "it is not one JSON object", b"oops")]
@@ -107,7 +107,7 @@ def test_a_bad_line_costs_its_message_only_that_line() -> None:
 
 @pytest.mark.parametrize("reader", [read_json, read_csv, read_arrow])
 @pytest.mark.parametrize("empty", [b"", b"\n", b"\r\n\r\n"])
-def test_an_empty_message_is_bad_and_does_not_disappear(reader: Any, empty: bytes) -> None:
+def test_empty_message_is_bad(reader: Any, empty: bytes) -> None:
     read = reader(empty)
     assert read.rows.num_rows == 0
     assert read.rows.schema.names == COLUMNS
@@ -115,18 +115,18 @@ def test_an_empty_message_is_bad_and_does_not_disappear(reader: Any, empty: byte
 
 
 @pytest.mark.parametrize("reader", [read_json, read_csv, read_arrow])
-def test_no_messages_are_no_rows(reader: Any) -> None:
+def test_no_messages_give_no_rows(reader: Any) -> None:
     read = reader()
     assert (read.rows.num_rows, read.rows.schema.names, read.message.size, read.bad) == (0, COLUMNS, 0, ())
 
 
-def test_csv_values_are_taken_by_their_place_and_an_empty_one_is_null() -> None:
+def test_csv_values_are_positional_and_empty_is_null() -> None:
     read = read_csv(GOOD_CSV, b',,""', b'"a ""b"", c",,3\r\n')
     assert pairs(read) == [("x", "2"), (None, None), ('a "b", c', "3")]
     assert read.message.tolist() == [0, 1, 2]
 
 
-def test_a_csv_message_may_hold_several_lines_and_line_ends_in_quotes() -> None:
+def test_csv_message_may_hold_several_lines_and_line_ends_in_quotes() -> None:
     read = read_csv(b"x,,1\ny,,2\n", b'"two\nlines",,3\r\nz,,4', GOOD_CSV)
     assert pairs(read) == [("x", "1"), ("y", "2"), ("two\nlines", "3"), ("z", "4"), ("x", "2")]
     assert read.message.tolist() == [0, 0, 1, 1, 2]
@@ -137,7 +137,7 @@ def test_a_csv_message_may_hold_several_lines_and_line_ends_in_quotes() -> None:
     [b"1,2", b"1,2,3,4", b'1,2,"3', b'"1,2,3', b"1,2\r3,4", b"1,2,3\r4,5,6", b"\xff,2,3", b"1\0", b'1,"2,3\n'],
 )
 @pytest.mark.parametrize("others", [1, 600])
-def test_a_message_that_is_no_csv_row_is_bad_and_the_others_are_read(bad: bytes, others: int) -> None:
+def test_message_that_is_not_a_csv_row_is_bad_and_others_are_read(bad: bytes, others: int) -> None:
     read = read_csv(*[GOOD_CSV] * others, bad, b'y,,"4"')
     assert pairs(read) == [("x", "2")] * others + [("y", "4")]
     assert read.message.tolist() == [*range(others), others + 1]
@@ -145,14 +145,14 @@ def test_a_message_that_is_no_csv_row_is_bad_and_the_others_are_read(bad: bytes,
     assert read.bad[0].raw == bad.strip()
 
 
-def test_a_byte_that_is_not_utf8_matters_in_declared_values_only() -> None:
+def test_byte_that_is_not_utf8_matters_only_in_declared_values() -> None:
     read = read_csv(b"x,\xff,2", "\ufffd,,3".encode(), b"\xff,,4")
     assert pairs(read) == [("x", "2"), ("\ufffd", "3")]
     assert [(one.message, one.reason) for one in read.bad] == [(2, "it is not UTF-8")]
 
 
 @pytest.mark.parametrize("position", [0, 1])
-def test_a_byte_order_mark_is_no_part_of_a_value(position: int) -> None:
+def test_byte_order_mark_is_not_part_of_a_value(position: int) -> None:
     payloads = [GOOD_CSV, GOOD_CSV]
     payloads[position] = b"\xef\xbb\xbf" + GOOD_CSV
     assert pairs(read_csv(*payloads)) == [("x", "2")] * 2
@@ -166,7 +166,7 @@ def test_arrow_columns_keep_their_types_and_other_columns_are_left_out() -> None
     assert read.message.tolist() == [0, 0, 1]
 
 
-def test_an_arrow_column_of_several_types_is_text_in_all_messages() -> None:
+def test_arrow_column_of_several_types_is_text_in_all_messages() -> None:
     """So a person is the same person whether the number came as an integer, a float or a text."""
     tables = [
         pa.table({"a": pa.array([12], pa.int32()), "b": pa.array([None], pa.null())}),
@@ -177,7 +177,7 @@ def test_an_arrow_column_of_several_types_is_text_in_all_messages() -> None:
     assert pairs(read) == [("12", None), ("12", 1), ("12", 2)]
 
 
-def test_an_arrow_message_without_rows_is_neither_a_row_nor_bad() -> None:
+def test_arrow_message_without_rows_is_neither_a_row_nor_bad() -> None:
     table = pa.table({"a": ["x"], "b": [1]})
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, table.schema):
@@ -197,7 +197,7 @@ def test_an_arrow_message_without_rows_is_neither_a_row_nor_bad() -> None:
         (stream(pa.table({"a": ["x"], "b": [1]}))[:-40], "damaged"),
     ],
 )
-def test_a_message_that_is_no_arrow_stream_is_bad_and_the_others_are_read(bad: bytes, reason: str) -> None:
+def test_message_that_is_not_an_arrow_stream_is_bad_and_others_are_read(bad: bytes, reason: str) -> None:
     good = stream(pa.table({"a": ["x"], "b": [1]}))
     read = read_arrow(good, bad, good)
     assert pairs(read) == [("x", 1), ("x", 1)]
@@ -213,7 +213,7 @@ def test_offsets_that_point_outside_of_an_arrow_message_are_found() -> None:
     assert len(read_arrow(good.replace(offsets, np.array([0, 2**30], np.int32).tobytes() + b"x" * 20)).bad) == 1
 
 
-def test_neither_rows_nor_bad_messages_print_what_is_in_them() -> None:
+def test_repr_of_payloads_shows_no_values() -> None:
     read = read_json(b'{"a": "secret-value"}', b"secret-oops")
     assert "secret" not in repr(read) + repr(read.bad)
 
@@ -244,7 +244,7 @@ def test_csv_messages_are_one_line_per_row_with_quotes_where_needed() -> None:
     ]
 
 
-def test_a_row_of_one_empty_value_is_still_a_message() -> None:
+def test_row_of_one_empty_value_is_still_a_message() -> None:
     messages = write_payloads("csv", pa.table({"a": ["x", None, ""]}))
     assert messages == [b"x", b'""', b'""']
     assert read_payloads("csv", messages, ["a"], ["a"]).rows.column(0).to_pylist() == ["x", None, None]
@@ -258,7 +258,7 @@ def test_arrow_messages_hold_at_most_the_given_number_of_rows() -> None:
     assert pa.table(read.rows.to_pydict()).equals(table)
 
 
-def test_an_arrow_message_stays_below_what_brokers_take_as_long_as_rows_do() -> None:
+def test_arrow_messages_stay_below_the_limit_of_brokers() -> None:
     table = pa.table({"a": ["x" * 1000] * 3000 + ["y" * 2_000_000], "b": list(range(3001))})
     messages = write_payloads("arrow", table)
     assert [len(message) > 1_000_000 for message in messages] == [False] * (len(messages) - 1) + [True]
@@ -266,12 +266,12 @@ def test_an_arrow_message_stays_below_what_brokers_take_as_long_as_rows_do() -> 
 
 
 @pytest.mark.parametrize("format", ["json", "csv", "arrow"])
-def test_an_empty_table_has_no_messages(format: Format) -> None:
+def test_empty_table_has_no_messages(format: Format) -> None:
     assert write_payloads(format, PUBLISHED.slice(0, 0)) == []
 
 
 @pytest.mark.parametrize("format", ["json", "csv"])
-def test_a_nested_column_cannot_be_written(format: Format) -> None:
+def test_nested_column_cannot_be_written(format: Format) -> None:
     with pytest.raises(OutputError, match=f"column 'a' is of type list.*, which {format.upper()} cannot hold"):
         write_payloads(format, pa.table({"a": [[1]]}))
 
@@ -281,7 +281,7 @@ TEXTS = st.text(max_size=5) | st.sampled_from(["", '"', ",", "\n", "\r", "\\", "
 
 @given(rows=st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=5))
 @pytest.mark.parametrize("format", ["json", "csv"])
-def test_what_is_written_is_read_again(format: Format, rows: list[tuple[str, str]]) -> None:
+def test_messages_round_trip(format: Format, rows: list[tuple[str, str]]) -> None:
     table = pa.table({"a": [row[0] for row in rows], "b": [row[1] for row in rows]})
     read = read_payloads(format, write_payloads(format, table, csv=CsvOutput(formulas="keep")), COLUMNS, COLUMNS)
     expected = rows if format == "json" else [(a or None, b or None) for a, b in rows]
@@ -301,7 +301,7 @@ def hostile(format: str) -> st.SearchStrategy[list[bytes]]:
 
 @given(data=st.data())
 @pytest.mark.parametrize("format", ["json", "csv"])
-def test_what_is_read_from_a_message_does_not_depend_on_its_neighbours(format: Format, data: st.DataObject) -> None:
+def test_rows_of_a_message_do_not_depend_on_its_neighbours(format: Format, data: st.DataObject) -> None:
     payloads = data.draw(hostile(format))
     order: Sequence[str] = ["a", "c", "b"]
     together = read_payloads(format, payloads, COLUMNS, order)
@@ -313,7 +313,7 @@ def test_what_is_read_from_a_message_does_not_depend_on_its_neighbours(format: F
 
 
 @given(payload=st.binary(max_size=60), place=st.integers(0, 400))
-def test_damage_anywhere_in_an_arrow_message_is_a_bad_message_or_other_values(payload: bytes, place: int) -> None:
+def test_damaged_arrow_message_is_bad_or_has_other_values(payload: bytes, place: int) -> None:
     good = stream(pa.table({"a": ["x"], "b": [1]}))
     damaged = good[:place] + payload + good[place + len(payload) :]
     read = read_arrow(damaged, good)

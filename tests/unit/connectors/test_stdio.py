@@ -52,11 +52,11 @@ def values(read: Read | None) -> list[str]:
     return found
 
 
-def test_the_registry_finds_it() -> None:
+def test_registry_finds_stdio() -> None:
     assert find("stdio") is CONNECTOR
 
 
-def test_a_line_is_read_as_soon_as_it_is_written(pipe: Pipe) -> None:
+def test_line_is_read_as_soon_as_it_is_written(pipe: Pipe) -> None:
     source = pipe.source()
     assert source.read(0.0) is None
     pipe.write(b"a,b\n1,2\n")
@@ -71,7 +71,7 @@ def test_a_line_is_read_as_soon_as_it_is_written(pipe: Pipe) -> None:
     source.close()
 
 
-def test_a_header_may_come_in_pieces(pipe: Pipe) -> None:
+def test_header_may_come_in_pieces(pipe: Pipe) -> None:
     source = pipe.source()
     pipe.write(b"a,")
     assert source.read(0.05) is None
@@ -80,7 +80,7 @@ def test_a_header_may_come_in_pieces(pipe: Pipe) -> None:
     source.close()
 
 
-def test_a_last_line_without_its_end_is_read_when_the_pipe_ends(pipe: Pipe) -> None:
+def test_last_line_without_its_end_is_read_when_the_pipe_ends(pipe: Pipe) -> None:
     source = pipe.source("jsonl")
     pipe.write(b'{"a": 1}\n{"a": 2}')
     assert values(source.read(PATIENCE)) == ["1"]
@@ -102,7 +102,7 @@ def test_bad_lines_are_handed_out(pipe: Pipe) -> None:
     assert [tuple(bad) for bad in read.bad] == [("stdin, line 3", "1 value instead of 2", b"3")]
 
 
-def test_a_missing_column_is_an_error_every_time(pipe: Pipe) -> None:
+def test_missing_column_is_an_error_every_time(pipe: Pipe) -> None:
     source = pipe.source()
     pipe.write(b"x,y\n1,2\n")
     for _ in range(2):
@@ -111,16 +111,14 @@ def test_a_missing_column_is_an_error_every_time(pipe: Pipe) -> None:
     source.close()
 
 
-def test_a_descriptor_that_cannot_be_read_is_an_error() -> None:
+def test_descriptor_that_cannot_be_read_is_an_error() -> None:
     source = StdinSource(StdinOptions(format="csv"), ["a"], 987654)
     with pytest.raises(InputError, match="stdin cannot be read: Bad file descriptor"):
         source.read(PATIENCE)
     source.close()
 
 
-def test_a_reader_that_dies_does_not_look_like_the_end_of_the_input(
-    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_reader_does_not_look_like_the_end(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
     def dies(source: StdinSource) -> Iterator[Read]:
         raise SystemExit
         yield
@@ -133,7 +131,7 @@ def test_a_reader_that_dies_does_not_look_like_the_end_of_the_input(
     source.close()
 
 
-def test_no_more_is_read_ahead_than_a_few_batches(pipe: Pipe) -> None:
+def test_read_ahead_is_limited(pipe: Pipe) -> None:
     """The rest waits in the pipe, and then the other end does."""
     source = pipe.source(batch_rows=1)
     pipe.write(b"a\n" + b"1\n" * 100)
@@ -144,14 +142,14 @@ def test_no_more_is_read_ahead_than_a_few_batches(pipe: Pipe) -> None:
     source.close()
 
 
-def test_the_position_says_nothing(pipe: Pipe) -> None:
+def test_position_is_empty(pipe: Pipe) -> None:
     source = pipe.source()
     assert source.position() == {}
     assert source.lag() is None
     source.close()
 
 
-def test_a_pipe_that_does_not_wait_is_made_to(pipe: Pipe) -> None:
+def test_non_blocking_pipe_is_made_blocking(pipe: Pipe) -> None:
     os.set_blocking(pipe.read_end, False)
     source = pipe.source()
     assert source.read(0.1) is None
@@ -161,12 +159,12 @@ def test_a_pipe_that_does_not_wait_is_made_to(pipe: Pipe) -> None:
     source.close()
 
 
-def test_a_batch_without_rows_is_refused() -> None:
+def test_batch_without_rows_is_refused() -> None:
     with pytest.raises(ValueError, match="batch_rows must be at least 1, got 0"):
         StdinOptions(format="csv", batch_rows=0)
 
 
-def test_the_header_is_written_once(tmp_path: Path) -> None:
+def test_header_is_written_once(tmp_path: Path) -> None:
     with open(tmp_path / "out", "wb") as out:
         sink = StdoutSink(StdoutOptions(format="csv"), out.fileno())
         sink.deliver(1, TABLE)
@@ -181,7 +179,7 @@ def test_json_has_no_header(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_bytes() == b'{"a":1,"b":"x"}\n{"a":2,"b":null}\n'
 
 
-def test_an_other_end_that_is_gone_is_an_error() -> None:
+def test_closed_pipe_is_an_error() -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
     sink = StdoutSink(StdoutOptions(format="csv"), write_end)
@@ -190,7 +188,7 @@ def test_an_other_end_that_is_gone_is_an_error() -> None:
     os.close(write_end)
 
 
-def test_more_than_a_pipe_holds_is_written_to_the_last_byte() -> None:
+def test_output_larger_than_the_pipe_is_complete() -> None:
     """And a process whose standard input stays open can end."""
     program = (
         "import pyarrow as pa\n"

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from castleguard.config.job_model import JobFile
-from castleguard.connectors.kafka.options import KafkaSourceOptions, Sasl, Tls
+from castleguard.connectors.kafka.kafka_options import KafkaSourceOptions, Sasl, Tls
 from castleguard.errors import InputError, SchemaError, UsageError
 from castleguard.jobs.load import load
 from castleguard.spark.frames import (

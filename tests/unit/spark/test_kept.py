@@ -81,7 +81,7 @@ def test_a_plan_is_there_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: p
         raise OSError(5, "Input/output error")
 
     with folder_of(tmp_path / "state") as folder:
-        monkeypatch.setattr("castleguard.spark.kept.os.replace", fails)
+        monkeypatch.setattr("castleguard.durable.os.replace", fails)
         with pytest.raises(OutputError, match=r"castleguard\.json cannot be written: Input/output error"):
             keep_plan(folder, FACTS)
         assert not (folder / PLAN).exists()

@@ -1,6 +1,6 @@
 """Kafka: a topic as a source, a topic as a sink.
 
-`client` is the only module that loads the client library, and late: whoever has no Kafka needs none of it.
+Only `client` loads the client library, and late, so that a job without Kafka does not need it.
 """
 
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from castleguard.connectors.base import Position
 from castleguard.connectors.csv_options import unfit_for_csv
 from castleguard.connectors.kafka.client import Health, client_library, configured, error_of, partitions_of
-from castleguard.connectors.kafka.options import KafkaSinkOptions, KafkaSourceOptions
-from castleguard.connectors.kafka.sink import KafkaSink
-from castleguard.connectors.kafka.source import KafkaSource
+from castleguard.connectors.kafka.kafka_options import KafkaSinkOptions, KafkaSourceOptions
+from castleguard.connectors.kafka.kafka_sink import KafkaSink
+from castleguard.connectors.kafka.kafka_source import KafkaSource
 from castleguard.connectors.registry import Connector, Finding
 from castleguard.errors import InputError, OutputError, SchemaError
 
@@ -24,11 +24,11 @@ __all__ = [
     "open_source",
 ]
 
-_CHECK_SECONDS = 5.0  # that a look at the brokers may take before a job runs
+_CHECK_SECONDS = 5.0  # limit of the check of the brokers before a job runs
 
 
 def open_source(options: KafkaSourceOptions, columns: Sequence[str], position: Position | None) -> KafkaSource:
-    """A topic, from a position. The brokers are asked at the first read."""
+    """A topic, from a position. Connects at the first read."""
     for name in columns:
         if options.format == "csv" and name != options.key_column and options.columns.count(name) != 1:
             raise SchemaError(f"the option columns must have the declared column {name!r} once")
@@ -38,13 +38,13 @@ def open_source(options: KafkaSourceOptions, columns: Sequence[str], position: P
 
 
 def open_sink(options: KafkaSinkOptions) -> KafkaSink:
-    """A topic to write to. The brokers are asked when `last` is."""
+    """A topic to write to. Connects when `last` is called."""
     options.writer_settings()
     return KafkaSink(options)
 
 
 def check(options: KafkaSourceOptions | KafkaSinkOptions) -> list[Finding]:
-    """Whether the topic is there. Never as the producer: becoming that would end a job that is running."""
+    """Check that the topic exists. Never as the producer, which would fence a job that is running."""
     reading = isinstance(options, KafkaSourceOptions)
     health = Health(f"topic {options.topic}")
     settings = {**options.settings(), "group.id": "castleguard-check"}
@@ -55,7 +55,7 @@ def check(options: KafkaSourceOptions | KafkaSinkOptions) -> list[Finding]:
         client.poll(0)
         error = error_of(exc)
         if error.code() == error.UNKNOWN_TOPIC_OR_PART:
-            return [(f"topic {options.topic} exists", False, "make it, or let this user see it")]
+            return [(f"topic {options.topic} exists", False, "create it, or let this user see it")]
         raise health.failure(error, InputError if reading else OutputError) from exc
     finally:
         client.close()

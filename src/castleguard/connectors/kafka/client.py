@@ -1,20 +1,17 @@
-"""The Kafka client library: loaded late and nowhere else, and what its errors mean.
-
-Whoever has no Kafka needs none of it.
-"""
+"""The Kafka client library, loaded late and nowhere else, and the meaning of its errors."""
 
 import logging
 import re
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from castleguard.connectors.kafka.options import Setting
+from castleguard.connectors.kafka.kafka_options import Setting
 from castleguard.errors import CastleguardError, ConfigError, UnavailableError
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
-PROBE_SECONDS = 1.0  # that a look at the brokers may take while rows are waited for
+PROBE_SECONDS = 1.0  # limit of a request to the brokers while the job waits for rows
 
 LOG = logging.getLogger("castleguard.connectors.kafka")
 
@@ -29,13 +26,13 @@ def client_library() -> ModuleType:
 
 
 def error_of(exc: Exception) -> "KafkaError":
-    """What a KafkaException carries."""
+    """The error inside a KafkaException."""
     error: KafkaError = exc.args[0]
     return error
 
 
 def never_works(error: "KafkaError") -> bool:
-    """Whether the same request would fail again for as long as nobody changes something."""
+    """Whether the same request would fail again until an operator acts."""
     kind = type(error)
     return error.code() in {
         kind.CLUSTER_AUTHORIZATION_FAILED,
@@ -60,12 +57,12 @@ def never_works(error: "KafkaError") -> bool:
 
 
 def sentence(error: "KafkaError") -> str:
-    """What the client says, without what only its authors understand."""
+    """The client's message without its internal details."""
     return re.sub(r"^(Broker|Local): | \(after .*\)$|/bootstrap", "", error.str()).rstrip(".")
 
 
 def configured(make: Any, settings: dict[str, Setting], **callbacks: Any) -> Any:
-    """A client. Raises ConfigError if it does not take the settings; never with what they are set to."""
+    """A client. Raises ConfigError if it refuses the settings, never with their values."""
     try:
         return make({**settings, **callbacks, "logger": LOG})
     except client_library().KafkaException as exc:
@@ -73,11 +70,11 @@ def configured(make: Any, settings: dict[str, Setting], **callbacks: Any) -> Any
         for value in settings.values():
             if isinstance(value, str) and value:
                 text = text.replace(value, "****")
-        raise ConfigError(f"the Kafka client does not take its settings: {text}") from exc
+        raise ConfigError(f"the Kafka client refuses its settings: {text}") from exc
 
 
 class Health:
-    """What the client reports in the background: connections that fail are no error of any one call."""
+    """Errors that the client reports in the background: failed connections belong to no single call."""
 
     def __init__(self, where: str) -> None:
         self.down = False
@@ -87,7 +84,7 @@ class Health:
         self._refused = False
 
     def report(self, error: "KafkaError") -> None:
-        """Called by the client, in the thread that uses it."""
+        """Record an error. Called by the client, in the thread that uses it."""
         kind = type(error)
         if error.code() in {kind._AUTHENTICATION, kind._SSL, kind.SASL_AUTHENTICATION_FAILED}:
             self._refused = True
@@ -99,18 +96,18 @@ class Health:
         self.down = True
 
     def well(self) -> None:
-        """An answer came."""
+        """Record that a broker has answered."""
         self.down = self._refused = False
         self._worked = True
         self._reason = ""
 
     def failure(self, error: "KafkaError", wrong: type[CastleguardError]) -> CastleguardError:
-        """The error to raise for a failed request: `wrong` if it never will work."""
+        """The error to raise for a failed request: `wrong` if a retry cannot help."""
         if error.code() in {error.UNKNOWN_TOPIC_OR_PART, error._UNKNOWN_TOPIC}:
             return wrong(f"{self._where} does not exist, or may not be seen")
         if never_works(error):
             return wrong(f"{self._where}: {sentence(error)}")
-        # Refused before anything worked is a wrong password or certificate; later it is a broker in trouble.
+        # Refused before anything worked: a wrong password or certificate. Refused later: a broker in trouble.
         if self._refused and not self._worked:
             return wrong(f"{self._where}: the brokers refuse the connection: {self._reason}")
         return UnavailableError(f"{self._where} cannot be reached: {self._reason or sentence(error)}")

@@ -1,6 +1,6 @@
 """NATS JetStream: rows from the messages of a stream, segments as the messages of a subject.
 
-`connection` is the only module that imports the client library, and late: whoever has no NATS needs none of it.
+Only `connection` loads the client library, and late, so that a job without NATS does not need it.
 """
 
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from castleguard.connectors.base import Position
 from castleguard.connectors.csv_options import unfit_for_csv
 from castleguard.connectors.nats.connection import Connection
-from castleguard.connectors.nats.options import NatsSinkOptions, NatsSourceOptions
-from castleguard.connectors.nats.sink import NatsSink
-from castleguard.connectors.nats.source import NatsSource
-from castleguard.connectors.nats.stream import look_up
+from castleguard.connectors.nats.nats_options import NatsSinkOptions, NatsSourceOptions
+from castleguard.connectors.nats.nats_sink import NatsSink
+from castleguard.connectors.nats.nats_source import NatsSource
+from castleguard.connectors.nats.stream_state import look_up
 from castleguard.connectors.registry import Connector, Finding
 from castleguard.errors import ConfigError, InputError, OutputError
 
@@ -19,7 +19,7 @@ __all__ = ["CONNECTOR", "NatsSink", "NatsSinkOptions", "NatsSource", "NatsSource
 
 
 def open_source(options: NatsSourceOptions, columns: Sequence[str], position: Position | None) -> NatsSource:
-    """Begin at `position`, or where `start` says. Raises InputError, ConfigError, UnavailableError."""
+    """A stream, from `position` or from `start`. Raises InputError, ConfigError, UnavailableError."""
     if options.format == "csv":
         missing = [name for name in columns if options.columns.count(name) != 1]
         if missing:
@@ -37,7 +37,7 @@ def open_source(options: NatsSourceOptions, columns: Sequence[str], position: Po
 
 
 def open_sink(options: NatsSinkOptions) -> NatsSink:
-    """Raises OutputError, ConfigError, UnavailableError."""
+    """A subject to write to. Raises OutputError, ConfigError, UnavailableError."""
     if any(token in ("*", ">", "") for token in options.subject.split(".")):
         raise ConfigError(f"a sink writes to one subject, without wildcards, got {options.subject!r}")
     if options.rows_per_message is not None and options.rows_per_message < 1:
@@ -53,13 +53,13 @@ def open_sink(options: NatsSinkOptions) -> NatsSink:
 
 
 def check(options: NatsSourceOptions | NatsSinkOptions) -> list[Finding]:
-    """Whether the server lets us in, and the stream is there. Raises UnavailableError, InputError, OutputError."""
+    """Check that the server accepts us and has the stream. Raises UnavailableError, InputError, OutputError."""
     connection = Connection(options, InputError if isinstance(options, NatsSourceOptions) else OutputError)
     try:
         connection.run(look_up(connection, options.stream))
     finally:
         connection.close()
-    return [(f"the server can be reached, and the stream {options.stream} is there", True, "")]
+    return [(f"the server can be reached and has the stream {options.stream}", True, "")]
 
 
 CONNECTOR = Connector(

@@ -1,10 +1,10 @@
-"""A connection to NATS JetStream, behind blocking calls. The only module that imports the client library, and late.
+"""A connection to NATS JetStream behind blocking calls. The only module that loads the client library, and late.
 
-The library lives on an event loop. That loop has a thread of its own here, so that pings are answered and messages
-come in while the job computes; whoever uses a connection hands it a coroutine and waits for the result.
+The library runs on an event loop in a thread of its own, so that pings are answered and messages arrive while the job
+computes; callers hand over a coroutine and wait for the result.
 
-The library's own reconnecting is switched off: it would send once more what it had kept, behind the back of a sink that
-must know what arrived. A connection that was lost is made anew by the next call.
+The library's own reconnecting is switched off: it would resend its buffer without the knowledge of a sink that must
+know what arrived. The next call replaces a lost connection.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from castleguard.connectors.nats.options import Access
+from castleguard.connectors.nats.nats_options import Access
 from castleguard.errors import CastleguardError, ConfigError, UnavailableError
 from castleguard.telemetry.background import SupervisedThread, Task
 from castleguard.telemetry.logs import LOG
@@ -31,12 +31,12 @@ T = TypeVar("T")
 
 _CLOSE_SECONDS = 1.0
 _TURNED_AWAY = ("authorization", "authentication expired", "authentication revoked")
-_CONNECT_STEPS = 4  # of connecting to one server, each with the time-out of its own
-_PING_SECONDS = 20.0  # a server that is silent for two of them is gone
+_CONNECT_STEPS = 4  # of connecting to one server, each with its own timeout
+_PING_SECONDS = 20.0  # a server that is silent for two of these is gone
 
 
 class RefusedError(Exception):
-    """The server answered, and the answer is no. Never leaves the connectors."""
+    """The server refused a request. Never leaves the connectors."""
 
     def __init__(self, answer: Mapping[str, Any]) -> None:
         super().__init__(str(answer.get("description", "no reason given")))
@@ -45,18 +45,18 @@ class RefusedError(Exception):
 
 
 class Inbox(NamedTuple):
-    """An address of our own, to which the server sends."""
+    """A subscription."""
 
     subject: str
     leave: Callable[[], Awaitable[None]]
-    """Hear no more of it."""
+    """Unsubscribe."""
 
 
 class Connection:
-    """One connection. `run` is called by one thread; what it runs may call everything else here."""
+    """One connection. One thread calls `run`; the coroutines that it runs may call everything else."""
 
     def __init__(self, access: Access, error: type[CastleguardError]) -> None:
-        """Connects with the first call. `error` is what this side raises for what will never work."""
+        """Connects at the first call. `error` is raised for failures that a retry cannot help."""
         self._nats = _library()
         self._access = access
         self.error = error
@@ -73,7 +73,7 @@ class Connection:
         self._thread = SupervisedThread("nats", self._serve)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for `work`, on the loop. Raises UnavailableError if the server does not answer, and `error`."""
+        """Run `work` on the loop and wait. Raises UnavailableError if the server does not answer, and `error`."""
         future = asyncio.run_coroutine_threadsafe(self.translating(work), self._loop)
         try:
             return future.result()
@@ -82,9 +82,7 @@ class Connection:
             raise
 
     def begin(self, work: Coroutine[Any, Any, None]) -> Future[None]:
-        """Have `work` done on the loop, and do not wait for it. It ends with the connection at the latest; if it fails
-        before, that is logged.
-        """
+        """Start `work` on the loop without waiting. It ends with the connection at the latest; a failure is logged."""
         return asyncio.run_coroutine_threadsafe(_logged(work), self._loop)
 
     def close(self) -> None:
@@ -98,19 +96,19 @@ class Connection:
     # On the loop
 
     async def ask(self, request: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The answer of JetStream's interface. Raises RefusedError."""
+        """The answer of JetStream's API. Raises RefusedError."""
         return await self.request(f"$JS.API.{request}", b"" if body is None else json.dumps(body).encode()) or {}
 
     async def request(
         self, subject: str, payload: bytes, headers: dict[str, str] | None = None
     ) -> dict[str, Any] | None:
-        """Publish and wait for the answer; None if it is an empty one. Raises RefusedError."""
+        """Publish and wait for the answer; None if it is empty. Raises RefusedError."""
         client = await self._connected()
         assert self._lost is not None
         waiting = asyncio.ensure_future(client.request(subject, payload, timeout=self._access.timeout, headers=headers))
         self._unanswered[waiting] = subject
         try:
-            # The library would wait for the whole timeout although the server is gone.
+            # The library would wait for the whole timeout even if the server is gone.
             both: set[asyncio.Future[Any]] = {waiting, self._lost}
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done():
@@ -133,24 +131,24 @@ class Connection:
     async def publish(
         self, subject: str, payload: bytes, headers: dict[str, str] | None = None, reply: str = ""
     ) -> None:
-        """Publish without waiting for anybody; may wait until the network takes it."""
+        """Publish without waiting for an answer; may wait until the network takes it."""
         await (await self._connected()).publish(subject, payload, reply=reply, headers=headers)
 
     async def subscribe(self, arrived: Callable[["Msg"], Awaitable[None]], subject: str | None = None) -> Inbox:
-        """Have `arrived` called with everything that comes to a subject; None: to a new address."""
+        """Call `arrived` with every message of a subject; None: of a new inbox."""
         client = await self._connected()
-        # No limit: how much may come is said by whoever asks for it.
+        # No limit: the requests say how much may arrive.
         inbox = await client.subscribe(
             subject or client.new_inbox(), cb=arrived, pending_msgs_limit=0, pending_bytes_limit=0
         )
         return Inbox(inbox.subject, inbox.unsubscribe)
 
     async def max_payload(self) -> int:
-        """How many bytes a message may have, headers included."""
+        """Largest size of a message in bytes, headers included."""
         return (await self._connected()).max_payload
 
     async def lost(self) -> asyncio.Future[None]:
-        """Done as soon as the present connection is gone, and with it whatever was subscribed to."""
+        """A future that is done when the current connection and its subscriptions are gone."""
         await self._connected()
         assert self._lost is not None
         return self._lost
@@ -160,9 +158,9 @@ class Connection:
             lost = self._lost is not None and self._lost.done()
             if self._client is not None and self._client.is_connected and not lost:
                 return self._client
-            return await self._connect_anew()
+            return await self._reconnect()
 
-    async def _connect_anew(self) -> "Client":
+    async def _reconnect(self) -> "Client":
         await self.drop()
         client = _client_class(secure=self._tls is not None)()
         lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -181,12 +179,12 @@ class Connection:
             connecting = client.connect(**self._connect_options(), closed_cb=gone, error_cb=self._heard)
             await asyncio.wait_for(connecting, limit)
         except BaseException:
-            await _closed(client)  # the library leaves its socket open when it is turned away
+            await _closed(client)  # the library leaves its socket open when the server turns it away
             raise
         reading = client._reading_task
         assert reading is not None
-        # Not left to `closed_cb` alone: the library forgets it if closing fails, and keeps a client that it does not
-        # read from any more for a connected one.
+        # Not left to `closed_cb` alone: if closing fails, the library does not call it and still reports a client as
+        # connected that it no longer reads from.
         reading.add_done_callback(ended)
         self._client, self._lost = client, lost
         return client
@@ -195,7 +193,7 @@ class Connection:
         access = self._access
         credentials = None
         if access.credentials_file is not None:
-            _check_credentials(access.credentials_file)  # every time: it may have been replaced by a newer one
+            _check_credentials(access.credentials_file)  # every time: it may have been replaced
             credentials = str(access.credentials_file)
         return {
             "servers": access.addresses(),
@@ -207,14 +205,14 @@ class Connection:
             "tls": self._tls,
             "connect_timeout": access.timeout,
             "allow_reconnect": False,
-            "max_reconnect_attempts": 1,  # of every server, before it gives up
+            "max_reconnect_attempts": 1,  # per server
             "reconnect_time_wait": 0,
             "ping_interval": _PING_SECONDS,
         }
 
     async def _heard(self, error: Exception) -> None:
-        """Errors outside of a call. A missing permission is reported here only: the request never gets an answer, and
-        ends here.
+        """Handle an error outside of a call. A missing permission is only reported here: its request gets no answer and
+        is cancelled here.
         """
         text = str(error).lower()  # the library may have changed the case of the subject
         if "permissions violation" in text:
@@ -224,7 +222,7 @@ class Connection:
                     waiting.cancel()
 
     def check_permitted(self) -> None:
-        """Raise `error` if the server has denied anything on this connection: a subscription gets no other answer."""
+        """Raise `error` if the server has denied a permission on this connection: a subscription gets no answer."""
         if self._denied is not None:
             raise self._not_permitted()
 
@@ -232,16 +230,16 @@ class Connection:
         return self.error(f"{self.where} does not permit it: {self._denied}")
 
     async def drop(self) -> None:
-        """Give up the present connection; the next call makes another one."""
+        """Drop the current connection; the next call makes a new one."""
         client, self._client = self._client, None
         if self._lost is not None and not self._lost.done():
-            # Not left to the library: if closing fails, it never says that the connection is gone.
+            # Not left to the library: if closing fails, it never reports that the connection is gone.
             self._lost.set_result(None)
         if client is not None:
             await _closed(client)
 
     async def translating(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do `work`, and raise what `run` raises."""
+        """Run `work` and translate errors of the library: raises what `run` raises."""
         errors = self._nats.errors
         try:
             return await work
@@ -253,7 +251,7 @@ class Connection:
             if any(words in str(exc).lower() for words in _TURNED_AWAY):
                 raise self.error(f"{self.where} refuses these credentials") from exc
             if isinstance(exc, errors.SecureConnWantedError):
-                raise self.error(f"{self.where} offers no secure connection, and one is asked for") from exc
+                raise self.error(f"{self.where} does not offer TLS, which the job requires") from exc
             if self._denied is not None:
                 raise self._not_permitted() from exc
             why = str(exc).removeprefix("nats: ") or type(exc).__name__
@@ -262,12 +260,12 @@ class Connection:
     def _check(self) -> None:
         access = self._access
         if any("@" in address for address in access.addresses()):
-            raise ConfigError("servers holds a user or a password: give them as user and password, which never print")
+            raise ConfigError("servers holds a user or a password: set user and password instead, which never print")
         if access.credentials_file is not None:
             _check_credentials(access.credentials_file)
 
     def _serve(self, task: Task) -> None:
-        """The thread: run the loop until it is stopped, then leave nothing behind."""
+        """Run the loop in its thread until it is stopped, then cancel everything that is left."""
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
         if not self._closing:
@@ -283,7 +281,7 @@ class Connection:
 
 
 async def _logged(work: Coroutine[Any, Any, None]) -> None:
-    """Do `work`. Its error is logged by kind only: the message may quote what was sent."""
+    """Run `work`. An error is logged by its type only: its message may quote what was sent."""
     try:
         await work
     except Exception as exc:
@@ -301,8 +299,8 @@ def _library() -> ModuleType:
 
 
 def _check_credentials(path: Path) -> None:
-    """Raise ConfigError if a .creds file has no signed user and its key. The library takes that for granted, and would
-    look for the user for ever.
+    """Raise ConfigError if a .creds file lacks a signed user and its key. The library would search for them without
+    end.
     """
     try:
         lines = path.read_bytes().splitlines()
@@ -324,13 +322,13 @@ def _check_credentials(path: Path) -> None:
         if len(behind) < 2:
             raise ValueError
         nkeys.from_seed(bytearray(behind[b"BEGIN USER NKEY SEED"]))
-    except (nkeys.NkeysError, ValueError):  # not handed on: it may quote the key
-        raise ConfigError(f"credentials_file {path} is damaged, or no .creds file: make it anew") from None
+    except (nkeys.NkeysError, ValueError):  # not passed on: it may quote the key
+        raise ConfigError(f"credentials_file {path} is damaged or not a .creds file: create it again") from None
 
 
 def _client_class(*, secure: bool) -> "type[Client]":
-    """The library's client. If asked for a secure connection, it never tells a password to a server without one: by
-    itself the library would, and whoever is between the two could ask it to.
+    """The library's client. With `secure` it never sends a password to a server without TLS: the library would, and an
+    attacker in between could make it do so.
     """
     from nats.aio.client import Client
     from nats.errors import SecureConnWantedError
@@ -345,10 +343,10 @@ def _client_class(*, secure: bool) -> "type[Client]":
 
 
 async def _closed(client: "Client") -> None:
-    """Close without a word. A handshake that failed leaves the library waiting for a close that never comes."""
+    """Close, ignoring errors. After a failed handshake the library would wait for a close that never comes."""
     with contextlib.suppress(Exception):
         await asyncio.wait_for(client.close(), _CLOSE_SECONDS)
-    # If closing fails half-way, the library leaves its socket open, and the tasks of subscriptions waiting.
+    # If closing fails half-way, the library leaves its socket open and the tasks of subscriptions waiting.
     for subscription in client._subs.values():
         if subscription._wait_for_msgs_task is not None:
             subscription._wait_for_msgs_task.cancel()
@@ -358,13 +356,13 @@ async def _closed(client: "Client") -> None:
 
 
 def _tls_context(access: Access) -> ssl.SSLContext | None:
-    """None if nothing asks for a secure connection; a server that insists on one gets it all the same."""
+    """None if the options do not ask for TLS; a server that requires it still gets it."""
     files = [access.ca_file, access.certificate_file, access.key_file]
     secure = any(address.startswith(("tls://", "wss://")) for address in access.addresses())
     if not secure and files == [None, None, None]:
         return None
     if (access.certificate_file is None) != (access.key_file is None):
-        raise ConfigError("certificate_file and key_file need each other: give both or none")
+        raise ConfigError("certificate_file and key_file need each other: set both or none")
     for file in files:
         if file is not None and not file.is_file():
             raise ConfigError(f"{file} cannot be read: there is no such file")
@@ -373,5 +371,5 @@ def _tls_context(access: Access) -> ssl.SSLContext | None:
         if access.certificate_file is not None:
             context.load_cert_chain(access.certificate_file, access.key_file)
     except (ssl.SSLError, OSError) as exc:
-        raise ConfigError("ca_file, certificate_file or key_file is not what it should be: PEM files are") from exc
+        raise ConfigError("ca_file, certificate_file and key_file must be PEM files, and one of them is not") from exc
     return context

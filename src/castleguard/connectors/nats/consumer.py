@@ -1,5 +1,6 @@
-"""The server's side of a source: a consumer hands out the messages of a stream from a sequence on, as many as it is
-asked for. It is used on the connection's loop, and made anew whenever anything is odd: it holds nothing of value.
+"""JetStream consumer of a source: delivers the messages of a stream from a sequence on, as many as requested.
+
+It is used on the connection's loop, and replaced at any irregularity: it holds no state of value.
 """
 
 import asyncio
@@ -8,12 +9,12 @@ import json
 from typing import Any, NamedTuple
 
 from castleguard.connectors.nats.connection import Connection, Inbox
-from castleguard.connectors.nats.options import NatsSourceOptions
+from castleguard.connectors.nats.nats_options import NatsSourceOptions
 
 FETCH_BYTES = 8 << 20
 _FETCH_SECONDS = 30.0
-_LINGER_SECONDS = 0.05  # that a read waits for more, once something has come
-_FORGET_SECONDS = 60.0  # after which the server forgets a consumer that nobody asks
+_LINGER_SECONDS = 0.05  # for which a read waits for more messages after the first
+_FORGET_SECONDS = 60.0  # after which the server deletes an idle consumer
 
 
 class Message(NamedTuple):
@@ -23,17 +24,17 @@ class Message(NamedTuple):
     payload: bytes
 
     def __repr__(self) -> str:
-        """Never what is in it."""
+        """Never its content."""
         return f"Message({self.sequence})"
 
 
 class Consumer:
-    """Messages in their order, without a gap that the stream does not have."""
+    """Messages in their order, without gaps other than those of the stream."""
 
     def __init__(self, connection: Connection, lost: "asyncio.Future[None]", name: str, batch: int) -> None:
         self.arrived: list[Message] = []
         self.waiting = 0
-        """How many messages there are behind the last one that came."""
+        """Number of messages in the stream after the last one that arrived."""
         self.broken = False
         self._connection = connection
         self._lost = lost
@@ -41,7 +42,7 @@ class Consumer:
         self._batch = batch
         self._inbox: Inbox | None = None
         self._delivered = 0
-        self._asked: float | None = None  # when, while the answer is not complete
+        self._asked: float | None = None  # time of the request whose answer is not complete
         self._left = 0
         self._one = False
         self._news = asyncio.Event()
@@ -49,7 +50,7 @@ class Consumer:
 
     @classmethod
     async def make(cls, connection: Connection, options: NatsSourceOptions, sequence: int) -> "Consumer":
-        """One that begins at `sequence`. Raises RefusedError."""
+        """A consumer that begins at `sequence`. Raises RefusedError."""
         config: dict[str, Any] = {
             "deliver_policy": "by_start_sequence",
             "opt_start_seq": sequence,
@@ -71,14 +72,14 @@ class Consumer:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more comes from here: another consumer has to follow behind what has arrived."""
+        """Whether no more messages will arrive, so that a new consumer must continue."""
         return self.broken or self._lost.done()
 
     async def ask(self) -> None:
-        """Ask for more, unless an answer is still under way."""
+        """Request more messages, unless a request is open."""
         now = asyncio.get_running_loop().time()
         if self._asked is not None and now > self._asked + _FETCH_SECONDS + 5.0:
-            self.broken = True  # even the word that there was nothing did not come
+            self.broken = True  # not even an empty answer arrived
         if self.ended or self._asked is not None or self._inbox is None:
             return
         self._asked, self._left = now, 1 if self._one else self._batch
@@ -90,7 +91,7 @@ class Consumer:
         await self._connection.publish(subject, json.dumps(request).encode(), reply=self._inbox.subject)
 
     async def wait(self, timeout: float) -> None:
-        """Until something has come and a little longer, for it hardly comes alone, or until it is in vain."""
+        """Wait for the first message and a little longer for more, or until the consumer has ended."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while not self.arrived and not self.ended and loop.time() < deadline:
@@ -107,7 +108,7 @@ class Consumer:
         return taken
 
     async def leave(self) -> None:
-        """Hear no more of it."""
+        """Unsubscribe."""
         if self._inbox is not None and not self._lost.done():
             with contextlib.suppress(Exception):
                 await self._inbox.leave()
@@ -126,7 +127,7 @@ class Consumer:
             return
         sequence, number, waiting = _delivery(message.reply)
         if self.broken or number != self._delivered + 1:
-            self.broken = True  # one was lost on the way
+            self.broken = True  # a message was lost on the way
             self._news.set()
             return
         self._delivered, self.waiting = number, waiting
@@ -138,21 +139,20 @@ class Consumer:
             self._news.set()
 
     def _end_of_answer(self, headers: dict[str, str]) -> None:
-        """The server says why it sends no more for now."""
+        """Handle the server's reason to stop sending."""
         status, description = headers.get("Status"), headers.get("Description", "").lower()
         self._asked = None
         if "maxbytes" in description:
-            self._one = True  # the next message alone is larger than what was asked for
+            self._one = True  # the next message alone exceeds the requested bytes
         elif status not in ("404", "408") and "batch completed" not in description:
             self.broken = True  # the consumer is gone, or moved to another server
         self._news.set()
 
 
 def _delivery(reply: str) -> tuple[int, int, int]:
-    """From the address of an acknowledgement: the sequence in the stream, the number of the delivery, how many wait.
+    """Sequence in the stream, number of the delivery, and number of waiting messages, from an acknowledgement subject.
 
-    $JS.ACK.stream.consumer.tries.sequence.number.time.waiting, with domain and account before the stream in servers
-    that tell them.
+    $JS.ACK.stream.consumer.tries.sequence.number.time.waiting; newer servers put domain and account before the stream.
     """
     tokens = reply.split(".")
     start = 5 if len(tokens) == 9 else 7

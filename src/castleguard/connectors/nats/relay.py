@@ -1,11 +1,11 @@
-"""A NATS server between the sites of a job: it carries their messages, and keeps the log of what they decided.
+"""Relay between the sites of a job over a NATS server: carries their messages and keeps the log of their decisions.
 
-Messages are published on `castleguard.<job>.<site>` and `castleguard.<job>.all`, and whoever is away misses them. The
-log is the key-value bucket `castleguard-<job>` of JetStream: a record is written if there is none of its name, which
-the server itself decides, and is never changed.
+Messages are published on `castleguard.<job>.<site>` and `castleguard.<job>.all`; a disconnected site misses them. The
+log is the key-value bucket `castleguard-<job>` of JetStream: the server accepts a record only if none of its name
+exists, and it never changes.
 
-The connection is kept by a background task, so that no caller waits for a server that is away: until it is back,
-messages are lost and the log is unavailable at once. The task is supervised: whatever it fails with, it is restarted.
+A background task keeps the connection, so that no caller waits for an unreachable server: until it is back, messages
+are lost and the log is unavailable at once. The task is supervised and restarted after any failure.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 
 from castleguard.connectors.base import LOG_KEPT_DAYS
 from castleguard.connectors.nats.connection import Connection, RefusedError
-from castleguard.connectors.nats.options import Access
-from castleguard.connectors.nats.stream import NO_MESSAGE, translated
+from castleguard.connectors.nats.nats_options import Access
+from castleguard.connectors.nats.stream_state import NO_MESSAGE, translated
 from castleguard.errors import CastleguardError, OutputError, UnavailableError
 from castleguard.telemetry.background import Task, supervise
 from castleguard.telemetry.logs import LOG
@@ -27,10 +27,10 @@ from castleguard.telemetry.logs import LOG
 T = TypeVar("T")
 
 EVERYBODY = "all"
-"""What no site may be named: the subject of messages to all."""
+"""Subject of messages to all sites; reserved, so no site may have this name."""
 
-_ANSWER_SECONDS = 1.0  # that a caller waits for the log
-_MOST_BYTES = 64 << 20  # of messages that nobody has fetched, and of those that the network has not taken
+_ANSWER_SECONDS = 1.0  # for which a caller waits for the log
+_MOST_BYTES = 64 << 20  # of messages not yet received by the site, and of those not yet taken by the network
 _HEADER_BYTES = 1024  # of a message, at most
 _SENDER = "Castleguard-Site"
 _THERE_IS_ONE = 10071  # JetStream: another last sequence than the one that was expected
@@ -38,11 +38,11 @@ _NANOSECONDS = 1_000_000_000
 
 
 class NatsRelay:
-    """One site's way to the others: see `sites.transport.Transport`. Used by one thread."""
+    """Transport of one site: see `sites.transport.Transport`. Used by one thread."""
 
     def __init__(self, access: Access, job: str, site: str) -> None:
-        """Connects, or leaves that for later if the server is away. Raises OutputError, ConfigError for what will never
-        work.
+        """Connects, or retries in the background if the server cannot be reached. Raises OutputError, ConfigError for
+        failures that a retry cannot help.
         """
         self._job = job
         self._site = site
@@ -51,30 +51,30 @@ class NatsRelay:
         self._on_the_way = 0  # bytes; touched on the loop only
         self._ready = False
         self._made = False
-        self._too_large = False  # whether a message was, so far
+        self._too_large = False  # whether a message has been too large so far
         self._doubt = asyncio.Event()
         self._subscribed: asyncio.Future[None] | None = None
         self._connection = Connection(access, OutputError)
         try:
             self._connection.run(self._open())
         except UnavailableError as exc:
-            LOG.warning("the relay is away, trying on: %s", exc)
+            LOG.warning("the relay cannot be reached, retrying: %s", exc)
         except BaseException:
             self._connection.close()
             raise
         self._keeper = self._connection.begin(supervise("relay", self._keep))
 
     def send(self, to: str | None, data: bytes) -> None:
-        """Publish, without waiting for anything."""
+        """Publish without waiting."""
         if self._ready:
             self._connection.begin(self._publish(f"castleguard.{self._job}.{to or EVERYBODY}", data))
 
     def receive(self) -> list[bytes]:
-        """What has arrived."""
+        """Messages that have arrived."""
         return self._received.empty()
 
     def decide(self, release: str, record: bytes) -> bytes:
-        """Write a record if there is none of that name, and read the one that stands."""
+        """Write a record unless one of that name exists; returns the record that stands."""
         return self._ask(self._decide(release, record))
 
     def decision(self, release: str) -> bytes | None:
@@ -82,16 +82,16 @@ class NatsRelay:
         return self._ask(self._decision(release))
 
     def close(self) -> None:
-        """Leave. May be called twice."""
+        """Disconnect. May be called twice."""
         self._keeper.cancel()
         self._connection.close()
         self._ready = False
 
     def _ask(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for the log, but not long."""
+        """Run a request to the log, for _ANSWER_SECONDS at most."""
         if not self._ready:
             work.close()
-            raise UnavailableError(f"{self._connection.where} is away")
+            raise UnavailableError(f"{self._connection.where} cannot be reached")
         return self._connection.run(self._in_time(work))
 
     # On the loop
@@ -103,29 +103,29 @@ class NatsRelay:
             why = f"it did not answer within {_ANSWER_SECONDS:g} s"
         except RefusedError as exc:
             why = f"it refuses: {exc}"
-        except CastleguardError as exc:  # whatever it is, the site must go on without the log
+        except CastleguardError as exc:  # the site must go on without the log
             why = str(exc)
         self._ready = False
         self._doubt.set()
-        raise UnavailableError(f"{self._connection.where} cannot be asked: {why}")
+        raise UnavailableError(f"{self._connection.where} cannot be used as a log: {why}")
 
     async def _keep(self, task: Task) -> None:
-        """Be connected for as long as the server answers. Always ends with an error: the supervisor tries again."""
+        """Stay connected while the server answers. Always ends with an error, so that the supervisor tries again."""
         try:
             await self._connection.translating(self._open())
             task.well()
             assert self._subscribed is not None
             await self._ended(self._subscribed)
         except BaseException:
-            # A fresh connection, and subscriptions of its own: how far this one got is unknown.
+            # Start with a fresh connection and subscriptions: the state of this one is unknown.
             await self._connection.drop()
             raise
         finally:
             self._ready = False
-        raise UnavailableError(f"{self._connection.where} is away, or does not answer")
+        raise UnavailableError(f"{self._connection.where} cannot be reached, or does not answer")
 
     async def _ended(self, lost: "asyncio.Future[None]") -> None:
-        """Wait until the connection is lost, or a call was not answered."""
+        """Wait until the connection is lost or a call fails."""
         doubting = asyncio.ensure_future(self._doubt.wait())
         try:
             await asyncio.wait((lost, doubting), return_when=asyncio.FIRST_COMPLETED)
@@ -133,9 +133,9 @@ class NatsRelay:
             doubting.cancel()
 
     async def _open(self) -> None:
-        """Connect, subscribe, and find the log or make it.
+        """Connect, subscribe, and find or create the log.
 
-        Subscribe first: the server answers in order, so once it has answered for the log, it knows the subscriptions,
+        Subscribe first: the server answers in order, so its answer about the log means that it knows the subscriptions,
         and a site that is ready misses no message.
         """
         lost = await self._connection.lost()
@@ -145,17 +145,17 @@ class NatsRelay:
             self._subscribed = lost
         await self._find_log()
         self._connection.check_permitted()
-        self._doubt.clear()  # what was in doubt so far was an earlier connection
+        self._doubt.clear()  # the doubt was about an earlier connection
         self._ready = True
 
     async def _find_log(self) -> None:
-        """Make the bucket if there is none; raises OutputError for one that forgets."""
+        """Find or create the bucket; raises OutputError if it can lose records."""
         try:
             answer = await self._connection.ask(f"STREAM.INFO.KV_{self._bucket}")
         except RefusedError as exc:
             if exc.status != 404 or self._made:
-                # A log that is gone while sites are at work has taken their decisions with it: nothing may be decided
-                # in a new one before they have started anew.
+                # A log that disappears while sites run has lost their decisions: no decision may go into a new one
+                # before all sites have been restarted.
                 raise translated(exc, self._connection) from exc
             answer = await self._make_log()
         self._made = True
@@ -165,15 +165,15 @@ class NatsRelay:
         forgets |= 0 < int(config.get("max_age", 0)) < LOG_KEPT_DAYS * 86_400 * _NANOSECONDS
         if forgets or config["storage"] != "file":
             raise OutputError(
-                f"the bucket {self._bucket} forgets what the sites have decided: it must keep its values in a file, "
-                f"for {LOG_KEPT_DAYS} days at least, and drop none for want of room"
+                f"the bucket {self._bucket} can lose the decisions of the sites: store it in a file, for at least "
+                f"{LOG_KEPT_DAYS} days, and let it discard new values when it is full"
             )
 
     async def _make_log(self) -> dict[str, Any]:
         config = {
             "name": f"KV_{self._bucket}",
             "subjects": [f"$KV.{self._bucket}.>"],
-            "description": "What the sites of a castleguard job have decided. Never delete it while they run.",
+            "description": "Decisions of the sites of a castleguard job. Never delete it while they run.",
             "max_msgs_per_subject": 1,
             "max_age": LOG_KEPT_DAYS * 86_400 * _NANOSECONDS,
             "storage": "file",
@@ -196,12 +196,12 @@ class NatsRelay:
                 raise
             stands = await self._decision(release)
             if stands is None:
-                raise UnavailableError(f"{self._connection.where} has a record, and does not show it") from exc
+                raise UnavailableError(f"{self._connection.where} has a record but does not return it") from exc
             return stands
         return record
 
     async def _decision(self, release: str) -> bytes | None:
-        # Not a direct read: that may be answered by a server which has not heard of the record yet.
+        # Not a direct read: a replica that has not received the record yet may answer it.
         asked = {"last_by_subj": f"$KV.{self._bucket}.{release}"}
         try:
             answer = await self._connection.ask(f"STREAM.MSG.GET.KV_{self._bucket}", asked)
@@ -212,7 +212,7 @@ class NatsRelay:
         return base64.b64decode(answer["message"].get("data", ""))
 
     async def _publish(self, subject: str, data: bytes) -> None:
-        """A message that the network does not take is lost, and so is one for which there is no room."""
+        """Publish a message; it is lost if the network does not take it, or if too many bytes are queued."""
         if self._on_the_way + len(data) > _MOST_BYTES:
             return
         self._on_the_way += len(data)
@@ -226,10 +226,10 @@ class NatsRelay:
         limit = await self._connection.max_payload() - _HEADER_BYTES
         if len(data) <= limit:
             await self._connection.publish(subject, data, {_SENDER: self._site})
-        elif not self._too_large:  # the server would end the connection for it
+        elif not self._too_large:  # the server would close the connection
             self._too_large = True
             LOG.warning(
-                "a message to other sites has %d bytes, and %s takes %d: it is lost, raise max_payload of the server",
+                "a message to other sites has %d bytes, and %s takes %d: it is lost; raise max_payload of the server",
                 len(data),
                 self._connection.where,
                 limit,
@@ -241,7 +241,7 @@ class NatsRelay:
 
 
 class _Box:
-    """Messages that have arrived and wait to be fetched, by another thread. The oldest are dropped if it is full."""
+    """Queue of messages that have arrived, emptied by another thread. Drops the oldest when it is full."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -262,8 +262,9 @@ class _Box:
 
 
 def check_relay(access: Access, job: str) -> str:
-    """Whether the server lets us in and has JetStream, and what is there. Changes nothing. Raises UnavailableError,
-    OutputError.
+    """Check that the server accepts us and has JetStream; the state of the bucket in words. Changes nothing.
+
+    Raises UnavailableError, OutputError.
     """
     connection = Connection(access, OutputError)
     try:
@@ -278,6 +279,6 @@ async def _look(connection: Connection, bucket: str) -> str:
         await connection.ask(f"STREAM.INFO.KV_{bucket}")
     except RefusedError as exc:
         if exc.status == 404:
-            return f"the server can be reached; the bucket {bucket} will be made by the first site"
+            return f"the server can be reached; the first site will create the bucket {bucket}"
         raise translated(exc, connection) from exc
-    return f"the server can be reached, and the bucket {bucket} is there"
+    return f"the server can be reached and has the bucket {bucket}"

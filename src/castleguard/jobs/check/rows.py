@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from castleguard.durable import UNFINISHED
 from castleguard.errors import CastleguardError
 from castleguard.jobs.check.checklist import Check, words_of
 from castleguard.jobs.check.connector import ask_connector, path_of
@@ -127,8 +128,10 @@ def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
 
 def _files(path: str) -> list[str]:
     """The files that a path, a pattern or a folder stands for, in the order of their names."""
+    from castleguard.connectors.listing import MANIFEST
+
     if os.path.isdir(path):
         path = os.path.join(glob.escape(path), "*")
     found = [path] if os.path.isfile(path) else glob.glob(path, recursive=True)
-    ignored = (".part", ".tmp", "_castleguard.json")
+    ignored = (*UNFINISHED, MANIFEST)
     return sorted(name for name in found if os.path.isfile(name) and not name.endswith(ignored))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from castleguard.connectors.file_sample import read_sample
 from castleguard.connectors.formats import ENDINGS, known_format
 from castleguard.connectors.listing import list_files
-from castleguard.connectors.sample import read_sample
 from castleguard.errors import InputError, NoRowsError
 from castleguard.jobs.propose.job_text import Subject
 from castleguard.schema.table import to_table

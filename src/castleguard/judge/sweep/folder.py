@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from castleguard.connectors.part_file import PartFile
+from castleguard.durable import write_durably
 from castleguard.errors import InputError, OutputError, UnavailableError
 from castleguard.judge.sweep.figures import Figures, from_json
 from castleguard.judge.sweep.grid import Setting, key_of
@@ -53,12 +53,7 @@ class Folder:
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file of the folder, whole or not at all."""
-        file = PartFile(self.path / name)
-        try:
-            file.write(data)
-            file.commit()
-        finally:
-            file.discard()
+        write_durably(self.path / name, data)
 
     def close(self) -> None:
         """Let go of the folder."""

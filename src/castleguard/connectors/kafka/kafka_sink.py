@@ -1,8 +1,7 @@
 """A topic as a sink.
 
-A segment is written in one transaction, and in the same transaction its number is committed as the offset of a consumer
-group that nobody else uses. So the messages and the number become visible together or not at all, and after a crash the
-brokers know which segment came last.
+One transaction writes a segment and commits its number as the offset of a consumer group of its own. So messages and
+number become visible together or not at all, and after a crash the brokers know which segment came last.
 """
 
 import time
@@ -21,9 +20,9 @@ from castleguard.connectors.kafka.client import (
     partitions_of,
     sentence,
 )
-from castleguard.connectors.kafka.options import KafkaSinkOptions
+from castleguard.connectors.kafka.kafka_options import KafkaSinkOptions
 from castleguard.connectors.payloads import check_payloads, write_payloads
-from castleguard.connectors.text import as_text
+from castleguard.connectors.text_columns import as_text
 from castleguard.errors import CastleguardError, OutputError, UnavailableError
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class KafkaSink:
 
     @property
     def longest_row(self) -> int | None:
-        """What the client lets through. A topic that takes less (max.message.bytes) does not tell."""
+        """The client's limit. A lower limit of the topic (max.message.bytes) is unknown here."""
         return int(self._options.client.get("message.max.bytes", _MESSAGE_BYTES)) - _ENVELOPE_BYTES
 
     def __init__(self, options: KafkaSinkOptions) -> None:
@@ -53,25 +52,25 @@ class KafkaSink:
         self._last = 0
 
     def last(self) -> int:
-        """The committed number. Asked as the owner of the transactional id, so that no older delivery can follow."""
+        """The committed number, read as the owner of the transactional id, so that no older delivery can follow."""
         self._connect()
         return self._last
 
     def check(self, columns: pa.Schema) -> None:
-        """Whether messages can hold these columns, and one of them is the key."""
+        """Check that messages can hold these columns, and that one of them is the key."""
         check_payloads(self._options.format, columns, f"topic {self._options.topic}")
         name = self._options.key_column
         if name is not None and name not in columns.names:
-            raise OutputError(f"key_column {name!r} is not published: there are {', '.join(columns.names)}")
+            raise OutputError(f"key_column {name!r} is not published: name one of {', '.join(columns.names)}")
 
     def deliver(self, number: int, table: pa.Table) -> None:
         """Write a segment in one transaction:
 
-        (1) become the owner of the transactional id, if we are not, which ends whatever was left open before;
-        (2) look at what is there: the attempt before this one may have arrived after all;
-        (3) the messages;
-        (4) the number;
-        (5) the commit.
+        (1) become the owner of the transactional id, which aborts any open transaction;
+        (2) check the last number: an earlier attempt may have arrived;
+        (3) send the messages;
+        (4) send the number;
+        (5) commit.
         """
         messages = write_payloads(self._options.format, table, csv=self._options.csv)
         keys = self._keys(table, len(messages))
@@ -79,7 +78,7 @@ class KafkaSink:
         if self._last == number:  # (2)
             return
         if self._last > number:
-            raise self._taken_over(f"segment {self._last} is there already, and this is {number}")
+            raise self._taken_over(f"segment {self._last} was delivered already, and this is {number}")
         assert self._producer is not None
         assert self._numbers is not None
         timeout = self._options.timeout
@@ -133,9 +132,9 @@ class KafkaSink:
         self._producer = producer
 
     def _produce(self, number: int, messages: Sequence[bytes], keys: Sequence[str | None]) -> None:
-        """Hand all messages to the client, waiting where its queue is full.
+        """Hand all messages to the client, waiting while its queue is full.
 
-        All have one time and one set of headers, so that nothing but their values tells the rows of a release apart.
+        All have the same timestamp and headers, so that only their values tell the rows of a release apart.
         """
         assert self._producer is not None
         produce, topic = self._producer.produce, self._options.topic
@@ -173,7 +172,7 @@ class KafkaSink:
         )
 
     def _give_up(self) -> None:
-        """Drop the producer; whatever it has not committed is ended by the next one, or by the brokers in time."""
+        """Drop the producer; the next one, or the brokers' timeout, aborts its open transaction."""
         producer, self._producer = self._producer, None
         if producer is None:
             return

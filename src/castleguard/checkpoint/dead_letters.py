@@ -1,8 +1,8 @@
-"""Dead letters: rows that a job could not use, one line of JSON each, with the reason and the place where they stood.
+"""Dead letters: rejected rows, one line of JSON each, with the reason and their place in the input.
 
-They hold raw values: the file is for its owner alone (0600), and with a key every line is encrypted. Lines are appended
-under the job's commit: after a crash the same lines are written again over what may be there of them, and over nothing
-else.
+They hold raw values: the file is private to its owner (0600), and with a key every line is encrypted. Lines are
+appended after the job's commit: after a crash the same lines are written again, replacing only a partial copy of
+themselves.
 """
 
 import base64
@@ -12,18 +12,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from castleguard.checkpoint.cipher import Cipher
-from castleguard.checkpoint.private_file import make_private, open_private
+from castleguard.durable import make_private, open_private
 from castleguard.errors import InputError, OutputError, SnapshotError
 
 _LABEL = "dead letter"
 _LEAST_SEALED = 28  # bytes of a sealed letter: a nonce and a tag
 _BEGINNING = b'{"place": '  # of a letter that is not sealed
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
-_LONGEST = 1 << 26  # bytes of a first line that is looked at
+_LONGEST = 1 << 26  # most bytes of the first line that are read for the check
 
 
 class DeadLetters:
-    """The dead letter file of one job."""
+    """The dead-letter file of one job."""
 
     def __init__(self, path: str | Path, *, cipher: Cipher | None = None) -> None:
         self._path = Path(path)
@@ -35,21 +35,21 @@ class DeadLetters:
             raise OutputError(f"{self._path} cannot be used for dead letters: {exc.strerror}") from exc
 
     def length(self) -> int:
-        """The bytes that are there now: where the next letters go."""
+        """Size of the file in bytes: the offset of the next letters."""
         try:
             return self._path.stat().st_size
         except FileNotFoundError:
-            return 0  # moved away by whoever looks after it
+            return 0  # moved away by the operator
 
     def sealed(self, lines: list[bytes]) -> bytes:
-        """Lines as they are kept: as they are, or each encrypted, in base64."""
+        """Lines in their stored form: unchanged, or each encrypted, in base64."""
         if self._cipher is not None:
             lines = [base64.b64encode(self._cipher.seal(line, _LABEL)) for line in lines]
         return b"".join(line + b"\n" for line in lines)
 
     def append(self, letters: bytes, at: int) -> None:
-        """Write letters, durably. What stands from byte `at` on is written over if it is a beginning of them: a commit
-        that died left it. Anything else is somebody else's and stays.
+        """Append letters durably. Bytes from `at` on are overwritten if they are a beginning of these letters, which a
+        crashed commit left. Any other bytes stay.
         """
         try:
             descriptor = self._open()
@@ -67,11 +67,11 @@ class DeadLetters:
             raise OutputError(f"{self._path} cannot be written: {exc.strerror}") from exc
 
     def read(self) -> list[bytes]:
-        """All lines, opened."""
+        """All letters, decrypted."""
         return list(read_letters(self._path, cipher=self._cipher))
 
     def _open(self) -> int:
-        """The file, made if it is not there, for its owner alone whoever made it."""
+        """Open or create the file, and make it private to its owner."""
         descriptor = open_private(self._path)
         try:
             make_private(self._path)
@@ -82,7 +82,7 @@ class DeadLetters:
 
 
 def check_letters(path: Path, *, cipher: Cipher | None = None) -> None:
-    """Refuse a file that holds anything but dead letters of this key: it was named by mistake, and is left as it is."""
+    """Refuse a file that holds anything but dead letters of this key: it was named by mistake and stays unchanged."""
     try:
         if not path.exists():
             return
@@ -96,18 +96,18 @@ def check_letters(path: Path, *, cipher: Cipher | None = None) -> None:
         fits = _is_letter_of(first[:-1], cipher)
         if not fits and (_sealed_part(first[:-1]) is not None or _is_plain_letter(first[:-1])):
             raise OutputError(
-                f"{path} holds letters that were not written with this key, or it is damaged: move it away, and the "
-                f"job makes a new one"
+                f"{path} holds dead letters that were not written with this key, or it is damaged: move it away, and "
+                f"the job creates a new one"
             )
     if not fits:
-        raise OutputError(f"{path} holds something else than dead letters: name another file for them")
+        raise OutputError(f"{path} does not hold dead letters: name another file for them")
 
 
 def read_letters(path: Path, *, cipher: Cipher | None = None) -> Iterator[bytes]:
-    """The letters in a file, opened, one by one; the file is left as it is.
+    """The letters in a file, decrypted, one by one.
 
-    A line without its end is being written: it is left out. Raises InputError, and SnapshotError with the number of a
-    line that does not open.
+    A line without its end is still being written and is left out. Raises InputError, and SnapshotError with the number
+    of a line that does not open.
     """
     try:
         with path.open("rb") as file:
@@ -119,7 +119,7 @@ def read_letters(path: Path, *, cipher: Cipher | None = None) -> Iterator[bytes]
 
 
 def _opened(line: bytes, where: str, cipher: Cipher | None) -> bytes:
-    """A letter as it was."""
+    """A letter before it was sealed."""
     sealed = _sealed_part(line)
     if sealed is None:
         return line
@@ -132,7 +132,7 @@ def _opened(line: bytes, where: str, cipher: Cipher | None) -> bytes:
 
 
 def _sealed_part(line: bytes) -> bytes | None:
-    """The bytes that were sealed; None for a line that never was: JSON begins with what base64 does not have."""
+    """The sealed bytes; None for a plain line: JSON begins with a character that base64 does not have."""
     try:
         found = base64.b64decode(line, validate=True)
     except ValueError:
@@ -141,7 +141,7 @@ def _sealed_part(line: bytes) -> bytes | None:
 
 
 def _is_letter_of(line: bytes, cipher: Cipher | None) -> bool:
-    """Whether a line is as this key makes it, or none."""
+    """Whether a line was written with this key, or without one if there is none."""
     sealed = _sealed_part(line)
     if sealed is None or cipher is None:
         return sealed is None and cipher is None and _is_plain_letter(line)
@@ -157,7 +157,7 @@ def _is_plain_letter(line: bytes) -> bool:
 
 
 def _may_become_letter(start: bytes, cipher: Cipher | None) -> bool:
-    """Whether a commit that died may have left it: the start of a first letter, with zeros where bytes were lost."""
+    """Whether a crashed commit may have left this start of a first letter, with zeros in place of lost bytes."""
     start = start.rstrip(b"\0")
     if cipher is not None:
         return not start.strip(_BASE64)
@@ -165,7 +165,7 @@ def _may_become_letter(start: bytes, cipher: Cipher | None) -> bool:
 
 
 def _is_beginning(descriptor: int, at: int, letters: bytes) -> bool:
-    """Whether what stands from byte `at` on was to become `letters`; a power cut leaves zeros where bytes were lost."""
+    """Whether the bytes from `at` on are a beginning of `letters`; a power cut leaves zeros in place of lost bytes."""
     there = os.fstat(descriptor).st_size - at
     if not 0 < there <= len(letters):
         return False

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from castleguard.connectors.text import as_text
+from castleguard.connectors.text_columns import as_text
 
 COLUMNS = {
     "narrow integers": pa.array([5, 3, None, 3, -2] * 10),
@@ -22,17 +22,17 @@ COLUMNS = {
 
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.parametrize("chunks", [1, 2])
-def test_the_short_cut_gives_what_a_cast_gives(name: str, chunks: int) -> None:
+def test_look_up_equals_a_cast(name: str, chunks: int) -> None:
     column = pa.chunked_array([COLUMNS[name]] * chunks)
     assert as_text(column).to_pylist() == column.cast(pa.string()).to_pylist()
 
 
-def test_a_dictionary_is_read_as_its_values() -> None:
+def test_dictionary_is_read_as_its_values() -> None:
     assert as_text(pa.chunked_array([pa.array([3, 4, 3]).dictionary_encode()])).to_pylist() == ["3", "4", "3"]
 
 
 @pytest.mark.parametrize("count", [1, 10])
-def test_a_time_has_no_zeros_after_its_seconds(count: int) -> None:
+def test_time_has_no_zero_fraction(count: int) -> None:
     times = pa.array([0, 1_500_000, None] * count, pa.timestamp("us"))
     assert as_text(times).to_pylist() == ["1970-01-01 00:00:00", "1970-01-01 00:00:01.500000", None] * count
     zoned = as_text(pa.array([0] * count, pa.timestamp("ms", "UTC"))).to_pylist()

@@ -1,10 +1,10 @@
 """Segments as messages of one subject.
 
-Every message says in its headers which segment it belongs to and how many of its rows are there up to and with this
-message, so the last message of the subject tells what has arrived, also if it is a part of a segment. It decides alone:
-the server's window for duplicates is never asked. Every publication names the sequence of the last message it knows of,
-and the server refuses it if that is no longer the last one. So what was sent before a crash and arrives late, or comes
-from a process that should be dead, is refused as a whole. `docs/guides/nats.md` says what a reader sees meanwhile.
+The headers of a message name its segment and the number of its rows that have arrived with this message, so the last
+message of the subject alone tells what has arrived, also in the middle of a segment; the server's deduplication window
+is not used. Every publication names the sequence of the last known message, and the server refuses it if that is no
+longer the last one. So messages that were sent before a crash and arrive late, or come from a process that should be
+dead, are refused. `docs/guides/nats.md` says what readers see meanwhile.
 """
 
 import base64
@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from castleguard.connectors.nats.connection import Connection, RefusedError
-from castleguard.connectors.nats.options import NatsSinkOptions
-from castleguard.connectors.nats.stream import NO_MESSAGE, Stream, look_up, translated
+from castleguard.connectors.nats.nats_options import NatsSinkOptions
+from castleguard.connectors.nats.stream_state import NO_MESSAGE, Stream, look_up, translated
 from castleguard.connectors.payloads import ARROW_ROWS, check_payloads, write_payloads
 from castleguard.errors import OutputError, UnavailableError
 
@@ -24,10 +24,10 @@ SEGMENT = "castleguard-segment"
 ROWS = "castleguard-rows"  # "300/1000": 300 of the segment's 1000 rows are in this message and those before it
 WRITER = "castleguard-writer"
 
-BATCH_MESSAGES = 1000  # a server takes no more at once, unless its configuration says so
+BATCH_MESSAGES = 1000  # the most that a server takes at once by default
 _BATCH_BYTES = 64 << 20
 _HEADER_BYTES = 1024  # of a message, at most
-_ARROW_BYTES = 3072  # the schema of an Arrow message, and the room between its buffers
+_ARROW_BYTES = 3072  # the schema of an Arrow message, and padding between its buffers
 
 _WRONG_LAST_SEQUENCE = (10071, 10164)
 _BATCH_TOO_LARGE = 10199
@@ -39,10 +39,10 @@ class _Tail(NamedTuple):
     """The last message of the subject."""
 
     sequence: int = 0
-    """In the stream; 0: there is no message."""
+    """In the stream; 0: no message."""
     segment: int = 0
     rows: int = 0
-    """How many of the segment's rows are there."""
+    """Number of the segment's rows that have arrived."""
     total: int = 0
     writer: str = ""
 
@@ -52,10 +52,10 @@ class _Part(NamedTuple):
 
     payload: bytes
     rows: int
-    """How many rows of the segment are there with it."""
+    """Number of the segment's rows that have arrived with it."""
 
     def __repr__(self) -> str:
-        """Never what is in it."""
+        """Never its content."""
         return f"_Part({self.rows})"
 
 
@@ -66,7 +66,7 @@ class NatsSink:
 
     @property
     def longest_row(self) -> int | None:
-        """What the server takes, or the stream if that takes less."""
+        """The limit of the server or of the stream, whichever is lower."""
         room = self._connection.run(self._connection.max_payload())
         return min(room, self._most_bytes or room) - _HEADER_BYTES - _ARROW_BYTES
 
@@ -74,24 +74,24 @@ class NatsSink:
         self._options = options
         self._connection = connection
         self._writer = uuid.uuid4().hex
-        self._tail: _Tail | None = None  # the last message that was seen or confirmed
-        self._unsure = True  # whether there may be a later one
+        self._tail: _Tail | None = None  # the last message that was read or confirmed
+        self._unsure = True  # whether a later one may exist
         self._expected: dict[str, str] = {}
         self._batch_messages = 1
-        self._most_bytes: int | None = None  # of a message; None: as many as the server takes
+        self._most_bytes: int | None = None  # of a message; None: the server's limit
         self._batches = 0
 
     def last(self) -> int:
-        """By the last message of the subject."""
+        """The last complete segment, from the last message of the subject."""
         tail = self._connection.run(self._look())
         return tail.segment if tail.rows == tail.total else tail.segment - 1
 
     def check(self, columns: pa.Schema) -> None:
-        """Whether messages can hold these columns."""
+        """Check that messages can hold these columns."""
         check_payloads(self._options.format, columns, f"subject {self._options.subject}")
 
     def deliver(self, number: int, table: pa.Table) -> None:
-        """Send what is not there yet."""
+        """Send the rows that have not arrived yet."""
         try:
             self._connection.run(self._deliver(number, table))
         except BaseException:
@@ -103,17 +103,17 @@ class NatsSink:
         self._connection.close()
 
     async def begin(self) -> None:
-        """Find the stream and what it allows."""
+        """Find the stream and its limits."""
         name, subject = self._options.stream, self._options.subject
         config = (await self._look_up()).config
         retention = config.get("retention", "limits")
         if retention != "limits":
             raise OutputError(
-                f"stream {name!r} deletes messages that were read (retention {retention}), so nobody could tell what "
-                "was delivered; write to a stream with retention limits, which others may source"
+                f"stream {name!r} deletes messages that were read (retention {retention}), so deliveries could not be "
+                "verified; write to a stream with retention limits, which others may source"
             )
         if config.get("no_ack"):
-            raise OutputError(f"stream {name!r} confirms nothing (no_ack), so nobody could tell what was delivered")
+            raise OutputError(f"stream {name!r} confirms nothing (no_ack), so deliveries could not be verified")
         try:
             found = await self._connection.ask("STREAM.NAMES", {"subject": subject})
         except RefusedError as exc:
@@ -124,13 +124,13 @@ class NatsSink:
         self._most_bytes = limit if limit > 0 else None
         self._batch_messages = BATCH_MESSAGES if config.get("allow_atomic") else 1
 
-    # What is there
+    # What has arrived
 
     async def _look_up(self) -> Stream:
         return await look_up(self._connection, self._options.stream)
 
     async def _look(self) -> _Tail:
-        """Read the last message, and stop if somebody else wrote it since the last time."""
+        """Read the last message; raise if another process wrote it since the last time."""
         known, tail = self._tail, await self._read_tail()
         self._expected = {"Nats-Expected-Last-Subject-Sequence": str(tail.sequence)}
         if known is None:
@@ -144,26 +144,26 @@ class NatsSink:
             )
         elif tail.sequence > known.sequence and tail.writer != self._writer:
             raise OutputError(
-                f"another process writes to subject {self._options.subject!r}: this one has to stop; a subject "
+                f"another process writes to subject {self._options.subject!r}: this one must stop; a subject "
                 "belongs to one job"
             )
         self._tail, self._unsure = tail, False
         return tail
 
     async def _refuse_forgotten(self, tail: _Tail) -> None:
-        """At the start: no message means that nothing was delivered, but only if none was deleted."""
+        """At the start, no message means that nothing was delivered, but only if none was deleted."""
         if not tail.sequence and not self._options.begins_empty and not (await self._look_up()).complete:
             raise OutputError(
-                f"subject {self._options.subject!r} has no message, but its stream has deleted some, so nobody can "
-                "tell what was delivered; make the stream anew, or set begins_empty if the job never wrote to it"
+                f"subject {self._options.subject!r} has no message, but its stream has deleted some, so earlier "
+                "deliveries are unknown; create the stream again, or set begins_empty if the job never wrote to it"
             )
 
     async def _deleted(self, known: _Tail) -> _Tail:
-        """The limits of the stream took the last message. It still counts, if none has come to the stream since."""
+        """The limits of the stream deleted the last message. It still counts if no message has arrived since."""
         if (await self._look_up()).last != known.sequence:
             raise OutputError(
-                f"subject {self._options.subject!r} is empty, and nobody can tell whether another process wrote to "
-                "it: its stream deletes messages too soon; raise its limits, or give the subject a stream of its own"
+                f"subject {self._options.subject!r} is empty, so another process may have written to it: its stream "
+                "deletes messages too soon; raise its limits, or give the subject a stream of its own"
             )
         self._expected["Nats-Expected-Last-Sequence"] = str(known.sequence)
         return known
@@ -187,18 +187,18 @@ class NatsSink:
             ) from exc
 
     def _rows_there(self, tail: _Tail, number: int, total: int) -> int:
-        """How many rows of the segment have arrived."""
+        """Number of rows of the segment that have arrived."""
         if tail.segment < number and tail.rows == tail.total:
             return 0
         if tail.segment > number:
             raise OutputError(
-                f"subject {self._options.subject!r} has segment {tail.segment} already, and {number} comes too late: "
-                "another job writes to it, or the checkpoint is an old one"
+                f"subject {self._options.subject!r} already has segment {tail.segment}, and {number} comes too late: "
+                "another job writes to it, or the checkpoint is an old copy"
             )
         if tail.segment < number or tail.total != total:
             raise OutputError(
                 f"subject {self._options.subject!r} has {tail.rows} of {tail.total} rows of segment {tail.segment}, "
-                "which do not belong to this checkpoint: another job writes to it, or the checkpoint is an old one"
+                "which do not belong to this checkpoint: another job writes to it, or the checkpoint is an old copy"
             )
         return tail.rows
 
@@ -215,7 +215,7 @@ class NatsSink:
                 await self._adapt(exc)
 
     async def _adapt(self, refused: RefusedError) -> None:
-        """Nothing of the last step has arrived. Raises unless the next one can be another."""
+        """Adapt to a refused step, of which nothing has arrived. Raises unless a different step may work."""
         if refused.code == _ATOMIC_DISABLED:
             self._batch_messages = 1
         elif refused.code == _BATCH_TOO_LARGE and self._batch_messages > 1:
@@ -235,9 +235,9 @@ class NatsSink:
             raise translated(refused, self._connection) from refused
 
     async def _send(self, number: int, total: int, parts: Iterator[_Part]) -> None:
-        """All parts, in as few steps as the stream allows; each of them arrives as a whole or not at all.
+        """Send all parts in as few steps as the stream allows; each step arrives completely or not at all.
 
-        Raises RefusedError: then the steps before have arrived and this one has not.
+        Raises RefusedError: earlier steps have arrived, this one has not.
         """
         for batch in self._batches_of(parts):
             self._batches += 1
@@ -256,7 +256,7 @@ class NatsSink:
                 else:
                     await self._connection.publish(self._options.subject, part.payload, headers)
             if answer is None:
-                raise UnavailableError(f"{self._connection.where} did not confirm what it got")
+                raise UnavailableError(f"{self._connection.where} did not confirm a message")
             self._tail = _Tail(int(answer["seq"]), number, batch[-1].rows, total, self._writer)
             self._expected = {"Nats-Expected-Last-Subject-Sequence": str(self._tail.sequence)}
 
@@ -273,9 +273,9 @@ class NatsSink:
             yield batch
 
     def _cut(self, table: pa.Table, there: int, max_payload: int) -> Iterator[_Part]:
-        """Messages of as many rows as wanted, or of fewer where the server would not take them.
+        """Messages of `rows_per_message` rows, or of fewer where the server would not take them.
 
-        How a segment is cut may differ after a restart: the headers count rows.
+        The cuts may differ after a restart: the headers count rows.
         """
         room = max_payload - _HEADER_BYTES
         if self._options.format == "arrow":

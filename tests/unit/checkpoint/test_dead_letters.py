@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from castleguard.checkpoint.cipher import Cipher
-from castleguard.checkpoint.letters import DeadLetters, read_letters
+from castleguard.checkpoint.dead_letters import DeadLetters, read_letters
 from castleguard.errors import InputError, OutputError, SnapshotError
 
 
 @pytest.mark.parametrize("cipher", [None, Cipher(bytes(32))], ids=["plain", "encrypted"])
-def test_letters_come_back_in_order(tmp_path: Path, cipher: Cipher | None) -> None:
+def test_letters_are_read_in_order(tmp_path: Path, cipher: Cipher | None) -> None:
     letters = DeadLetters(tmp_path / "letters.jsonl", cipher=cipher)
     for lines in ([b'{"row": 1}'], [], [b'{"row": 2}', b'{"row": 3}']):
         letters.append(letters.sealed(lines), letters.length())
@@ -20,7 +20,7 @@ def test_letters_come_back_in_order(tmp_path: Path, cipher: Cipher | None) -> No
 
 
 @pytest.mark.parametrize("written", [0, 4, 9])
-def test_what_a_dead_commit_left_behind_is_written_over(tmp_path: Path, written: int) -> None:
+def test_leftover_of_a_crashed_commit_is_overwritten(tmp_path: Path, written: int) -> None:
     letters = DeadLetters(tmp_path / "letters.jsonl")
     letters.append(b"first\n", 0)
     at = letters.length()
@@ -30,7 +30,7 @@ def test_what_a_dead_commit_left_behind_is_written_over(tmp_path: Path, written:
     assert letters.read() == [b"first", b"second", b"third"]
 
 
-def test_a_file_that_was_moved_away_begins_anew(tmp_path: Path) -> None:
+def test_moved_file_is_created_again(tmp_path: Path) -> None:
     letters = DeadLetters(tmp_path / "letters.jsonl")
     letters.append(b"first\n", 0)
     at = letters.length()
@@ -41,13 +41,13 @@ def test_a_file_that_was_moved_away_begins_anew(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "letters.jsonl").stat().st_mode) == 0o600
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_unwritable_path_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="cannot be used for dead letters"):
         DeadLetters(tmp_path / "file" / "letters.jsonl")
 
 
-def test_missing_folders_are_made_for_their_owner_alone(tmp_path: Path) -> None:
+def test_missing_folders_are_created_private(tmp_path: Path) -> None:
     DeadLetters(tmp_path / "one" / "two" / "letters.jsonl")
     for folder in (tmp_path / "one", tmp_path / "one" / "two"):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -59,7 +59,7 @@ CIPHERS = {"none": None, "one": Cipher(bytes(32)), "other": Cipher(bytes(range(3
 
 @pytest.mark.parametrize("then", CIPHERS)
 @pytest.mark.parametrize("first", CIPHERS)
-def test_a_file_has_letters_of_one_key_alone(tmp_path: Path, first: str, then: str) -> None:
+def test_file_holds_letters_of_one_key_only(tmp_path: Path, first: str, then: str) -> None:
     letters = DeadLetters(tmp_path / "letters.jsonl", cipher=CIPHERS[first])
     letters.append(letters.sealed([LETTER]), 0)
     if first == then:
@@ -71,7 +71,7 @@ def test_a_file_has_letters_of_one_key_alone(tmp_path: Path, first: str, then: s
 
 @pytest.mark.parametrize("cipher", [None, Cipher(bytes(32))], ids=["plain", "encrypted"])
 @pytest.mark.parametrize("kept", [0, 4, 30])
-def test_a_first_letter_that_a_dead_commit_left_unfinished_is_ours(
+def test_unfinished_first_letter_of_a_crashed_commit_is_accepted(
     tmp_path: Path, cipher: Cipher | None, kept: int
 ) -> None:
     path = tmp_path / "letters.jsonl"
@@ -92,19 +92,17 @@ def test_a_first_letter_that_a_dead_commit_left_unfinished_is_ours(
         b"\n",
     ],
 )
-def test_a_file_that_holds_no_letters_is_refused_and_left_as_it_is(
-    tmp_path: Path, cipher: Cipher | None, content: bytes
-) -> None:
+def test_file_without_letters_is_refused_and_unchanged(tmp_path: Path, cipher: Cipher | None, content: bytes) -> None:
     path = tmp_path / "tickets.csv"
     path.write_bytes(content)
     path.chmod(0o644)
-    with pytest.raises(OutputError, match=r"tickets\.csv holds something else than dead letters: name another file"):
+    with pytest.raises(OutputError, match=r"tickets\.csv does not hold dead letters: name another file"):
         DeadLetters(path, cipher=cipher)
     assert path.read_bytes() == content
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
 
-def test_a_letter_that_is_being_written_is_left_out(tmp_path: Path) -> None:
+def test_unfinished_letter_is_left_out(tmp_path: Path) -> None:
     letters = DeadLetters(tmp_path / "letters.jsonl", cipher=Cipher(bytes(32)))
     sealed = letters.sealed([b'{"row": 1}', b'{"row": 2}'])
     letters.append(sealed[:-5], 0)
@@ -116,13 +114,13 @@ def test_a_letter_that_is_being_written_is_left_out(tmp_path: Path) -> None:
     [(None, r"line 1 of .* is encrypted: give its key"), (Cipher(bytes(range(32))), r"line 1 of .*: another key, or")],
     ids=["no key", "another key"],
 )
-def test_a_letter_that_does_not_open_is_told_by_its_line(tmp_path: Path, cipher: Cipher | None, said: str) -> None:
+def test_letter_that_does_not_open_is_reported_by_line(tmp_path: Path, cipher: Cipher | None, said: str) -> None:
     letters = DeadLetters(tmp_path / "letters.jsonl", cipher=Cipher(bytes(32)))
     letters.append(letters.sealed([b'{"row": 1}']), 0)
     with pytest.raises(SnapshotError, match=said):
         list(read_letters(tmp_path / "letters.jsonl", cipher=cipher))
 
 
-def test_letters_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+def test_unreadable_letters_are_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file"):
         list(read_letters(tmp_path / "missing.jsonl"))

@@ -1,4 +1,4 @@
-"""What the server says about a stream, and what its refusals mean."""
+"""State of a stream on the server, and the meaning of the server's refusals."""
 
 from typing import Any, NamedTuple
 
@@ -7,29 +7,29 @@ from castleguard.errors import CastleguardError, UnavailableError
 
 NO_MESSAGE = 10037
 _NO_STREAM = 10059
-_PASSING = (10176, 10210)  # a batch that was given up, too many batches at once
+_PASSING = (10176, 10210)  # a batch was abandoned, too many batches at once
 
 
 class Stream(NamedTuple):
     """A stream as it is now."""
 
     created: str
-    """When; a stream of the same name that is made anew is another one."""
+    """Time of creation, which tells another stream of the same name."""
     config: dict[str, Any]
     first: int
-    """The sequence of the first message, or of the next one if there is none."""
+    """Sequence of the first message, or of the next one if the stream is empty."""
     last: int
     complete: bool
-    """Whether every message that ever came is still there."""
+    """Whether no message has been deleted."""
 
 
 async def look_up(connection: Connection, name: str) -> Stream:
-    """Ask for a stream. Raises UnavailableError, and the connection's error if there is none."""
+    """State of a stream. Raises UnavailableError, and the connection's error if it does not exist."""
     try:
         answer = await connection.ask(f"STREAM.INFO.{name}")
     except RefusedError as exc:
         if exc.code == _NO_STREAM:
-            raise connection.error(f"{connection.where} has no stream {name!r}; `nats stream add` makes one") from exc
+            raise connection.error(f"{connection.where} has no stream {name!r}: add it with `nats stream add`") from exc
         raise translated(exc, connection) from exc
     state, config = answer["state"], answer["config"]
     last = int(state["last_seq"])
@@ -39,7 +39,7 @@ async def look_up(connection: Connection, name: str) -> Stream:
 
 
 def translated(refused: RefusedError, connection: Connection) -> CastleguardError:
-    """Too little memory or storage, a leader that is being elected and the like pass; a wrong request does not."""
+    """The error to raise for a refusal: lack of memory or a leader election passes, a bad request does not."""
     if refused.status >= 500 or refused.code in _PASSING:
         return UnavailableError(f"{connection.where} cannot do it now: {refused}")
     return connection.error(f"{connection.where} refuses: {refused}")

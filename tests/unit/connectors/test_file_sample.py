@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from castleguard.connectors.file_sample import read_sample
 from castleguard.connectors.formats import open_writer
-from castleguard.connectors.sample import read_sample
 from castleguard.errors import InputError
 
 TABLE = pa.table({"a": ["x", "y", "z"], "b": ["1", "2", "3"]})
@@ -23,7 +23,7 @@ def test_all_columns_and_the_first_rows_are_read(tmp_path: Path, name: str) -> N
     assert read_sample(tmp_path / name, 100).rows == TABLE
 
 
-def test_keys_that_only_some_lines_have_are_columns_too(tmp_path: Path) -> None:
+def test_keys_of_only_some_lines_are_columns(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text('{"a": 1}\nnot a row\n{"b": 2, "a": null}\n')
     found = read_sample(tmp_path / "t.jsonl", 10)
     assert found.rows.to_pydict() == {"a": ["1", None], "b": [None, "2"]}
@@ -44,18 +44,18 @@ def test_keys_that_only_some_lines_have_are_columns_too(tmp_path: Path) -> None:
         ("t.txt", b"nothing", "has no ending that says its format"),
     ],
 )
-def test_what_cannot_be_read_is_one_clear_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_unreadable_file_is_one_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=message):
         read_sample(tmp_path / name, 10)
 
 
-def test_a_missing_file_is_one_clear_line(tmp_path: Path) -> None:
+def test_missing_file_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no such file"):
         read_sample(tmp_path / "absent.csv", 10)
 
 
-def test_types_of_typed_files_are_kept(tmp_path: Path) -> None:
+def test_typed_files_keep_their_types(tmp_path: Path) -> None:
     table = pa.table({"n": pa.array([1, 2], pa.int32())})
     pq.write_table(table, tmp_path / "t.parquet")
     assert read_sample(tmp_path / "t.parquet", 10).rows.schema.field("n").type == pa.int32()

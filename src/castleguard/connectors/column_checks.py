@@ -1,4 +1,4 @@
-"""Whether columns are what they have to be: those of an input are declared ones, those of an output are plain."""
+"""Checks of columns: an input has the declared ones, an output has no nested ones."""
 
 import difflib
 from collections.abc import Collection, Sequence
@@ -11,20 +11,20 @@ from castleguard.errors import InputError, SchemaError
 def require_columns(
     declared: Sequence[str], present: Sequence[str], where: str, hint: str = "", *, may_be_values: bool = False
 ) -> None:
-    """Raise SchemaError if a declared column is missing in `where`, InputError if it is there twice.
+    """Raise SchemaError if a declared column is missing in `where`, InputError if it occurs twice.
 
-    `may_be_values`: where a file should have its names it may have a row, which is not to be told.
+    `may_be_values`: a file without a header has a row in its place, which must not be quoted.
     """
-    told = [] if may_be_values and not any(name in present for name in declared) else present
+    quotable = [] if may_be_values and not any(name in present for name in declared) else present
     for name in declared:
         if name not in present:
-            raise SchemaError(f"{where} has no column {name!r}{_suggestion(name, told, len(present))}{hint}")
+            raise SchemaError(f"{where} has no column {name!r}{_suggestion(name, quotable, len(present))}{hint}")
         if list(present).count(name) > 1:
             raise InputError(f"{where} has two columns named {name!r}: rename one of them")
 
 
 def nested_column(schema: pa.Schema) -> str | None:
-    """A column of lists or the like, which no text format can hold; None if there is none."""
+    """The first nested column, which no text format can hold; None if there is none."""
     return next((field.name for field in schema if pa.types.is_nested(field.type)), None)
 
 

@@ -1,8 +1,8 @@
 """Rows from the messages of a stream.
 
-The position is the stream sequence of the next message. Messages are fetched by a consumer that is made for the purpose
-at that sequence, acknowledges nothing and is forgotten by the server soon after the job is gone: nothing that the
-server remembers can disagree with the checkpoint.
+The position is the stream sequence of the next message. Messages are fetched by a consumer that is created at that
+sequence, acknowledges nothing, and is deleted by the server soon after the job is gone: no state of the server can
+disagree with the checkpoint.
 """
 
 import asyncio
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from castleguard.connectors.base import BadRow, Position, Read
 from castleguard.connectors.nats.connection import Connection, RefusedError
 from castleguard.connectors.nats.consumer import Consumer, Message
-from castleguard.connectors.nats.options import NatsSourceOptions
-from castleguard.connectors.nats.stream import NO_MESSAGE, Stream, look_up, translated
+from castleguard.connectors.nats.nats_options import NatsSourceOptions
+from castleguard.connectors.nats.stream_state import NO_MESSAGE, Stream, look_up, translated
 from castleguard.connectors.payloads import read_payloads
 from castleguard.errors import InputError
 
@@ -34,14 +34,14 @@ class NatsSource:
         self._looked_around = 0.0
 
     def read(self, timeout: float) -> Read | None:
-        """The rows of the messages that have come."""
+        """The rows of the messages that have arrived."""
         try:
             messages = self._connection.run(self._fetch(timeout))
             if not messages:
                 return None
             read = self._rows_of(messages)
         except BaseException:
-            # What the consumer has handed out and nobody has got, a new one hands out again.
+            # A new consumer delivers again the messages that this one delivered in vain.
             if self._consumer is not None:
                 self._consumer.broken = True
                 self._consumer.take()
@@ -50,22 +50,22 @@ class NatsSource:
         return read
 
     def position(self) -> Position:
-        """The sequence of the next message, and which stream is meant: one of the same name may be made anew."""
+        """Sequence of the next message, and identity of the stream: another one may get the same name."""
         return {"stream": self._options.stream, "created": self._created, "sequence": self._next}
 
     def acknowledge(self, position: Position) -> None:
-        """Nothing to do: the stream keeps messages by its own limits."""
+        """Do nothing: the stream keeps messages by its own limits."""
 
     def lag(self) -> int | None:
-        """How many messages, not rows, were waiting when the last one came."""
+        """Number of messages, not rows, that were waiting when the last one arrived."""
         return None if self._consumer is None else self._consumer.waiting + len(self._consumer.arrived)
 
     def close(self) -> None:
-        """Disconnect. The server forgets the consumer by itself."""
+        """Disconnect. The server deletes the consumer by itself."""
         self._connection.close()
 
     async def begin(self, position: Position | None) -> None:
-        """Find the stream and the place to begin at."""
+        """Find the stream and the first message to read."""
         stream = await self._look_up()
         retention = stream.config.get("retention", "limits")
         if retention != "limits":
@@ -81,8 +81,8 @@ class NatsSource:
         name, created, self._next = _checked(position)
         if (name, created) != (self._options.stream, stream.created):
             raise InputError(
-                f"the position is one of stream {name!r} as made at {created}, but {self._options.stream!r} was made "
-                f"at {stream.created}: it is another stream"
+                f"the position is one of stream {name!r}, created at {created}, but {self._options.stream!r} was "
+                f"created at {stream.created}: it is another stream"
             )
         if self._next > stream.last + 1:
             raise InputError(
@@ -109,11 +109,11 @@ class NatsSource:
         if self._next < first and not self._options.skip_deleted:
             raise InputError(
                 f"stream {self._options.stream!r} begins at {first}, after the position {self._next}: its limits "
-                "deleted messages before they were read; raise the limits, and set skip_deleted to go on without them"
+                "deleted messages before they were read; raise the limits, and set skip_deleted to skip them"
             )
 
     async def _fetch(self, timeout: float) -> list[Message]:
-        """What has come, and at once ask for more, which then comes while these are worked on."""
+        """The messages that have arrived. Requests more at once, which arrive while these are processed."""
         consumer = self._consumer
         if consumer is None or (consumer.ended and not consumer.arrived):
             if consumer is not None:
@@ -133,7 +133,7 @@ class NatsSource:
     async def _consume(self) -> Consumer:
         stream = await self._look_up()
         if stream.created != self._created:
-            raise InputError(f"stream {self._options.stream!r} was deleted and made anew while it was read")
+            raise InputError(f"stream {self._options.stream!r} was deleted and created again while it was read")
         self._refuse_deleted(stream.first)
         try:
             return await Consumer.make(self._connection, self._options, self._next)
@@ -141,8 +141,9 @@ class NatsSource:
             raise translated(exc, self._connection) from exc
 
     async def _refuse_gap(self, messages: Sequence[Message]) -> None:
-        """A gap is a deleted message, or one of another subject. But if the stream now begins behind the gap's first
-        sequence, its limits have overtaken the job.
+        """Refuse a gap in the sequences if the limits of the stream have overtaken the job.
+
+        Any other gap is a deleted message, or one of another subject.
         """
         if messages[-1].sequence - self._next + 1 != len(messages) and not self._options.skip_deleted:
             present = {message.sequence for message in messages}
@@ -151,14 +152,11 @@ class NatsSource:
             if missing < first:
                 raise InputError(
                     f"stream {self._options.stream!r} now begins at {first}, and {missing} was not read: its limits "
-                    "deleted messages before they were read; raise the limits, and set skip_deleted to go on without "
-                    "them"
+                    "deleted messages before they were read; raise the limits, and set skip_deleted to skip them"
                 )
 
     async def _look_around(self) -> None:
-        """Step over messages of other subjects while there are none of ours, lest the stream deletes them and it
-        looks as if something had been lost.
-        """
+        """Skip messages of other subjects while none of ours arrive: once deleted, they would look like lost ones."""
         now = asyncio.get_running_loop().time()
         if self._options.subject is None or now < self._looked_around + LOOK_AROUND_SECONDS:
             return

@@ -1,7 +1,4 @@
-"""What a job file says about Kafka, and the client settings that follow from it.
-
-Nothing here needs the client itself.
-"""
+"""Options of Kafka in a job file, and the client settings that follow from them. Does not need the client library."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +11,7 @@ from castleguard.errors import ConfigError
 
 Setting = str | int | float | bool
 
-# What exactly-once rests on is not for the job file to change.
+# Exactly-once depends on these, so the job file must not change them.
 _OURS = frozenset(
     {
         "auto.offset.reset",
@@ -38,17 +35,17 @@ class Tls:
     """Encryption. An empty mapping trusts the certificates that the system trusts."""
 
     ca_file: Path | None = None
-    """Who signs the brokers' certificates, as PEM."""
+    """PEM file of the authority that signs the brokers' certificates."""
     certificate_file: Path | None = None
-    """The certificate of this client, where the brokers ask for one."""
+    """Certificate of this client, where the brokers require one."""
     key_file: Path | None = None
-    """Its key."""
+    """Key of the client's certificate."""
     key_password: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sasl:
-    """Who we are, by a name and a password. For another mechanism see `client`."""
+    """Authentication by user and password. For other mechanisms see `client`."""
 
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
     user: str
@@ -57,10 +54,10 @@ class Sasl:
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """How to reach the brokers: the same in both directions."""
+    """Connection to the brokers, the same in both directions."""
 
     brokers: str
-    """host:port of some brokers, separated by commas; the others are found through them."""
+    """host:port of some brokers, separated by commas; the client finds the others through them."""
     topic: str = field(metadata={"identity": True})
     format: Format = "json"
     tls: Tls | None = None
@@ -71,7 +68,7 @@ class Cluster:
     """Further settings of librdkafka, by their names there."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
+        """Refuse options that cannot work."""
         refused = sorted(_OURS & self.client.keys())
         if refused:
             raise ValueError(f"client cannot have {refused[0]}: castleguard sets it, or has an option for it")
@@ -85,7 +82,7 @@ class Cluster:
             "bootstrap.servers": self.brokers,
             "security.protocol": protocol,
             "socket.timeout.ms": round(1000 * self.timeout),
-            # Connections that fail are reported as errors; logged as well, they would fill the log.
+            # Failed connections are reported as errors; they would fill the log.
             "log_level": 2,
         }
         if self.tls:
@@ -106,21 +103,21 @@ class Cluster:
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaSourceOptions(Cluster):
-    """A topic that is read: all of its partitions, by this job alone."""
+    """A topic to read: all of its partitions, by this job alone."""
 
     columns: tuple[str, ...] = ()
-    """For CSV: what the values of a line are, from left to right."""
+    """For CSV: names of the values of a line, from left to right."""
     key_column: str | None = None
-    """The declared column that is not in the payload: it is the message's key, as text."""
+    """The declared column that is not in the payload but is the message's key, as text."""
     start: Literal["beginning", "end"] = "beginning"
-    """Where the very first start begins. A partition that appears later is always read from its beginning."""
+    """Where a new job begins. A partition that appears later is always read from its beginning."""
     group: str | None = field(default=None, metadata={"default": "job name"})
-    """The consumer group under which the position shows in the tools of Kafka. Nothing is read from it."""
+    """The consumer group that shows the position in the tools of Kafka. The job never reads it."""
     batch_messages: int = 10_000
-    """How many messages are read together at most."""
+    """Most messages that are read together."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
+        """Refuse options that cannot work."""
         super().__post_init__()
         if not 1 <= self.batch_messages <= 1_000_000:
             raise ValueError(f"batch_messages must be from 1 to 1000000, got {self.batch_messages}")
@@ -137,28 +134,28 @@ class KafkaSourceOptions(Cluster):
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "isolation.level": "read_committed",
-            # A position that is gone must be an error: starting elsewhere would lose rows or publish them twice.
+            # A lost position must be an error: starting elsewhere would lose rows or publish them twice.
             "auto.offset.reset": "error",
-            # The end of a partition tells that what lies before it and was not delivered is not for us.
+            # At the end of a partition, offsets before it that were not delivered are not for us.
             "enable.partition.eof": True,
         }
 
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaSinkOptions(Cluster):
-    """A topic that is written, a transaction for each segment."""
+    """A topic to write to, with one transaction per segment."""
 
     key_column: str | None = None
     """The published column whose text is the key of a message: JSON and CSV only."""
     transactional_id: str | None = field(default=None, metadata={"default": "job name"})
-    """Whose segments these are. No other job may have it: who comes last takes it over from the one before."""
+    """Identity of the producer. No other job may use it: a later producer fences an earlier one."""
     transaction_timeout: float = 60.0
-    """Seconds after which the brokers give up a segment that is not complete."""
+    """Seconds after which the brokers abort an incomplete segment."""
     csv: CsvOutput = field(default=DEFAULT, metadata={"identity": True})
-    """How CSV is written."""
+    """Options of CSV output."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
+        """Refuse options that cannot work."""
         super().__post_init__()
         check_csv_section(self.format, self.csv)
         if self.key_column is not None and self.format == "arrow":
@@ -187,6 +184,6 @@ class KafkaSinkOptions(Cluster):
             **self.settings(),
             "group.id": self.numbers_group,
             "enable.auto.commit": False,
-            # Otherwise the number of a transaction that is still being decided would be left out.
+            # Otherwise the number of a transaction that is still open would be missed.
             "isolation.level": "read_committed",
         }

@@ -1,7 +1,7 @@
 """A topic as a source.
 
-It assigns itself all partitions and keeps its own positions; what it commits to its consumer group is only for people
-to see. It reads committed messages alone.
+It assigns itself all partitions and keeps its own positions; the offsets that it commits to its consumer group are for
+monitoring only. It reads only committed messages.
 """
 
 import time
@@ -22,14 +22,14 @@ from castleguard.connectors.kafka.client import (
     never_works,
     partitions_of,
 )
-from castleguard.connectors.kafka.options import KafkaSourceOptions
+from castleguard.connectors.kafka.kafka_options import KafkaSourceOptions
 from castleguard.connectors.payloads import read_payloads
 from castleguard.errors import CastleguardError, InputError, UnavailableError
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
 
-PARTITIONS_EVERY = 30.0  # seconds between two looks for new partitions
+PARTITIONS_EVERY = 30.0  # seconds between two searches for new partitions
 _TOMBSTONE = "it has no value (a tombstone)"
 
 
@@ -54,9 +54,9 @@ class KafkaSource:
         self._trouble_at = -1
 
     def read(self, timeout: float) -> Read | None:
-        """Whatever has arrived, up to a batch."""
+        """The messages that have arrived, up to a batch."""
         self._connect()
-        if self._trouble is not None:  # came together with the messages of the read before
+        if self._trouble is not None:  # arrived together with the messages of the last read
             raise self._failure()
         messages = self._consume(timeout)
         if messages:
@@ -72,7 +72,7 @@ class KafkaSource:
         return {str(partition): offset for partition, offset in sorted(self._next.items())}
 
     def acknowledge(self, position: Position) -> None:
-        """Show the position in the consumer group. Not waited for: nobody continues from there."""
+        """Show the position in the consumer group, without waiting: no restore reads it."""
         if self._consumer is not None and position:
             offsets = [self._place(int(partition), offset) for partition, offset in position.items()]
             try:
@@ -81,7 +81,7 @@ class KafkaSource:
                 raise self._health.failure(error_of(exc), UnavailableError) from exc
 
     def lag(self) -> int | None:
-        """From the ends of the partitions that came with the last messages."""
+        """Distance to the ends of the partitions that came with the last messages."""
         if self._consumer is None or not self._assigned:
             return None
         for partition, end in self._ends.items():
@@ -90,13 +90,13 @@ class KafkaSource:
         return sum(max(end - self._next[partition], 0) for partition, end in self._ends.items())
 
     def close(self) -> None:
-        """Leave the brokers."""
+        """Disconnect."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             consumer.close()
 
     def _connect(self) -> None:
-        """Assign all partitions, also those that came since the last look."""
+        """Assign all partitions, including new ones."""
         now = time.monotonic()
         if self._assigned and now < self._looked + PARTITIONS_EVERY:
             return
@@ -113,20 +113,20 @@ class KafkaSource:
         except self._kafka.KafkaException as exc:
             error = error_of(exc)
             if self._assigned and not never_works(error):
-                return  # what is assigned can still be read, and a broker that is down shows there
+                return  # assigned partitions can still be read, and reading them reports a broker that is down
             if self._consumer is not None and not self._assigned:
-                self._consumer.poll(0)  # what the client reported in the background says more than a time-out
+                self._consumer.poll(0)  # the client's background report explains more than a timeout
             raise self._health.failure(error, InputError) from exc
         gone = self._next.keys() - set(partitions)
         if gone:
-            raise InputError(f"topic {self._options.topic} has no partition {min(gone)} any more: it was made anew")
+            raise InputError(f"topic {self._options.topic} has lost partition {min(gone)}: it was created again")
         if starts:
             self._next |= starts
             self._consumer.incremental_assign([self._place(*start) for start in starts.items()])
             self._assigned |= starts.keys()
 
     def _start(self, partition: int) -> int:
-        """Where to begin in a partition. Raises KafkaException, InputError."""
+        """First offset to read from a partition. Raises KafkaException, InputError."""
         assert self._consumer is not None
         low, high = self._consumer.get_watermark_offsets(self._place(partition), timeout=self._options.timeout)
         self._ends[partition] = high
@@ -138,13 +138,13 @@ class KafkaSource:
         return high if self._first_start and not self._assigned and self._options.start == "end" else low
 
     def _consume(self, timeout: float) -> "list[Message]":
-        """Messages with a payload; ends and errors of partitions are noted."""
+        """Messages; the ends and errors of partitions are recorded."""
         assert self._consumer is not None
         deadline = time.monotonic() + timeout
         while True:
             arrived = self._consumer.consume(self._options.batch_messages, timeout=0)
             if not arrived and self._trouble is None:
-                # Waiting for a whole batch would hold back the first of its messages.
+                # Waiting for a whole batch would delay the first of its messages.
                 arrived = self._consumer.consume(1, timeout=max(deadline - time.monotonic(), 0))
                 if arrived and self._options.batch_messages > 1:
                     arrived += self._consumer.consume(self._options.batch_messages - 1, timeout=0)
@@ -153,13 +153,13 @@ class KafkaSource:
                 return messages
 
     def _note(self, message: "Message") -> bool:
-        """Remember what is not a message. Never one: False."""
+        """Record the end or the error of a partition; False, so that it is not taken for a message."""
         error, partition, offset = message.error(), message.partition(), message.offset()
         assert error is not None
         if error.code() != error._PARTITION_EOF:
             self._trouble, self._trouble_at = error, -1 if partition is None else partition
         elif partition in self._next and offset is not None and offset >= 0:
-            # Everything before the end has been read or is not for us: aborted, or a mark of a transaction.
+            # Everything before the end has been read or is not for us: aborted, or a transaction marker.
             self._next[partition] = max(self._next[partition], offset)
             self._health.well()
         return False
@@ -195,7 +195,7 @@ class KafkaSource:
     def _with_keys(
         self, rows: pa.RecordBatch, message_of: NDArray[np.int64], keys: Sequence[bytes | None]
     ) -> tuple[pa.RecordBatch, NDArray[np.int64], list[int]]:
-        """The rows with their messages' keys as a column; a message whose key is no text is left out."""
+        """The rows with their messages' keys as a column; messages with a key that is not text are left out."""
         texts: list[str | None] = []
         unreadable: list[int] = []
         for number, key in enumerate(keys):
@@ -212,7 +212,7 @@ class KafkaSource:
         return pa.RecordBatch.from_pydict(columns), message_of, unreadable
 
     def _failure(self) -> CastleguardError:
-        """The error that a partition reported, which is forgotten."""
+        """The error that a partition reported; it is reported once."""
         error, partition, self._trouble = self._trouble, self._trouble_at, None
         assert error is not None
         assert self._consumer is not None
@@ -229,12 +229,12 @@ class KafkaSource:
         if offset < low:
             return InputError(
                 f"{where} any more: {low - offset} rows were deleted before they were read; "
-                "give the topic a longer retention, and begin anew without the old checkpoint"
+                "give the topic a longer retention, and start a new job without the old checkpoint"
             )
-        return InputError(f"{where}: it ends before what was already read, so it was made anew or lost rows")
+        return InputError(f"{where}: it ends before rows that were already read, so it was created again or lost rows")
 
     def _probe(self) -> None:
-        """Ask the brokers whether they are back."""
+        """Check whether the brokers are back. Raises UnavailableError."""
         assert self._consumer is not None
         try:
             partitions_of(self._consumer, self._options.topic, PROBE_SECONDS)

@@ -1,0 +1,44 @@
+"""The first rows of a file, with all of its columns: a look at the data before anything is declared."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from castleguard.connectors.formats import Format, codec, format_of, open_reader
+from castleguard.errors import InputError, NoRowsError
+
+
+class Sample(NamedTuple):
+    """The first rows of a file."""
+
+    rows: pa.Table
+    malformed: int
+    """Number of lines between or after them that are not rows."""
+
+
+def read_sample(path: str | Path, rows: int, *, format: Format | None = None) -> Sample:
+    """At most `rows` rows. Text formats give text, the others their own types. Raises InputError.
+
+    Without `format`, the ending of the name decides.
+    """
+    path = Path(path)
+    with closing(open_reader(path, [], batch_rows=rows, format=format)):
+        pass  # the file exists, and its format is known
+    names = codec(format or format_of(path, InputError)).column_names(path, rows)
+    if not names:
+        raise InputError(f"{path} has no columns")
+    batches: list[pa.RecordBatch] = []
+    left = rows
+    with closing(open_reader(path, names, batch_rows=rows, format=format)) as reader:
+        for batch in reader:
+            batches.append(batch.slice(0, left))
+            left -= batches[-1].num_rows
+            if left <= 0:
+                break
+        malformed = reader.malformed
+    if left == rows:
+        lines = f": {malformed:,} lines cannot be read" if malformed else ""
+        raise NoRowsError(f"{path} has no rows to look at{lines}", unread=malformed)
+    return Sample(pa.Table.from_batches(batches), malformed)
