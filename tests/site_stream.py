@@ -39,4 +39,4 @@ class SiteStream(Anonymiser):
 
     def resume(self, blob: bytes) -> None:
         """Go on from a snapshot, with the seed of this stream."""
-        self.site.restore(blob, self._continue)
+        self.site.restore(blob, self._restore)

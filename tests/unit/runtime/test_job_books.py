@@ -7,7 +7,7 @@ import pytest
 from castleguard.books import Books
 from castleguard.checkpoint.store import Checkpoint
 from castleguard.errors import InputError
-from castleguard.runtime.telling import JobBooks, check_rejects
+from castleguard.runtime.reporting import JobBooks, check_rejects
 
 NOW = Books(rows_in=6, published=4, pending=2, information_loss=0.5, open_clusters=2, threshold=0.25)
 BEFORE = Books(
