@@ -13,14 +13,14 @@ App = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 
 class OperatorServer:
-    """Serves an app until it is closed. A server that fails is made anew, on the same port."""
+    """Serves a WSGI app. A failed server is restarted on the same port."""
 
     def __init__(self, app: App, *, host: str, port: int) -> None:
-        """Listen. Raises OSError if the port cannot be had."""
+        """Start to listen. Raises OSError if the port is not available."""
         self._app = app
         self._server: _Server | None = _listen(app, host, port)
         self.host, self.port = host, int(self._server.server_port)
-        """The port is the one that was asked for, or a free one if that was 0."""
+        """The port is the requested one, or a free one if that was 0."""
         self._thread = SupervisedThread("metrics", self._serve)
 
     def close(self) -> None:
@@ -52,12 +52,12 @@ class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log that a request failed, without a traceback: that may hold values."""
+        """Log that a request failed, without a traceback: it may contain values."""
         LOG.warning("a request to the metrics port failed")
 
 
 class _Handler(WSGIRequestHandler):
-    """A request that is not logged, and not waited for without end."""
+    """Handles requests with a timeout, and does not log them."""
 
     timeout = 10.0
 

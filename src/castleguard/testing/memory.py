@@ -11,7 +11,7 @@ class MemoryReader:
     malformed = 0
 
     def __init__(self, tables: Iterable[pa.Table]) -> None:
-        """The tables may be generated while they are read."""
+        """`tables` may be a generator."""
         self.closed = False
         self._tables = tables
 
@@ -21,16 +21,16 @@ class MemoryReader:
             yield from table.combine_chunks().to_batches()
 
     def fraction(self) -> float | None:
-        """Nobody knows how many tables will come."""
+        """Return None: the number of tables is unknown."""
         return None
 
     def close(self) -> None:
-        """Remember that it was called."""
+        """Record the call."""
         self.closed = True
 
 
 class MemoryWriter:
-    """Keeps the tables that were written; forgets them when it is aborted."""
+    """Stores written tables; discards them when aborted."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -39,19 +39,19 @@ class MemoryWriter:
         self.aborted = False
 
     def write(self, table: pa.Table) -> None:
-        """Keep a table."""
+        """Store a table."""
         self.tables.append(table)
 
     def close(self) -> None:
-        """Remember that it was called."""
+        """Record the call."""
         self.closed = True
 
     def abort(self) -> None:
-        """Forget the tables, unless they were made visible already."""
+        """Discard the tables, unless the writer is closed."""
         if not self.closed:
             self.aborted = True
             self.tables = []
 
     def table(self) -> pa.Table:
-        """Everything that was written, in one table."""
+        """Return all written rows as one table."""
         return pa.concat_tables(self.tables)
