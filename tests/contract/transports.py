@@ -44,10 +44,10 @@ class MemoryAdapter(TransportAdapter):
         return self.relay.join(name)
 
     def cut(self) -> None:
-        self.relay.weather.away = set(self.names)
+        self.relay.faults.away = set(self.names)
 
     def mend(self) -> None:
-        self.relay.weather.away = set()
+        self.relay.faults.away = set()
 
 
 class NatsAdapter(TransportAdapter):

@@ -29,12 +29,13 @@ from castleguard.shards.plan import Plan
 from castleguard.shards.routing import HashRoute, LocalityRoute
 from castleguard.shards.shard import Outcome, Shard
 from castleguard.sites.membership import Membership
-from castleguard.sites.memory import Relay, Weather
+from castleguard.sites.memory import Faults, Relay
 from castleguard.sites.simulation import simulate
 from tests.site_stream import SiteStream
 
 __all__ = [
     "Dcastle",
+    "Faults",
     "HashRoute",
     "LocalityRoute",
     "Outcome",
@@ -42,7 +43,6 @@ __all__ = [
     "Reading",
     "Shard",
     "SiteStream",
-    "Weather",
     "cut_domain",
     "fixed_keys",
     "one_site",

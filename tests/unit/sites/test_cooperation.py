@@ -324,10 +324,10 @@ def test_an_offer_is_looked_up_again_after_the_log_was_away() -> None:
     stage = Stage()
     b, answer = offering(stage)
     stage.relay.log["a.1.1"] = Verdict(offers={"a.1.1": 1, answer.offer: 2}).to_bytes()
-    stage.relay.weather.away = {"b"}
+    stage.relay.faults.away = {"b"}
     b.tick(5.0)
     assert (b.report().pending, b.report().undecided) == (2, 0)
-    stage.relay.weather.away.clear()
+    stage.relay.faults.away.clear()
     b.tick(9.0)
     assert b.report().handed_over == 2
 
@@ -340,9 +340,9 @@ def test_a_lost_answer_to_a_coordinator_that_has_started_anew_locks_no_row_for_e
     propose(a)
     blob = a.snapshot()
     b.tick(0.0)
-    stage.relay.weather.loss = 1.0
+    stage.relay.faults.loss = 1.0
     commit(b)
-    stage.relay.weather.loss = 0.0
+    stage.relay.faults.loss = 0.0
     a = stage.site("a", epoch="2")
     a.resume(blob)
     for stream in (a, b):
@@ -357,11 +357,11 @@ def test_a_lost_answer_to_a_coordinator_that_has_started_anew_locks_no_row_for_e
 def test_rows_of_a_decided_release_wait_for_a_log_that_does_not_answer_and_are_not_given_up() -> None:
     stage = Stage()
     b, _ = offering(stage)
-    stage.relay.weather.unsure = 1.0
+    stage.relay.faults.unsure = 1.0
     stage.say(Decided, "b", "a", release="a.1.1")
     b.tick(0.0)
     assert (b.report().pending, b.report().undecided) == (2, 0)
-    stage.relay.weather.unsure = 0.0
+    stage.relay.faults.unsure = 0.0
     stage.say(Decided, "b", "a", release="a.1.1")
     b.tick(0.0)
     assert not b.cooperation.offers
@@ -378,7 +378,7 @@ def given_up(stage: Stage) -> SiteStream:
     stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6), (4, 9)))
     b.tick(0.0)
     commit(b)
-    stage.relay.weather.away = {"b"}
+    stage.relay.faults.away = {"b"}
     b.push(rows(*[1] * 12, first=3), now=0.0)
     assert b.report().undecided == 2
     return b
@@ -389,7 +389,7 @@ def test_of_rows_that_were_given_up_those_count_as_handed_over_that_were_taken()
     b = given_up(stage)
     (answer,) = stage.heard("a", Prepared)
     stage.relay.log["a.1.1"] = Verdict(offers={"a.1.1": 1, answer.offer: 1}).to_bytes()
-    stage.relay.weather.away.clear()
+    stage.relay.faults.away.clear()
     before = b.report().suppressed
     b.tick(0.0)
     assert (b.report().undecided, b.report().handed_over, b.report().suppressed) == (0, 1, before + 1)
@@ -401,7 +401,7 @@ def test_rows_that_were_given_up_are_known_after_a_restart() -> None:
     b = stage.site("b", epoch="2")
     b.resume(blob)
     assert b.report().undecided == 2
-    stage.relay.weather.away.clear()
+    stage.relay.faults.away.clear()
     before = b.report().suppressed
     b.tick(0.0)
     assert (b.report().undecided, b.report().handed_over, b.report().suppressed) == (0, 0, before + 2)
@@ -417,13 +417,13 @@ def test_a_coordinator_gives_up_only_the_rows_that_it_would_have_published() -> 
     assert len(asked.losses) > 1
     assert asked.upper[0, 0] == 6
     stage.say(Prepared, "a", **offered(asked.release, persons=3))
-    stage.relay.weather.unsure = 1.0
+    stage.relay.faults.unsure = 1.0
     a.tick(0.0)
     commit(a)
     assert Verdict.from_bytes(stage.relay.log[asked.release]).offers[asked.release] == 2
     out = [a.push(rows(1, first=10 + n), now=0.0) for n in range(12)]
     assert a.report().undecided == 2
-    stage.relay.weather.unsure = 0.0
+    stage.relay.faults.unsure = 0.0
     out.append(a.tick(0.0))
     assert (a.report().undecided, a.report().received) == (0, 3)
     found = [row for table in out for row in table["row"].to_pylist()]
@@ -440,7 +440,7 @@ def test_a_release_that_cannot_be_decided_gives_its_rows_back_unless_it_may_have
     (asked,) = stage.heard("b", Prepare)
     stage.say(Prepared, "a", **offered(asked.release, persons=3))
     a.tick(0.0)
-    stage.relay.weather.away = {"a"}
+    stage.relay.faults.away = {"a"}
     if tried:
         commit(a)
     out = [a.push(rows(4, first=10 + n), now=0.0) for n in range(12)]
@@ -454,7 +454,7 @@ def test_the_end_of_the_stream_settles_what_was_given_up() -> None:
     b = given_up(stage)
     b.flush()
     assert b.coordinator.unsettled
-    stage.relay.weather.away.clear()
+    stage.relay.faults.away.clear()
     b.flush()
     assert not b.coordinator.unsettled
     assert (b.report().undecided, b.report().suppressed >= 2) == (0, True)
@@ -469,10 +469,10 @@ def test_a_record_that_cannot_be_opened_does_not_hold_up_the_others() -> None:
         b.tick(0.0)
     commit(b)
     assert len(b.cooperation.offers) == 2
-    stage.relay.weather.away = {"b"}
+    stage.relay.faults.away = {"b"}
     b.push(rows(*[1] * 14, first=3), now=0.0)
     assert b.report().undecided == 2
-    stage.relay.weather.away.clear()
+    stage.relay.faults.away.clear()
     stage.relay.log["a.1.1"] = b"nothing"
     b.tick(0.0)
     assert b.report().undecided == 1
@@ -571,10 +571,10 @@ def test_a_verdict_that_the_log_did_not_take_calls_for_no_commits() -> None:
     stage.say(Prepared, "a", **offered(asked.release, persons=3))
     a.tick(0.0)
     assert a.coordinator.urgent
-    stage.relay.weather.away = {"a"}
+    stage.relay.faults.away = {"a"}
     commit(a)
     assert not a.coordinator.urgent
-    stage.relay.weather.away.clear()
+    stage.relay.faults.away.clear()
     assert a.tick(0.0).num_rows == 4
 
 
@@ -726,7 +726,7 @@ def test_a_snapshot_of_another_site_or_key_is_refused(name: str, key: bytes, mes
 
 
 def test_the_sites_are_as_many_as_promised_and_strict() -> None:
-    with pytest.raises(PolicyError, match="3 sites are promised, and 2 are named"):
+    with pytest.raises(PolicyError, match="the policy is for 3 sites, but 2 are named"):
         Stage(policy(sites=3)).site("a")
     with pytest.raises(PolicyError, match="mode='paper'"):
         Stage(policy(mode="paper")).site("a")

@@ -14,7 +14,7 @@ def member(**changes: Any) -> Membership:
 
 def test_a_site_is_one_of_several() -> None:
     assert member().others == ("c", "a")
-    with pytest.raises(PolicyError, match="'d' is none of the sites c, a, b"):
+    with pytest.raises(PolicyError, match="'d' is not one of the sites c, a, b"):
         member(name="d")
     with pytest.raises(PolicyError, match="two sites have the same name"):
         member(sites=("a", "b", "b"))

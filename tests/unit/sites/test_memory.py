@@ -3,7 +3,7 @@
 import pytest
 
 from castleguard.errors import UnavailableError
-from castleguard.sites.memory import MemoryTransport, Relay, Weather
+from castleguard.sites.memory import Faults, MemoryTransport, Relay
 
 
 def joined(relay: Relay, *names: str) -> list[MemoryTransport]:
@@ -40,16 +40,16 @@ def test_a_site_that_comes_back_finds_what_was_on_its_way() -> None:
     assert relay.join("b").receive() == [b"one"]
 
 
-@pytest.mark.parametrize(("weather", "copies"), [(Weather(loss=1.0), 0), (Weather(doubled=1.0), 2)])
-def test_messages_are_lost_and_doubled(weather: Weather, copies: int) -> None:
-    relay = Relay(weather=weather)
+@pytest.mark.parametrize(("faults", "copies"), [(Faults(loss=1.0), 0), (Faults(doubled=1.0), 2)])
+def test_messages_are_lost_and_doubled(faults: Faults, copies: int) -> None:
+    relay = Relay(faults=faults)
     a, b = joined(relay, "a", "b")
     a.send("b", b"one")
     assert b.receive() == [b"one"] * copies
 
 
 def test_delayed_messages_arrive_out_of_order_and_all_in_the_end() -> None:
-    relay = Relay(seed=1, weather=Weather(delay=3))
+    relay = Relay(seed=1, faults=Faults(delay=3))
     a, b = joined(relay, "a", "b")
     for data in numbers(20):
         a.send("b", data)
@@ -65,7 +65,7 @@ def test_delayed_messages_arrive_out_of_order_and_all_in_the_end() -> None:
 def test_the_same_seed_is_the_same_weather() -> None:
     runs = []
     for seed in (1, 1, 2):
-        relay = Relay(seed=seed, weather=Weather(loss=0.5, doubled=0.5))
+        relay = Relay(seed=seed, faults=Faults(loss=0.5, doubled=0.5))
         a, b = joined(relay, "a", "b")
         for data in numbers(20):
             a.send("b", data)
@@ -74,7 +74,7 @@ def test_the_same_seed_is_the_same_weather() -> None:
 
 
 def test_between_parted_sites_nothing_passes_and_the_log_is_there() -> None:
-    relay = Relay(weather=Weather(parted={frozenset("ab")}))
+    relay = Relay(faults=Faults(parted={frozenset("ab")}))
     a, b, c = joined(relay, "a", "b", "c")
     a.send(None, b"all")
     assert b.receive() == []
@@ -86,7 +86,7 @@ def test_a_site_that_is_away_reaches_neither_the_others_nor_the_log() -> None:
     relay = Relay()
     a, b = joined(relay, "a", "b")
     b.send("a", b"before")
-    relay.weather.away = {"a"}
+    relay.faults.away = {"a"}
     a.send("b", b"out")
     b.send("a", b"in")
     assert a.receive() == b.receive() == []
@@ -94,7 +94,7 @@ def test_a_site_that_is_away_reaches_neither_the_others_nor_the_log() -> None:
         a.decide("r", b"one")
     with pytest.raises(UnavailableError):
         a.decision("r")
-    relay.weather.away.clear()
+    relay.faults.away.clear()
     assert a.receive() == [b"before"]
     assert a.decision("r") is None
 
@@ -108,7 +108,7 @@ def test_the_first_record_stands() -> None:
 
 
 def test_a_write_that_is_unsure_may_have_been_done() -> None:
-    relay = Relay(weather=Weather(unsure=1.0))
+    relay = Relay(faults=Faults(unsure=1.0))
     a, b = joined(relay, "a", "b")
     with pytest.raises(UnavailableError):
         a.decide("r", b"one")

@@ -116,8 +116,8 @@ def test_a_sealed_message_shows_nothing() -> None:
     [
         ({"format": FORMAT - 1, "kind": "hello", **_ME}, "another version"),
         ({"format": FORMAT, "kind": "farewell", **_ME}, "another version"),
-        ({"format": FORMAT, "kind": "hello", "sender": "a"}, "lacks something"),
-        ({"format": FORMAT, "kind": "hello", **_ME, "colour": "red"}, "lacks something"),
+        ({"format": FORMAT, "kind": "hello", "sender": "a"}, "is incomplete"),
+        ({"format": FORMAT, "kind": "hello", **_ME, "colour": "red"}, "is incomplete"),
     ],
 )
 def test_a_message_of_another_version_is_refused(facts: dict[str, Any], words: str) -> None:
@@ -129,9 +129,9 @@ def test_a_message_of_another_version_is_refused(facts: dict[str, Any], words: s
 def test_rows_that_are_none_are_refused(blob: bytes) -> None:
     facts = {"format": FORMAT, "kind": "prepared", **_ME, "release": "b.0001.1"}
     arrays = {"tokens": _ROWS.tokens, "values": _ROWS.values, "levels": _ROWS.levels}
-    with pytest.raises(SnapshotError, match="lacks something"):
+    with pytest.raises(SnapshotError, match="is incomplete"):
         decode(zlib.compress(pack(Record(facts, arrays, {"payload": blob}))))
-    with pytest.raises(SnapshotError, match="lacks something"):
+    with pytest.raises(SnapshotError, match="is incomplete"):
         decode(zlib.compress(pack(Record(facts, {}, {"payload": blob}))))
 
 

@@ -9,7 +9,7 @@ import pytest
 from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.sites import simulation
-from castleguard.sites.memory import Relay, Weather
+from castleguard.sites.memory import Faults, Relay
 from castleguard.sites.simulation import Simulated, simulate
 
 SCHEMA = Schema(
@@ -65,8 +65,8 @@ def test_who_takes_in_many_rows_at_once_hears_less_in_between() -> None:
 
 def test_bad_weather_costs_nothing_but_information() -> None:
     given = table(200)
-    weather = Weather(loss=0.2, doubled=0.3, delay=2, unsure=0.2)
-    check(simulate(given, SCHEMA, POLICY, seed=1, batch=1, weather=weather), given, POLICY)
+    faults = Faults(loss=0.2, doubled=0.3, delay=2, unsure=0.2)
+    check(simulate(given, SCHEMA, POLICY, seed=1, batch=1, faults=faults), given, POLICY)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -79,8 +79,8 @@ def test_sites_get_done_though_messages_are_lost(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(Relay, "pass_time", counted)
     given = table(200)
-    weather = Weather(loss=0.1, delay=2)
-    check(simulate(given, SCHEMA, POLICY, seed=seed, batch=20, weather=weather), given, POLICY)
+    faults = Faults(loss=0.1, delay=2)
+    check(simulate(given, SCHEMA, POLICY, seed=seed, batch=20, faults=faults), given, POLICY)
     assert len(moments) < 1_000 < simulation._LAST_MOMENTS
 
 
