@@ -259,7 +259,7 @@ def _shards(case: Case, folder: Path) -> Outcome:
             mine = rows.filter(pa.array(shard_of == number))
             _enter(outcome, made[number].take(mine, now))
             outcome.books.append(made[number].move_alarm(now))
-            made[number] = shim.Shard.resume(plan, number, made[number].snapshot())
+            made[number] = shim.Shard.restore(plan, number, made[number].snapshot())
         if draws.chance(0.3):
             now += 5.0
             _enter(outcome, made[0].tick(now))

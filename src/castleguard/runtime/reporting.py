@@ -129,7 +129,7 @@ class Statement:
     def __init__(
         self, latest: Checkpoint, stream: Counted, identity: dict[str, Any], manifest: Manifest | None, version: str
     ) -> None:
-        """Begin an epoch for a new stream, with the earlier row counts if they fit; a restored stream keeps its epoch."""
+        """Begin an epoch for a new stream, with the earlier row counts if they fit; keep that of a restored one."""
         self._epochs = Epochs.of(latest)
         self._sink = sink_name(identity)
         self._manifest = manifest

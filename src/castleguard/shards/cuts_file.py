@@ -1,4 +1,4 @@
-"""cuts.json: cut points as a file that can be read, reviewed and published.
+"""cuts.json: cut points as a file that people can read, review and publish.
 
     {
       "shards": 3,
@@ -20,27 +20,27 @@ from typing import Any
 from castleguard.errors import ConfigError, OutputError, SchemaError
 from castleguard.schema.roles import QuasiIdentifier, Schema
 from castleguard.shards.routing import check_cuts
-from castleguard.shards.spelling import spell, unspell
-from castleguard.shards.tree import Branch, Cut, Cuts, described
+from castleguard.shards.spelling import format_cut, parse_cut
+from castleguard.shards.tree import Branch, Cut, Cuts, to_dicts
 
 _CUT = {"column", "at", "below", "above"}
 
 
 def cuts_to_json(cuts: Cuts, schema: Schema) -> str:
-    """The text of the file."""
+    """Return the content of the file."""
     roles = {role.name: role for role in schema.quasi_identifiers}
-    tree = described(cuts.root, lambda cut: spell(roles[cut.column], cut.at))
+    tree = to_dicts(cuts.root, lambda cut: format_cut(roles[cut.column], cut.at))
     return json.dumps({"shards": cuts.shards, "columns": list(cuts.columns), "tree": tree}, indent=2) + "\n"
 
 
 def cuts_from_json(text: str, schema: Schema, *, name: str = "cuts.json") -> Cuts:
-    """The cut points of such a text. Raises ConfigError, with `name` before it, if it does not fit the schema."""
+    """Parse the content of the file. Raises ConfigError, prefixed with `name`, if it does not fit the schema."""
     try:
         return _read(json.loads(text), schema)
     except SchemaError as exc:
-        raise ConfigError(f"{name} does not fit: {exc}") from exc
+        raise ConfigError(f"{name} does not fit the schema: {exc}") from exc
     except (ValueError, RecursionError) as exc:
-        raise ConfigError(f"{name} is no JSON, or too deep: write it with `castleguard cuts`") from exc
+        raise ConfigError(f"{name} is not JSON, or nested too deeply: write it with `castleguard cuts`") from exc
 
 
 def write_cuts(cuts: Cuts, schema: Schema, path: str | Path) -> None:
@@ -67,9 +67,9 @@ def _read(data: Any, schema: Schema) -> Cuts:
         raise SchemaError("it needs the keys shards, columns and tree, and no others")
     cuts = Cuts(_branch(data["tree"], {role.name: role for role in schema.quasi_identifiers}))
     if data["shards"] != cuts.shards:
-        raise SchemaError(f"it says {data['shards']!r} shards, and its tree has {cuts.shards}")
+        raise SchemaError(f"its key shards is {data['shards']!r}, but its tree has {cuts.shards} shards")
     if data["columns"] != list(cuts.columns):
-        raise SchemaError(f"it names other columns than its tree, which has {', '.join(cuts.columns) or 'none'}")
+        raise SchemaError(f"its key columns differs from its tree, which has {', '.join(cuts.columns) or 'none'}")
     check_cuts(cuts, schema)
     return cuts
 
@@ -87,6 +87,6 @@ def _branch(data: Any, roles: dict[str, QuasiIdentifier]) -> Branch:
     role = roles.get(data["column"]) if isinstance(data["column"], str) else None
     if role is None:
         known = ", ".join(roles)
-        raise SchemaError(f"it cuts {data['column']!r}, which is no quasi-identifier of the schema (those are {known})")
+        raise SchemaError(f"it cuts {data['column']!r}, which is not a quasi-identifier (choose from {known})")
     below, above = (_branch(data[side], roles) for side in ("below", "above"))
-    return Cut(role.name, unspell(role, data["at"]), below, above)
+    return Cut(role.name, parse_cut(role, data["at"]), below, above)

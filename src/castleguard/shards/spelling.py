@@ -1,4 +1,4 @@
-"""Cut points as people write and read them: a number, a day, a moment, or the label of the first leaf above the cut."""
+"""Cut points as text: a number, a date, a timestamp, or the label of the first leaf above the cut."""
 
 import datetime as dt
 from contextlib import suppress
@@ -10,11 +10,11 @@ from castleguard.schema.roles import Categorical, QuasiIdentifier, Schema
 from castleguard.shards.tree import Cuts, Path
 
 
-def spell(role: QuasiIdentifier, at: float) -> str | int | float:
-    """A cut point as a file holds it.
+def format_cut(role: QuasiIdentifier, at: float) -> str | int | float:
+    """Format a cut point for cuts.json.
 
     >>> from castleguard.schema.roles import Numeric
-    >>> spell(Numeric("born", lower=dt.date(1900, 1, 1), upper=dt.date(2000, 1, 1)), -365.0)
+    >>> format_cut(Numeric("born", lower=dt.date(1900, 1, 1), upper=dt.date(2000, 1, 1)), -365.0)
     '1969-01-01'
     """
     if isinstance(role, Categorical):
@@ -26,8 +26,8 @@ def spell(role: QuasiIdentifier, at: float) -> str | int | float:
     return int(at) if at.is_integer() else at
 
 
-def unspell(role: QuasiIdentifier, text: object) -> float:
-    """The cut point that was spelt so. Raises SchemaError if it is none of this column."""
+def parse_cut(role: QuasiIdentifier, text: object) -> float:
+    """Parse a cut point of cuts.json. Raises SchemaError if it does not fit the column."""
     if isinstance(role, Categorical):
         if text not in role.hierarchy.leaves:
             raise SchemaError(f"column {role.name!r}: a cut point must be a leaf of its hierarchy, got {text!r}")
@@ -43,41 +43,41 @@ def unspell(role: QuasiIdentifier, text: object) -> float:
     return float(coded(bound))
 
 
-def shard_words(cuts: Cuts, schema: Schema) -> tuple[str, ...]:
-    """What lies in each shard, one line each.
+def describe_shards(cuts: Cuts, schema: Schema) -> tuple[str, ...]:
+    """Describe the region of each shard in one line.
 
     >>> from castleguard.shards.tree import Cut
     >>> from castleguard.schema.roles import Numeric
     >>> schema = Schema(person=None, quasi_identifiers=[Numeric("age", lower=0, upper=100, step=10)])
-    >>> shard_words(Cuts(Cut("age", 40.0, 0, Cut("age", 60.0, 1, 2))), schema)
+    >>> describe_shards(Cuts(Cut("age", 40.0, 0, Cut("age", 60.0, 1, 2))), schema)
     ('age below 40', 'age from 40 to below 60', 'age from 60')
     """
     roles = {role.name: role for role in schema.quasi_identifiers}
-    words = {shard: _path_words(path, roles) for shard, path in cuts.paths()}
-    return tuple(words[shard] for shard in range(cuts.shards))
+    regions = {shard: _describe_path(path, roles) for shard, path in cuts.paths()}
+    return tuple(regions[shard] for shard in range(cuts.shards))
 
 
-def _path_words(path: Path, roles: dict[str, QuasiIdentifier]) -> str:
+def _describe_path(path: Path, roles: dict[str, QuasiIdentifier]) -> str:
     sides: dict[str, tuple[float | None, float | None]] = {}
     for cut, below in path:
         low, high = sides.get(cut.column, (None, None))
-        # Further down a path the same column is only cut inside of what is left of it.
+        # A later cut of the same column lies within the range left by the earlier ones.
         sides[cut.column] = (low, cut.at) if below else (cut.at, high)
-    return ", ".join(_side_words(roles[name], low, high) for name, (low, high) in sides.items()) or "everything"
+    return ", ".join(_describe_side(roles[name], low, high) for name, (low, high) in sides.items()) or "everything"
 
 
-def _side_words(role: QuasiIdentifier, low: float | None, high: float | None) -> str:
+def _describe_side(role: QuasiIdentifier, low: float | None, high: float | None) -> str:
     if isinstance(role, Categorical):
         last = len(role.hierarchy.leaves) - 1
         nodes = _covering(role.hierarchy, int(low or 0), last if high is None else int(high) - 1)
         return f"{role.name} {' or '.join(nodes)}"
-    start = "" if low is None else f" from {spell(role, low)}"
-    end = "" if high is None else f" below {spell(role, high)}"
+    start = "" if low is None else f" from {format_cut(role, low)}"
+    end = "" if high is None else f" below {format_cut(role, high)}"
     return f"{role.name}{start} to{end}" if start and end else f"{role.name}{start}{end}"
 
 
 def _covering(tree: Hierarchy, first: int, last: int) -> list[str]:
-    """The fewest nodes that have exactly these leaves, in order."""
+    """Return the fewest nodes that cover exactly these leaves, in order."""
     found = []
     while first <= last:
         inside = (tree.first_leaf == first) & (tree.last_leaf <= last)

@@ -25,7 +25,7 @@ from castleguard.shards.cuts import cut_domain
 from castleguard.shards.plan import Plan, Route
 from castleguard.shards.promises import check
 from castleguard.shards.routing import HashRoute, LocalityRoute
-from castleguard.shards.shard import Outcome, Shard, derived
+from castleguard.shards.shard import Outcome, Shard, derive_key
 from castleguard.spark.blobs import LABEL, ROWS, part, pieces, unpack
 from castleguard.spark.labels import labels_of
 from castleguard.spark.output import output_schema, output_tables
@@ -219,9 +219,9 @@ def _processor(plan: Plan, labels: list[int], output: pa.Schema, *, streaming: b
         def _shard(self, number: int) -> Shard:
             state = self._state.get() if self._state.exists() else None
             if state is not None:
-                return Shard.resume(plan, number, bytes(state[0]))
+                return Shard.restore(plan, number, bytes(state[0]))
             if streaming:
-                return Shard(plan, number, key=derived(key, _query_and_batch()))
+                return Shard(plan, number, key=derive_key(key, _query_and_batch()))
             return Shard(plan, number, key=key, kept=True)
 
         def _keep(self, shard: Shard, now: float, *, fired: int | None = None) -> None:

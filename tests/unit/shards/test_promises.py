@@ -133,7 +133,7 @@ def test_a_published_column_must_not_have_a_name_of_the_outputs_own(name: str) -
     sensitive = Schema(person="id", quasi_identifiers=[AGE], sensitive=[Sensitive(name, values=["a", "b"])])
     public = Schema(person="id", quasi_identifiers=[AGE], public=[name])
     for schema in (sensitive, public):
-        with pytest.raises(SchemaError, match=f"column '{name}' is published under a name that is the output's own"):
+        with pytest.raises(SchemaError, match=f"column '{name}' has the same name as a column that castleguard adds"):
             check(plan(replace(CASTLE, l=1), schema=schema), streaming=True)
 
 
@@ -142,15 +142,15 @@ def test_a_name_is_taken_only_if_it_is_published() -> None:
     schema = Schema(person="shard", quasi_identifiers=[replace(AGE, name="place")])
     policy = replace(CASTLE, l=1)
     check(plan(policy, Sent(("shard",)), schema), streaming=True)
-    with pytest.raises(SchemaError, match="column 'place' is published under a name that is the output's own"):
+    with pytest.raises(SchemaError, match="column 'place' has the same name as a column that castleguard adds"):
         check(plan(policy, Sent(("shard",)), schema, numbers="interval"), streaming=True)
-    with pytest.raises(SchemaError, match="column 'place' is published"):
+    with pytest.raises(SchemaError, match="published column 'place' has the same name"):
         check(plan(DOCA, Sent(("shard",)), schema), streaming=True)
 
 
 def test_published_names_that_differ_in_capitals_only_are_refused() -> None:
     schema = Schema(person="id", quasi_identifiers=[AGE], public=["Age_Min"])
-    with pytest.raises(SchemaError, match="column 'Age_Min' is published under a name that is that of 'age_min'"):
+    with pytest.raises(SchemaError, match="column 'Age_Min' has the same name as column 'age_min'"):
         check(plan(replace(CASTLE, l=1), schema=schema), streaming=True)
 
 
@@ -158,14 +158,14 @@ def test_published_names_that_differ_in_capitals_only_are_refused() -> None:
 def test_a_shard_must_not_tell_of_sensitive_or_public_values(read: str) -> None:
     schema = Schema(person="id", quasi_identifiers=SCHEMA.quasi_identifiers, sensitive=["ill"], public=["colour"])
     policy = replace(CASTLE, l=1)
-    with pytest.raises(PolicyError, match=f"sent to shards by '{read}', which is no quasi-identifier"):
+    with pytest.raises(PolicyError, match=f"routed to shards by '{read}', which is not a quasi-identifier"):
         check(plan(policy, Sent(("age", read)), schema), streaming=True)
     check(plan(policy, Sent(("age", read), shards=1), schema), streaming=True)
 
 
 def test_a_shard_must_not_tell_of_exact_values() -> None:
     """Of the 40 pairs of a box with ten ages and four places, a hash into 64 shards would leave one or two."""
-    with pytest.raises(PolicyError, match="by the exact values of age, zip, and their shard shows"):
+    with pytest.raises(PolicyError, match="by the exact values of age, zip, and the shard of a row is visible"):
         check(plan(CASTLE, HashRoute(NOBODY, 64), NOBODY), streaming=True)
     check(plan(CASTLE, HashRoute(NOBODY, 64, OFFSET), NOBODY, position=OFFSET), streaming=True)
     check(plan(CASTLE, BY_AGE), streaming=True)
@@ -182,7 +182,7 @@ def test_a_domain_that_is_observed_cannot_be_cut() -> None:
 
 @pytest.mark.parametrize("policy", NOISY)
 def test_noise_is_not_for_rows_that_are_sent_by_their_values(policy: Policy) -> None:
-    with pytest.raises(PolicyError, match=r"by age, without noise, and their shard shows: send them by person"):
+    with pytest.raises(PolicyError, match=r"by age without noise, and the shard of a row is visible: route them by person"):
         check(plan(policy, BY_AGE), streaming=True)
     check(plan(policy, Sent(("age",), shards=1)), streaming=True)
 
@@ -203,7 +203,7 @@ def test_noise_without_persons_needs_a_position(policy: Policy) -> None:
 
 @pytest.mark.parametrize("policy", [SDGS, SAMPLED])
 def test_presence_is_not_hidden_by_shards_that_follow_from_positions(policy: Policy) -> None:
-    with pytest.raises(PolicyError, match="one row more moves the rows after it"):
+    with pytest.raises(PolicyError, match="one more row moves all later rows"):
         check(plan(policy, BY_OFFSET, NOBODY, position=OFFSET), streaming=True)
     with pytest.raises(PolicyError, match="declare a person column, or use shards=1"):
         check(plan(policy, Sent(("age", "zip")), NOBODY), streaming=True)
@@ -223,7 +223,7 @@ def test_a_bound_on_a_persons_rows_needs_them_in_one_shard(policy: Policy) -> No
 
 @pytest.mark.parametrize("policy", [CASTLE, CITADEL])
 def test_a_shard_of_near_values_is_not_what_a_group_should_be_close_to(policy: Castle | Citadel) -> None:
-    with pytest.raises(PolicyError, match="a shard may be far from all rows"):
+    with pytest.raises(PolicyError, match="the rows of a shard may differ from all rows"):
         check(plan(replace(policy, closeness=Closeness(t=0.3)), BY_AGE), streaming=True)
     public = Closeness(t=0.3, reference="public", public={"ill": {"a": 0.5, "b": 0.25, "c": 0.25}})
     check(plan(replace(policy, closeness=public), BY_AGE), streaming=True)
@@ -251,14 +251,14 @@ def test_the_statement_of_shards_is_the_policys_with_what_they_change() -> None:
     )
     assert whole.limits[: len(own.limits)] == own.limits
     assert whole.limits[len(own.limits) :] == (
-        "Arrivals are those of a row's own shard.",
-        "The shard of a row must be taken as known: it follows from its person.",
-        "A row arrives when its micro-batch begins. By the clock it leaves with the first micro-batch that begins 60 s "
-        "after that or later, and none leaves with the first micro-batch of its shard.",
-        "What a micro-batch publishes counts as a whole: a part of it may hold fewer persons of a group.",
-        "A micro-batch that is run again publishes the same again, as long as its source gives the same rows and the "
-        "versions of castleguard, numpy and pyarrow stay.",
-        "Only rows whose outcome is 'published' are spoken of: rejected rows and counts are for the operator alone.",
+        "Arrivals are counted within a row's own shard.",
+        "Assume that the shard of a row is known: it follows from its person.",
+        "A row arrives when its micro-batch begins. By the clock it leaves with the first micro-batch that begins at "
+        "least 60 s later, and no row leaves with the first micro-batch of its shard.",
+        "The output of a micro-batch counts as a whole: a part of it may hold fewer persons of a group.",
+        "A replayed micro-batch publishes the same rows, provided that its source returns the same rows and the "
+        "versions of castleguard, numpy and pyarrow do not change.",
+        "This covers rows whose outcome is 'published'; rejected rows and counts are for the operator only.",
     )
 
 
@@ -281,15 +281,15 @@ def test_one_shard_is_not_spoken_of_as_many() -> None:
 
 def test_the_statement_says_what_a_shard_of_near_values_tells() -> None:
     assert (
-        "The shard of a row must be taken as known, and with it what its shard says of age, also for a row at the "
-        "root; the borders between shards must be public."
+        "Assume that the shard of a row is known, and with it the range of age, even for a row at the root; the cut "
+        "points must be public."
     ) in said(CASTLE, BY_AGE)
 
 
 @pytest.mark.parametrize("policy", [CASTLE, CITADEL])
 def test_distributions_of_shards_that_share_persons_are_promised_for_each_alone(policy: Castle | Citadel) -> None:
     entropy = replace(policy, diversity="entropy")
-    alone = "of all together k and l hold, and nothing is promised about the distribution of their values."
+    alone = "for all together k and l hold, and nothing is promised about the distribution of their values."
     assert alone in said(entropy, BY_AGE)
     assert "and so do all of them together" in said(entropy, BY_PERSON)
     assert "and so do all of them together" in said(entropy, LocalityRoute(NOBODY, BY_AGE.cuts), schema=NOBODY)
@@ -301,8 +301,8 @@ def test_distributions_of_shards_that_share_persons_are_promised_for_each_alone(
 @pytest.mark.parametrize("policy", [CLOSE, replace(CITADEL, closeness=Closeness(t=0.3))])
 def test_closeness_is_to_the_rows_of_the_shard(policy: Policy) -> None:
     text = said(policy)
-    assert "are those of its own shard" in text
-    assert "of all together k and l hold, and nothing is promised about the distribution" in text
+    assert "is compared with the rows of its own shard" in text
+    assert "for all together k and l hold, and nothing is promised about the distribution" in text
 
 
 def test_epsilon_of_shards_is_that_of_one_stream() -> None:
@@ -315,15 +315,15 @@ def test_epsilon_of_shards_is_that_of_one_stream() -> None:
 
 
 def test_the_statement_says_on_what_the_claim_rests() -> None:
-    assert "Which micro-batch a row comes in must not depend on values." in said(LOCAL)
+    assert "The micro-batch of a row must not depend on values." in said(LOCAL)
     by_offset = said(LOCAL, BY_OFFSET, schema=NOBODY, position=OFFSET)
-    assert "A row's position, and which micro-batch it comes in, must not depend on values." in by_offset
+    assert "The position and the micro-batch of a row must not depend on values." in by_offset
     assert "no limit on the rows of a micro-batch" in said(SDGS)
     assert "must not depend" not in said(CASTLE)
 
 
 def test_when_a_row_is_published_is_outside_a_claim_about_presence() -> None:
-    outside = "in which micro-batch a row is published"
+    outside = "the micro-batch in which a row is published"
     assert outside in said(SDGS)
     assert outside in said(SAMPLED)
     assert outside not in said(SDGS, streaming=False)
@@ -331,19 +331,19 @@ def test_when_a_row_is_published_is_outside_a_claim_about_presence() -> None:
 
 
 def test_a_frame_arrives_at_one_moment() -> None:
-    whole = "at one moment, and a window of seconds holds them all; they leave at its end at the latest."
+    whole = "at the same time, and a window of seconds holds them all; they leave at its end at the latest."
     assert whole in said(SDGS, streaming=False)
     assert whole in said(replace(LOCAL, rows_per_person=2, window=3600), streaming=False)
     untimed = said(replace(CASTLE, max_wait=None), streaming=False)
-    assert "All rows of the frame arrive at one moment; they leave at its end at the latest." in untimed
+    assert "All rows of the frame arrive at the same time; they leave at its end at the latest." in untimed
     assert "micro-batch" not in untimed
 
 
 def test_calls_on_the_same_frame_are_said_to_add_up() -> None:
     noisy = said(LOCAL, streaming=False)
-    assert "what calls spend on the same rows adds up" in noisy
-    assert "Its keys are for these rows alone" in noisy
-    assert "not promised is what several of the same rows show together" in said(CASTLE, streaming=False)
+    assert "the losses of several calls on the same rows add up" in noisy
+    assert "The keys of a call are for its rows only" in noisy
+    assert "nothing is promised about several releases of the same rows together" in said(CASTLE, streaming=False)
 
 
 def test_a_seed_is_told() -> None:

@@ -198,11 +198,11 @@ def test_no_route_reads_a_sensitive_or_public_column() -> None:
     ("cuts", "words"),
     [
         (Cuts(Cut("height", 1.0, 0, 1)), "'height' is no quasi-identifier"),
-        (Cuts(Cut("age", 37.0, 0, 1)), "no edge of the public grid"),
-        (Cuts(Cut("age", 0.0, 0, 1)), "no edge of the public grid inside the domain"),
-        (Cuts(Cut("age", 100.0, 0, 1)), "no edge of the public grid inside the domain"),
-        (Cuts(Cut("education", 1.5, 0, 1)), "between no two leaves"),
-        (Cuts(Cut("education", 4.0, 0, 1)), "between no two leaves"),
+        (Cuts(Cut("age", 37.0, 0, 1)), "neither on an edge of the public grid"),
+        (Cuts(Cut("age", 0.0, 0, 1)), "neither on an edge of the public grid inside the domain"),
+        (Cuts(Cut("age", 100.0, 0, 1)), "neither on an edge of the public grid inside the domain"),
+        (Cuts(Cut("education", 1.5, 0, 1)), "nor between two leaves"),
+        (Cuts(Cut("education", 4.0, 0, 1)), "nor between two leaves"),
     ],
 )
 def test_cut_points_that_are_not_public_are_refused(cuts: Cuts, words: str) -> None:

@@ -50,9 +50,9 @@ def test_a_new_shard_publishes_nothing_before_a_later_batch() -> None:
     first = shard.take(visits(0), 5.0)
     assert (rows_of(first), books(first)["waiting"], books(first)["rows_in"]) == ([], MICRO, 0)
     # A timer of the same batch runs from the state that nobody has stored yet.
-    same = Shard.resume(plan_of(), 0, shard.snapshot())
+    same = Shard.restore(plan_of(), 0, shard.snapshot())
     assert rows_of(same.tick(5.0)) == []
-    later = Shard.resume(plan_of(), 0, shard.snapshot())
+    later = Shard.restore(plan_of(), 0, shard.snapshot())
     assert rows_of(later.tick(6.0))
 
 
@@ -70,7 +70,7 @@ def test_a_batch_that_is_run_again_gives_the_same_bytes_whatever_the_order_of_it
     state = shard.snapshot()
     ends = []
     for rows in (visits(MICRO), turned(visits(MICRO))):
-        again = Shard.resume(plan, 0, state)
+        again = Shard.restore(plan, 0, state)
         outcome = again.take(rows, 6.0)
         again.move_alarm(6.0)
         ends.append((rows_of(outcome), outcome.counts, again.snapshot()))
@@ -87,7 +87,7 @@ def test_one_shard_with_positions_is_one_engine(policy: Policy) -> None:
     for number in range(4):
         now = float(number)
         found += rows_of(shard.take(turned(visits(number * MICRO)), now))
-        shard = Shard.resume(plan, 0, shard.snapshot())
+        shard = Shard.restore(plan, 0, shard.snapshot())
         expected += alone.push(visits(number * MICRO), now=now).to_pylist()
     found += rows_of(shard.tick(99.0))
     expected += alone.tick(99.0).to_pylist()
@@ -115,7 +115,7 @@ def test_a_state_is_continued_by_its_own_plan_only() -> None:
         (plan_of(), 1, "shard"),
     ):
         with pytest.raises(SnapshotError, match=word):
-            Shard.resume(other, number, state)
+            Shard.restore(other, number, state)
 
 
 def near(value: float, first: int) -> pa.Table:
@@ -171,7 +171,7 @@ def test_attempts_with_one_key_come_to_one_state_and_still_wait() -> None:
     for rows in (visits(0), turned(visits(0))):
         shard = Shard(plan_of(), 0, key=b"s" * 32)
         assert rows_of(shard.take(rows, 5.0)) == []
-        later = Shard.resume(plan_of(), 0, shard.snapshot())
+        later = Shard.restore(plan_of(), 0, shard.snapshot())
         states.append((rows_of(later.tick(6.0)), later.snapshot()))
     assert states[0] == states[1]
     assert states[0][0]

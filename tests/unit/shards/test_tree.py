@@ -37,7 +37,7 @@ def test_whole_columns_go_where_single_rows_go(rows: list[tuple[int, int]]) -> N
 
 def test_every_shard_stands_at_one_end() -> None:
     for root in (Cut("x", 1.0, 0, 0), Cut("x", 1.0, 0, 2), Cut("x", 1.0, -1, 0), 1):
-        with pytest.raises(SchemaError, match="once each"):
+        with pytest.raises(SchemaError, match="cut points need each of the shards"):
             Cuts(root)
 
 
