@@ -1,8 +1,8 @@
-"""What a job keeps in its folder beside Spark's own checkpoint, and whether it may go on from there.
+"""Plan, batch key and lock of a job beside Spark's checkpoint, and the checks before a query starts.
 
-Spark continues from any checkpoint that it can read, with whatever the query is now, and leaves out micro-batches that
-the output's log has already: with a new checkpoint and an old output, rows would be lost without a word. So the plan is
-kept here and compared, and checkpoint and output must be of one another, before a query starts.
+Spark restores any checkpoint that it can read, even for another query, and skips micro-batches that the output's log
+already has: with a new checkpoint and an old output, rows would be lost silently. The plan is therefore stored here and
+compared, and checkpoint and output must belong together.
 """
 
 import hashlib
@@ -25,11 +25,11 @@ LOCK = "castleguard.lock"
 KEY_BYTES = 32
 
 _DRY = (
-    "run the job as it was with --until-idle, so that nothing is pending; then take the files away that it has read, "
-    "and name a new checkpoint.path and a new sink.path"
+    "run the unchanged job with --until-idle, so that nothing is pending; then remove the files that it has read, and "
+    "use a new checkpoint.path and a new sink.path"
 )
 
-_BACK = "bring back the folder that belongs to it"
+_BACK = "bring back the folder that belongs to the checkpoint"
 _NEW = ".new"
 
 Facts = Mapping[str, Any]
@@ -37,7 +37,7 @@ Facts = Mapping[str, Any]
 
 @contextmanager
 def folder_of(path: Path) -> Iterator[Path]:
-    """The folder, for its owner alone if it is made now, and locked: a job runs once."""
+    """Lock the folder of a job: only one process may run it. A new folder is private to its owner."""
     check_folder(path)
     try:
         descriptor = open_private(path / LOCK)
@@ -51,24 +51,24 @@ def folder_of(path: Path) -> Iterator[Path]:
 
 
 def check_folder(path: Path) -> None:
-    """Raise OutputError if it is there and is no folder."""
+    """Raise OutputError if the path exists and is not a folder."""
     if path.exists() and not path.is_dir():
-        raise OutputError(f"{path} is a file, and checkpoint.path is a folder in Spark: name another")
+        raise OutputError(f"{path} is a file, but in Spark checkpoint.path is a folder: use another path")
 
 
 def _lock(descriptor: int, path: Path) -> None:
     try:
         import fcntl
-    except ImportError:  # not on every system, and then nobody can be kept out
+    except ImportError:  # not available on every system; run without a lock
         return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as exc:
-        raise UnavailableError(f"{path} is in use by another process: a job runs once") from exc
+        raise UnavailableError(f"{path} is in use by another process: stop that first") from exc
 
 
 def check_plan(folder: Path, facts: Facts) -> bool:
-    """Whether the folder has been used by this job before. Raises SnapshotError if by another, or by something else."""
+    """Whether this job has used the folder before. Raises SnapshotError if another job has, or it holds other files."""
     try:
         before = json.loads((folder / PLAN).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -79,11 +79,11 @@ def check_plan(folder: Path, facts: Facts) -> bool:
         raise _damaged(folder) from exc
     if before is None:
         own = (KEY, LOCK, PLAN + _NEW)
-        strangers = [entry.name for entry in folder.iterdir() if entry.name not in own] if folder.exists() else []
-        if PLAN in strangers:
+        foreign = [entry.name for entry in folder.iterdir() if entry.name not in own] if folder.exists() else []
+        if PLAN in foreign:
             raise _damaged(folder)
-        if strangers:
-            raise SnapshotError(f"{folder} holds something else ({min(strangers)}): name a folder for this job alone")
+        if foreign:
+            raise SnapshotError(f"{folder} holds other files ({min(foreign)}): use a folder for this job only")
         return False
     if not isinstance(before, Mapping):
         raise _damaged(folder)
@@ -97,13 +97,13 @@ def check_plan(folder: Path, facts: Facts) -> bool:
 
 def _damaged(folder: Path) -> SnapshotError:
     return SnapshotError(
-        f"{folder / PLAN} is empty or damaged, so nobody can tell which job {folder} belongs to: take the files away "
-        f"that were read, and name a new checkpoint.path and a new sink.path; what was pending is lost"
+        f"{folder / PLAN} is empty or damaged, so the job of {folder} is unknown: remove the files that were read, and "
+        f"use a new checkpoint.path and a new sink.path; pending rows are lost"
     )
 
 
 def keep_plan(folder: Path, facts: Facts) -> None:
-    """Write it down, before anything starts, and once: it is there as a whole, or not at all."""
+    """Store the plan atomically, once, before anything starts."""
     new = folder / (PLAN + _NEW)
     write_private(new, json.dumps(facts, indent=1).encode())
     try:
@@ -114,86 +114,84 @@ def keep_plan(folder: Path, facts: Facts) -> None:
 
 
 def check_stream_output(folder: Path, checkpoint: Path, *, known: bool) -> None:
-    """Raise OutputError unless what was published there is what the checkpoint knows of."""
+    """Raise OutputError unless output and checkpoint belong together."""
     if folder.exists() and not folder.is_dir():
-        raise OutputError(f"{folder} is a file, and Spark writes a folder: name another sink.path")
+        raise OutputError(f"{folder} is a file, but Spark writes a folder: use another sink.path")
     last, logged, through = last_batch(folder), _last(checkpoint / "offsets"), _last(checkpoint / "commits")
     if last is not None and (not known or logged is None):
         raise OutputError(
-            f"{folder} was written by a stream whose checkpoint is not in {checkpoint}: Spark would leave out rows "
-            f"there without a word; name another sink.path, or the checkpoint that it belongs to"
+            f"{folder} was written by a stream whose checkpoint is not in {checkpoint}: Spark would skip rows "
+            f"silently; use another sink.path, or the checkpoint that belongs to it"
         )
     if last is not None and logged is not None and last > logged:
         raise OutputError(
-            f"{folder} is further than the checkpoint {checkpoint}, which must be an old copy: rows would be left out"
+            f"{folder} is ahead of the checkpoint {checkpoint}, which must be an old copy: rows would be skipped; "
+            f"bring back the latest checkpoint"
         )
     if through is not None and last is None:
         missing = folder / LOG if folder.exists() else folder
         raise OutputError(
-            f"{missing} is missing, though the checkpoint {checkpoint} has published there: {_BACK}, or begin a new "
-            f"job with a new checkpoint.path and a new sink.path and what was not read yet"
+            f"{missing} is missing, although the checkpoint {checkpoint} has published there: {_BACK}, or start a new "
+            f"job with a new checkpoint.path, a new sink.path and the unread rows"
         )
-    # A micro-batch is in the log of the output first, also one without rows, and in that of the checkpoint then.
+    # Every micro-batch, even without rows, enters the log of the output first and that of the checkpoint afterwards.
     if through is not None and last is not None and last < through:
         raise OutputError(
-            f"{folder} ends with micro-batch {last}, and the checkpoint {checkpoint} has gone on to {through}: what "
-            f"came in between is missing, so it must be an old copy; {_BACK}"
+            f"{folder} ends with micro-batch {last}, but the checkpoint {checkpoint} with {through}: the folder must "
+            f"be an old copy; {_BACK}"
         )
     if not known and folder.is_dir() and any(entry.name != LOG for entry in folder.iterdir()):
-        raise OutputError(f"{folder} is not empty: name a folder that this job has for itself")
+        raise OutputError(f"{folder} is not empty: use a folder for this job only")
 
 
 def check_batch_output(folder: Path) -> None:
-    """Raise OutputError if something is there. An empty folder is removed."""
+    """Raise OutputError if the folder is not empty. Removes an empty folder."""
     if not folder.exists():
         return
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
     elif (folder / DONE).is_file() or (folder / LOG).is_dir():
-        raise OutputError(f"{folder} is complete, and a batch is written once: name another sink.path for another one")
+        raise OutputError(f"{folder} is complete, and a batch is written once: use another sink.path")
     else:
-        raise OutputError(
-            f"{folder} is there and not complete: a run that failed may have left it; delete it, and run again"
-        )
+        raise OutputError(f"{folder} exists but is not complete, perhaps after a failed run: delete it and run again")
 
 
 def batch_key(folder: Path, facts: Facts, inputs: Sequence[tuple[str, int, int]]) -> bytes:
-    """The key with which a batch is drawn: the same if the same job reads the same files again, and else a new one.
+    """Return the key for the draws of a batch: the same if the same job reads the same files again, else a new one.
 
-    A job that failed must not publish the same rows with fresh noise; and rows that have changed must not get the noise
-    of before, because the difference of two releases would then show the change itself. Files are told by their names,
-    sizes and times.
+    After a failure the same rows must not be published with fresh noise; and changed rows must not get the earlier
+    noise, because the difference of two releases would reveal the change. Files are compared by name, size and time.
     """
     described = json.dumps([facts, list(inputs)], sort_keys=True, default=str)
-    meant = hashlib.blake2b(described.encode(), digest_size=16).hexdigest()
+    batch = hashlib.blake2b(described.encode(), digest_size=16).hexdigest()
     path = folder / KEY
     try:
         if path.exists():
-            known, key = _checked(path.read_text(encoding="ascii"))
-            if known == meant:
+            known, key = _parse_key(path.read_text(encoding="ascii"))
+            if known == batch:
                 return key
     except (OSError, ValueError) as exc:
-        raise SnapshotError(f"{path} cannot be read, or is damaged: delete it, and the output with it") from exc
+        raise SnapshotError(f"{path} cannot be read or is damaged: delete it together with the output") from exc
     made = secrets.token_bytes(KEY_BYTES)
-    write_private(path, f"{meant} {made.hex()} {_digest(meant, made)}\n".encode())
+    write_private(path, f"{batch} {made.hex()} {_digest(batch, made)}\n".encode())
     return made
 
 
-def _checked(line: str) -> tuple[str, bytes]:
-    """What the key is for, and the key: with one flipped bit the same rows would be published with other noise."""
-    meant, key, digest = line.rstrip("\n").split(" ")
+def _parse_key(line: str) -> tuple[str, bytes]:
+    """Parse and verify the key file: a flipped bit would publish the same rows with other noise."""
+    batch, key, digest = line.rstrip("\n").split(" ")
     made = bytes.fromhex(key)
-    if digest != _digest(meant, made) or len(made) != KEY_BYTES:
+    if digest != _digest(batch, made) or len(made) != KEY_BYTES:
         raise ValueError("damaged")
-    return meant, made
+    return batch, made
 
 
-def _digest(meant: str, key: bytes) -> str:
-    return digest_of((meant, key)).hex()
+def _digest(batch: str, key: bytes) -> str:
+    return digest_of((batch, key)).hex()
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Replace what is in a file of its owner alone; it is on the disk when this returns."""
+    """Replace the content of a file that only its owner can read, and sync it to disk."""
     try:
         descriptor = open_private(path)
         try:
@@ -208,8 +206,6 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def _last(folder: Path) -> int | None:
-    """The number of the last micro-batch in one of Spark's logs: `offsets` has those that were begun, and `commits`
-    those that are through.
-    """
+    """Return the last micro-batch in one of Spark's logs: `offsets` lists started ones, `commits` completed ones."""
     found = [int(entry.name) for entry in folder.iterdir() if entry.name.isdigit()] if folder.is_dir() else []
     return max(found, default=None)

@@ -182,7 +182,7 @@ def test_a_domain_that_is_observed_cannot_be_cut() -> None:
 
 @pytest.mark.parametrize("policy", NOISY)
 def test_noise_is_not_for_rows_that_are_sent_by_their_values(policy: Policy) -> None:
-    with pytest.raises(PolicyError, match=r"by age without noise, and the shard of a row is visible: route them by person"):
+    with pytest.raises(PolicyError, match=r"by age without noise, and the shard of a row is visible: route them"):
         check(plan(policy, BY_AGE), streaming=True)
     check(plan(policy, Sent(("age",), shards=1)), streaming=True)
 

@@ -12,7 +12,7 @@ import pytest
 from castleguard.books import Report
 from castleguard.connectors.formats import Format
 from castleguard.spark import books as module
-from castleguard.spark.books import added, books_of, malformed_in
+from castleguard.spark.books import books_of, malformed_in, total_books
 from tests.unit.spark.test_committed import entry, log
 
 NOTHING: dict[str, Any] = {
@@ -31,7 +31,7 @@ def books(**changes: Any) -> dict[str, Any]:
 def test_books_of_shards_add_up() -> None:
     first = books(rows_in=10, published=6, rejected={"age: null": 1}, pending=3, information_loss=0.5, oldest_wait=4)
     second = books(rows_in=5, published=2, suppressed=2, rejected={"age: null": 1}, information_loss=0.1, waiting=7)
-    assert added([first, second]) == Report(
+    assert total_books([first, second]) == Report(
         rows_in=22,  # 10 and 5, and 7 that wait for their keys
         published=8,
         suppressed=2,
@@ -43,7 +43,7 @@ def test_books_of_shards_add_up() -> None:
 
 
 def test_no_published_row_has_no_loss() -> None:
-    assert added([books(rows_in=1, pending=1)]).information_loss is None
+    assert total_books([books(rows_in=1, pending=1)]).information_loss is None
 
 
 def write(folder: Path, number: int, format: Format, outcome: str, rows: list[dict[str, Any]]) -> None:

@@ -115,10 +115,10 @@ def test_a_batch_that_is_complete_has_all_its_files(tmp_path: Path) -> None:
 
 def test_a_log_that_cannot_be_read_is_no_empty_one(tmp_path: Path) -> None:
     log(tmp_path, "0", "{half")
-    with pytest.raises(InputError, match="is no log of Spark, or it is damaged"):
+    with pytest.raises(InputError, match="is not a log of Spark, or it is damaged"):
         committed(tmp_path)
     (tmp_path / "_spark_metadata" / "0").write_text("v2\n")
-    with pytest.raises(InputError, match="version 'v2', and only v1 is known"):
+    with pytest.raises(InputError, match="version 'v2', but only v1 is supported"):
         committed(tmp_path)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from castleguard.errors import InputError, OutputError, SchemaError, UnavailableError
-from castleguard.spark.failures import translated, words_of
+from castleguard.spark.failures import translate, translated
 
 PAGE = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted. Task 3 failed:
 org.apache.spark.api.python.PythonException: Traceback (most recent call last):
@@ -17,13 +17,13 @@ org.apache.spark.api.python.PythonException: Traceback (most recent call last):
 
 
 def test_our_own_error_of_a_worker_is_told_as_it_was() -> None:
-    found = words_of(RuntimeError(PAGE.format(error="castleguard.errors.SchemaError: a.csv has no column 'age'")))
+    found = translate(RuntimeError(PAGE.format(error="castleguard.errors.SchemaError: a.csv has no column 'age'")))
     assert isinstance(found, SchemaError)
     assert str(found) == "a.csv has no column 'age'"
 
 
 def test_the_name_of_something_else_is_no_error_of_ours() -> None:
-    found = words_of(RuntimeError(PAGE.format(error="castleguard.errors.Path: secret")))
+    found = translate(RuntimeError(PAGE.format(error="castleguard.errors.Path: secret")))
     assert isinstance(found, OutputError)
     assert "secret" not in str(found)
 
@@ -38,7 +38,7 @@ class SparkError(Exception):
 
 
 def test_an_unknown_error_is_told_by_its_condition_and_never_quoted() -> None:
-    found = words_of(SparkError(PAGE.format(error="pyarrow.lib.ArrowInvalid: Could not convert 'Ann Miller'")))
+    found = translate(SparkError(PAGE.format(error="pyarrow.lib.ArrowInvalid: Could not convert 'Ann Miller'")))
     assert str(found) == (
         "Spark stopped the query: STREAM_FAILED (CASTLEGUARD_DEBUG=1 shows more, and may show values of rows)"
     )
@@ -46,23 +46,23 @@ def test_an_unknown_error_is_told_by_its_condition_and_never_quoted() -> None:
 
 def test_a_condition_is_not_taken_from_the_text_of_an_error() -> None:
     for exc in (RuntimeError("Could not convert [ANN_MILLER]"), SparkError("Could not convert [ANN_MILLER]")):
-        assert "ANN" not in str(words_of(exc))
+        assert "ANN" not in str(translate(exc))
     wrapped: Any = SparkError("no")
     wrapped.condition, wrapped._cause = None, SparkError("inside")
-    assert str(words_of(wrapped)).startswith("Spark stopped the query: STREAM_FAILED (")
+    assert str(translate(wrapped)).startswith("Spark stopped the query: STREAM_FAILED (")
     odd = SparkError("no")
     odd.condition = "STREAM_FAILED of Ann"
-    assert str(words_of(odd)).startswith("Spark stopped the query: SparkError (")
+    assert str(translate(odd)).startswith("Spark stopped the query: SparkError (")
 
 
 def test_an_error_without_a_condition_is_told_by_its_name() -> None:
-    assert str(words_of(KeyError("Ann"))).startswith("Spark stopped the query: KeyError (")
+    assert str(translate(KeyError("Ann"))).startswith("Spark stopped the query: KeyError (")
 
 
 @pytest.mark.parametrize(
     ("text", "kind", "said"),
     [
-        ("java.io.IOException: No space left on device", UnavailableError, "the disk is full: make room"),
+        ("java.io.IOException: No space left on device", UnavailableError, "the disk is full: free some space"),
         ("java.lang.OutOfMemoryError: Java heap space", OutputError, "raise spark.driver.memory"),
         (
             "RuntimeError: castleguard failed in a worker with KeyError; ...",
@@ -72,16 +72,16 @@ def test_an_error_without_a_condition_is_told_by_its_name() -> None:
     ],
 )
 def test_what_can_be_known_is_told(text: str, kind: type[Exception], said: str) -> None:
-    found = words_of(RuntimeError(PAGE.format(error=text)))
+    found = translate(RuntimeError(PAGE.format(error=text)))
     assert isinstance(found, kind)
     assert said in str(found)
 
 
 def test_a_java_that_is_gone_is_told() -> None:
-    with pytest.raises(UnavailableError, match="Java process is gone"), translated():
+    with pytest.raises(UnavailableError, match="Java process has died"), translated():
         raise ConnectionRefusedError(111, "Connection refused")
     protocol = pytest.importorskip("py4j.protocol")
-    assert isinstance(words_of(protocol.Py4JNetworkError("Answer from Java side is empty")), UnavailableError)
+    assert isinstance(translate(protocol.Py4JNetworkError("Answer from Java side is empty")), UnavailableError)
 
 
 def test_our_own_errors_and_those_of_files_pass() -> None:

@@ -108,17 +108,20 @@ def test_a_job_without_the_section_is_told_what_to_add(job: Change) -> None:
         ),
         (
             ("name: age", "name: _ROW"),
-            "job.yaml:2  schema cannot have a column '_ROW' in Spark: where a row stood has that name there; rename it",
+            "job.yaml:2  schema cannot have a column '_ROW' in Spark: the name is reserved for the place of a row; rename the column",
         ),
         (("person: pid", "person: _offset"), "job.yaml:2  schema cannot have a column '_offset' in Spark"),
         (("shards: 2", "shards: 2, position: [_Bad]"), "job.yaml:9  spark.position cannot have '_Bad': it is taken"),
-        (("path: out/", "path: state/out"), "job.yaml:7  sink.path is inside of checkpoint.path: name a folder beside"),
-        (("path: state", "path: out/a/state"), "job.yaml:8  checkpoint.path is inside of sink.path: name a folder"),
-        (("path: out/", "path: in/out"), "job.yaml:7  sink.path is inside of the folder that is read"),
-        (("path: state", "path: in/a/state"), "job.yaml:8  checkpoint.path is inside of the folder that is read"),
+        (("path: out/", "path: state/out"), "job.yaml:7  sink.path is inside checkpoint.path: use a separate"),
+        (
+            ("path: state", "path: out/a/state"),
+            "job.yaml:8  checkpoint.path is inside sink.path: use a separate folder",
+        ),
+        (("path: out/", "path: in/out"), "job.yaml:7  sink.path is inside the folder that is read"),
+        (("path: state", "path: in/a/state"), "job.yaml:8  checkpoint.path is inside the folder that is read"),
         (
             ("type: parquet, path: out/", 'type: kafka, brokers: "b:1", topic: t'),
-            "job.yaml:7  sink.type kafka may get rows twice in Spark, which writes to it without transactions: use a",
+            "job.yaml:7  sink.type kafka may receive rows twice, because Spark writes to it without transactions: use a",
         ),
     ],
 )
@@ -278,7 +281,7 @@ def test_a_batch_whose_files_changed_is_not_complete(job: Change, tmp_path: Path
     check_inputs(found)
     assert (tmp_path / "out" / "_SUCCESS").exists()
     (tmp_path / "in" / "a.csv").write_text("pid,age,illness\n1,20,flu\n2,20,flu\n")
-    with pytest.raises(InputError, match=r"^a\.csv has changed while it was read: .*out must not be used; delete it"):
+    with pytest.raises(InputError, match=r"^a\.csv changed while it was read: .*out must not be used; delete it"):
         check_inputs(found)
     assert not (tmp_path / "out" / "_SUCCESS").exists()
 
@@ -303,7 +306,7 @@ def test_an_output_of_another_stream_is_refused(job: Change, tmp_path: Path, ses
 def test_a_checkpoint_of_castleguard_run_is_refused(job: Change, tmp_path: Path) -> None:
     (tmp_path / "state").touch()
     for changes in ((), (BATCH,)):
-        with pytest.raises(OutputError, match=r"is a file, and checkpoint\.path is a folder in Spark"):
+        with pytest.raises(OutputError, match=r"is a file, but in Spark checkpoint\.path is a folder"):
             check_kept(prepare(job(*changes)))
 
 

@@ -36,7 +36,7 @@ def test_the_folder_and_what_is_in_it_are_for_their_owner_alone(tmp_path: Path) 
 
 def test_a_job_runs_once(tmp_path: Path) -> None:
     with folder_of(tmp_path / "state") as folder:
-        with pytest.raises(UnavailableError, match="is in use by another process: a job runs once"), folder_of(folder):
+        with pytest.raises(UnavailableError, match="is in use by another process: stop that first"), folder_of(folder):
             pass
         keep_plan(folder, FACTS)
         with pytest.raises(UnavailableError), folder_of(folder):
@@ -47,7 +47,7 @@ def test_a_job_runs_once(tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_castleguard_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "state.db").touch()
-    with pytest.raises(OutputError, match=r"is a file, and checkpoint\.path is a folder in Spark"):
+    with pytest.raises(OutputError, match=r"is a file, but in Spark checkpoint\.path is a folder"):
         folder_of(tmp_path / "state.db").__enter__()
 
 
@@ -60,19 +60,19 @@ def test_the_same_plan_goes_on_and_another_is_told_by_what_differs(tmp_path: Pat
             check_plan(folder, {"privacy": {"k": 5}, "route": {"shards": 3}})
     said = str(caught.value)
     assert "belongs to a job with another route.shards. To change that: run the job as it was with --until-idle" in said
-    assert said.endswith("take the files away that it has read, and name a new checkpoint.path and a new sink.path")
+    assert said.endswith("remove the files that it has read, and use a new checkpoint.path and a new sink.path")
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "offsets").mkdir()
-    with pytest.raises(SnapshotError, match=r"holds something else \(offsets\)"):
+    with pytest.raises(SnapshotError, match=r"holds other files \(offsets\)"):
         check_plan(tmp_path, FACTS)
 
 
 @pytest.mark.parametrize("text", ["", "{", "null", "[]", "\xff"])
 def test_a_plan_that_is_empty_or_damaged_is_told_with_what_to_do(tmp_path: Path, text: str) -> None:
     (tmp_path / PLAN).write_text(text, encoding="latin-1")
-    with pytest.raises(SnapshotError, match=r"castleguard\.json is empty or damaged.*name a new checkpoint\.path"):
+    with pytest.raises(SnapshotError, match=r"castleguard\.json is empty or damaged.*use a new checkpoint\.path"):
         check_plan(tmp_path, FACTS)
 
 
@@ -111,7 +111,7 @@ def test_a_key_that_is_damaged_is_refused(tmp_path: Path) -> None:
     batch_key(tmp_path, FACTS, FILES)
     text = (tmp_path / KEY).read_text()
     (tmp_path / KEY).write_text(text[:-10])
-    with pytest.raises(SnapshotError, match="damaged: delete it, and the output with it"):
+    with pytest.raises(SnapshotError, match="damaged: delete it together with the output"):
         batch_key(tmp_path, FACTS, FILES)
 
 
@@ -147,13 +147,13 @@ def test_a_stream_begins_in_a_folder_that_is_empty_or_not_there(tmp_path: Path) 
     logged(tmp_path / "out")
     check_stream_output(tmp_path / "out", tmp_path / "state", known=False)
     (tmp_path / "out" / "part-1").touch()
-    with pytest.raises(OutputError, match="is not empty: name a folder that this job has for itself"):
+    with pytest.raises(OutputError, match="is not empty: use a folder for this job only"):
         check_stream_output(tmp_path / "out", tmp_path / "state", known=False)
 
 
 def test_an_output_without_its_checkpoint_is_refused(tmp_path: Path) -> None:
     logged(tmp_path / "out", "0")
-    with pytest.raises(OutputError, match="Spark would leave out rows there without a word"):
+    with pytest.raises(OutputError, match="Spark would skip rows silently"):
         check_stream_output(tmp_path / "out", tmp_path / "state", known=False)
 
 
@@ -171,10 +171,12 @@ def test_an_output_that_is_gone_is_refused(tmp_path: Path) -> None:
     begun(state, 0)
     check_stream_output(out, state, known=True)  # nothing is through
     begun(state, 0, log="commits")
-    with pytest.raises(OutputError, match=r"out is missing, though the checkpoint .* has published there: bring back"):
+    with pytest.raises(
+        OutputError, match=r"out is missing, although the checkpoint .* has published there: bring back"
+    ):
         check_stream_output(out, state, known=True)
     (out / "outcome=published").mkdir(parents=True)
-    with pytest.raises(OutputError, match="_spark_metadata is missing, though the checkpoint"):
+    with pytest.raises(OutputError, match="_spark_metadata is missing, although the checkpoint"):
         check_stream_output(out, state, known=True)
     logged(out, "0")
     check_stream_output(out, state, known=True)
@@ -185,7 +187,7 @@ def test_an_output_that_is_older_than_the_checkpoint_is_refused(tmp_path: Path) 
     begun(state, 5, 6, 7, 8)
     begun(state, 5, 6, 7, log="commits")
     logged(out, "3", "4", "5", "6")
-    with pytest.raises(OutputError, match=r"out ends with micro-batch 6, and the checkpoint .* has gone on to 7"):
+    with pytest.raises(OutputError, match=r"out ends with micro-batch 6, but the checkpoint .* with 7"):
         check_stream_output(out, state, known=True)
     for name in ("7", "8"):  # the output is told of a micro-batch first
         logged(out, name)
@@ -199,7 +201,7 @@ def test_a_batch_is_written_once(tmp_path: Path) -> None:
     check_batch_output(folder)
     assert not folder.exists()
     (folder / "_temporary").mkdir(parents=True)
-    with pytest.raises(OutputError, match="is there and not complete"):
+    with pytest.raises(OutputError, match="exists but is not complete"):
         check_batch_output(folder)
     (folder / "_SUCCESS").touch()
     with pytest.raises(OutputError, match="is complete, and a batch is written once"):

@@ -125,7 +125,7 @@ def test_an_address_of_spark_is_a_path(address: str) -> None:
 
 
 def test_an_address_that_is_on_no_disk_is_refused() -> None:
-    with pytest.raises(InputError, match="not on a disk"):
+    with pytest.raises(InputError, match="not on a local disk"):
         path_of("s3://bucket/a.csv")
 
 

@@ -71,7 +71,7 @@ def test_without_java_it_says_which_one_is_needed(pyspark: dict[str, str], monke
     monkeypatch.setenv("PATH", "")
     with pytest.raises(UsageError) as caught:
         check_installed()
-    assert str(caught.value) == ("there is no Java here. Spark 4 needs Java 17 or later: install it, or set JAVA_HOME")
+    assert str(caught.value) == ("Java is not installed. Spark 4 needs Java 17 or later: install it, or set JAVA_HOME")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_an_old_java_is_refused(java: Path, pyspark: dict[str, str], answer: str
 
 def test_a_home_without_java_is_told(java: Path, pyspark: dict[str, str]) -> None:
     (java / "bin" / "java").unlink()
-    with pytest.raises(UsageError, match=f"JAVA_HOME is {java}, and there is no Java in it that answers"):
+    with pytest.raises(UsageError, match=f"JAVA_HOME is {java}, but has no working Java"):
         check_installed()
 
 

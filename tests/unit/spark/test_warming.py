@@ -12,7 +12,7 @@ from castleguard.algorithms.doca.policy import Doca
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
 from castleguard.schema.sensitive import Sensitive
-from castleguard.spark.warming import invented, warm_up
+from castleguard.spark.warming import synthetic_rows, warm_up
 from castleguard.stream import Anonymiser
 
 SCHEMA = Schema(
@@ -42,7 +42,7 @@ NOISY = Schema(person="pid", quasi_identifiers=SCHEMA.quasi_identifiers[:1], sen
 )
 def test_invented_rows_are_never_rejected(schema: Schema, policy: Policy) -> None:
     stream = Anonymiser(schema, policy)
-    stream.push(invented(schema), now=0.0)
+    stream.push(synthetic_rows(schema), now=0.0)
     assert stream.rejected() == []
     assert stream.report().rows_in == 3
     warm_up(schema, policy)
