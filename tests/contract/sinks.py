@@ -18,7 +18,7 @@ from castleguard.connectors.base import Sink
 from castleguard.connectors.kafka.options import KafkaSinkOptions
 from castleguard.connectors.nats.connection import Connection
 from castleguard.connectors.registry import Connector
-from castleguard.testing.jobs import MemoryParts, MemorySink
+from castleguard.testing.in_memory import MemoryParts, MemorySink
 from tests.integration.broker_kafka import shared_broker
 from tests.integration.broker_nats import NatsBroker
 from tests.patience import PATIENCE

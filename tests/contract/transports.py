@@ -7,7 +7,7 @@ from pathlib import Path
 from castleguard.connectors.nats.options import Access
 from castleguard.connectors.nats.relay import NatsRelay
 from castleguard.errors import UnavailableError
-from castleguard.sites.memory import Relay
+from castleguard.sites.memory_relay import Relay
 from castleguard.sites.transport import Transport
 from tests.integration.broker_nats import NatsBroker
 from tests.patience import PATIENCE, eventually

@@ -28,9 +28,9 @@ from castleguard.shards.cuts import cut_domain
 from castleguard.shards.plan import Plan
 from castleguard.shards.routing import HashRoute, LocalityRoute
 from castleguard.shards.shard import Outcome, Shard
-from castleguard.sites.membership import Membership
-from castleguard.sites.memory import Faults, Relay
+from castleguard.sites.memory_relay import Faults, Relay
 from castleguard.sites.simulation import simulate
+from castleguard.sites.site_membership import Membership
 from tests.site_stream import SiteStream
 
 __all__ = [

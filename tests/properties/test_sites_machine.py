@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from castleguard.algorithms.dcastle.policy import Dcastle
-from castleguard.sites.memory import Faults
+from castleguard.sites.memory_relay import Faults
 from tests.properties.sites_world import HIGHEST, TREE, GossipingRelay, Reader, Site, make_schema
 from tests.properties.streams import examples
 

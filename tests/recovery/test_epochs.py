@@ -12,8 +12,8 @@ from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.store import Checkpoint, Store
 from castleguard.errors import SnapshotError
 from castleguard.job import Job, Pace, Parts
-from castleguard.testing.clock import ManualClock
 from castleguard.testing.crash import CrashError, ScriptedCrash
+from castleguard.testing.manual_clock import ManualClock
 from tests.recovery.fakes import Shelf, Topic
 
 SCHEMA = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=5)])

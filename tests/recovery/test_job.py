@@ -15,8 +15,8 @@ from castleguard.checkpoint.store import Store
 from castleguard.errors import InputError, OutputError, SnapshotError, UnavailableError
 from castleguard.job import Job, Pace, Parts
 from castleguard.telemetry.metrics import Status
-from castleguard.testing.clock import ManualClock
 from castleguard.testing.crash import CrashError, ScriptedCrash
+from castleguard.testing.manual_clock import ManualClock
 from tests.recovery.fakes import Shelf, Topic
 
 SCHEMA = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=5)], public=["row"])

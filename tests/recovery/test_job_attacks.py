@@ -21,7 +21,7 @@ from castleguard.errors import CastleguardError, ConfigError, OutputError, Snaps
 from castleguard.job import Job, Pace, Parts
 from castleguard.jobs.assemble import make_job
 from castleguard.jobs.load import load
-from castleguard.testing.clock import ManualClock
+from castleguard.testing.manual_clock import ManualClock
 from tests.recovery.fakes import Shelf, TopicSource
 from tests.recovery.test_job import POLICIES, SCHEMA, K, World, stop_after
 

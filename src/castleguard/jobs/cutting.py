@@ -9,9 +9,9 @@ import pyarrow as pa
 from castleguard.jobs.publication import read_published
 from castleguard.release.encode import Numbers
 from castleguard.schema.roles import Schema
+from castleguard.shards.cut_tree import Cuts
 from castleguard.shards.cuts import cut_domain, cut_published, shares
-from castleguard.shards.spelling import describe_shards
-from castleguard.shards.tree import Cuts
+from castleguard.shards.cuts_file import describe_shards
 
 
 class Chosen(NamedTuple):

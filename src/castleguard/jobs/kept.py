@@ -14,7 +14,7 @@ from castleguard.jobs.identity import identity_of
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.runtime.epochs import Epochs, sink_name
 from castleguard.runtime.recovery import check_identity
-from castleguard.sites.memory import Relay
+from castleguard.sites.memory_relay import Relay
 
 
 def check_kept(job: JobFile) -> None:

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from castleguard.errors import InputError, SchemaError
 from castleguard.release.encode import Numbers
 from castleguard.schema.roles import Schema
-from castleguard.shards.axes import Axis, axes_of
+from castleguard.shards.cut_axes import Axis, axes_of
+from castleguard.shards.cut_tree import Branch, Cut, Cuts
 from castleguard.shards.published import Boxes, read_boxes
-from castleguard.shards.tree import Branch, Cut, Cuts
 
 OVERLOAD = 1.1
 """Maximum load of a shard, as a multiple of its fair share of the published rows, where cuts allow it."""

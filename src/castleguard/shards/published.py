@@ -20,7 +20,7 @@ from castleguard.schema.cells import Cells, cells_of, last_cells
 from castleguard.schema.column import FINE
 from castleguard.schema.numbers import read_numbers
 from castleguard.schema.roles import Categorical, Numeric, Schema
-from castleguard.shards.axes import Axis
+from castleguard.shards.cut_axes import Axis
 
 _ROWS = "count_all"  # Arrow's name
 _INTERVAL = r"^\[(?P<low>[^\[\],]+), (?P<high>[^\[\],]+)\]$"

@@ -21,9 +21,9 @@ from castleguard.schema.column import FINE, Column, Distinct, distinct
 from castleguard.schema.identities import Hashes, hash_persons, hash_values
 from castleguard.schema.numbers import read_numbers
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
-from castleguard.shards.axes import axes_of
+from castleguard.shards.cut_axes import axes_of
+from castleguard.shards.cut_tree import Cuts
 from castleguard.shards.plan import Shards
-from castleguard.shards.tree import Cuts
 
 # Public and fixed on purpose: a row must have the same shard on every machine. The engines hash persons with secret
 # keys of their own.

@@ -24,7 +24,20 @@ from castleguard.algorithms.facts import Joint
 from castleguard.connectors.base import LOG_KEPT_DAYS
 from castleguard.errors import UnavailableError
 from castleguard.schema.coded import NOBODY
-from castleguard.sites.messages import (
+from castleguard.sites.cluster_views import Views
+from castleguard.sites.joint_releases import (
+    ABORT,
+    Box,
+    Lead,
+    Moment,
+    Offer,
+    Outcome,
+    Positions,
+    Throttle,
+    Verdict,
+    choose,
+)
+from castleguard.sites.site_messages import (
     Bounds,
     Decided,
     Hello,
@@ -37,8 +50,6 @@ from castleguard.sites.messages import (
     Rows,
     Share,
 )
-from castleguard.sites.releases import ABORT, Box, Lead, Moment, Offer, Outcome, Positions, Throttle, Verdict, choose
-from castleguard.sites.views import Views
 from castleguard.sites.wire import Wire
 
 _BOXES = 8  # nested boxes per proposal

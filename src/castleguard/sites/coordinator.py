@@ -24,9 +24,9 @@ from castleguard.release.encode import Encoder
 from castleguard.release.gate import Box, Gate
 from castleguard.schema.coded import NEW, Decisions
 from castleguard.sites.cooperation import Cooperation, Settled
-from castleguard.sites.membership import Membership
-from castleguard.sites.messages import Bounds, Prepared, Rows, Seal
-from castleguard.sites.releases import Lead, Offer, Outcome, Positions, Verdict, facts_of
+from castleguard.sites.joint_releases import Lead, Offer, Outcome, Positions, Verdict, facts_of
+from castleguard.sites.site_membership import Membership
+from castleguard.sites.site_messages import Bounds, Prepared, Rows, Seal
 from castleguard.sites.transport import Transport
 from castleguard.sites.wire import Wire
 

@@ -10,8 +10,8 @@ from castleguard.books import Books
 from castleguard.release.encode import Numbers
 from castleguard.schema.roles import Schema
 from castleguard.sites.coordinator import SiteCoordinator
-from castleguard.sites.membership import Membership
-from castleguard.sites.memory import Faults, Relay
+from castleguard.sites.memory_relay import Faults, Relay
+from castleguard.sites.site_membership import Membership
 from castleguard.stream import Anonymiser
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from castleguard.errors import SnapshotError, UnavailableError
-from castleguard.sites.membership import Membership
-from castleguard.sites.messages import Message, Seal, decode, encode
-from castleguard.sites.releases import Verdict
+from castleguard.sites.joint_releases import Verdict
+from castleguard.sites.site_membership import Membership
+from castleguard.sites.site_messages import Message, Seal, decode, encode
 from castleguard.sites.transport import Transport
 from castleguard.telemetry.logs import LOG
 

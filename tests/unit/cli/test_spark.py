@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from castleguard.runtime.stopping import Stop
-from castleguard.spark import job as jobs
 from castleguard.spark import session as sessions
+from castleguard.spark import spark_job as jobs
 from castleguard.spark import warming
-from castleguard.spark.progress import Batch
+from castleguard.spark.query_progress import Batch
 from castleguard.spark.session import Found
 from tests.unit.cli.conftest import Run
 

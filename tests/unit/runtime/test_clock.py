@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from castleguard.runtime.clock import StreamTime, WallClock
-from castleguard.testing.clock import ManualClock
+from castleguard.testing.manual_clock import ManualClock
 
 START = 1_000_000.0
 YEARS = 74 * 365 * 86400.0

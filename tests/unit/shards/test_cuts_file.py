@@ -10,10 +10,9 @@ import pytest
 from castleguard.errors import ConfigError, OutputError
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
+from castleguard.shards.cut_tree import Cut, Cuts
 from castleguard.shards.cuts import cut_domain
-from castleguard.shards.cuts_file import cuts_from_json, cuts_to_json, read_cuts, write_cuts
-from castleguard.shards.spelling import describe_shards
-from castleguard.shards.tree import Cut, Cuts
+from castleguard.shards.cuts_file import cuts_from_json, cuts_to_json, describe_shards, read_cuts, write_cuts
 
 TREE = Hierarchy.from_mapping({"Any": {"School": ["Junior", "Senior"], "University": ["Bachelor", "Master"]}})
 SCHEMA = Schema(

@@ -19,10 +19,10 @@ from castleguard.privacy.closeness import Closeness
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
 from castleguard.schema.sensitive import Sensitive
+from castleguard.shards.cut_tree import Cut, Cuts
 from castleguard.shards.plan import Plan, Route, Shards
 from castleguard.shards.promises import OWN_COLUMNS, check, guarantee
 from castleguard.shards.routing import HashRoute, LocalityRoute
-from castleguard.shards.tree import Cut, Cuts
 from castleguard.spark.output import OWN
 
 ZIPS = Hierarchy.from_mapping({"*": {"north": ["n1", "n2"], "south": ["s1", "s2"]}})

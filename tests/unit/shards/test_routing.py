@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from castleguard.errors import SchemaError
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
+from castleguard.shards.cut_tree import Cut, Cuts
 from castleguard.shards.cuts import cut_domain
 from castleguard.shards.plan import Route
 from castleguard.shards.routing import HashRoute, LocalityRoute
-from castleguard.shards.tree import Cut, Cuts
 
 AGE = Numeric("age", lower=0, upper=100, step=10)
 TREE = Hierarchy.from_mapping({"Any": {"School": ["Junior", "Senior"], "University": ["Bachelor", "Master"]}})
@@ -143,7 +143,7 @@ def test_a_position_is_a_list() -> None:
 
 
 def test_a_missing_column_is_named() -> None:
-    with pytest.raises(SchemaError, match="column 'id' is needed to route a row"):
+    with pytest.raises(SchemaError, match="column 'id' is needed to route rows"):
         HashRoute(PERSONS, 2).shard_of(rows(age=[1]))
 
 

@@ -9,8 +9,8 @@ import pytest
 from castleguard.algorithms.dcastle.engine import OUTSIDE, MemberEngine
 from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.schema.roles import Numeric, Schema
-from castleguard.sites.messages import Prepared, Rows
-from castleguard.sites.releases import Box, Lead, Verdict, choose
+from castleguard.sites.joint_releases import Box, Lead, Verdict, choose
+from castleguard.sites.site_messages import Prepared, Rows
 
 SCHEMA = Schema(person=None, quasi_identifiers=[Numeric("q", lower=0, upper=100, step=1)])
 

@@ -11,9 +11,10 @@ from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.checkpoint.cipher import Cipher
 from castleguard.errors import PolicyError, SnapshotError
 from castleguard.schema.roles import Numeric, Schema
-from castleguard.sites.membership import Membership
-from castleguard.sites.memory import Relay
-from castleguard.sites.messages import (
+from castleguard.sites.joint_releases import Verdict
+from castleguard.sites.memory_relay import Relay
+from castleguard.sites.site_membership import Membership
+from castleguard.sites.site_messages import (
     Decided,
     Join,
     Message,
@@ -25,7 +26,6 @@ from castleguard.sites.messages import (
     decode,
     encode,
 )
-from castleguard.sites.releases import Verdict
 from tests.site_stream import SiteStream
 
 _Kind = TypeVar("_Kind", bound=Message)

@@ -9,7 +9,7 @@ import pytest
 from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.sites import simulation
-from castleguard.sites.memory import Faults, Relay
+from castleguard.sites.memory_relay import Faults, Relay
 from castleguard.sites.simulation import Simulated, simulate
 
 SCHEMA = Schema(

@@ -1,6 +1,6 @@
 """Whether a site takes part."""
 
-from castleguard.sites.releases import Moment, Throttle
+from castleguard.sites.joint_releases import Moment, Throttle
 
 
 def test_a_site_that_agrees_fast_proposes_more_and_more() -> None:

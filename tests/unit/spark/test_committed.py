@@ -123,6 +123,6 @@ def test_a_log_that_cannot_be_read_is_no_empty_one(tmp_path: Path) -> None:
 
 
 def test_what_is_no_folder_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is no folder"):
+    with pytest.raises(InputError, match="is not a folder"):
         committed(tmp_path / "nowhere")
     assert last_batch(tmp_path / "nowhere") is None

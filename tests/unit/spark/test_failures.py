@@ -40,7 +40,7 @@ class SparkError(Exception):
 def test_an_unknown_error_is_told_by_its_condition_and_never_quoted() -> None:
     found = translate(SparkError(PAGE.format(error="pyarrow.lib.ArrowInvalid: Could not convert 'Ann Miller'")))
     assert str(found) == (
-        "Spark stopped the query: STREAM_FAILED (CASTLEGUARD_DEBUG=1 shows more, and may show values of rows)"
+        "Spark stopped the query: STREAM_FAILED (CASTLEGUARD_DEBUG=1 shows more, possibly including values of rows)"
     )
 
 

@@ -105,7 +105,7 @@ def test_an_empty_folder_of_parquet_is_told_what_to_do(tmp_path: Path) -> None:
 def test_a_file_cannot_be_followed_and_nothing_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "a.csv").write_text("pid,age\n")
-    with pytest.raises(InputError, match="cannot be followed: it is a file"):
+    with pytest.raises(InputError, match="is a file and cannot be followed"):
         reading_of(job(tmp_path, "{type: csv, path: a.csv, follow: true}"), ("pid",))
     with pytest.raises(InputError, match="there is no file"):
         reading_of(job(tmp_path, "{type: csv, path: in/}"), ("pid",))

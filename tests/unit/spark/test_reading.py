@@ -67,7 +67,7 @@ def test_files_of_another_type_are_refused_without_their_values(tmp_path: Path) 
     pq.write_table(pa.table({"pid": ["secret"]}), tmp_path / "b.parquet")
     read = read_of(tmp_path, format="parquet", columns=types)
     assert [row["pid"] for row in rows(read, tmp_path / "a.parquet")] == [7]
-    with pytest.raises(InputError, match="'pid' is string, and int64 in the first file") as caught:
+    with pytest.raises(InputError, match="'pid' is string, but int64 in the first file") as caught:
         rows(read, tmp_path / "b.parquet")
     assert "secret" not in str(caught.value)
 

@@ -61,7 +61,7 @@ def test_what_is_not_installed_is_named_with_what_to_do(monkeypatch: pytest.Monk
 
 def test_an_old_pyspark_is_refused(java: Path, pyspark: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "3.5.1")
-    with pytest.raises(UsageError, match=r"pyspark 3\.5\.1 is too old, 4\.0 is the first"):
+    with pytest.raises(UsageError, match=r"pyspark 3\.5\.1 is too old, castleguard needs 4\.0 or later"):
         check_installed()
 
 
@@ -76,7 +76,11 @@ def test_without_java_it_says_which_one_is_needed(pyspark: dict[str, str], monke
 
 @pytest.mark.parametrize(
     ("answer", "said"),
-    [('java version "1.8.0_301"', "is Java 8. "), ('openjdk version "11.0.2"', "is Java 11. "), ("?", "does not tell")],
+    [
+        ('java version "1.8.0_301"', "is Java 8. "),
+        ('openjdk version "11.0.2"', "is Java 11. "),
+        ("?", "does not report"),
+    ],
 )
 def test_an_old_java_is_refused(java: Path, pyspark: dict[str, str], answer: str, said: str) -> None:
     install(java, answer)
@@ -186,7 +190,7 @@ def test_a_session_that_cannot_be_started_is_one_line(monkeypatch: pytest.Monkey
     fake(monkeypatch, fails=True)
     with pytest.raises(UsageError) as caught:
         session({}, 1)
-    assert str(caught.value).startswith("Spark cannot be started (RuntimeError): look at spark.settings and the master")
+    assert str(caught.value).startswith("Spark cannot be started (RuntimeError): check spark.settings and the master")
     assert "row 17" not in str(caught.value)
 
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.unit.spark.test_progress import batch
 
 from castleguard.config.job_model import JobFile
 from castleguard.errors import (
@@ -20,12 +21,11 @@ from castleguard.errors import (
 )
 from castleguard.jobs.load import load
 from castleguard.runtime.stopping import Stop
-from castleguard.spark import job as module
-from castleguard.spark.job import Prepared, check_inputs, check_kept, follow_query, opened, prepare
-from castleguard.spark.kept import KEY, PLAN
-from castleguard.spark.progress import Batch
+from castleguard.spark import spark_job as module
+from castleguard.spark.job_folder import KEY, PLAN
+from castleguard.spark.query_progress import Batch
 from castleguard.spark.reading import FileRead
-from tests.unit.spark.test_progress import batch
+from castleguard.spark.spark_job import Prepared, check_inputs, check_kept, follow_query, opened, prepare
 
 JOB = """\
 source: {type: csv, path: in/, follow: true}
@@ -108,10 +108,10 @@ def test_a_job_without_the_section_is_told_what_to_add(job: Change) -> None:
         ),
         (
             ("name: age", "name: _ROW"),
-            "job.yaml:2  schema cannot have a column '_ROW' in Spark: the name is reserved for the place of a row; rename the column",
+            "job.yaml:2  schema cannot have a column '_ROW' in Spark: the name is reserved for the place of a row",
         ),
         (("person: pid", "person: _offset"), "job.yaml:2  schema cannot have a column '_offset' in Spark"),
-        (("shards: 2", "shards: 2, position: [_Bad]"), "job.yaml:9  spark.position cannot have '_Bad': it is taken"),
+        (("shards: 2", "shards: 2, position: [_Bad]"), "job.yaml:9  spark.position cannot have '_Bad': it is reserved"),
         (("path: out/", "path: state/out"), "job.yaml:7  sink.path is inside checkpoint.path: use a separate"),
         (
             ("path: state", "path: out/a/state"),
@@ -121,7 +121,7 @@ def test_a_job_without_the_section_is_told_what_to_add(job: Change) -> None:
         (("path: state", "path: in/a/state"), "job.yaml:8  checkpoint.path is inside the folder that is read"),
         (
             ("type: parquet, path: out/", 'type: kafka, brokers: "b:1", topic: t'),
-            "job.yaml:7  sink.type kafka may receive rows twice, because Spark writes to it without transactions: use a",
+            "job.yaml:7  sink.type kafka may receive rows twice, because Spark writes to it without transactions: use",
         ),
     ],
 )
@@ -159,7 +159,7 @@ def test_locality_takes_its_cuts_from_the_domain_or_from_a_file(job: Change, tmp
     write_cuts(cut_domain(even.job.schema, 3), even.job.schema, tmp_path / "cuts.json")
     three = job(("shards: 2", "shards: 3, route: locality, cuts: cuts.json"))
     assert prepare(three).plan.shards == 3
-    with pytest.raises(ConfigError, match=r"spark.shards is 2, and .*cuts.json cuts the domain into 3"):
+    with pytest.raises(ConfigError, match=r"spark.shards is 2, but .*cuts.json cuts the domain into 3"):
         prepare(job(("shards: 2", "shards: 2, route: locality, cuts: cuts.json")))
     with pytest.raises(ConfigError, match="cannot be read"):
         prepare(job(("shards: 2", "shards: 2, route: locality, cuts: gone.json")))
@@ -173,7 +173,7 @@ def test_a_stream_keeps_its_plan_before_a_session_is_started(
         assert key is None
         assert sessions == [({"spark.executor.cores": "3"}, 2, "local[1]", "castleguard job")]
         assert (tmp_path / "state" / PLAN).stat().st_size
-        with pytest.raises(UnavailableError, match="a job runs once"), opened(prepare(job())):
+        with pytest.raises(UnavailableError, match="is in use by another process"), opened(prepare(job())):
             pass
     assert sessions[-1] == ("stopped",)
     assert check_kept(prepare(job()))
@@ -221,7 +221,7 @@ def test_messages_that_are_read_in_another_way_are_refused(job: Change, change: 
     with opened(prepare(job(KAFKA))):
         pass
     assert check_kept(prepare(job(KAFKA, ("a:1,b:1", "b:1, a:1"))))
-    with pytest.raises(SnapshotError, match=f"with another {differs}. To change that: run the job as it was"):
+    with pytest.raises(SnapshotError, match=f"with another {differs}. To change that: run the unchanged job"):
         check_kept(prepare(job(KAFKA, change)))
 
 
@@ -359,7 +359,7 @@ class Query:
 
 @pytest.fixture
 def prepared(job: Change, monkeypatch: pytest.MonkeyPatch) -> Prepared:
-    monkeypatch.setattr(module, "_LOOK", 0.0)
+    monkeypatch.setattr(module, "_POLL", 0.0)
     monkeypatch.setattr(module, "_IDLE_TRIGGERS", 0)
     return prepare(job((", max_wait: 10s", ", max_wait: 1ms")))
 

@@ -10,7 +10,7 @@ import pytest
 from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.codec import Record, pack
 from castleguard.errors import SnapshotError
-from castleguard.sites.messages import (
+from castleguard.sites.site_messages import (
     FORMAT,
     KINDS,
     Decided,

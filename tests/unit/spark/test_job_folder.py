@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from castleguard.errors import OutputError, SnapshotError, UnavailableError
-from castleguard.spark.kept import (
+from castleguard.spark.job_folder import (
     KEY,
     LOCK,
     PLAN,
@@ -59,7 +59,7 @@ def test_the_same_plan_goes_on_and_another_is_told_by_what_differs(tmp_path: Pat
         with pytest.raises(SnapshotError) as caught:
             check_plan(folder, {"privacy": {"k": 5}, "route": {"shards": 3}})
     said = str(caught.value)
-    assert "belongs to a job with another route.shards. To change that: run the job as it was with --until-idle" in said
+    assert "belongs to a job with another route.shards. To change that: run the unchanged job with --until-idle" in said
     assert said.endswith("remove the files that it has read, and use a new checkpoint.path and a new sink.path")
 
 
@@ -81,7 +81,7 @@ def test_a_plan_is_there_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: p
         raise OSError(5, "Input/output error")
 
     with folder_of(tmp_path / "state") as folder:
-        monkeypatch.setattr("castleguard.spark.kept.os.replace", fails)
+        monkeypatch.setattr("castleguard.spark.job_folder.os.replace", fails)
         with pytest.raises(OutputError, match=r"castleguard\.json cannot be written: Input/output error"):
             keep_plan(folder, FACTS)
         assert not (folder / PLAN).exists()

@@ -7,7 +7,7 @@ import numpy as np
 
 from castleguard.algorithms.dcastle.engine import MemberEngine, OpenClusters
 from castleguard.algorithms.facts import Joint
-from castleguard.sites.messages import Bounds, Join, Retract, Share
+from castleguard.sites.site_messages import Bounds, Join, Retract, Share
 from castleguard.sites.wire import Wire
 
 _GROWTH = 1.5  # growth in persons after which a cluster is shared again

@@ -3,7 +3,7 @@
 import pytest
 
 from castleguard.errors import UnavailableError
-from castleguard.sites.memory import Faults, MemoryTransport, Relay
+from castleguard.sites.memory_relay import Faults, MemoryTransport, Relay
 
 
 def joined(relay: Relay, *names: str) -> list[MemoryTransport]:

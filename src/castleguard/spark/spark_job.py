@@ -26,7 +26,7 @@ from castleguard.shards.cuts_file import read_cuts
 from castleguard.shards.plan import Plan, Route
 from castleguard.shards.promises import guarantee, hides_presence
 from castleguard.shards.routing import HashRoute, LocalityRoute
-from castleguard.spark import kept
+from castleguard.spark import job_folder
 from castleguard.spark.committed import DONE
 from castleguard.spark.description import describe
 from castleguard.spark.failures import translate, translated
@@ -42,7 +42,7 @@ from castleguard.spark.frames import (
     with_malformed,
     written,
 )
-from castleguard.spark.progress import Batch, Progress, counting_in, counting_out
+from castleguard.spark.query_progress import Batch, Progress, counting_in, counting_out
 from castleguard.spark.reading import RESERVED, FileRead, MessageRead
 from castleguard.spark.session import session
 
@@ -223,16 +223,16 @@ def opened(prepared: Prepared, *, master: str | None = None) -> "Iterator[tuple[
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
         known, key = False, None
         if job.checkpoint is not None:
-            folder = opened.enter_context(kept.folder_of(job.checkpoint.path))
+            folder = opened.enter_context(job_folder.folder_of(job.checkpoint.path))
             if prepared.streaming:
-                known = kept.check_plan(folder, facts)
+                known = job_folder.check_plan(folder, facts)
         _check_output(prepared, known=known)
         if job.checkpoint is not None and prepared.streaming:
             if not known:
-                kept.keep_plan(job.checkpoint.path, facts)
+                job_folder.keep_plan(job.checkpoint.path, facts)
             describe(job, prepared.guarantee, ended=None)  # after the plan: the folder certainly is this job's
         elif job.checkpoint is not None:
-            key = kept.batch_key(job.checkpoint.path, facts, prepared.inputs)
+            key = job_folder.batch_key(job.checkpoint.path, facts, prepared.inputs)
         with translated():
             spark = session(job.spark.plain_settings(), job.spark.shards, master, name=f"castleguard {job.name}")
         opened.callback(_stop_session, spark)
@@ -244,18 +244,18 @@ def _check_output(prepared: Prepared, *, known: bool) -> None:
     if job.sink.type == "kafka":
         return
     if not prepared.streaming:
-        kept.check_batch_output(job.sink.options.path)
+        job_folder.check_batch_output(job.sink.options.path)
         return
     assert job.checkpoint is not None
-    kept.check_stream_output(job.sink.options.path, job.checkpoint.path, known=known)
+    job_folder.check_stream_output(job.sink.options.path, job.checkpoint.path, known=known)
 
 
 def check_kept(prepared: Prepared) -> bool:
-    """Whether a run would restore the checkpoint; False: it would start a new stream. Raises as a run; changes nothing."""
+    """Whether a run would restore the checkpoint; False: it would start a new stream. Raises like a run."""
     known, checkpoint = False, prepared.job.checkpoint
     if checkpoint is not None:
-        kept.check_folder(checkpoint.path)
-        known = prepared.streaming and kept.check_plan(checkpoint.path, prepared.facts())
+        job_folder.check_folder(checkpoint.path)
+        known = prepared.streaming and job_folder.check_plan(checkpoint.path, prepared.facts())
     if prepared.streaming or not _is_empty(prepared.job.sink.options):
         _check_output(prepared, known=known)
     return known

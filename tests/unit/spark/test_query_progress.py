@@ -4,7 +4,7 @@ import datetime as dt
 from types import SimpleNamespace
 from typing import Any
 
-from castleguard.spark.progress import Batch, Progress
+from castleguard.spark.query_progress import Batch, Progress
 
 
 class Row(dict[str, Any]):

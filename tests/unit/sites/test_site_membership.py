@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from castleguard.errors import PolicyError
-from castleguard.sites.membership import Membership
+from castleguard.sites.site_membership import Membership
 
 
 def member(**changes: Any) -> Membership:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.algorithms.dcastle.engine import OUTSIDE, MemberEngine
-from castleguard.sites.messages import Bounds, Prepared
+from castleguard.sites.site_messages import Bounds, Prepared
 
 Positions = NDArray[np.int64]
 Stage = Literal["asking", "deciding", "late"]

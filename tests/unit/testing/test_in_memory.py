@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from castleguard.errors import UnavailableError
-from castleguard.testing.jobs import MemoryLog, MemoryParts, MemorySink, MemorySource
+from castleguard.testing.in_memory import MemoryLog, MemoryParts, MemoryReader, MemorySink, MemorySource, MemoryWriter
 
 TABLE = pa.table({"a": [1, 2, 3]})
 
@@ -58,3 +58,26 @@ def test_what_happens_around_a_delivery_can_be_scripted() -> None:
     assert seen == [("before", 7, 0), ("after", 7, 1)]
     sink.close()
     assert sink.closed
+
+
+def test_reader_yields_all_rows_in_order() -> None:
+    source = MemoryReader([TABLE.slice(0, 1), TABLE.slice(1)])
+    assert pa.Table.from_batches(list(source)).equals(TABLE)
+    source.close()
+    assert source.closed
+
+
+def test_writer_discards_its_tables_when_aborted() -> None:
+    sink = MemoryWriter()
+    sink.write(TABLE)
+    sink.abort()
+    assert sink.aborted
+    assert sink.tables == []
+
+
+def test_writer_keeps_its_tables_if_aborted_after_closing() -> None:
+    sink = MemoryWriter()
+    sink.write(TABLE)
+    sink.close()
+    sink.abort()
+    assert sink.table().equals(TABLE)

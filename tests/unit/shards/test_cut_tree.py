@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from castleguard.errors import SchemaError
-from castleguard.shards.tree import Branch, Cut, Cuts
+from castleguard.shards.cut_tree import Branch, Cut, Cuts
 
 TREE = Cuts(Cut("x", 5.0, Cut("y", 2.0, 0, 3), Cut("x", 8.0, Cut("y", 7.0, 1, 4), 2)))
 
