@@ -176,7 +176,7 @@ class Cooperation:
                 self._wire.send(offer.coordinator, offer.answer)
         for lead in self._ready_to_commit:
             self._commit(lead, settled)
-        if self._fresh and self._shares_boxes:
+        if self._fresh and self._joint.shares_boxes:
             lower, upper = (np.array(bounds) for bounds in zip(*self._fresh, strict=True))
             self._wire.tell(None, Published(**self._wire.me, heard=self._epochs, lower=lower, upper=upper))
         self._fresh.clear()
@@ -274,7 +274,7 @@ class Cooperation:
 
         A relay may replay boxes that were published earlier, maybe into another output: they must not count as public.
         """
-        return self._shares_boxes and message.heard.get(self._wire.name) == self._wire.epoch
+        return self._joint.shares_boxes and message.heard.get(self._wire.name) == self._wire.epoch
 
     # -- taking part in a release of another site ----------------------------------------------------------------------
 
@@ -623,10 +623,6 @@ class Cooperation:
     def _patience_seconds(self) -> float:
         wait = self._joint.max_wait
         return _ANSWER_SECONDS if wait is None else min(_ANSWER_SECONDS, self._joint.reserve * wait / 4)
-
-    @property
-    def _shares_boxes(self) -> bool:
-        return self._joint.shares_boxes
 
     # -- proposing -----------------------------------------------------------------------------------------------------
 

@@ -116,7 +116,7 @@ def run_plan(frame: "DataFrame", plan: Plan, *, key: bytes | None = None) -> "Da
             yield from part(named, plan.route, labels)
 
     processor = _processor(plan, labels, output, streaming=frame.isStreaming, key=key)
-    with _any_pandas():
+    with any_pandas():
         published = (
             chosen.mapInArrow(parted, _BLOBS)
             .groupBy(LABEL)
@@ -137,7 +137,7 @@ def _heartbeat(frame: "DataFrame") -> "DataFrame":
 
 
 @contextmanager
-def _any_pandas() -> Iterator[None]:
+def any_pandas() -> Iterator[None]:
     """Suppress the warning about the version of pandas: it carries only bytes and integers, so every version works."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
@@ -146,7 +146,7 @@ def _any_pandas() -> Iterator[None]:
 
 def _arrow_schema(frame: "DataFrame", names: tuple[str, ...]) -> pa.Schema:
     """Return the Arrow types of the frame's columns, as Spark converts an empty frame."""
-    with _any_pandas():
+    with any_pandas():
         return frame.sparkSession.createDataFrame([], frame.schema).toArrow().rename_columns(list(names)).schema
 
 

@@ -9,7 +9,6 @@ start      starts the query of an endless source, which `follow_query` monitors
 import hashlib
 import os
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -42,6 +41,7 @@ from castleguard.spark.frames import (
     with_malformed,
     written,
 )
+from castleguard.spark.operator import any_pandas, run_plan
 from castleguard.spark.query_progress import Batch, Progress, counting_in, counting_out
 from castleguard.spark.reading import RESERVED, FileRead, MessageRead
 from castleguard.spark.session import session
@@ -218,9 +218,7 @@ def opened(prepared: Prepared, *, master: str | None = None) -> "Iterator[tuple[
     assert job.spark is not None
     facts = prepared.facts()
     with ExitStack() as opened:
-        opened.enter_context(warnings.catch_warnings())
-        # pandas carries only bytes and integers here, so every version works.
-        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+        opened.enter_context(any_pandas())
         known, key = False, None
         if job.checkpoint is not None:
             folder = opened.enter_context(job_folder.folder_of(job.checkpoint.path))
@@ -268,8 +266,6 @@ def _is_empty(options: Any) -> bool:
 
 def frame_of(spark: "SparkSession", prepared: Prepared, key: bytes | None) -> "DataFrame":
     """Return the frame of the output, with counters."""
-    from castleguard.spark.operator import run_plan
-
     read = source_frame(spark, prepared.job, prepared.reading, prepared.inputs)
     output = run_plan(counting_in(good(read)), prepared.plan, key=key)
     if prepared.job.source.type != "parquet":  # which cannot have malformed rows

@@ -1,4 +1,4 @@
-"""cuts.json comes back as it was written, and says in one line what does not fit."""
+"""cuts.json round-trips, and a file that does not fit is refused in one line."""
 
 import datetime as dt
 import json
@@ -28,7 +28,7 @@ SCHEMA = Schema(
 CUTS = Cuts(Cut("age", 40.0, Cut("rate", 0.3, 0, 1), Cut("education", 2.0, 2, Cut("born", 0.0, 3, 4))))
 
 
-def test_a_file_is_read_by_people() -> None:
+def test_file_is_readable_by_people() -> None:
     assert json.loads(cuts_to_json(CUTS, SCHEMA)) == {
         "shards": 5,
         "columns": ["age", "rate", "education", "born"],
@@ -46,7 +46,7 @@ def test_a_file_is_read_by_people() -> None:
     }
 
 
-def test_words_say_what_is_in_a_shard() -> None:
+def test_shards_are_described_by_their_regions() -> None:
     assert describe_shards(CUTS, SCHEMA) == (
         "age below 40, rate below 0.3",
         "age below 40, rate from 0.3",
@@ -62,7 +62,7 @@ def test_words_say_what_is_in_a_shard() -> None:
 
 
 @pytest.mark.parametrize("shards", [1, 2, 7, 40])
-def test_a_file_comes_back_as_it_was_written(shards: int, tmp_path: Path) -> None:
+def test_file_round_trips(shards: int, tmp_path: Path) -> None:
     cuts = cut_domain(SCHEMA, shards, columns=[role.name for role in SCHEMA.quasi_identifiers])
     write_cuts(cuts, SCHEMA, tmp_path / "cuts.json")
     assert read_cuts(tmp_path / "cuts.json", SCHEMA) == cuts
@@ -100,14 +100,14 @@ def cut(column: Any, at: Any) -> dict[str, Any]:
         (file({"column": "age"}), "needs the keys column, at, below and above"),
     ],
 )
-def test_a_file_that_does_not_fit_is_refused_in_one_line(text: str, words: str) -> None:
+def test_file_that_does_not_fit_is_refused_in_one_line(text: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words) as refused:
         cuts_from_json(text, SCHEMA, name="my.json")
     assert str(refused.value).startswith("my.json ")
     assert "\n" not in str(refused.value)
 
 
-def test_files_that_cannot_be_had_are_named(tmp_path: Path) -> None:
+def test_unreadable_and_unwritable_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none.json cannot be read"):
         read_cuts(tmp_path / "none.json", SCHEMA)
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe")

@@ -1,4 +1,4 @@
-"""The relay in memory: what its weather does to messages, and what it never does to the log."""
+"""The relay in memory: faults affect messages, never the records on the log."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def numbers(count: int) -> list[bytes]:
     return [bytes([number]) for number in range(count)]
 
 
-def test_a_message_to_one_reaches_it_and_one_to_all_everybody_else() -> None:
+def test_message_reaches_its_receiver_and_a_broadcast_all_others() -> None:
     relay = Relay()
     a, b, c = joined(relay, "a", "b", "c")
     a.send("b", b"one")
@@ -25,7 +25,7 @@ def test_a_message_to_one_reaches_it_and_one_to_all_everybody_else() -> None:
     assert (relay.messages, relay.bytes) == (3, 9)
 
 
-def test_what_is_sent_to_a_site_that_is_not_there_yet_waits_for_it() -> None:
+def test_message_waits_for_a_site_that_has_not_joined_yet() -> None:
     relay = Relay()
     (a,) = joined(relay, "a")
     a.send("b", b"one")
@@ -33,7 +33,7 @@ def test_what_is_sent_to_a_site_that_is_not_there_yet_waits_for_it() -> None:
     assert relay.join("b").receive() == [b"one"]
 
 
-def test_a_site_that_comes_back_finds_what_was_on_its_way() -> None:
+def test_rejoining_site_receives_messages_in_transit() -> None:
     relay = Relay()
     a, _ = joined(relay, "a", "b")
     a.send("b", b"one")
@@ -41,14 +41,14 @@ def test_a_site_that_comes_back_finds_what_was_on_its_way() -> None:
 
 
 @pytest.mark.parametrize(("faults", "copies"), [(Faults(loss=1.0), 0), (Faults(doubled=1.0), 2)])
-def test_messages_are_lost_and_doubled(faults: Faults, copies: int) -> None:
+def test_messages_are_lost_and_duplicated(faults: Faults, copies: int) -> None:
     relay = Relay(faults=faults)
     a, b = joined(relay, "a", "b")
     a.send("b", b"one")
     assert b.receive() == [b"one"] * copies
 
 
-def test_delayed_messages_arrive_out_of_order_and_all_in_the_end() -> None:
+def test_delayed_messages_arrive_out_of_order_and_completely() -> None:
     relay = Relay(seed=1, faults=Faults(delay=3))
     a, b = joined(relay, "a", "b")
     for data in numbers(20):
@@ -62,7 +62,7 @@ def test_delayed_messages_arrive_out_of_order_and_all_in_the_end() -> None:
     assert relay.waiting() == 0
 
 
-def test_the_same_seed_is_the_same_weather() -> None:
+def test_same_seed_gives_the_same_faults() -> None:
     runs = []
     for seed in (1, 1, 2):
         relay = Relay(seed=seed, faults=Faults(loss=0.5, doubled=0.5))
@@ -73,7 +73,7 @@ def test_the_same_seed_is_the_same_weather() -> None:
     assert runs[0] == runs[1] != runs[2]
 
 
-def test_between_parted_sites_nothing_passes_and_the_log_is_there() -> None:
+def test_parted_sites_cannot_reach_each_other_but_reach_the_log() -> None:
     relay = Relay(faults=Faults(parted={frozenset("ab")}))
     a, b, c = joined(relay, "a", "b", "c")
     a.send(None, b"all")
@@ -82,7 +82,7 @@ def test_between_parted_sites_nothing_passes_and_the_log_is_there() -> None:
     assert a.decide("r", b"one") == b.decide("r", b"two") == b"one"
 
 
-def test_a_site_that_is_away_reaches_neither_the_others_nor_the_log() -> None:
+def test_site_that_is_away_reaches_neither_the_others_nor_the_log() -> None:
     relay = Relay()
     a, b = joined(relay, "a", "b")
     b.send("a", b"before")
@@ -99,7 +99,7 @@ def test_a_site_that_is_away_reaches_neither_the_others_nor_the_log() -> None:
     assert a.decision("r") is None
 
 
-def test_the_first_record_stands() -> None:
+def test_first_record_stands() -> None:
     relay = Relay()
     a, b = joined(relay, "a", "b")
     assert a.decision("r") is None
@@ -107,7 +107,7 @@ def test_the_first_record_stands() -> None:
     assert b.decision("r") == b"one"
 
 
-def test_a_write_that_is_unsure_may_have_been_done() -> None:
+def test_unsure_write_may_have_succeeded() -> None:
     relay = Relay(faults=Faults(unsure=1.0))
     a, b = joined(relay, "a", "b")
     with pytest.raises(UnavailableError):

@@ -1,9 +1,9 @@
-"""Whether a site takes part."""
+"""Throttle of a site's joint releases."""
 
 from castleguard.sites.joint_releases import Moment, Throttle
 
 
-def test_a_site_that_agrees_fast_proposes_more_and_more() -> None:
+def test_fast_decisions_raise_the_limit() -> None:
     throttle = Throttle(delay=100, slow=6)
     assert throttle.has_room(Moment(0, 0.0), 0)
     assert not throttle.has_room(Moment(0, 0.0), 1)
@@ -13,7 +13,7 @@ def test_a_site_that_agrees_fast_proposes_more_and_more() -> None:
     assert not throttle.has_room(Moment(9, 0.0), 8)
 
 
-def test_a_slow_agreement_makes_a_pause_and_a_new_beginning() -> None:
+def test_slow_decision_pauses_and_resets_the_limit() -> None:
     throttle = Throttle(delay=100, slow=6)
     for _ in range(20):
         throttle.record(0, Moment(0, 0.0))
@@ -25,14 +25,14 @@ def test_a_slow_agreement_makes_a_pause_and_a_new_beginning() -> None:
     assert not throttle.has_room(Moment(32, 0.0), 1)
 
 
-def test_a_pause_ends_though_no_rows_arrive() -> None:
+def test_pause_ends_without_arrivals() -> None:
     throttle = Throttle(delay=100, slow=6)
     throttle.record(0, Moment(7, 50.0))
     assert throttle.is_paused(Moment(7, 54.0))
     assert not throttle.is_paused(Moment(7, 55.0))
 
 
-def test_the_number_of_open_releases_is_bounded() -> None:
+def test_number_of_open_releases_is_bounded() -> None:
     throttle = Throttle(delay=100, slow=6)
     for _ in range(100):
         throttle.record(0, Moment(0, 0.0))
