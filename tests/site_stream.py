@@ -4,8 +4,8 @@ from castleguard.algorithms.base import Policy
 from castleguard.schema.roles import Schema
 from castleguard.sites.cooperation import Cooperation
 from castleguard.sites.coordinator import SiteCoordinator
-from castleguard.sites.membership import Membership
-from castleguard.sites.messages import Seal
+from castleguard.sites.site_membership import Membership
+from castleguard.sites.site_messages import Seal
 from castleguard.sites.transport import Transport
 from castleguard.sites.wire import Wire
 from castleguard.stream import Anonymiser
@@ -39,4 +39,4 @@ class SiteStream(Anonymiser):
 
     def resume(self, blob: bytes) -> None:
         """Go on from a snapshot, with the seed of this stream."""
-        self.site.restore(blob, self._continue)
+        self.site.restore(blob, self._restore)

@@ -1,4 +1,4 @@
-"""castleguard: publish a stream of personal records within a bounded delay, and nothing that is not covered.
+"""castleguard: publish a stream of personal records within a bounded delay, under a privacy guarantee.
 
 >>> import castleguard as cg
 >>> schema = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=5)])
@@ -100,7 +100,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name when it is first used: `castleguard --help` needs neither Arrow nor the compiler."""
+    """Import a public name on first use: `castleguard --help` needs neither Arrow nor the compiler."""
     if name not in _HOMES:
         raise AttributeError(f"module 'castleguard' has no attribute {name!r}")
     value = getattr(import_module(f"castleguard.{_HOMES[name]}"), name)

@@ -1,7 +1,7 @@
-"""Books: the rows that came in and what became of them, as one value.
+"""Books: input rows by outcome, as one value.
 
-A stream reports `Books`; a job, several shards and several sites add theirs with `+`. Metrics, `top`, summaries and the
-warning about an empty output read them. The numbers depend on rows that were not published: they are for the operator.
+A stream reports `Books`; jobs, shards and sites add theirs with `+`. Metrics, `top`, summaries and the warning about an
+empty output read them. The numbers depend on unpublished rows: they are for the operator only.
 """
 
 from collections import Counter
@@ -10,75 +10,75 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 OUTCOMES = ("published", "suppressed", "sampled_out", "over_budget", "handed_over", "undecided")
-"""What can become of an accepted row, besides waiting."""
+"""Final outcomes of an accepted row."""
 _SUMS = ("rows_in", *OUTCOMES, "pending", "at_root", "reused", "gate_refused", "received", "groups", "open_clusters")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Books:
-    """A stream, or several, in numbers.
+    """Row counts of one stream, or of several.
 
-    rows_in = published + suppressed + sampled_out + over_budget + sum(rejected) + handed_over + undecided + pending, at
-    any moment.
+    At any moment, rows_in = published + suppressed + sampled_out + over_budget + sum(rejected) + handed_over +
+    undecided + pending.
     """
 
     rows_in: int = 0
     published: int = 0
     suppressed: int = 0
-    """Not published: no group could take the row, or the gate refused it."""
+    """Rows not published because no group could take them, or because the gate refused theirs."""
     sampled_out: int = 0
     over_budget: int = 0
     rejected: dict[str, int] = field(default_factory=dict)
-    """Rows that could not be used, by column and reason."""
+    """Rejected rows by column and reason."""
     clamped: dict[str, int] = field(default_factory=dict)
-    """Values that were moved to the nearest bound of their domain, by column; only of columns where that happened."""
+    """Values moved to the nearest bound of their domain, by column; columns without any are left out."""
     handed_over: int = 0
-    """Rows that another site has published."""
+    """Rows published by another site."""
     undecided: int = 0
-    """Rows given up because no site could say in time whether another one publishes them."""
+    """Rows abandoned at their deadline because the relay could not say whether another site publishes them."""
     pending: int = 0
     at_root: int = 0
-    """Published rows whose quasi-identifiers say nothing."""
+    """Published rows with all quasi-identifiers fully generalised."""
     reused: int = 0
-    """Published rows in a box that had been published before."""
+    """Published rows in a box that was already public."""
     gate_refused: int = 0
     """Suppressed rows that the gate refused."""
     received: int = 0
-    """Rows of other sites that were published here; not among the rows that came in."""
+    """Rows of other sites published here; not part of `rows_in`."""
     groups: int = 0
-    """Groups published as new ones."""
+    """Published groups, without those that reuse a box."""
     information_loss: float | None = None
-    """Mean over the rows published here, 0 = published as they were, 1 = nothing said; None before the first row."""
+    """Mean over the rows published here: 0 = unchanged, 1 = fully generalised; None before the first row."""
     oldest_wait: int = 0
-    """The most arrivals that a row has waited to be decided, or is waiting."""
+    """Longest wait of any row until its decision, or until now, in arrivals."""
     open_clusters: int = 0
     threshold: float = 0.0
     """The information loss up to which a cluster takes in a row, CASTLE's tau; the largest of several streams."""
     malformed: int = 0
-    """What a source read that is not a row: a line that cannot be parsed. Not among the rows that came in."""
+    """Input that is not a row, such as a line that cannot be parsed; not part of `rows_in`."""
 
     def __post_init__(self) -> None:
-        """Refuse books that do not balance: a lost row is a bug, and must not look like a number."""
+        """Refuse books that do not balance: a lost row is a bug."""
         out = sum(getattr(self, name) for name in OUTCOMES) + sum(self.rejected.values())
         if out + self.pending != self.rows_in:
             raise AssertionError(f"{self.rows_in} rows came in, {out} are accounted for, {self.pending} are pending")
 
     def __add__(self, other: "Books") -> "Books":
-        """Books of both."""
+        """Return the total of both."""
         return Books.total((self, other))
 
     @classmethod
     def total(cls, books: Iterable["Books"]) -> "Books":
-        """Books of all of them: counts are added, the loss is the mean over rows, waits and thresholds the largest."""
+        """Add books: counts are summed, the loss is averaged over rows, waits and thresholds are maxima."""
         every = list(books)
         rows = [one.published + one.received for one in every]
-        told = [(one.information_loss, count) for one, count in zip(every, rows, strict=True)]
-        known = sum(count for loss, count in told if loss is not None)
-        lost = sum(loss * count for loss, count in told if loss is not None)
+        losses = [(one.information_loss, count) for one, count in zip(every, rows, strict=True)]
+        known = sum(count for loss, count in losses if loss is not None)
+        lost = sum(loss * count for loss, count in losses if loss is not None)
         return cls(
             **{name: sum(getattr(one, name) for one in every) for name in (*_SUMS, "malformed")},
-            rejected=_added(one.rejected for one in every),
-            clamped=_added(one.clamped for one in every),
+            rejected=_sum_counts(one.rejected for one in every),
+            clamped=_sum_counts(one.clamped for one in every),
             information_loss=lost / known if known else None,
             oldest_wait=max((one.oldest_wait for one in every), default=0),
             threshold=max((one.threshold for one in every), default=0.0),
@@ -86,23 +86,23 @@ class Books:
 
     @property
     def outcomes(self) -> dict[str, int]:
-        """Accepted rows by what became of them; those that wait are not among them."""
+        """Accepted rows by outcome, without pending ones."""
         return {name: getattr(self, name) for name in OUTCOMES}
 
     @property
     def rejected_rows(self) -> int:
-        """Rows that could not be used."""
+        """Number of rejected rows."""
         return sum(self.rejected.values())
 
     def facts(self) -> dict[str, Any]:
-        """As JSON holds them, in checkpoints and in the output of shards."""
+        """Return the books as JSON values, for checkpoints and the output of shards."""
         found = asdict(self)
-        del found["malformed"]  # a job keeps it apart: it does not belong to a stream
+        del found["malformed"]  # counted by the job, not by the stream
         return found
 
     @classmethod
     def load(cls, facts: Mapping[str, Any]) -> "Books":
-        """From what `facts` returned, in this version or in an earlier one that had fewer numbers."""
+        """Load the result of `facts`, also from an earlier version with fewer counts."""
         known = {each.name for each in fields(cls)} - {"malformed"}
         return cls(**{name: value for name, value in facts.items() if name in known})
 
@@ -113,7 +113,7 @@ Report = Books
 
 @dataclass(kw_only=True)
 class Tally:
-    """The running count of one stream, from which its books are made."""
+    """Mutable counters of one stream, the basis of its books."""
 
     rows_in: int = 0
     published: int = 0
@@ -131,20 +131,20 @@ class Tally:
     rejected: dict[str, int] = field(default_factory=dict)
     clamped: dict[str, int] = field(default_factory=dict)
     loss: float = 0.0
-    """The sum over all rows that were published here."""
+    """Information loss, summed over all rows published here."""
 
     def enter(
         self, rows: int, over_budget: int, sampled_out: int, rejected: Mapping[str, int], clamped: Mapping[str, int]
     ) -> None:
-        """Count a batch that came in, with what its decoding and its intake left out or changed."""
+        """Count a batch: its rows, and those that decoding and intake left out or changed."""
         self.rows_in += rows
         self.over_budget += over_budget
         self.sampled_out += sampled_out
-        self.rejected = _added((self.rejected, rejected))
-        self.clamped = _added((self.clamped, clamped))
+        self.rejected = _sum_counts((self.rejected, rejected))
+        self.clamped = _sum_counts((self.clamped, clamped))
 
     def books(self, *, pending: int, waiting: int, open_clusters: int, threshold: float) -> Books:
-        """The books, with what the stages hold now; `waiting`: arrivals since the oldest pending row."""
+        """Return the books, given the current state of the stages; `waiting`: arrivals since the oldest pending row."""
         out = self.published + self.received
         return Books(
             **{name: getattr(self, name) for name in _TALLIED if name != "longest_wait"},
@@ -158,12 +158,12 @@ class Tally:
         )
 
     def facts(self) -> dict[str, Any]:
-        """As a snapshot holds it."""
+        """Return the counters as JSON values for a snapshot."""
         counts = {name: getattr(self, name) for name in _TALLIED}
         return {"counts": counts, "rejected": self.rejected, "clamped": self.clamped, "loss": self.loss}
 
     def restore(self, facts: Mapping[str, Any]) -> None:
-        """Go on from what `facts` returned."""
+        """Restore the result of `facts`."""
         for name in _TALLIED:
             setattr(self, name, facts["counts"][name])
         self.rejected, self.clamped, self.loss = facts["rejected"], facts["clamped"], facts["loss"]
@@ -172,7 +172,7 @@ class Tally:
 _TALLIED = tuple(each.name for each in fields(Tally) if each.name not in ("rejected", "clamped", "loss"))
 
 
-def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def _sum_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     found: Counter[str] = Counter()
     for each in counts:
         found.update(each)

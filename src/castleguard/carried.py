@@ -1,4 +1,4 @@
-"""Counts of the rows of each person, carried from one stream of a job to the next: across epochs."""
+"""Row counts per person, carried from one epoch of a job to the next."""
 
 import math
 
@@ -10,7 +10,7 @@ from castleguard.schema.roles import Schema
 
 
 def carry(schema: Schema, stages: Stages, now: float) -> bytes | None:
-    """What the next stream needs: keyed hashes of persons, their counts and the key; None if none are counted."""
+    """Encode the hashes of persons, their row counts and the hash key for the next stream; None if uncounted."""
     counting = counting_of(schema, stages.intake.counting)
     if counting is None:
         return None
@@ -19,8 +19,9 @@ def carry(schema: Schema, stages: Stages, now: float) -> bytes | None:
 
 
 def take_over(carried: bytes, schema: Schema, stages: Stages, pending: Pending, now: float) -> tuple[list[str], float]:
-    """Go on with the counts of an earlier stream, before the first row; the time of the stream after that. Where the
-    counts do not fit, what differs: nothing has changed then.
+    """Adopt the row counts of an earlier stream, before the first row.
+
+    Returns what differs, if the counts do not fit (the stream is unchanged then), and the time of the stream.
     """
     record, counting = unpack(carried), counting_of(schema, stages.intake.counting)
     if counting is None:
@@ -31,8 +32,8 @@ def take_over(carried: bytes, schema: Schema, stages: Stages, pending: Pending, 
     stages.decoder.change_key(record.arrays["hash_key"])
     arrivals = stages.intake.take_over(record.arrays)
     if counting["unit"] == "seconds" and counting["window"] is not None and record.facts["now"] is not None:
-        now = record.facts["now"]  # a window that has been counted must not come again
-    # Windows of the engine are those of the ledger: only so a window of the engine has what the ledger admits.
+        now = record.facts["now"]  # a counted window must not begin again
+    # The engine's windows must coincide with the ledger's, or one of them could hold more than the ledger admits.
     if counting["unit"] == "rows" and counting["aligned"] and stages.engine.begin_at(arrivals):
         pending.begin_at(arrivals)
     return [], now

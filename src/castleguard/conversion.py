@@ -1,7 +1,4 @@
-"""A finite input as a whole: one table into another, or one file into another.
-
-What runs for longer than a file, with positions and checkpoints, is `job.py`.
-"""
+"""Anonymisation of a finite input: a table or a file. `job.py` runs streams with positions and checkpoints."""
 
 from collections.abc import Callable
 
@@ -18,10 +15,10 @@ from castleguard.stream import Anonymiser
 def anonymise(
     table: object, schema: Schema, policy: Policy, *, seed: int | None = None, numbers: Numbers | None = None
 ) -> pa.Table:
-    """The whole of a finite table: push and finish in one.
+    """Anonymise a finite table: push and finish in one call.
 
-    All of it is there, so that a column of untyped values (a list of dicts, pandas objects) has the type that they have
-    in common; `Anonymiser.push` decides by the first value.
+    A column of untyped values (a list of dicts, pandas objects) gets the common type of all its values;
+    `Anonymiser.push` can only use that of the first.
     """
     stream = Anonymiser(schema, policy, seed=seed, numbers=numbers)
     pushed = stream.push(to_table(table, schema.columns, person=schema.person), now=0.0)
@@ -37,18 +34,17 @@ def convert(
     now: float | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> None:
-    """Carry a finite input through a stream into an output, to the end, and close both.
+    """Read a finite input through a stream into an output, and close both.
 
-    `now` is when all of it arrives, for a policy that counts seconds. `progress` is called after every batch with its
-    number of rows. Whatever goes wrong, an interruption included, the writer is aborted: its output appears whole or
-    not at all.
+    `now`: the arrival time of all rows, for a policy that counts seconds. `progress` is called after every batch with
+    its number of rows. On any error or interruption the writer is aborted: its output is complete or absent.
     """
     try:
         for batch in reader:
             writer.write(stream.push(batch, now))
             if progress is not None:
                 progress(batch.num_rows)
-        writer.write(stream.finish(warn=False))  # the caller knows of malformed lines, too, and warns
+        writer.write(stream.finish(warn=False))  # the caller warns: it also knows the malformed lines
         writer.close()
     except BaseException:
         writer.abort()

@@ -1,6 +1,6 @@
-"""What a stream and a job ask of the coordinator that agrees with other streams on what they publish together.
+"""Coordinator: the contract between a stream, its job, and the negotiation of joint releases with other streams.
 
-A stream that publishes by itself has the null coordinator, `Alone`.
+A stream that publishes alone has the null coordinator, `Alone`.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,78 +19,78 @@ from castleguard.schema.roles import Schema
 
 
 class StreamParts(NamedTuple):
-    """The parts of a stream that its coordinator works on."""
+    """The parts of a stream that its coordinator uses."""
 
     schema: Schema
     policy: Policy
     identity: Callable[[], dict[str, Any]]
-    """What the streams must have in common, as JSON has it."""
+    """Returns what all streams must share, as JSON values."""
     stages: Stages
     pending: Pending
     payload: PayloadTypes
     tally: Tally
     releasing: Callable[[], AbstractContextManager[None]]
-    """Must be entered outside a call of the stream by whatever counts or decides rows."""
+    """Guards code that counts or decides rows outside a call of the stream."""
 
 
 class Coordinator(Protocol):
-    """Agrees with other streams on rows that are published together."""
+    """Negotiates joint releases with other streams."""
 
-    # What a stream asks, in this order: at its beginning,
+    # Called by a stream, in this order. When it is constructed:
 
     def share_keys(self, own: Keys) -> Keys:
-        """The keys of a new stream, with those that all streams share."""
+        """Return the keys of a new stream, with shared ones in place of its own where all streams need the same."""
 
     def join(self, stream: StreamParts) -> None:
-        """Take part for this stream from now on. Raises PolicyError if its policy cannot be published together."""
+        """Attach to the stream. Raises PolicyError if its policy does not support joint releases."""
 
-    # ... at every call,
+    # At every call:
 
     @property
     def step(self) -> int | None:
-        """The most rows that may pass between two turns; None: any number."""
+        """Maximum number of rows between two turns; None: no limit."""
 
     def turn(self, arriving: int, now: float) -> None:
-        """Take part, before so many rows arrive; 0 lets time pass."""
+        """Take part in the negotiation before `arriving` rows are pushed; 0 for a tick."""
 
     def decided(self, decisions: Decisions) -> None:
-        """The engine has decided these groups, and the gate has seen them."""
+        """Observe the engine's decisions, after the gate has."""
 
     def hand_out(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """What a call returns: the released tables, at least one, after what was won together with others."""
+        """Return the result of a call: rows of joint releases, then the tables of the stream (at least one)."""
 
     def settle(self) -> None:
-        """The end of the stream: bring back every row that waits for others."""
+        """Before a flush: return every locked row to the engine."""
 
-    # ... and whenever it counts or keeps its state.
+    # For books and snapshots:
 
     def oldest(self, own: int) -> int:
-        """The position of the oldest pending row; `own` is that of the engine."""
+        """Return the position of the oldest pending row; `own`: the oldest in the engine."""
 
     @property
     def locked(self) -> int:
-        """Pending rows that the engine does not hold."""
+        """Number of pending rows outside the engine, locked for joint releases."""
 
     def snapshot(self, own: bytes) -> bytes:
-        """The snapshot of the stream with what the coordinator must remember."""
+        """Return the stream's snapshot together with the coordinator's state."""
 
     def restore(self, blob: bytes, restore_stream: Callable[[bytes], None]) -> None:
-        """Go on from what `snapshot` returned; `restore_stream` restores the part of the stream."""
+        """Restore the result of `snapshot`; `restore_stream` restores the stream's own snapshot."""
 
-    # What a job asks.
+    # Called by a job:
 
     @property
     def urgent(self) -> bool:
-        """Whether something waits for a commit: it should come soon."""
+        """Whether a message or a decision waits for the next commit."""
 
     def holds_rows(self, waited: float) -> bool:
-        """Whether the next rows should wait for a decision, so many seconds after the former ones were read."""
+        """Whether the next read should wait for a decision, `waited` seconds after the latest one."""
 
     def committed(self) -> None:
-        """All that the stream has handed out is delivered, and a snapshot of after it is on disk."""
+        """Note that all returned rows are delivered, and that a later snapshot is stored."""
 
     def wind_down(self, now: float, pending: int) -> bool:
-        """No more rows come: whether nothing more is gained together before `flush`. If not, time has to pass."""
+        """After the last row: whether to flush now. If not, call again later: joint releases are still worthwhile."""
 
     @property
     def unsettled(self) -> str | None:
@@ -98,11 +98,11 @@ class Coordinator(Protocol):
 
     @property
     def traffic(self) -> tuple[int, int]:
-        """Messages and bytes sent, since the process began."""
+        """Messages and bytes sent since the process started."""
 
 
 class Alone:
-    """The null coordinator: nothing is published together."""
+    """The null coordinator, of a stream that publishes alone."""
 
     step: int | None = None
     locked = 0
@@ -111,44 +111,44 @@ class Alone:
     traffic = (0, 0)
 
     def share_keys(self, own: Keys) -> Keys:
-        """As they are."""
+        """Return the stream's own keys."""
         return own
 
     def join(self, stream: StreamParts) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def turn(self, arriving: int, now: float) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def decided(self, decisions: Decisions) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def hand_out(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """The released tables."""
+        """Return the tables as one."""
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
     def settle(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def oldest(self, own: int) -> int:
-        """That of the engine."""
+        """Return the oldest in the engine."""
         return own
 
     def snapshot(self, own: bytes) -> bytes:
-        """That of the stream."""
+        """Return the stream's snapshot."""
         return own
 
     def restore(self, blob: bytes, restore_stream: Callable[[bytes], None]) -> None:
-        """The stream alone."""
+        """Restore the stream."""
         restore_stream(blob)
 
     def holds_rows(self, waited: float) -> bool:
-        """Never."""
+        """Return False: no decision is awaited."""
         return False
 
     def committed(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def wind_down(self, now: float, pending: int) -> bool:
-        """At once."""
+        """Return True: flush at once."""
         return True

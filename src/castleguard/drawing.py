@@ -1,4 +1,4 @@
-"""How pictures look: one style, and lines that can be told apart in grey too. Needs matplotlib, the extra `plot`."""
+"""Style of all figures, with lines that remain distinguishable in grey. Needs matplotlib, the extra `plot`."""
 
 import io
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import Any
 
 INK, BLUE, ORANGE, GREY = "#22303c", "#2f6f9f", "#d9822b", "#9aa5b1"
 COLOURS = ("#2f6f9f", "#d9822b", "#4f9d69", "#b5495b", "#7a5ea8", "#8a7a3b")
-# In grey the colours are close to one another: dashes and markers tell the lines apart.
+# The colours look alike in grey: dashes and markers distinguish the lines.
 LINES: tuple[dict[str, Any], ...] = tuple(
     {"color": colour, "linestyle": dash, "marker": marker, "linewidth": 1.6, "markersize": 5}
     for colour, dash, marker in zip(
@@ -33,7 +33,7 @@ STYLE: Any = {
 
 @contextmanager
 def canvas(target: Path | io.BytesIO, *, width: float, height: float) -> Iterator[Any]:
-    """A figure, in inches, that is written as PNG to the target when the block ends without an error.
+    """Yield a figure (size in inches) and write it to the target as PNG when the block ends without an error.
 
     Raises ModuleNotFoundError without matplotlib.
     """
@@ -48,7 +48,7 @@ def canvas(target: Path | io.BytesIO, *, width: float, height: float) -> Iterato
             yield figure
             if isinstance(target, Path):
                 target.parent.mkdir(parents=True, exist_ok=True)
-            # Without its date and version the same figures are the same bytes.
+            # Without date and version, equal figures are equal bytes.
             figure.savefig(target, dpi=130, facecolor="white", format="png", metadata={"Software": None})
         finally:
             plt.close(figure)

@@ -1,7 +1,7 @@
-"""Randomiser: local noise by itself, at the edge, so that people need not trust whoever collects their rows.
+"""Randomiser: local noise at the edge, so that people need not trust the collector of their rows.
 
-Rows leave it as they came, column by column, with noisy values in place of the true ones. Whoever collects them
-declares that with `Castleguard(noise="edge", ...)` and the same parameters.
+The output has the same columns as the input, with noisy values in place of the true ones. The collector declares this
+with `Castleguard(noise="edge", ...)` and the same parameters.
 """
 
 import json
@@ -27,10 +27,10 @@ from castleguard.schema.table import has_types, to_table
 
 
 class Randomiser:
-    """Randomises rows where they arise: `epsilon` for a whole row, split evenly or by `weights`, or `phi` per column.
+    """Randomises rows at their origin: `epsilon` per row, split evenly or by `weights`, or `phi` per column.
 
-    Every row comes out, in order. A value that cannot be read counts as its column's public default, because refusing
-    the row would tell something about it. `seed` is for tests and experiments: it voids the guarantee.
+    Returns every row, in order. An unreadable value is replaced by its column's public default, because rejecting the
+    row would reveal something about it. `seed` is for tests and experiments: it voids the guarantee.
 
     >>> schema = Schema(person="pid", quasi_identifiers=[Numeric("age", lower=0, upper=100, step=1)])
     >>> randomiser = Randomiser(schema, epsilon=1.0, seed=1)
@@ -58,12 +58,12 @@ class Randomiser:
         self._arrivals = 0
 
     def randomise(self, batch: object) -> pa.Table:
-        """The declared columns of the rows, made noisy; person and public columns pass as they are.
+        """Return the declared columns with noise; person and public columns are unchanged.
 
-        Rows may come as a pyarrow Table or RecordBatch, a pandas or polars DataFrame, or a list of dicts. Each call
-        draws fresh noise: a row that is randomised twice is published twice.
+        `batch` is a pyarrow Table or RecordBatch, a pandas or polars DataFrame, or a list of dicts. Each call draws
+        fresh noise: randomising a row twice spends its epsilon twice.
         """
-        table = self._passing(to_table(batch, self._schema.columns, person=self._schema.person))
+        table = self._clean_unchanged(to_table(batch, self._schema.columns, person=self._schema.person))
         rows = self._decoder.decode(table, typed=has_types(batch, self._schema.person)).rows
         count = rows.person.size
         noisy = self._noise.apply(rows, self._arrivals, np.ones(count, dtype=np.bool_))
@@ -71,7 +71,7 @@ class Randomiser:
         return self._encode(table, noisy)
 
     def guarantee(self) -> Guarantee:
-        """The privacy statement."""
+        """Return the privacy guarantee."""
         epsilon = float_above(sum(self._shares.values(), Fraction(0)))
         passed = self._schema.public if self._schema.person is None else (self._schema.person, *self._schema.public)
         return Guarantee(
@@ -93,7 +93,7 @@ class Randomiser:
         )
 
     def snapshot(self) -> bytes:
-        """The state, to be continued by `restore`: the key of the noise to come. Keep it secret."""
+        """Return the state for `restore`. It contains the key of future noise: keep it secret."""
         facts = {**self._identity(), "seeded": self._seeded, "arrivals": self._arrivals}
         return pack(Record(facts=facts, arrays=self._noise.snapshot()))
 
@@ -107,11 +107,11 @@ class Randomiser:
         phi: float | None = None,
         weights: Mapping[str, float] | None = None,
     ) -> "Randomiser":
-        """Continue from a snapshot; refused if schema or parameters are not the snapshot's own."""
+        """Restore a randomiser from its snapshot. Refuses one that was taken with another schema or parameters."""
         record = unpack(blob)
         randomiser = cls(schema, epsilon=epsilon, phi=phi, weights=weights)
-        mine = randomiser._identity()
-        differing = differences(mine, {name: record.facts.get(name) for name in mine})
+        identity = randomiser._identity()
+        differing = differences(identity, {name: record.facts.get(name) for name in identity})
         if differing:
             raise SnapshotError(f"the snapshot belongs to another randomiser: {', '.join(differing)} differ")
         randomiser._noise.restore(record.arrays)
@@ -119,18 +119,18 @@ class Randomiser:
         return randomiser
 
     def _identity(self) -> dict[str, Any]:
-        """What a snapshot must have in common with the randomiser that continues it, as JSON has it."""
+        """Return what a snapshot and the randomiser restored from it must share, as JSON values."""
         shares = {name: str(share) for name, share in self._shares.items()}
         described: dict[str, Any] = json.loads(json.dumps({"schema": self._schema.fingerprint(), "epsilon": shares}))
         return described
 
-    def _passing(self, table: pa.Table) -> pa.Table:
-        """The rows with what passes as it is made plain: without what belongs to no row, or can be held by no sink."""
+    def _clean_unchanged(self, table: pa.Table) -> pa.Table:
+        """Strip the columns that pass unchanged of hidden values and of values that no sink can store."""
         passed = self._schema.public if self._schema.person is None else (self._schema.person, *self._schema.public)
         rows = pa.array(np.arange(table.num_rows))
         for name in passed:
             at = table.schema.get_field_index(name)
-            if at >= 0:  # taken, because only then a null hides nothing
+            if at >= 0:  # `take` copies: the buffer of a null may still hold a value
                 table = table.set_column(at, name, publishable(plain(table.column(at))).take(rows))
         return table
 
@@ -147,7 +147,7 @@ class Randomiser:
 
 
 def _values(role: QuasiIdentifier, coded: np.ndarray[Any, np.dtype[np.float64]]) -> pa.Array:
-    """Coded values as they are published: numbers, dates, timestamps, leaves."""
+    """Decode values for publication: numbers, dates, timestamps, leaves."""
     if isinstance(role, Numeric):
         return numeric_values(role, numeric_type(role), np.ascontiguousarray(coded))
     return pa.array(role.hierarchy.leaves, pa.string()).take(pa.array(coded.astype(np.int64)))

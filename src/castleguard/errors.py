@@ -5,23 +5,23 @@
     ├── PolicyError       privacy parameters that cannot be promised (k below 2, l above k, ...)
     ├── ConfigError       a configuration file that cannot be read, with file and line
     ├── InputError        an input that cannot be read at all (a missing file, an unknown format)
-    │   └── NoRowsError   an input that has no rows
+    │   └── NoRowsError   an input without rows
     ├── OutputError       an output that cannot be written
-    ├── UnavailableError  a broker or a file that cannot be had now: the same call may work later
+    ├── UnavailableError  a broker or a file that is unavailable now: the same call may work later
     ├── UsageError        a call out of order (a clock that goes back, a push without a clock)
     └── SnapshotError     a snapshot that is damaged, or that belongs to another schema or policy
 
-One tree, so that a caller can catch all of it by one name. Errors of third-party libraries are translated into it
-at the border, `from exc`. A message never carries a row's value: it names the column, the count and the remedy.
+One tree, so that callers can catch everything by one name. Errors of third-party libraries are translated into it at
+the border, `from exc`. A message never contains a row's value: it names the column, the count and the remedy.
 
-What a caller may want to know of an error is an attribute, so that nobody searches a message for it.
+Details that a caller may need are attributes: no caller should have to parse a message.
 """
 
 from typing import NamedTuple
 
 
 class CastleguardError(Exception):
-    """The root of the tree: everything that castleguard raises on purpose."""
+    """Root of the tree: everything that castleguard raises on purpose."""
 
 
 class SchemaError(CastleguardError):
@@ -39,7 +39,7 @@ class Mistake(NamedTuple):
     where: str = ""
     """File and line: "job.yaml:14"."""
     key: str = ""
-    """What it is about: "privacy.k"."""
+    """The configuration key: "privacy.k"."""
 
     def __str__(self) -> str:
         sentence = f"{self.key} {self.what}" if self.key else self.what
@@ -47,10 +47,10 @@ class Mistake(NamedTuple):
 
 
 class ConfigError(CastleguardError):
-    """A configuration file that cannot be read, or not as it is; the message has one line per mistake."""
+    """A configuration file that cannot be read or has mistakes; the message has one line per mistake."""
 
     mistakes: tuple[Mistake, ...]
-    """All of them, in the order of the file."""
+    """All mistakes, in the order of the file."""
 
     def __init__(self, *mistakes: Mistake | str) -> None:
         self.mistakes = tuple(each if isinstance(each, Mistake) else Mistake(each) for each in mistakes)
@@ -58,11 +58,11 @@ class ConfigError(CastleguardError):
 
 
 class InputError(CastleguardError):
-    """An input that cannot be read at all. One bad row is a reject, never this."""
+    """An input that cannot be read at all. A single bad row is rejected instead."""
 
 
 class NoRowsError(InputError):
-    """An input without rows; `unread` of its lines are no rows."""
+    """An input without rows; `unread`: the number of its malformed lines."""
 
     def __init__(self, message: str, *, unread: int = 0) -> None:
         super().__init__(message)
@@ -74,7 +74,7 @@ class OutputError(CastleguardError):
 
 
 class UnavailableError(CastleguardError):
-    """Something outside that cannot be reached, or that somebody else has, now. The same call may work later."""
+    """An external resource that cannot be reached or is in use. The same call may work later."""
 
 
 class UsageError(CastleguardError):

@@ -1,11 +1,11 @@
-"""Whether Arrow data is what it says it is: the one check at every border through which binary rows come in.
+"""Validation of Arrow data, applied wherever binary rows enter.
 
-A reader of Arrow or Parquet trusts what it reads: an offset may point anywhere, and following it reads the values of
-another column, or crashes. So every batch is validated as a whole before anything else touches its values. It costs
-about 25 ns for a row of six columns.
+Readers of Arrow and Parquet trust their input: a damaged offset may point anywhere, and following it reads the values
+of another column or crashes. Every batch is therefore validated as a whole before its values are used. This costs about
+25 ns for a row of six columns.
 
-Text that is not UTF-8 is not damage, nor is a time of day beyond midnight: many tools write such values, and they are
-one row's matter. They are left as they are, and the decoder rejects the rows that would be published with them.
+Text that is not UTF-8 and a time of day beyond midnight do not count as damage: many tools write such values, and they
+concern single rows. They pass, and the decoder rejects the rows that would be published with them.
 """
 
 from typing import TypeVar
@@ -15,7 +15,7 @@ import pyarrow as pa
 from castleguard.errors import InputError
 
 DAMAGE = (OSError, pa.ArrowException, ValueError, LookupError, ArithmeticError, MemoryError, RecursionError, TypeError)
-"""What libraries raise when they meet damaged bytes. Their messages may quote a value: never hand them on."""
+"""Errors that libraries raise on damaged bytes. Their messages may quote a value: never pass them on."""
 
 _LIGHT_ROWS = 1 << 20
 _ROWS_PER_BYTE = 64
@@ -24,19 +24,19 @@ _Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
 
 
 def validated(rows: _Rows, where: str) -> _Rows:
-    """The same rows, if they can be used without fear. Raises InputError."""
+    """Return the rows if they are intact. Raises InputError."""
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
         chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
         if not all(map(is_intact, chunks)):
-            raise InputError(f"{where} is damaged: column {_shown(name)} does not hold what it says it does")
-    # Rows that take up no space: a damaged count would keep a job busy for years.
+            raise InputError(f"{where} is damaged: column {_printable(name)} is not valid Arrow data")
+    # Rows that occupy no space: a damaged row count would keep a job busy for years.
     if rows.num_rows > _LIGHT_ROWS and rows.num_rows > _ROWS_PER_BYTE * rows.get_total_buffer_size():
-        raise InputError(f"{where} is damaged: it says that it has more rows than it has room for")
+        raise InputError(f"{where} is damaged: its row count exceeds its size")
     return rows
 
 
 def is_intact(array: pa.Array) -> bool:
-    """Whether everything that the array points at is there; text, times and decimals may hold any bits."""
+    """Whether all offsets of the array are valid; text, times and decimals may hold any bits."""
     try:
         array.validate(full=True)
     except (pa.ArrowException, UnicodeDecodeError):
@@ -48,7 +48,7 @@ def is_intact(array: pa.Array) -> bool:
 
 
 def _raw_type(kind: pa.DataType) -> pa.DataType:
-    """The type with bytes and integers in place of values that not all bits stand for, at every depth."""
+    """Return the type with bytes or integers, at every depth, in place of types with invalid bit patterns."""
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
         return _raw_type(kind.storage_type)
@@ -72,8 +72,8 @@ def _raw_field(kind: pa.DataType) -> pa.Field:
     return kind.value_field.with_type(_raw_type(kind.value_type))
 
 
-def _shown(name: str) -> str:
-    """A column's name as it can be printed: that may be damaged, too."""
+def _printable(name: str) -> str:
+    """Return a column's name in printable form: it may be damaged too."""
     return repr(name.encode(errors="backslashreplace").decode())
 
 

@@ -1,11 +1,11 @@
-"""READ NEXT: a job, the whole flow in one loop, and its commit.
+"""READ NEXT: Job, the loop that moves rows from a source through a stream into a sink, and its commit.
 
     source -> stream -> sink
-         \\_________ store: where the job stands _________/
+         \\____ checkpoint ____/
 
-A source brings rows, the stream hands out what may be published by now (`stream.py`: decode, intake, engine, gate,
-encode), and the sink takes that over (contracts in `connectors/base.py`). After a crash at any point, every row is
-published at most once, with one draw of noise and in one group, and none is lost. All of that rests on `Job.commit`.
+The source reads rows, the stream releases those that may be published (`stream.py`: decode, intake, engine, gate,
+encode), and the sink stores them (contracts in `connectors/base.py`). Whenever the process crashes, every row is
+published at most once, with one draw of noise and in one group, and no row is lost. `Job.commit` shows why.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,24 +20,25 @@ from castleguard.flow import Flow
 from castleguard.parts import Parts
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.runtime.clock import Clock, WallClock
-from castleguard.runtime.continuing import continued
 from castleguard.runtime.delivery import Delivery, Rhythm, Segment
 from castleguard.runtime.pace import Pace, Retry, SourceReader
+from castleguard.runtime.recovery import commit_to_restore
+from castleguard.runtime.reporting import JobBooks, Statement, StatusReporter, check_rejects
 from castleguard.runtime.stopping import Stop
-from castleguard.runtime.telling import JobBooks, Statement, Telling, check_rejects
 from castleguard.telemetry.metrics import Status
 from castleguard.version import __version__
 
 __all__ = ["Job", "Outcome", "Pace", "Parts"]
 
 Outcome = Literal["finished", "stopped", "drained"]
-"""How a job ended: its source did; it was told to stop and can go on later; it was drained."""
+"""How a job ended: its source was exhausted; it was asked to stop and can be run again; it was drained."""
 
 
 class Job:
-    """One source through one stream into one sink, for as long as it takes.
+    """Runs one source through one stream into one sink.
 
-    `step` is called before every step of a commit, with its number; `watch` about once a second, and at the end.
+    `step` is called before each step of a commit, with its number. `watch` receives the status about once a second, on
+    every change of state, and at the end.
     """
 
     def __init__(
@@ -52,14 +53,14 @@ class Job:
     ) -> None:
         self._parts, self._sink, self._store, self._letters = parts, parts.sink, parts.store, parts.letters
         self._clock, self._pace, self._stop, self._step = clock or WallClock(), pace or Pace(), stop or Stop(), step
-        self._telling = Telling(watch, self.status, self._clock)
-        retry = Retry(self._clock, self._pace, self._stop, self._telling.tell_waiting)
+        self._reporter = StatusReporter(watch, self.status, self._clock)
+        retry = Retry(self._clock, self._pace, self._stop, self._reporter.report_waiting)
         self._delivery = Delivery(parts.sink, parts.letters, parts.store, self._clock, retry, step, LONGEST_LAG)
         self._rhythm = Rhythm(self._pace, self._clock)
         latest = self._recover(retry)
         self.ended, self._books = latest.ended, JobBooks(latest)
-        self.had_streams = self._books.before is not None  # whether the books have those of streams that were ended
-        self.stream = parts.make_stream(latest.snapshot)  # before the source: a refused snapshot leaves nothing open
+        self.had_streams = self._books.before is not None  # whether the books include earlier, ended streams
+        self.stream = parts.make_stream(latest.snapshot)  # first: a refused snapshot must not leave the source open
         self._statement = Statement(latest, self.stream, parts.identity, parts.manifest, __version__)
         self.stream.longest_row = retry.until_available(lambda: self._sink.longest_row, "the sink")
         self._source = retry.until_available(lambda: parts.open_source(latest.position), "the source")
@@ -68,10 +69,10 @@ class Job:
         self._flow = Flow(self.stream, parts.sink, self._clock, self._books, letters=letters, observed=observed)
         self._delivery.time = self._flow.time
         self._started = self.books()
-        self._telling.opened = True
+        self._reporter.opened = True
 
     def run(self) -> Outcome:
-        """Carry rows until the source ends or `stop` is called. Raises errors that a retry cannot fix."""
+        """Process rows until the source ends or `stop` is called. Raises errors that a retry cannot fix."""
         with self._closing():
             if self.ended == "finished" and self._source.finished:
                 self._statement.write(ended="finished")
@@ -83,15 +84,16 @@ class Job:
             return self._halt()
 
     def drain(self, *, drop_window: bool = False) -> Outcome:
-        """Publish what is pending as at the end of the stream, and end the job: it can then go on with another policy,
-        schema or version, from where its source stands. Where presence is promised, this waits for the end of the open
-        window, or drops its rows (`drop_window`).
+        """Publish pending rows as at the end of the stream, and end the job.
+
+        The next run starts a new stream at the source's current position, so policy, schema or version may change.
+        Where presence is promised, draining waits for the end of the open window or, with `drop_window`, suppresses it.
         """
         with self._closing():
             return self._end("drained", drop_window=drop_window)
 
     def stop(self) -> None:
-        """Ask the job to commit and return soon."""
+        """Ask the job to commit and return."""
         self._stop.ask()
 
     @contextmanager
@@ -100,14 +102,14 @@ class Job:
             self._statement.write()
             yield
         except Exception:
-            self._telling.tell_failure()
+            self._reporter.report_failure()
             raise
         finally:
             self.close()
 
     def turn(self) -> None:
-        """One iteration of the loop: rows, or time, and a commit if one is due."""
-        self._telling.tell("waiting" if self._reading.is_away else "running")
+        """One iteration of the loop: push rows or advance the time, and commit if a commit is due."""
+        self._reporter.report("waiting" if self._reading.is_away else "running")
         if self._flow.close_window():
             self._commit_if_due()
         self._flow.take(self._reading.read(self._flow.patience(self._pace.poll), self.stream.coordinator.holds_rows))
@@ -119,29 +121,29 @@ class Job:
             self.commit()
 
     def commit(self, *, ended: Ended | None = None) -> None:
-        """Publish what was released since the last commit, exactly once.
+        """Publish the rows released since the last commit, exactly once.
 
-        1. Gather released rows, rejects, the state of the stream and the source's position. The sink has said that it
-           can hold the rows (`flow.py`): from step 2 on nothing can be taken back.
-        2. Store segment, state and the source's position under the next number, in one transaction.
-        3. Deliver the segment, if it has rows, and the letters at their place. Segments have numbers of their own:
-           those without rows do not count, so that a sink does not show how often a job commits. Where presence is
-           promised, wait before that until the segment is due (`runtime/schedule.py`).
-        4. Mark it delivered, and wipe it.
-        5. Acknowledge the source.
-        6. Tell the stream's coordinator: what it could not tell others before is safe now.
+        1. Collect the released rows, the dead letters, the stream's snapshot and the source's position. The sink has
+           already confirmed that it can store the rows (`flow.py`): after step 2 there is no way back.
+        2. Store all of it in the checkpoint under the next commit number, in one transaction.
+        3. Deliver the segment, if it has rows, and append the dead letters. Where presence is promised, wait first
+           until the segment is due (`runtime/schedule.py`). Segments are numbered separately, and only those with rows:
+           the sink must not reveal how often the job commits.
+        4. Mark the commit delivered and wipe its segment from the checkpoint.
+        5. Acknowledge the position to the source.
+        6. Notify the coordinator: messages that had to wait for this commit may be sent now.
 
-        Dying before 2 leaves the former commit: the rows are read again, and nothing of them was seen. Dying between 2
-        and 4 leaves a segment that `_recover` delivers byte for byte, unless the sink has its number. Dying after 4
-        costs nothing: acknowledging is for the source's own books, and a stream that continues from a snapshot tells
-        others again.
+        A crash before step 2 leaves the previous commit: its successor's rows are read again, and none of them was
+        published. A crash between steps 2 and 4 leaves a stored segment, which `_recover` delivers byte for byte unless
+        the sink already has its number. A crash after step 4 loses nothing: the next commit acknowledges more, and a
+        restored stream sends its messages again.
         """
-        self._delivery.finish()  # if the commit before this one failed after step 2
+        self._delivery.finish()  # if the previous commit failed after step 2
         if not (ended or self._flow.segment.dirty or self._reading.has_moved() or self.stream.coordinator.urgent):
             return
         with self._rhythm.committing():
             self._step(1)
-            checkpoint = self._gathered(ended)
+            checkpoint = self._collect(ended)
             self._step(2)
             if self._store is not None:
                 self._store.save(checkpoint)
@@ -157,8 +159,8 @@ class Job:
         if ended is None:
             check_rejects(self.books(), self._started, self._parts.max_reject_share, at_end=False)
 
-    def _gathered(self, ended: Ended | None) -> Checkpoint:
-        """Step 1."""
+    def _collect(self, ended: Ended | None) -> Checkpoint:
+        """Step 1 of a commit."""
         segment, kept = self._flow.segment, self._store is not None
         letters = b"" if self._letters is None else self._letters.sealed(segment.letters)
         return Checkpoint(
@@ -179,28 +181,28 @@ class Job:
         )
 
     def _recover(self, retry: Retry) -> Checkpoint:
-        """The latest commit, delivered if a former process did not manage that; before the first, an empty one."""
+        """Load the latest commit, and deliver it if an earlier process did not; an empty commit before the first."""
         stored = None if self._store is None else self._store.load()
-        there = retry.until_available(self._sink.last, "the sink")
-        latest = continued(stored, there, self._parts.identity, stored=self._store is not None)
-        self.recovered = not latest.delivered  # whether something was left to deliver
-        if self.recovered:  # the sink may have the segment while its letters are missing
-            latest = self._delivery.deliver(latest, segment=there < latest.segments)
+        last = retry.until_available(self._sink.last, "the sink")
+        latest = commit_to_restore(stored, last, self._parts.identity, stored=self._store is not None)
+        self.recovered = not latest.delivered  # whether a delivery was left to do
+        if self.recovered:  # the sink may have the segment while its dead letters are missing
+            latest = self._delivery.deliver(latest, segment=last < latest.segments)
         self._delivery.number, self._delivery.segments = latest.number, latest.segments
         return latest
 
     def _halt(self) -> Outcome:
-        """Keep what is pending for the next run; without a checkpoint, publish what may be published now."""
+        """Stop: leave pending rows to the next run; without a checkpoint, publish those that may be published."""
         if self._store is None:
             self._flow.leave()
         self.commit()
         if self._store is None:
             self._statement.write(ended="stopped")
-        self._telling.tell("stopped", at_once=True)
+        self._reporter.report("stopped", at_once=True)
         return "stopped"
 
     def _end(self, ended: Ended, *, drop_window: bool = False) -> Outcome:
-        """Publish all that is pending; together with others, as long as that gains something."""
+        """End the stream: publish all pending rows, and commit."""
         if not self._flow.end(self._pace, self._stop, self._keep_going, drop_window=drop_window):
             return self._halt()
         if (unsettled := self.stream.coordinator.unsettled) is not None:
@@ -210,26 +212,26 @@ class Job:
         self._statement.write()
         check_rejects(self.books(), self._started, self._parts.max_reject_share, at_end=ended == "finished")
         self._books.warn_if_empty(self.stream.report())
-        self._telling.tell(ended, at_once=True)
+        self._reporter.report(ended, at_once=True)
         return ended
 
     def _keep_going(self) -> None:
-        self._telling.tell("running")
+        self._reporter.report("running")
         self._commit_if_due()
 
     def guarantee(self) -> Guarantee:
-        """The statement: what the stream promises, and what all epochs of the job together do where that differs."""
+        """Return the guarantee of the stream, with that of all epochs of the job together where it differs."""
         return self._statement.guarantee
 
     def books(self) -> Books:
-        """The books of the whole job, over all its streams."""
+        """Return the books of the whole job, over all its streams."""
         return self._books.total(self.stream.report())
 
     def status(self) -> Status:
-        """How the job stands."""
+        """Return the current status, for `watch` and metrics."""
         return Status(
             job=str(self._parts.identity.get("name", "")),
-            state=self._telling.state,
+            state=self._reporter.state,
             books=self.books(),
             sent=self.stream.coordinator.traffic,
             commits=self._delivery.number,
@@ -239,8 +241,8 @@ class Job:
         )
 
     def close(self) -> None:
-        """Close source, sink, store and parts, even if one of them fails. May be called twice."""
+        """Close source, sink, checkpoint and parts, even if one of them fails. May be called twice."""
         with ExitStack() as closing:
-            for part in (self._parts, self._store, self._sink, self._reading):  # the last is closed first
+            for part in (self._parts, self._store, self._sink, self._reading):  # closed in reverse order
                 if part is not None:
                     closing.callback(part.close)

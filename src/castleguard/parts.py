@@ -1,4 +1,4 @@
-"""What a job is made of."""
+"""Parts: the components of a job."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,24 +13,24 @@ from castleguard.stream import Anonymiser
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """What a job is made of."""
+    """The components of a job."""
 
     open_source: Callable[[Position | None], Source]
-    """From where to continue; None is the very beginning."""
+    """Opens the source at a position; None: at the beginning."""
     make_stream: Callable[[bytes | None], Anonymiser]
-    """From a snapshot; None is a new stream."""
+    """Restores a stream from a snapshot; None: creates a new one."""
     sink: Sink
     store: Store | None = None
-    """Without one nothing can be continued: the job runs to its end, and flushes when it is told to stop."""
+    """The checkpoint. Without one the job cannot be restored: when it is stopped, it flushes the stream."""
     letters: DeadLetters | None = None
-    """Where rejected rows go; without one they are counted only."""
+    """The file of rejected rows; without one they are only counted."""
     max_reject_share: float = 1.0
-    """Of all rows since it was started; a job that rejects more stops."""
+    """The job stops if it rejects a larger share of the rows read since its start."""
     identity: dict[str, Any] = field(default_factory=dict)
-    """What it reads from and writes to, as JSON can hold it: no other job continues its checkpoint."""
+    """Identity of source and sink as JSON values: a job refuses the checkpoint of another identity."""
     manifest: Manifest | None = None
-    """Where readers of the sink find what was promised for which part."""
+    """Maps the parts in the sink to the statements they were published under."""
     observed: bool = True
-    """Whether the sink can be looked at; a dry run has none, and does not wait for the end of a window."""
+    """Whether the output can be observed; a dry run is not, and never waits for the end of a window."""
     close: Callable[[], None] = lambda: None
-    """Lets go of what the stream uses besides; called last."""
+    """Releases further resources of the stream; called last."""

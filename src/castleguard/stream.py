@@ -1,9 +1,9 @@
-"""READ FIRST: Anonymiser, one stream from raw rows to published ones.
+"""READ FIRST: Anonymiser, one stream from raw rows to published rows.
 
     decode -> intake -> engine -> gate -> encode
 
-The stream owns all state: the engine's, the gate's, and the rows that are pending between them. `snapshot` returns it
-as bytes, and `restore` continues from them. `job.py` runs a stream between a source and a sink.
+The stream owns all state: that of the engine and the gate, and the rows pending between them. `snapshot` returns it as
+bytes; `restore` builds a stream from those bytes. `job.py` runs a stream between a source and a sink.
 """
 
 import math
@@ -27,7 +27,7 @@ from castleguard.privacy.guarantee import Guarantee
 from castleguard.release.emptiness import warn_at_end
 from castleguard.release.encode import Numbers
 from castleguard.release.publisher import Publisher
-from castleguard.runtime.clock import advanced
+from castleguard.runtime.clock import advance
 from castleguard.runtime.epochs import Described, check_same_stream, counting_of, identity_of
 from castleguard.schema.batch_reader import BatchReader, GridCheck, Part
 from castleguard.schema.coded import CodedRows, Decisions
@@ -35,16 +35,16 @@ from castleguard.schema.roles import Schema
 from castleguard.schema.unfit import Unfit
 from castleguard.telemetry.logs import LOG
 
-_SLICE = 1 << 16  # rows handed to the engine at once: bounds the memory of one call
+_SLICE = 1 << 16  # rows per call of the engine: bounds its memory
 
 
 class Anonymiser:
-    """Publishes the rows of one stream under a policy. Not for use by several threads at once.
+    """Publishes the rows of one stream under a policy. Not thread-safe.
 
-    `seed` is for tests and experiments: it makes every choice predictable, and the guarantee says so. `numbers` says
-    how a range is published: "bounds" (the default), "interval" or "midpoint". `key`: 32 secret bytes that make a
-    replay deterministic, in place of fresh ones; two streams must never have the same. `coordinator` agrees with other
-    streams on what is published together; without one the stream publishes alone.
+    `seed` is for tests and experiments: it makes every draw predictable, which the guarantee states. `numbers` selects
+    the form of published ranges: "bounds" (the default), "interval" or "midpoint". `key`: 32 secret bytes that make a
+    replay deterministic; by default they are random, and two streams must never share them. `coordinator` negotiates
+    joint releases with other streams; without one the stream publishes alone.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Anonymiser:
         check_schema(schema)
         check_policy(policy)
         self.longest_row: int | None = None
-        """Bytes that a row may take as JSON where it goes; a longer one is rejected. None: any number."""
+        """Size limit of a published row in bytes of JSON; longer rows are rejected. None: no limit."""
         self.coordinator = coordinator or Alone()
         self._schema, self._policy, self._numbers = schema, policy, numbers or "bounds"
         self._seeded = seed is not None
@@ -73,33 +73,33 @@ class Anonymiser:
         self._publisher = Publisher(schema, self._gate, encoder, self._tally, sealed=sealed, in_order=in_order)
         self._reader = BatchReader(schema, self._decoder, self._publisher.payload)
         self._grids = GridCheck(schema, needed=policy.publishes_values)
-        self._now, self._whole = -math.inf, True
+        self._now, self._usable = -math.inf, True
         pending, payload = self._publisher.pending, self._publisher.payload
-        mine = StreamParts(schema, policy, self._identity, self._stages, pending, payload, self._tally, self._releasing)
-        self.coordinator.join(mine)
+        self.coordinator.join(
+            StreamParts(schema, policy, self._identity, self._stages, pending, payload, self._tally, self._releasing)
+        )
 
     def push(self, batch: object, now: float | None = None) -> pa.Table:
-        """Take in rows that arrive `now` (seconds; needed with `max_wait`), and return the rows that this releases.
+        """Take in rows that arrive at `now` (seconds; required with `max_wait`) and return the rows this releases.
 
-        Rows may come as a pyarrow Table or RecordBatch, a pandas or polars DataFrame, or a list of dicts. The result
-        has all output columns, and maybe no rows. A sensitive or public column is published with the type that the
-        schema declares, else with the one that its input declares, else with that of its first value; a row with a
-        value that does not convert to it is rejected. A column that has no type when the first row is published,
-        because it was always null, is text for ever.
+        `batch` is a pyarrow Table or RecordBatch, a pandas or polars DataFrame, or a list of dicts. The result has all
+        output columns and possibly no rows. A sensitive or public column is published with the type declared in the
+        schema, else with the type of its input, else with that of its first value; a row whose value does not convert
+        to that type is rejected. A column that is still all null when the first row is published stays text.
         """
-        self._check_whole()
-        self._now = advanced(self._now, now, needed=self._policy.timed)
+        self._check_usable()
+        self._now = advance(self._now, now, needed=self._policy.timed)
         if not is_warm(self._policy.name):
-            LOG.warning("compiling the kernels for this machine, once: up to two minutes")
+            LOG.warning("compiling the kernels, once per machine: this takes up to two minutes")
         self._reader.longest_row = self.longest_row
         out: list[pa.Table] = []
         try:
             for part in self._reader.read(batch):
-                # Decoding has succeeded: from here on the state changes.
+                # Decoding has succeeded; from here on the state changes.
                 with self._releasing():
                     out += self._take_in(part)
         except BaseException:
-            self._whole = self._whole and not out  # earlier parts were taken in but not returned
+            self._usable = self._usable and not out  # rows of earlier parts were released but not returned
             raise
         with self._releasing():
             released = self.coordinator.hand_out([table.cast(out[-1].schema) for table in out])
@@ -107,7 +107,7 @@ class Anonymiser:
         return released
 
     def _take_in(self, part: Part) -> list[pa.Table]:
-        """Pass rows through the intake, enter them into the books, and hand them step by step to the engine."""
+        """Pass rows through the intake, enter them into the books, and push them to the engine in slices."""
         decoded = part.decoded
         rows, payload, present, over_budget, sampled_out = self._intake.take(decoded.rows, part.payload, self._now)
         self._publisher.payload.schema = payload.schema
@@ -116,27 +116,26 @@ class Anonymiser:
         self._publisher.pending.append(rows, payload, present)
         step = min(self.coordinator.step or _SLICE, _SLICE)
         slices = [slice(at, at + step) for at in range(0, max(rows.person.size, 1), step)]
-        return [self._pass_on(rows.take(at), None if present is None else present[at]) for at in slices]
+        return [self._push_slice(rows.take(at), None if present is None else present[at]) for at in slices]
 
     def reject_unfit(self, unfit: Unfit | None) -> None:
-        """From now on, reject rows with a sensitive or public value that the sink cannot take. Not in the snapshot."""
+        """Reject rows with sensitive or public values that the sink cannot store. Not part of the snapshot."""
         self._reader.unfit = unfit
 
     def tick(self, now: float) -> pa.Table:
-        """Let time pass: publish what has waited `max_wait` seconds. `now` never goes back."""
-        self._check_whole()
-        self._now = advanced(self._now, now, needed=self._policy.timed)
+        """Advance the time to `now` and publish rows that have waited `max_wait` seconds. `now` must not decrease."""
+        self._check_usable()
+        self._now = advance(self._now, now, needed=self._policy.timed)
         with self._releasing():
             self.coordinator.turn(0, self._now)
             return self.coordinator.hand_out([self._publish(self._engine.tick(self._now))])
 
     def flush(self, *, warn: bool = True) -> pa.Table:
-        """The end of the stream: publish all that can be published; the rest is counted as suppressed.
+        """End the stream: publish every pending row that can be published; suppress the rest.
 
-        Where presence is promised, the open window has not ended and is dropped: publishing it now would show when the
-        caller flushed, and rows that still arrive in it would be a second release of one window. Use `finish` for an
-        input that is complete. Dropped rows, and rows that came in while none was ever published, are logged as a
-        warning; not with `warn=False`.
+        Where presence is promised, the open window is dropped: publishing it before its end would reveal when the
+        caller flushed, and later rows of the same window would form a second release of it. Use `finish` when the
+        input is complete. Unless `warn` is false, a warning reports dropped rows and an output that stayed empty.
         """
         dropped = self._engine.pending if self.edge is not None else 0
         with self._releasing():
@@ -147,7 +146,7 @@ class Anonymiser:
         return out
 
     def finish(self, *, warn: bool = True) -> pa.Table:
-        """The end of a complete input: let the open window end, then flush; no row can arrive in that window then."""
+        """End a stream whose input is complete: advance the time to the end of the open window, then flush."""
         if self.edge is None:
             return self.flush(warn=warn)
         ended = self.tick(self.edge)
@@ -155,14 +154,14 @@ class Anonymiser:
         return pa.concat_tables([ended.cast(flushed.schema), flushed])
 
     def drop_window(self) -> pa.Table:
-        """The end in the middle of a window of SDGS: its rows are suppressed, even where `flush` would publish them."""
+        """End the stream within a window of SDGS: suppress its rows, even those that `flush` would publish."""
         if not self._engine.has_windows:
-            raise UsageError("this policy has no window to drop; flush the stream")
+            raise UsageError("this policy has no window to drop: call flush instead")
         with self._releasing():
             return self._publish(self._engine.drop())
 
     def report(self) -> Report:
-        """The books of the stream: for its operator, never to be published."""
+        """Return the books of the stream. They are for the operator and must not be published."""
         oldest = self.coordinator.oldest(self._engine.oldest)
         return self._tally.books(
             pending=self._engine.pending + self._publisher.held + self.coordinator.locked,
@@ -172,41 +171,41 @@ class Anonymiser:
         )
 
     def rejected(self) -> list[tuple[int, str]]:
-        """Rows of the latest push that were rejected: the row's number in the batch, and "column: reason"."""
+        """Return the rejected rows of the latest push: each row's number in the batch, and "column: reason"."""
         return self._reader.rejected()
 
     def guarantee(self) -> Guarantee:
-        """The privacy statement."""
+        """Return the privacy guarantee of the stream."""
         return self._policy.guarantee(self._schema, seeded=self._seeded)
 
     def describe(self) -> Described:
-        """What tells its output from that of another stream, and what it promises."""
+        """Return what distinguishes this stream's output from another's: identity, guarantee, and counting windows."""
         counting = counting_of(self._schema, self._intake.counting)
         return Described(identity=self._identity(), guarantee=self.guarantee(), counting=counting)
 
     def _identity(self) -> dict[str, Any]:
-        """What a snapshot must have in common with the stream that continues it, as JSON has it."""
+        """Return what a snapshot and the stream restored from it must share, as JSON values."""
         return identity_of(self._schema, self._policy.fingerprint(), self._numbers)
 
     @property
     def now(self) -> float:
-        """The latest time that the stream was told, in seconds; before the first, minus infinity."""
+        """Latest time passed to the stream, in seconds; minus infinity before the first."""
         return self._now
 
     @property
     def edge(self) -> float | None:
-        """The end of the open window; None where presence is not promised, and before the stream was told the time."""
+        """End of the open window; None if presence is not promised, or before the first `now`."""
         presence = self._policy.presence
         return None if presence is None or self._now == -math.inf else presence.edge_after(self._now)
 
     @property
     def lag(self) -> float | None:
-        """Seconds from the edge to the delivery of the window by a job; None where presence is not promised."""
+        """Seconds from the end of a window to its delivery by a job; None if presence is not promised."""
         return None if self._policy.presence is None else self._policy.presence.lag
 
     def snapshot(self) -> bytes:
-        """The whole state, to be continued by `restore`. It holds raw personal data: keep it as you keep the input."""
-        self._check_whole()
+        """Return the whole state for `restore`. It contains raw personal data: protect it like the input."""
+        self._check_usable()
         first, gone, groups, payload = self._publisher.snapshot()
         own = {"hash_key": self._decoder.key, "sample": self._grids.sample, "gone": gone}
         groups |= {"engine": self._engine.snapshot(), "intake": self._intake.snapshot(), "stream": own}
@@ -232,13 +231,13 @@ class Anonymiser:
         numbers: Numbers | None = None,
         coordinator: Coordinator | None = None,
     ) -> "Anonymiser":
-        """Continue a stream from its snapshot; refused if schema, policy or `numbers` are not the snapshot's own."""
+        """Restore a stream from its snapshot. Refuses one that was taken with another schema, policy or `numbers`."""
         stream = cls(schema, policy, numbers=numbers, coordinator=coordinator)
-        stream.coordinator.restore(blob, stream._continue)
+        stream.coordinator.restore(blob, stream._restore)
         return stream
 
-    def _continue(self, blob: bytes) -> None:
-        """Continue from a snapshot, if that is one of this stream."""
+    def _restore(self, blob: bytes) -> None:
+        """Replace the state by that of a snapshot of the same stream."""
         record = unpack(blob)
         check_same_stream(self._identity(), record.facts)
         facts, groups = record.facts, grouped(record.arrays)
@@ -254,40 +253,41 @@ class Anonymiser:
         self._grids.done, self._grids.sample = facts["grids_checked"], own["sample"]
 
     def carry(self) -> bytes | None:
-        """After a flush: counts of the rows of each person, and their key, for the next stream; None: none counted."""
-        self._check_whole()
+        """After a flush, return the row counts per person and their hash key for the next stream; None if uncounted."""
+        self._check_usable()
         return carry(self._schema, self._stages, self._now)
 
     def take_over(self, carried: bytes) -> list[str]:
-        """Before the first row: go on with the counts of an earlier stream, or say what differs and begin new ones."""
+        """Before the first row, adopt the row counts of an earlier stream. If they do not fit, return what differs."""
         if self._tally.rows_in:
-            raise UsageError("rows have arrived already: take over counts before the first row")
+            raise UsageError("rows have already arrived: call take_over before the first push")
         differing, self._now = take_over(carried, self._schema, self._stages, self._publisher.pending, self._now)
         return differing
 
     @contextmanager
     def _releasing(self) -> Iterator[None]:
-        """From here on rows are counted and decided. If that ends half-way, the stream is over: the gate may know boxes
-        whose rows nobody has received, and a later row could be published alone in one of them; and the intake may have
-        counted rows that the engine has not seen.
+        """Guard a block that counts and decides rows: if it fails, the stream is unusable.
+
+        The gate may then hold boxes whose rows were never returned, and a later row could be published alone in one of
+        them; the intake may have counted rows that never reached the engine.
         """
-        self._check_whole()
-        self._whole = False
+        self._check_usable()
+        self._usable = False
         yield
-        self._whole = True
+        self._usable = True
 
-    def _check_whole(self) -> None:
-        if not self._whole:
-            raise UsageError("an earlier call failed half-way: continue from a snapshot taken before it")
+    def _check_usable(self) -> None:
+        if not self._usable:
+            raise UsageError("an earlier call failed and left the stream unusable: restore a snapshot taken before it")
 
-    def _pass_on(self, rows: CodedRows, present: NDArray[np.bool_] | None) -> pa.Table:
-        """Hand rows to the engine after the gate has observed them, and publish what that makes due."""
+    def _push_slice(self, rows: CodedRows, present: NDArray[np.bool_] | None) -> pa.Table:
+        """Show rows to the gate, push them to the engine, and publish the rows this releases."""
         self.coordinator.turn(rows.person.size, self._now)
         self._gate.observe(rows.sensitive, present)
         return self._publish(self._engine.push(rows, self._now, present))
 
     def _publish(self, decisions: Decisions) -> pa.Table:
-        """Gate, order and encode what the engine has decided."""
+        """Pass the engine's decisions through gate, order and encoder."""
         table = self._publisher.publish(decisions, self.coordinator.oldest(self._engine.oldest))
         self._tally.longest_wait = max(self._tally.longest_wait, self._engine.longest_wait)
         self.coordinator.decided(decisions)

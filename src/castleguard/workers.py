@@ -1,4 +1,4 @@
-"""Processes that share the work of many independent runs: an experiment, a sweep, a game."""
+"""Worker processes for many independent runs: experiments, sweeps, membership games."""
 
 import logging
 import os
@@ -14,17 +14,17 @@ _Found = TypeVar("_Found")
 
 @contextmanager
 def workers(number: int, *, start: Callable[..., None] | None = None, given: Sequence[Any] = ()) -> Iterator[Executor]:
-    """So many processes; with one, the work is done here, when it is handed over.
+    """Yield an executor with `number` processes; with one, calls run in this process, when submitted.
 
-    `start` is called in each with what is `given`, before any work. Who leaves the block early does not wait for what
-    nobody has begun. What is handed over must be importable by name: functions of modules, and partials of those.
+    `start` is called in each process with the arguments `given`, before any work. Leaving the block cancels calls that
+    have not started. Submitted functions must be importable by name: module-level functions, and partials of them.
     """
     if number <= 1:
         if start is not None:
             start(*given)
         yield _Here()
         return
-    # Spawned, not forked: a fork would copy the locks of Arrow's threads in whatever state they are.
+    # Spawned, not forked: a fork would copy the locks of Arrow's threads, possibly while they are held.
     pool = ProcessPoolExecutor(
         number, mp_context=get_context("spawn"), initializer=_start, initargs=(start, tuple(given))
     )
@@ -35,12 +35,12 @@ def workers(number: int, *, start: Callable[..., None] | None = None, given: Seq
 
 
 class _Here(Executor):
-    """Does the work at once, in this process."""
+    """Runs calls at once, in this process."""
 
     def submit(
         self, fn: Callable[_Parameters, _Found], /, *args: _Parameters.args, **kwargs: _Parameters.kwargs
     ) -> Future[_Found]:
-        """Do it."""
+        """Run the call and return its completed future."""
         future: Future[_Found] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
@@ -56,10 +56,10 @@ def _start(start: Callable[..., None] | None, given: tuple[Any, ...]) -> None:
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def quieten() -> None:
-    """Say nothing of a promise that a seed voids, in every single run of many."""
+    """Log errors only: each run would repeat the warning that its seed voids the guarantee."""
     logging.getLogger("castleguard").setLevel(logging.ERROR)

@@ -19,7 +19,7 @@ from castleguard.connectors.kafka.kafka_options import KafkaSinkOptions
 from castleguard.connectors.nats.connection import Connection
 from castleguard.connectors.registry import Connector
 from castleguard.durable import AtomicFile
-from castleguard.testing.jobs import MemoryParts, MemorySink
+from castleguard.testing.in_memory import MemoryParts, MemorySink
 from tests.integration.broker_kafka import shared_broker
 from tests.integration.broker_nats import NatsBroker
 from tests.patience import PATIENCE

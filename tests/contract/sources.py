@@ -16,7 +16,7 @@ from castleguard.connectors.base import Position, Read, Source
 from castleguard.connectors.formats import open_writer
 from castleguard.connectors.kafka.kafka_options import KafkaSourceOptions
 from castleguard.connectors.registry import Connector
-from castleguard.testing.jobs import MemoryLog, MemorySource
+from castleguard.testing.in_memory import MemoryLog, MemorySource
 from tests.integration.broker_nats import NatsBroker
 from tests.integration.mock_kafka import MockCluster
 from tests.patience import PATIENCE

@@ -7,7 +7,7 @@ from pathlib import Path
 from castleguard.connectors.nats.nats_options import Access
 from castleguard.connectors.nats.relay import NatsRelay
 from castleguard.errors import UnavailableError
-from castleguard.sites.memory import Relay
+from castleguard.sites.memory_relay import Relay
 from castleguard.sites.transport import Transport
 from tests.integration.broker_nats import NatsBroker
 from tests.patience import PATIENCE, eventually
@@ -44,10 +44,10 @@ class MemoryAdapter(TransportAdapter):
         return self.relay.join(name)
 
     def cut(self) -> None:
-        self.relay.weather.away = set(self.names)
+        self.relay.faults.away = set(self.names)
 
     def mend(self) -> None:
-        self.relay.weather.away = set()
+        self.relay.faults.away = set()
 
 
 class NatsAdapter(TransportAdapter):

@@ -32,16 +32,17 @@ from castleguard.shards.cuts import cut_domain
 from castleguard.shards.plan import Plan
 from castleguard.shards.routing import HashRoute, LocalityRoute
 from castleguard.shards.shard import Outcome, Shard
-from castleguard.sites.membership import Membership
-from castleguard.sites.memory import Relay, Weather
+from castleguard.sites.memory_relay import Faults, Relay
 from castleguard.sites.simulation import simulate
-from castleguard.testing.clock import ManualClock
+from castleguard.sites.site_membership import Membership
 from castleguard.testing.crash import CrashError
+from castleguard.testing.manual_clock import ManualClock
 from tests.site_stream import SiteStream
 
 __all__ = [
     "CrashError",
     "Dcastle",
+    "Faults",
     "HashRoute",
     "LocalityRoute",
     "ManualClock",
@@ -50,7 +51,6 @@ __all__ = [
     "Reading",
     "Shard",
     "SiteStream",
-    "Weather",
     "built_in",
     "cut_domain",
     "fixed_keys",

@@ -202,16 +202,16 @@ def _noise(case: Case) -> dict[str, Any]:
 
 
 def _simulate(case: Case, folder: Path) -> Outcome:
-    """Several sites in one process, in good and in bad weather."""
+    """Several sites in one process, with and without faults."""
     outcome, draws = Outcome(), case.draws("surface")
     loss = 0.02 if case.repeat % 4 == 1 else 0.0
-    weather = shim.Weather(loss=loss, doubled=0.05, delay=2) if draws.chance(0.4) else None
+    faults = shim.Faults(loss=loss, doubled=0.05, delay=2) if draws.chance(0.4) else None
     found = shim.simulate(
         case.rows,
         build_schema(case.schema),
         build_policy(case.policy),
         seed=case.seed,
-        weather=weather,
+        faults=faults,
         numbers=_pick_numbers(case, draws),
         batch=draws.pick([0, 1, 7]),
     )
@@ -259,7 +259,7 @@ def _shards(case: Case, folder: Path) -> Outcome:
             mine = rows.filter(pa.array(shard_of == number))
             _enter(outcome, made[number].take(mine, now))
             outcome.books.append(made[number].move_alarm(now))
-            made[number] = shim.Shard.resume(plan, number, made[number].snapshot())
+            made[number] = shim.Shard.restore(plan, number, made[number].snapshot())
         if draws.chance(0.3):
             now += 5.0
             _enter(outcome, made[0].tick(now))

@@ -15,8 +15,8 @@ from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.books import Report
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
-from castleguard.sites.membership import Membership
-from castleguard.sites.memory import Relay
+from castleguard.sites.memory_relay import Relay
+from castleguard.sites.site_membership import Membership
 from tests.site_stream import SiteStream
 
 Row = dict[str, Any]

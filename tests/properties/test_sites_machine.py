@@ -1,6 +1,6 @@
 """Sites that publish together, whatever happens to them and to what they tell one another.
 
-Hypothesis plays the weather and the clock, and says how life goes on after each step: how many rows arrive, how often
+Hypothesis drives the faults and the clock, and says how life goes on after each step: how many rows arrive, how often
 something goes wrong, and a seed for what (which does not shrink). The promises are checked by a reader who sees
 nothing but what is delivered, and by the books of all sites at the end.
 """
@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from castleguard.algorithms.dcastle.policy import Dcastle
-from castleguard.sites.memory import Weather
+from castleguard.sites.memory_relay import Faults
 from tests.properties.sites_world import HIGHEST, TREE, GossipingRelay, Reader, Site, make_schema
 from tests.properties.streams import examples
 
@@ -49,7 +49,7 @@ def policies(draw: st.DrawFn, *, sensitive: bool) -> Dcastle:
 
 
 class Sites(RuleBasedStateMachine):
-    """Two to four sites under random weather."""
+    """Two to four sites under random faults."""
 
     sites: list[Site]
 
@@ -108,21 +108,19 @@ class Sites(RuleBasedStateMachine):
         self._live(*life)
 
     @rule(shares=st.tuples(_SHARE, _SHARE, _SHARE), delay=st.integers(0, 3), away=_SOME, parted=_SOME, life=_LIFE)
-    def change_weather(
+    def change_faults(
         self, shares: tuple[float, float, float], delay: int, away: set[str], parted: set[str], life: Life
     ) -> None:
-        """Another weather."""
+        """Change the faults."""
         loss, doubled, unsure = shares
         pairs = {frozenset(parted)} if len(parted) == 2 else set()
-        self.relay.weather = Weather(
-            loss=loss, doubled=doubled, delay=delay, away=set(away), parted=pairs, unsure=unsure
-        )
+        self.relay.faults = Faults(loss=loss, doubled=doubled, delay=delay, away=set(away), parted=pairs, unsure=unsure)
         self._live(*life)
 
     @rule(life=_LIFE)
     def clear_up(self, life: Life) -> None:
         """Everybody reaches everybody."""
-        self.relay.weather = Weather()
+        self.relay.faults = Faults()
         self._live(*life)
 
     def _live(self, rows: int, seed: int, trouble: float) -> None:
@@ -147,15 +145,15 @@ class Sites(RuleBasedStateMachine):
                 site.commit()
                 site.commit()
             case "goes or comes":
-                self.relay.weather.away.symmetric_difference_update({site.name})
+                self.relay.faults.away.symmetric_difference_update({site.name})
             case "hears again":
                 self.relay.repeat(chance.randrange(20))
 
     def teardown(self) -> None:
-        """In the end the weather is fine, and every row is accounted for."""
+        """In the end there are no faults, and every row is accounted for."""
         if sys.exc_info()[0] is not None or not hasattr(self, "sites"):
             return
-        self.relay.weather = Weather()
+        self.relay.faults = Faults()
         for _ in range(3):
             for site in self.sites:
                 site.push(site.unread, self.now)

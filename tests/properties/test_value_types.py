@@ -23,7 +23,7 @@ from castleguard.connectors.formats import open_reader
 from castleguard.connectors.listing import list_files
 from castleguard.job import Job, Parts
 from castleguard.schema.value_type import ValueType
-from castleguard.testing.jobs import MemoryParts, MemorySink
+from castleguard.testing.in_memory import MemoryParts, MemorySink
 from tests.properties.streams import examples
 
 AGE = cg.Numeric("age", lower=0, upper=100, step=50)

@@ -20,7 +20,7 @@ from castleguard.connectors.base import BadRow, Position, Read, Sink
 from castleguard.connectors.manifest import Manifest
 from castleguard.errors import UnavailableError
 from castleguard.job import Job, Pace, Parts
-from castleguard.testing.clock import ManualClock
+from castleguard.testing.manual_clock import ManualClock
 
 SCHEMA = cg.Schema(
     person="pid",

@@ -12,8 +12,8 @@ from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.store import Checkpoint, Store
 from castleguard.errors import SnapshotError
 from castleguard.job import Job, Pace, Parts
-from castleguard.testing.clock import ManualClock
 from castleguard.testing.crash import CrashError, ScriptedCrash
+from castleguard.testing.manual_clock import ManualClock
 from tests.recovery.fakes import Shelf, Topic
 
 SCHEMA = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=5)])
@@ -271,7 +271,7 @@ def test_another_policy_after_a_drain_is_told_whatever_the_sink(world: World, ca
     assert "another policy" not in caplog.text
     world.grow()
     run(world, replace(LEDGER, k=3))
-    assert "published with another policy.k: name another one to keep them apart" in caplog.text
+    assert "published with another policy.k: use another sink to keep them apart" in caplog.text
 
 
 def test_a_policy_without_a_ledger_says_what_it_always_said(world: World) -> None:

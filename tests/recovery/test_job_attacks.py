@@ -21,7 +21,7 @@ from castleguard.errors import CastleguardError, ConfigError, OutputError, Snaps
 from castleguard.job import Job, Pace, Parts
 from castleguard.jobs.assemble import make_job
 from castleguard.jobs.load import load
-from castleguard.testing.clock import ManualClock
+from castleguard.testing.manual_clock import ManualClock
 from tests.recovery.fakes import Shelf, TopicSource
 from tests.recovery.test_job import POLICIES, SCHEMA, K, World, stop_after
 
@@ -55,7 +55,7 @@ def test_another_source_after_a_drain_is_read_from_its_beginning_and_that_is_sai
     world.topic = World(tmp_path, CASTLE, rows=50).topic
     assert world.job(identity={**HERE, "source": {"topic": "c"}}).run() == "finished"
     assert world.topic.acknowledged == {"at": 50}
-    assert "what it has in common with the former one is published again" in caplog.text
+    assert "rows that both sources contain are published again" in caplog.text
 
 
 def test_a_sink_that_others_have_written_to_is_refused_after_a_drain(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_sink_that_others_have_written_to_is_refused_after_a_drain(tmp_path: P
     job.run()
     world.job(identity=HERE).drain()
     world.shelf = Shelf({1: pa.table({"row": [1]})})
-    with pytest.raises(OutputError, match="begin with an empty sink"):
+    with pytest.raises(OutputError, match="use an empty sink"):
         world.job(identity={**HERE, "sink": {"topic": "c"}})
 
 
@@ -343,7 +343,7 @@ def test_rejects_of_before_a_drain_do_not_stop_what_comes_after_it(tmp_path: Pat
 def test_a_job_that_was_mended_runs_again(tmp_path: Path) -> None:
     world = World(tmp_path, CASTLE, rows=1500)
     world.topic.rows[:1400] = [None] * 1400
-    with pytest.raises(CastleguardError, match="mend the source, or drain"):
+    with pytest.raises(CastleguardError, match="fix the source, or drain"):
         world.job(max_reject_share=0.1).run()
     world.topic.rows[:] = [row or {"pid": 1, "age": 5, "row": 9999} for row in world.topic.rows]
     assert world.job(max_reject_share=0.1).run() == "finished"

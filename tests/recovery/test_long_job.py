@@ -20,7 +20,7 @@ from castleguard.connectors.formats import open_reader, open_writer
 from castleguard.connectors.listing import list_files
 from castleguard.job import Job, Pace, Parts
 from castleguard.runtime.stopping import Stop
-from castleguard.testing.clock import ManualClock
+from castleguard.testing.manual_clock import ManualClock
 
 SCHEMA = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=5)], public=["row"])
 POLICY = cg.Castle(k=3, delay=5_000, max_wait=20.0)

@@ -17,8 +17,8 @@ from castleguard.connectors.formats import open_writer
 from castleguard.connectors.manifest import Manifest
 from castleguard.errors import InputError, OutputError
 from castleguard.job import Job, Pace, Parts
-from castleguard.testing.clock import ManualClock
 from castleguard.testing.crash import CrashError, ScriptedCrash
+from castleguard.testing.manual_clock import ManualClock
 from tests.recovery.fakes import Topic
 
 SCHEMA = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=5)])

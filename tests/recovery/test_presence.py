@@ -12,7 +12,7 @@ from castleguard.checkpoint.store import Store
 from castleguard.errors import UsageError
 from castleguard.job import Job, Parts
 from castleguard.testing.crash import CrashError, ScriptedCrash
-from castleguard.testing.jobs import MemoryParts, MemorySink
+from castleguard.testing.in_memory import MemoryParts, MemorySink
 from tests.contract.sinks import SINKS
 from tests.recovery.presence import (
     EXTRA,

@@ -13,10 +13,10 @@ from castleguard.checkpoint.store import Store
 from castleguard.coordination import Alone
 from castleguard.job import Job, Pace, Parts
 from castleguard.sites.coordinator import SiteCoordinator
-from castleguard.sites.membership import Membership
-from castleguard.sites.memory import Relay
-from castleguard.testing.clock import ManualClock
+from castleguard.sites.memory_relay import Relay
+from castleguard.sites.site_membership import Membership
 from castleguard.testing.crash import CrashError
+from castleguard.testing.manual_clock import ManualClock
 from tests.recovery.fakes import Shelf, Topic
 
 SCHEMA = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=5)], public=["row"])

@@ -9,7 +9,7 @@ from castleguard.algorithms.castle.policy import Castle
 from castleguard.conversion import convert
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.stream import Anonymiser
-from castleguard.testing.memory import MemoryReader, MemoryWriter
+from castleguard.testing.in_memory import MemoryReader, MemoryWriter
 
 SCHEMA = Schema(person="pid", quasi_identifiers=[Numeric("age", lower=0, upper=100)], public=["row"])
 POLICY = Castle(k=2, delay=10)

@@ -113,7 +113,7 @@ def test_a_sensitive_value_that_cannot_be_published_costs_its_row() -> None:
 
 def test_rows_that_take_no_room_are_refused_where_they_are_too_many() -> None:
     batch = pa.table({"a": pa.nulls(1 << 30)})
-    with pytest.raises(InputError, match="more rows than it has room for"):
+    with pytest.raises(InputError, match="its row count exceeds its size"):
         validated(batch, "data.arrow")
 
 

@@ -434,5 +434,5 @@ def test_counts_are_taken_over_before_the_first_row_only() -> None:
     assert carried is not None
     second = cg.Anonymiser(schema, policy)
     second.push([{"pid": 1, "age": 50}])
-    with pytest.raises(UsageError, match="rows have arrived already"):
+    with pytest.raises(UsageError, match="rows have already arrived"):
         second.take_over(carried)

@@ -101,7 +101,7 @@ def _anonymise(tables: "list[pa.Table]", schema: "Schema", policy: "Policy", see
     from castleguard.connectors.formats import open_writer
     from castleguard.conversion import convert
     from castleguard.stream import Anonymiser
-    from castleguard.testing.memory import MemoryReader
+    from castleguard.testing.in_memory import MemoryReader
 
     _warm_up(tables, schema, policy)
     stream = Anonymiser(schema, policy, seed=seed)

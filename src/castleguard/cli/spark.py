@@ -14,8 +14,8 @@ from castleguard.errors import CastleguardError
 from castleguard.runtime.stopping import Stop
 
 if TYPE_CHECKING:
-    from castleguard.spark.job import Prepared
-    from castleguard.spark.progress import Batch
+    from castleguard.spark.query_progress import Batch
+    from castleguard.spark.spark_job import Prepared
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -45,8 +45,8 @@ def spark(
         return
     from castleguard.jobs.check.for_spark import left_out_words
     from castleguard.jobs.load import load
-    from castleguard.spark.job import check_kept, opened, prepare
     from castleguard.spark.session import check_installed
+    from castleguard.spark.spark_job import check_kept, opened, prepare
     from castleguard.spark.warming import warm_up
 
     job = load(job_file)
@@ -72,7 +72,7 @@ def spark(
 
 
 def _run(session: Any, prepared: "Prepared", key: bytes | None, *, until_idle: bool, quiet: bool) -> str:
-    from castleguard.spark.job import follow_query, run_batch, start
+    from castleguard.spark.spark_job import follow_query, run_batch, start
 
     if not prepared.streaming:
         run_batch(session, prepared, key)

@@ -24,7 +24,7 @@ from castleguard.runtime.pace import Retry
 from castleguard.runtime.stopping import Stop
 from castleguard.schema.published_text import unfit_text
 from castleguard.sites.coordinator import SiteCoordinator
-from castleguard.sites.membership import Membership
+from castleguard.sites.site_membership import Membership
 from castleguard.sites.transport import Transport
 from castleguard.stream import Anonymiser
 from castleguard.telemetry.logs import LOG

@@ -9,9 +9,9 @@ import pyarrow as pa
 from castleguard.jobs.publication import read_published
 from castleguard.release.encode import Numbers
 from castleguard.schema.roles import Schema
+from castleguard.shards.cut_tree import Cuts
 from castleguard.shards.cuts import cut_domain, cut_published, shares
-from castleguard.shards.spelling import shard_words
-from castleguard.shards.tree import Cuts
+from castleguard.shards.cuts_file import describe_shards
 
 
 class Chosen(NamedTuple):
@@ -44,8 +44,8 @@ def choose_cuts(
     """Cut the quasi-identifiers for so many shards. Original rows are never read: cut points are public."""
     if not published:
         found = cut_domain(schema, shards, columns=columns)
-        return Chosen(found, tuple(shard_words(found, schema)), None)
+        return Chosen(found, tuple(describe_shards(found, schema)), None)
     tables = [read_published(path, formulas).rows for path in published]
     table = pa.concat_tables(tables, promote_options="permissive")
     found = cut_published(table, schema, shards, numbers=numbers, columns=columns)
-    return Chosen(found, tuple(shard_words(found, schema)), shares(found, table, schema, numbers=numbers))
+    return Chosen(found, tuple(describe_shards(found, schema)), shares(found, table, schema, numbers=numbers))

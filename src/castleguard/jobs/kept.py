@@ -12,9 +12,9 @@ from castleguard.jobs.assemble import make_site_stream, make_stream, refuse_spar
 from castleguard.jobs.endpoints import cipher_of, manifest_of
 from castleguard.jobs.identity import identity_of
 from castleguard.privacy.guarantee import Guarantee
-from castleguard.runtime.continuing import check_identity
 from castleguard.runtime.epochs import Epochs, sink_name
-from castleguard.sites.memory import Relay
+from castleguard.runtime.recovery import check_identity
+from castleguard.sites.memory_relay import Relay
 
 
 def check_kept(job: JobFile) -> None:

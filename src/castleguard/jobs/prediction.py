@@ -11,8 +11,8 @@ from castleguard.jobs.endpoints import FORMATS, open_source
 from castleguard.jobs.identity import identity_of
 from castleguard.jobs.kept import check_kept, latest_of
 from castleguard.jobs.load import connector_of
-from castleguard.runtime.continuing import continued
 from castleguard.runtime.delivery import check_letters_have_a_place
+from castleguard.runtime.recovery import commit_to_restore
 
 
 def check_start(job: JobFile, *, allow_duplicates: bool) -> int:
@@ -42,7 +42,7 @@ def _check_kept(job: JobFile, *, allow_duplicates: bool) -> int:
         check_kept(job)  # what is there is not a file
     folder = Path(job.sink.options.path) if job.sink.type in FORMATS else None
     there = last_part(folder) if folder is not None and folder.exists() else 0
-    latest = continued(latest, there, identity_of(job), stored=job.checkpoint is not None)
+    latest = commit_to_restore(latest, there, identity_of(job), stored=job.checkpoint is not None)
     check_letters_have_a_place(latest, has_letters=job.dead_letter is not None)
     check_kept(job)
     if job.source.type in FORMATS and latest.position is not None:

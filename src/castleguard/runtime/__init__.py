@@ -1,1 +1,1 @@
-"""Parts of a running job: clock, delivery schedule, epochs, stop flag."""
+"""Parts of a running job: clock, retries, delivery and its schedule, epochs, status, stop flag."""

@@ -1,4 +1,4 @@
-"""The time of a job: the clock that it looks at, and the time that it tells its stream."""
+"""The clock of a job, and the time that it passes to its stream."""
 
 import math
 import time
@@ -11,27 +11,27 @@ from castleguard.telemetry.logs import LOG
 
 
 class Clock(Protocol):
-    """The time, and how to let it pass."""
+    """A source of time."""
 
     def now(self) -> float:
-        """Seconds since some origin that is the same after a restart. May leap, ahead and back: people set clocks."""
+        """Seconds since an origin that survives restarts. May jump forwards or backwards: people set clocks."""
 
     def elapsed(self) -> float:
-        """Seconds that have passed since some moment before this process did anything. Never leaps."""
+        """Seconds since an arbitrary moment before this process started. Never jumps."""
 
     def sleep(self, seconds: float) -> None:
-        """Let so many seconds pass."""
+        """Wait for `seconds`."""
 
 
 class WallClock:
-    """The time of the machine."""
+    """The clock of the machine."""
 
     def now(self) -> float:
         """Seconds since 1970."""
         return time.time()
 
     def elapsed(self) -> float:
-        """Seconds since the machine was started, or so."""
+        """Seconds on the monotonic clock."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
@@ -40,49 +40,49 @@ class WallClock:
 
 
 class StreamTime:
-    """What a stream is told as `now`: what the clock shows, and never less than before.
+    """The `now` of a stream: the clock, made monotonic.
 
-    A clock that was far ahead once has taken the stream's time with it, also over a restart: that is in the snapshot,
-    and cannot be taken back, because ledgers and windows have seen it. Where the clock shows less than that, the time
-    goes on by what really passes, so that `max_wait` is kept. It never goes on faster: a window of a ledger that were
-    over too early would let a person spend twice. When the clock has caught up, it leads again.
+    A clock that once ran far ahead leaves the stream's time ahead too, even after a restart: the time is part of the
+    snapshot and cannot go back, because ledgers and windows have used it. While the clock is behind, the stream's time
+    advances by the elapsed time, which keeps `max_wait`. It never advances faster: a ledger's window that ended too
+    early would let a person spend the budget twice. Once the clock has caught up, the stream follows it again.
     """
 
     def __init__(self, clock: Clock, latest: float) -> None:
-        """`latest` is what the stream was told last; minus infinity if nothing."""
+        """`latest`: the latest time that the stream has; minus infinity if none."""
         self._clock = clock
         self._now = latest
-        self._looked_at = clock.elapsed()
+        self._read_at = clock.elapsed()
         self._behind = False
         self.now()
 
     def now(self) -> float:
-        """Look at the clock."""
-        shown, looked_at = self._clock.now(), self._clock.elapsed()
-        self._now = max(shown, self._now + (looked_at - self._looked_at))
-        self._looked_at = looked_at
+        """Read the clock and return the stream's time."""
+        shown, read_at = self._clock.now(), self._clock.elapsed()
+        self._now = max(shown, self._now + (read_at - self._read_at))
+        self._read_at = read_at
         self._warn(self._now - shown)
         return self._now
 
     def _warn(self, behind: float) -> None:
-        """Say once that the clock is behind; again if it has been right meanwhile."""
-        if behind > _WORTH_A_WORD and not self._behind:
+        """Warn once each time that the clock falls behind."""
+        if behind > _TOLERATED and not self._behind:
             LOG.warning(
-                "the clock shows %s less than the stream has been told before: it was ahead then, or it is behind now. "
-                "The stream's time goes on by what passes while the job runs, and max_wait with it; draining the job "
-                "begins a stream with the time of the clock, unless rows of a person are counted in windows of seconds",
-                _spelt(behind),
+                "the clock is %s behind the stream's time: it ran ahead earlier, or it is slow now. Until it catches "
+                "up, the stream's time and max_wait advance only while the job runs. To return to the clock's time, "
+                "drain the job; this does not help if rows per person are counted in windows of seconds",
+                _format_duration(behind),
             )
-        self._behind = behind > _WORTH_A_WORD
+        self._behind = behind > _TOLERATED
 
 
-_WORTH_A_WORD = 60.0  # seconds
+_TOLERATED = 60.0  # seconds
 
 
-def _spelt(seconds: float) -> str:
-    """A length of time in the unit that people would use.
+def _format_duration(seconds: float) -> str:
+    """Format a duration for a log line.
 
-    >>> _spelt(90), _spelt(7200), _spelt(90 * 86400)
+    >>> _format_duration(90), _format_duration(7200), _format_duration(90 * 86400)
     ('90 seconds', '2 hours', '90 days')
     """
     for unit, length in (("days", 86400), ("hours", 3600)):
@@ -91,12 +91,12 @@ def _spelt(seconds: float) -> str:
     return f"{seconds:.0f} seconds"
 
 
-def advanced(before: float, now: float | None, *, needed: bool) -> float:
-    """The time of a stream after it was told `now`, which never goes back; `needed`: its policy counts seconds."""
+def advance(before: float, now: float | None, *, needed: bool) -> float:
+    """Return the time of a stream after a call with `now`, which must not decrease; `needed`: `now` is required."""
     if now is None:
         if needed and before == -math.inf:
             raise UsageError(
-                "the policy counts seconds (max_wait, a window): say when the rows arrive, push(batch, now=seconds)"
+                "the policy counts seconds (max_wait or a window): pass the arrival time, push(batch, now=seconds)"
             )
         return before
     if not is_number(now):

@@ -1,8 +1,7 @@
-"""What a job publishes with a commit: the segment that it gathers, when the commit is due, and the delivery.
+"""Output of a commit: the segment, when the commit is due, and the delivery.
 
-A segment has the rows that were released since the last commit, and dead letters as lines of JSON: what could not be
-read as a row, and rows that were rejected. `Delivery` brings a stored segment to the sink and its letters to their
-file, and marks that both arrived.
+A segment holds the rows released since the last commit, and dead letters as lines of JSON: malformed input and rejected
+rows. `Delivery` writes a stored segment to the sink and its dead letters to their file, and marks both delivered.
 """
 
 import json
@@ -25,42 +24,42 @@ from castleguard.runtime.pace import Pace, Retry
 
 @dataclass(kw_only=True)
 class Segment:
-    """What has been released and rejected since the last commit."""
+    """Rows released, and dead letters written, since the last commit."""
 
     tables: list[pa.Table] = field(default_factory=list, repr=False)
     letters: list[bytes] = field(default_factory=list, repr=False)
     rows: int = 0
     due: float | None = None
-    """When the rows may be delivered, where presence is promised."""
+    """When the rows are to be delivered, where presence is promised."""
     dirty: bool = False
-    """Whether anything has happened that a restart would have to repeat."""
+    """Whether a restart would have to process rows again."""
 
     def add(self, released: pa.Table, due: float | None) -> None:
-        """Gather a table."""
+        """Add released rows."""
         if not released.num_rows:
             return
         if due is not None:
-            # One piece, however the rows that closed the window were cut: pieces show in some formats.
+            # One chunk: some formats reveal chunks, which depend on the batches that closed the window.
             self.due, released = due, released.combine_chunks()
         self.tables.append(released)
         self.rows += released.num_rows
         self.dirty = True
 
     def to_bytes(self) -> bytes:
-        """The released rows as one Arrow stream; empty if there are none."""
+        """Return the released rows as one Arrow stream; empty bytes if there are none."""
         return _to_bytes(self.tables) if self.tables else b""
 
     @property
     def size(self) -> int:
-        """Released and rejected rows."""
+        """Number of released rows and dead letters."""
         return self.rows + len(self.letters)
 
 
 def _to_bytes(tables: list[pa.Table]) -> bytes:
-    """Released tables as one Arrow stream, with the types of the last one: a column may have been all null before."""
+    """Encode tables as one Arrow stream, with the types of the last one: in earlier ones a column may be all null."""
     schema = tables[-1].schema
     out = pa.BufferOutputStream()
-    # Compressed: what is published repeats itself, and a store that wipes what it forgets writes all of it three times.
+    # Compressed: published rows are repetitive, and a store that wipes deleted data writes each segment three times.
     with pa.ipc.new_stream(out, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         for table in tables:
             writer.write_table(table if table.schema == schema else table.cast(schema))
@@ -68,13 +67,13 @@ def _to_bytes(tables: list[pa.Table]) -> bytes:
 
 
 def from_bytes(data: bytes) -> pa.Table:
-    """The table that `Segment.to_bytes` wrote."""
+    """Decode the table that `Segment.to_bytes` encoded."""
     with pa.ipc.open_stream(data) as reader:
         return reader.read_all()
 
 
 class Rhythm:
-    """When the latest commit of a job was, how long it took, and when the next one is due."""
+    """Time and duration of the latest commit, and whether the next one is due."""
 
     def __init__(self, pace: Pace, clock: Clock) -> None:
         self.pace = pace
@@ -84,20 +83,20 @@ class Rhythm:
 
     @contextmanager
     def committing(self) -> Iterator[None]:
-        """Note a commit."""
+        """Measure a commit."""
         started = time.monotonic()
         yield
         self.committed_at = self._clock.now()
         self.commit_seconds = time.monotonic() - started
 
     def is_due(self, segment: Segment, *, urgent: bool, has_moved: Callable[[], bool]) -> bool:
-        """Whether to commit. `urgent`: a commit is asked for; `has_moved`: whether there is a position to commit."""
+        """Whether to commit. `urgent`: the coordinator asks for a commit; `has_moved`: the position has changed."""
         since = self._clock.now() - self.committed_at
-        if segment.due is not None:  # a window has ended: it is stored now, and delivered when it is due
+        if segment.due is not None:  # a window has ended: store it now, deliver it when it is due
             return True
         if segment.size >= self.pace.most_rows:
             return True
-        # A clock that was put back would otherwise hold up commits until it is where it was.
+        # A negative `since` counts as elapsed: a clock that was set back must not delay commits.
         if urgent and not 0.0 <= since < max(self.pace.urgent, self.commit_seconds):
             return True
         waited = not 0.0 <= since < self.pace.every
@@ -105,12 +104,12 @@ class Rhythm:
 
 
 def letters_of(read: Read, rejected: Iterable[tuple[int, str]]) -> Iterator[bytes]:
-    """A line for everything in `read` that is not a row, and for each rejected row, given with its reason."""
+    """Yield a dead letter for each bad row in `read`, and for each rejected row with its reason."""
     for bad in read.bad:
         raw = bad.raw.decode(errors="backslashreplace")
         yield _letter({"place": bad.place, "reason": bad.reason, "raw": raw})
     for row, reason in rejected:
-        values = {name: _plain(read.rows.column(name)[row]) for name in read.rows.schema.names}
+        values = {name: _json_value(read.rows.column(name)[row]) for name in read.rows.schema.names}
         yield _letter({"place": read.place(row), "reason": reason, "row": values})
 
 
@@ -118,20 +117,20 @@ def _letter(facts: dict[str, Any]) -> bytes:
     return json.dumps(facts, ensure_ascii=False).encode(errors="backslashreplace")
 
 
-def _plain(scalar: pa.Scalar) -> object:
-    """A value as JSON can hold it, whatever it is: a letter must not stop a job."""
+def _json_value(scalar: pa.Scalar) -> object:
+    """Convert any value to JSON without failing: a dead letter must not stop a job."""
     try:
         value = scalar.as_py()
     except UnicodeDecodeError:
-        return _as(scalar, pa.binary()).decode(errors="backslashreplace")
-    except (ValueError, OverflowError):  # a time that Python has no year for
-        return _as(scalar, pa.string()).decode(errors="backslashreplace")
+        return _cast_to_bytes(scalar, pa.binary()).decode(errors="backslashreplace")
+    except (ValueError, OverflowError):  # a timestamp beyond Python's years
+        return _cast_to_bytes(scalar, pa.string()).decode(errors="backslashreplace")
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)
 
 
-def _as(scalar: pa.Scalar, kind: pa.DataType) -> bytes:
+def _cast_to_bytes(scalar: pa.Scalar, kind: pa.DataType) -> bytes:
     try:
         return bytes(scalar.cast(kind).as_buffer())
     except pa.ArrowException:
@@ -139,7 +138,7 @@ def _as(scalar: pa.Scalar, kind: pa.DataType) -> bytes:
 
 
 class Delivery:
-    """Steps 3 and 4 of a commit (`job.py`)."""
+    """Steps 3 and 4 of `Job.commit`."""
 
     def __init__(
         self,
@@ -151,7 +150,7 @@ class Delivery:
         step: Callable[[int], None],
         longest_wait: float,
     ) -> None:
-        """`longest_wait`: seconds for which a segment that is not due yet can be held up."""
+        """`longest_wait`: maximum seconds to wait until a segment is due."""
         self._sink = sink
         self._letters = letters
         self._store = store
@@ -159,22 +158,20 @@ class Delivery:
         self._longest_wait = longest_wait
         self._undelivered: Checkpoint | None = None
         self.time = StreamTime(clock, -math.inf)
-        """By which segments are due: that of the stream, once it has told."""
+        """The time that due segments are compared with; the job replaces it by the stream's time."""
         self.number = self.segments = 0
-        """Of the latest commit that was delivered."""
-        self._arrived = 0  # the latest segment that the sink has taken
+        """Numbers of the latest delivered commit and of its segment."""
+        self._arrived = 0  # the latest segment that the sink has stored
         self._step = step
         self._retry = retry
 
     def finish(self) -> None:
-        """Deliver a commit that was stored and failed after that: it must not be replaced. A segment that has arrived
-        is not delivered again.
-        """
+        """Deliver a stored commit whose delivery failed: it must not be overwritten. Skip a segment that arrived."""
         if self._undelivered is not None:
             self.deliver(self._undelivered, segment=self._arrived < self._undelivered.segments)
 
     def deliver(self, checkpoint: Checkpoint, *, segment: bool = True) -> Checkpoint:
-        """Deliver a stored commit, and mark it; without its `segment` if the sink has that. The commit as it is now."""
+        """Deliver a stored commit and return it marked as delivered; `segment=False`: the sink has the segment."""
         self._undelivered = checkpoint
         done = self._deliver(checkpoint, segment=segment)
         self._undelivered, self.number, self.segments = None, done.number, done.segments
@@ -191,21 +188,21 @@ class Delivery:
         if self._letters is not None and checkpoint.letters:
             self._letters.append(checkpoint.letters, checkpoint.letters_at)
         self._step(4)
-        if checkpoint.delivered or self._store is None:  # nothing had to be delivered
+        if checkpoint.delivered or self._store is None:  # nothing to mark
             return checkpoint
         return self._store.mark_delivered(checkpoint)
 
     def _wait_until(self, due: float | None) -> None:
-        """Let time pass until a segment is due. What is late (the process was down, or slow) is due at once."""
+        """Sleep until a segment is due. A late one (the process was down, or slow) is due at once."""
         left = 0.0 if due is None else due - self.time.now()
         if left > 0.0:
-            self._clock.sleep(min(left, self._longest_wait))  # a clock that was put back must not hold it up for longer
+            self._clock.sleep(min(left, self._longest_wait))  # bounded: the clock may have been set back
 
 
 def check_letters_have_a_place(latest: Checkpoint, *, has_letters: bool) -> None:
-    """Refuse to go on from a commit with dead letters if the job has no section for them any more."""
+    """Refuse to restore a commit with dead letters if the job no longer has a place for them."""
     if latest.letters and not has_letters:
         raise OutputError(
-            "the latest commit holds dead letters that have not been written: run the job once more with its "
-            "dead_letter section before it goes without"
+            "the latest commit holds dead letters that have not been written: run the job once with its dead_letter "
+            "section before you remove that section"
         )

@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: 500ms, 30s, 5m, 2h, 1d, or a plain number of seconds."""
+"""Durations in job files and on the command line: 500ms, 30s, 5m, 2h, 1d, or a number of seconds."""
 
 import math
 import re
@@ -7,11 +7,11 @@ WORDS = "a duration such as 500ms, 30s, 5m, 2h or 1d, or a number of seconds"
 PATTERN = r"^[0-9]+(\.[0-9]+)? ?(ms|s|m|h|d)?$"
 
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "": 1}
-_LONGEST = 100  # characters: what is longer is no duration, and need not be searched
+_LONGEST = 100  # characters: bounds the work of the pattern
 
 
 def parse_duration(value: object) -> int | float:
-    """Seconds; a plain number stays as it is. Raises ValueError.
+    """Convert a duration to seconds; a number is returned unchanged. Raises ValueError.
 
     >>> [parse_duration(text) for text in ("500ms", "30s", "1.5h", "2 d", 7)]
     [0.5, 30.0, 5400.0, 172800.0, 7]
@@ -27,7 +27,7 @@ def parse_duration(value: object) -> int | float:
 
 
 def spell_duration(seconds: float) -> str:
-    """Seconds in the largest unit that leaves a short number.
+    """Format seconds in the largest unit that divides them.
 
     >>> [spell_duration(seconds) for seconds in (0.25, 5, 90, 7200, 86400)]
     ['250 ms', '5 s', '90 s', '2 h', '1 d']

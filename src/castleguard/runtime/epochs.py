@@ -1,8 +1,8 @@
-"""Epochs of a job: from the begin of a stream to the finish or drain that flushes it.
+"""Epochs of a job: an epoch lasts from the start of a stream to the finish or drain that flushes it.
 
-Each epoch has a statement of its own. A job keeps them in its checkpoint, with the parts that were published under
-each: a reader of the parts finds them in `_castleguard.json`, and the statement of a later epoch says what all epochs
-together promise where the rows of a person were not counted on from one to the next.
+Each epoch has its own statement. A job keeps all statements in its checkpoint, with the parts published under each;
+readers of the parts find them in `_castleguard.json`. Where the row counts per person did not carry over from one epoch
+to the next, the later statement gives the guarantee of all epochs together.
 """
 
 import hashlib
@@ -20,21 +20,21 @@ from castleguard.schema.identities import CANONICAL_FORM
 from castleguard.schema.roles import Schema
 
 _MOST = 1000
-"""Ended epochs that are kept apart; of more, neighbours with the same statement become one."""
+"""Epochs that are kept separately; beyond that, adjacent ones with the same statement are merged."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Described:
-    """A stream: what makes its output what it is, and what it promises by itself."""
+    """Identity and guarantee of one stream."""
 
     identity: dict[str, Any]
-    """Policy, schema and the form of numbers, as JSON has them."""
+    """Policy, schema and the form of numbers, as JSON values."""
     guarantee: Guarantee
     counting: dict[str, Any] | None
-    """How windows lie in which rows of a person are counted; None if they are not."""
+    """The windows in which rows per person are counted; None if they are not counted."""
 
     def facts(self) -> dict[str, Any]:
-        """What tells its output from that of another stream. The schema as a fingerprint."""
+        """Return what distinguishes the output from that of another stream, the schema as a fingerprint."""
         return {
             "policy": self.identity["policy"],
             "schema": _digest(self.identity["schema"]),
@@ -42,7 +42,7 @@ class Described:
         }
 
     def claim(self) -> dict[str, Any] | None:
-        """The claim of differential privacy, as JSON has it; None if there is none that holds."""
+        """Return the claim of differential privacy as JSON values; None if none holds."""
         privacy = self.guarantee.privacy
         if privacy is None or privacy.void:
             return None
@@ -53,19 +53,19 @@ class Described:
 
 @dataclass(frozen=True, kw_only=True)
 class Epoch:
-    """One epoch."""
+    """The parts published under one statement."""
 
     statement: str
-    """What it promised: a key of `Epochs.statements`."""
+    """A key of `Epochs.statements`."""
     first: int
-    """The least number that a part of it can have."""
+    """The number of its first part, if it has parts."""
     sink: str
-    """Digest of what identifies the sink."""
+    """Digest of the sink's identity."""
     last: int | None = None
-    """The last part of it; None while it is open, and below `first` if nothing was published."""
+    """The number of its last part; None while it is open, and below `first` if nothing was published."""
     ended: str | None = None
     counts_on: bool = False
-    """Whether it went on with the counts of rows per person of the epoch before."""
+    """Whether it adopted the row counts per person of the previous epoch."""
 
 
 @dataclass(kw_only=True)
@@ -73,14 +73,14 @@ class Epochs:
     """All epochs of a job, the open one last."""
 
     statements: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Policy, schema, form of numbers, version, the statement in words and its claim, by their digest."""
+    """Policy, schema, form of numbers, version, statement in words and claim, by their digest."""
     epochs: list[Epoch] = field(default_factory=list)
     last_part: int = 0
-    """The last part that was published, in all epochs."""
+    """The number of the last part of all epochs."""
 
     @classmethod
     def load(cls, facts: dict[str, Any]) -> "Epochs":
-        """From what `facts` gave."""
+        """Load the result of `facts`."""
         return cls(
             statements=dict(facts.get("statements", {})),
             epochs=[Epoch(**epoch) for epoch in facts.get("epochs", ())],
@@ -89,7 +89,7 @@ class Epochs:
 
     @classmethod
     def of(cls, latest: Checkpoint) -> "Epochs":
-        """As a checkpoint has them. Of one of an older format nothing is known but how far it got."""
+        """Load the epochs of a checkpoint. One of an older format yields a single epoch with an unknown statement."""
         if latest.epochs or not latest.number:
             return cls.load(latest.epochs)
         unknown: dict[str, Any] = {
@@ -106,7 +106,7 @@ class Epochs:
         return cls(statements={"unknown": unknown}, epochs=[epoch], last_part=latest.segments)
 
     def facts(self) -> dict[str, Any]:
-        """All of it, as JSON can hold it."""
+        """Return everything as JSON values."""
         return {
             "statements": self.statements,
             "epochs": [asdict(epoch) for epoch in self.epochs],
@@ -119,8 +119,8 @@ class Epochs:
         return bool(self.epochs) and self.epochs[-1].ended is None
 
     def begin(self, described: Described, *, version: str, sink: str, carried: bool) -> None:
-        """Begin an epoch; `carried` says that it counts on."""
-        if self.is_open:  # the process died before its first commit: nothing was published in it
+        """Begin an epoch; `carried`: it adopted the row counts of the previous one."""
+        if self.is_open:  # the process died before the epoch's first commit: it published nothing
             self.epochs.pop()
         statement = {
             **described.facts(),
@@ -134,31 +134,33 @@ class Epochs:
         self._forget_unused()
 
     def after(self, part: int | None, ended: str | None) -> "Epochs":
-        """The same after a commit that published `part`, if it published one, and ended the open epoch, if it did."""
+        """Return the epochs after a commit, which may publish a `part` and end the open epoch (`ended`)."""
         last_part = self.last_part if part is None else part
         epochs = self.epochs
         if ended is not None:
-            epochs = self._fewer([*epochs[:-1], replace(epochs[-1], ended=ended, last=last_part)])
+            epochs = self._merge([*epochs[:-1], replace(epochs[-1], ended=ended, last=last_part)])
         return Epochs(statements=self.statements, epochs=epochs, last_part=last_part)
 
     def together(self, described: Described, *, carried: bool | None = None) -> Guarantee:
-        """The statement of the open epoch: what its stream promises, and what all epochs together do. `carried`: of an
-        epoch that is about to begin.
+        """Return the guarantee of the open epoch's stream, with a note on that of all epochs together.
+
+        `carried` is given for an epoch that is about to begin.
         """
         before, counts_on = self.epochs, bool(carried)
         if carried is None and self.is_open:
             before, counts_on = self.epochs[:-1], self.epochs[-1].counts_on
         claims = [self.statements[epoch.statement]["claim"] for epoch in before]
         own, periods = described.guarantee, _periods(claims, [epoch.counts_on for epoch in before])
-        mine = described.claim()
-        if counts_on and claims and claims[-1] == mine:
+        claim = described.claim()
+        if counts_on and claims and claims[-1] == claim:
             periods = periods[:-1]
-        note = _note(mine, periods)
+        note = _note(claim, periods)
         return replace(own, limits=(note, *own.limits)) if note else own
 
     def manifest(self, sink: str) -> dict[str, Any]:
-        """What readers of a sink are told. Nothing in it depends on rows that were not published: an epoch without
-        parts is left out once it has ended.
+        """Return the manifest for readers of a sink.
+
+        It must not depend on unpublished rows: an epoch that ended without parts is left out.
         """
         own = [epoch for epoch in self.epochs if epoch.sink == sink]
         shown = [epoch for epoch in own if epoch.last is None or epoch.last >= epoch.first]
@@ -172,14 +174,14 @@ class Epochs:
             ],
         }
 
-    def _fewer(self, epochs: list[Epoch]) -> list[Epoch]:
-        """The oldest two neighbours that promise the same and count together as one, if there are too many."""
+    def _merge(self, epochs: list[Epoch]) -> list[Epoch]:
+        """If there are too many epochs, merge the oldest two adjacent ones with the same statement and counts."""
         if len(epochs) <= _MOST:
             return epochs
         for at in range(1, len(epochs)):
             one, other = epochs[at - 1], epochs[at]
             claim = self.statements[other.statement]["claim"]
-            adds_up = claim is not None and _of_persons(claim) and not other.counts_on
+            adds_up = claim is not None and _is_per_person(claim) and not other.counts_on
             if (one.statement, one.sink) == (other.statement, other.sink) and not adds_up:
                 joined = replace(other, first=one.first, counts_on=one.counts_on)
                 return [*epochs[: at - 1], joined, *epochs[at + 1 :]]
@@ -191,18 +193,18 @@ class Epochs:
 
 
 def sink_name(identity: dict[str, Any]) -> str:
-    """What tells the sink of a job from another, from what identifies the job."""
+    """Return the digest of the sink in a job's identity."""
     return _digest(identity.get("sink"))
 
 
 def other_parts(manifest: dict[str, Any], described: Described) -> list[str]:
-    """Parts in a folder that were published under something else than `described`, a sentence each."""
-    found, mine = [], described.facts()
+    """Return a phrase for each range of parts that was published by another stream than `described`."""
+    found, own = [], described.facts()
     for epoch in manifest["epochs"]:
         first, last = epoch["parts"]
-        theirs = manifest["statements"][epoch["statement"]]
-        differing = differences(mine, {name: theirs[name] for name in mine})
-        if not theirs["policy"]:
+        other = manifest["statements"][epoch["statement"]]
+        differing = differences(own, {name: other[name] for name in own})
+        if not other["policy"]:
             differing = ["version of castleguard, and an unknown policy"]
         if differing and last is not None:
             parts = f"part {first}" if first == last else f"parts {first} to {last}"
@@ -211,7 +213,7 @@ def other_parts(manifest: dict[str, Any], described: Described) -> list[str]:
 
 
 def _periods(claims: list[Any], counts_on: list[bool]) -> list[Any]:
-    """Claims of epochs, once for those that follow one another with the same claim and the same counts."""
+    """Return the claims of epochs, one for each run of epochs that share their claim and their counts."""
     found: list[Any] = []
     for at, claim in enumerate(claims):
         if not (at and counts_on[at] and claim == claims[at - 1]):
@@ -219,43 +221,43 @@ def _periods(claims: list[Any], counts_on: list[bool]) -> list[Any]:
     return found
 
 
-def _note(mine: dict[str, Any] | None, periods: list[Any]) -> str:
-    """What all epochs together promise to a person; nothing if that is what this one says by itself."""
-    if mine is None or not _of_persons(mine) or not periods:
+def _note(own: dict[str, Any] | None, periods: list[Any]) -> str:
+    """Return the guarantee of all epochs together for a person; empty if it equals that of this epoch."""
+    if own is None or not _is_per_person(own) or not periods:
         return ""
     begin = (
-        "Earlier epochs of this job (runs up to a finish or drain) had another claim, or counts of the rows of a "
-        "person that this one does not continue"
+        "Earlier epochs of this job (runs up to a finish or drain) had another claim, or row counts per person that "
+        "this epoch does not continue"
     )
     if any(claim is None for claim in periods):
         return f"{begin}, and some of them made no such claim: all epochs together promise none."
-    if not all(_adds_up(mine, claim) for claim in periods):
+    if not all(_adds_up(own, claim) for claim in periods):
         return f"{begin}, and some of them claimed something else: all epochs together promise no bound for a person."
-    everything = [mine, *periods]
-    covered = [name for name in mine["covered"] if all(name in claim["covered"] for claim in periods)]
+    everything = [own, *periods]
+    covered = [name for name in own["covered"] if all(name in claim["covered"] for claim in periods)]
     epsilon = math.fsum(claim["epsilon"] for claim in everything)
     delta = min(math.fsum(claim["dp_delta"] for claim in everything), 1.0)
     if not covered or not epsilon < math.inf:
         return f"{begin}: all epochs together promise no bound for a person."
     return (
         f"{begin}. All epochs together promise, as the sum over epochs: ({rounded_up(epsilon)}, "
-        f"{rounded_up(delta, 3)})-differential privacy of {mine['unit']}, {mine['neighbours']}, "
-        f"over {mine['horizon']}, for {', '.join(covered)}."
+        f"{rounded_up(delta, 3)})-differential privacy of {own['unit']}, {own['neighbours']}, "
+        f"over {own['horizon']}, for {', '.join(covered)}."
     )
 
 
-def _adds_up(mine: dict[str, Any], theirs: dict[str, Any]) -> bool:
-    """Whether the loss over what `mine` speaks of, a window or the whole stream, is at most the sum of both."""
-    if not _of_persons(theirs) or mine["neighbours"] != theirs["neighbours"]:
+def _adds_up(own: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether the privacy loss over the horizon of `own`, a window or the whole stream, is at most the sum of both."""
+    if not _is_per_person(other) or own["neighbours"] != other["neighbours"]:
         return False
-    own, other = mine["windows"], theirs["windows"]
-    if own == other or other["window"] is None:
+    mine, theirs = own["windows"], other["windows"]
+    if mine == theirs or theirs["window"] is None:
         return True
-    sliding = not own["aligned"] and not other["aligned"] and own["unit"] == other["unit"]
-    return sliding and own["window"] is not None and own["window"] <= other["window"]
+    sliding = not mine["aligned"] and not theirs["aligned"] and mine["unit"] == theirs["unit"]
+    return sliding and mine["window"] is not None and mine["window"] <= theirs["window"]
 
 
-def _of_persons(claim: dict[str, Any]) -> bool:
+def _is_per_person(claim: dict[str, Any]) -> bool:
     return "person" in claim["unit"]
 
 
@@ -265,31 +267,29 @@ def _digest(described: object) -> str:
 
 
 def identity_of(schema: Schema, policy: dict[str, object], numbers: str) -> dict[str, Any]:
-    """What a snapshot must have in common with the stream that continues it, as JSON has it; `policy` is a
-    fingerprint.
-    """
+    """Return what a snapshot and the stream restored from it must share, as JSON values; `policy`: its fingerprint."""
     own = {
         "schema": schema.fingerprint(),
         "policy": policy,
         "numbers": numbers,
-        "canonical_form": CANONICAL_FORM,  # a person who is pending must not come again under another hash
+        "canonical_form": CANONICAL_FORM,  # a person with pending rows must keep the same hash
     }
     described: dict[str, Any] = json.loads(json.dumps(own, default=str))
     return described
 
 
 def check_same_stream(identity: dict[str, Any], facts: dict[str, Any]) -> None:
-    """Refuse a snapshot with these facts for a stream of another identity."""
+    """Refuse a snapshot whose facts belong to a stream of another identity."""
     differing = differences(identity, {name: facts.get(name) for name in identity})
     if differing:
         raise SnapshotError(
-            f"the snapshot belongs to a stream with another {' and another '.join(differing)}. Drain the job "
-            f"(flush the stream) with what it was made with, then change that"
+            f"the snapshot belongs to a stream with another {' and another '.join(differing)}. Drain the job (or "
+            f"flush the stream) with its original settings, then make the change"
         )
 
 
 def counting_of(schema: Schema, counting: dict[str, Any] | None) -> dict[str, Any] | None:
-    """How an intake counts the rows of a person, as JSON has it; None if it does not."""
+    """Return how an intake counts rows per person, as JSON values; None if it does not."""
     if counting is None:
         return None
     person = {name: value for name, value in schema.fingerprint().items() if name.startswith("person")}

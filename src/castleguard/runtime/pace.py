@@ -1,4 +1,4 @@
-"""How often a job does what, and how it tries again what is not available now, with growing pauses."""
+"""Intervals of a job, and retries with exponential backoff for sources and sinks that are unavailable."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,51 +12,52 @@ from castleguard.runtime.stopping import Stop
 from castleguard.telemetry.logs import LOG
 
 NAP = 0.005
-"""Seconds between two looks at what is awaited."""
+"""Seconds between two polls."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:
-    """How often a job does what."""
+    """Intervals and limits of a job's loop."""
 
     every: float = 5.0
-    """Seconds between two commits, at most, while there is something to commit."""
+    """Maximum seconds between two commits while there is something to commit."""
     poll: float = 0.2
-    """Seconds to wait for rows before the clock is looked at."""
+    """Seconds that a read waits for rows before the clock is checked."""
     most_rows: int = 500_000
-    """Released and rejected rows at which a commit comes early: what bounds the memory of a segment."""
+    """Released and rejected rows that trigger an early commit: bounds the memory of a segment."""
     first_pause: float = 0.1
-    """Seconds before something unavailable is tried again; doubled each time."""
+    """Seconds before the first retry; doubled after each failure."""
     longest_pause: float = 30.0
     urgent: float = 0.01
-    """Seconds between two commits, at least, when one is asked for; and not more than half of the time."""
+    """Minimum seconds between two urgent commits. Commits also take at most half of the time."""
 
 
 _Result = TypeVar("_Result")
 
 
 class Retry:
-    """Calls until it works, with growing pauses; `tell` is called before each of them."""
+    """Repeats a call until it succeeds, with exponential backoff; `waiting` is called before each pause."""
 
-    def __init__(self, clock: Clock, pace: Pace, stop: Stop, tell: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, clock: Clock, pace: Pace, stop: Stop, waiting: Callable[[], None] = lambda: None) -> None:
         self._clock = clock
         self._pace = pace
         self._stop = stop
-        self._tell = tell
+        self._waiting = waiting
 
     def until_available(self, call: Callable[[], _Result], what: str) -> _Result:
-        """What `call` returns when it works. A job that is told to stop does not wait for ever: it leaves, and
-        continues where it stands.
+        """Return the result of `call`, retrying while `what` is unavailable.
+
+        When the stop flag is set, the UnavailableError is raised: the next run restores the latest commit.
         """
         pause = self._pace.first_pause
         while True:
             try:
                 return call()
             except UnavailableError as exc:
-                self._tell()
+                self._waiting()
                 if self._stop.asked:
                     raise
-                LOG.warning("%s is not available, trying again in %.1f s: %s", what, pause, exc)
+                LOG.warning("%s is unavailable, retrying in %.1f s: %s", what, pause, exc)
                 left = pause
                 while left > 0.0 and not self._stop.asked:
                     nap = min(left, self._pace.poll)
@@ -66,16 +67,16 @@ class Retry:
 
 
 class SourceReader:
-    """Reads from a source that may be away: then it returns no rows, so that the clock goes on for pending ones."""
+    """Reads from a source that may be unavailable, without blocking: time must pass for pending rows."""
 
     def __init__(self, source: Source, latest: Checkpoint, clock: Clock, pace: Pace, *, stored: bool) -> None:
-        """`latest`: the commit to go on from. `stored`: whether commits are stored, and positions with them."""
+        """`latest`: the restored commit. `stored`: whether commits store the position."""
         self._source = source
         self._position = latest.position or None
         self._stored = stored
         self._clock = clock
         self._pace = pace
-        self._pause = 0.0  # between two attempts at a source that is away; 0: it is not
+        self._pause = 0.0  # before the next retry; 0: the source is available
         self._pause_left = 0.0
         self._read_at = 0.0
         self._lag: int | None = None
@@ -83,12 +84,14 @@ class SourceReader:
 
     @property
     def is_away(self) -> bool:
-        """Whether the latest attempt failed."""
+        """Whether the latest read failed."""
         return self._pause > 0.0
 
     def read(self, patience: float, holds_rows: Callable[[float], bool]) -> Read | None:
-        """The next rows, or None if none came within `patience` seconds. A source that is away is tried again after
-        growing pauses; `holds_rows`, asked with the seconds since the latest rows, puts off the next ones.
+        """Return the next rows, or None if none arrive within `patience` seconds.
+
+        An unavailable source is retried with exponential backoff. `holds_rows` gets the seconds since the latest rows
+        and delays the next read while it returns true.
         """
         if self._pause_left > 0.0:
             nap = min(self._pause_left, patience)
@@ -102,7 +105,7 @@ class SourceReader:
             read = self._source.read(patience)
         except UnavailableError as exc:
             self._pause = self._pause_left = min(2 * self._pause or self._pace.first_pause, self._pace.longest_pause)
-            LOG.warning("the source is not available, trying again in %.1f s: %s", self._pause, exc)
+            LOG.warning("the source is unavailable, retrying in %.1f s: %s", self._pause, exc)
             return None
         self._pause = 0.0
         if read is not None:
@@ -110,13 +113,15 @@ class SourceReader:
         return read
 
     def has_moved(self) -> bool:
-        """Whether the source stands elsewhere than the latest stored commit says, also without any row: it may have
-        found out where "now" is, or stepped over what is not for it and will be deleted.
+        """Whether the source's position differs from the stored one.
+
+        It can move without rows: the source may have resolved the offset of "now", or skipped messages that are not
+        rows and will be deleted.
         """
         return self._stored and (self._source.position() or None) != self._position
 
     def lag(self) -> int | None:
-        """What the source says; once it is closed, what it said last."""
+        """Return the lag of the source; after closing, its last known value."""
         if not self._closed:
             self._lag = self._source.lag()
         return self._lag
@@ -127,12 +132,12 @@ class SourceReader:
         self._source.close()
 
     def committed(self, position: Position) -> None:
-        """A commit has stored this position."""
+        """Note that a commit has stored this position."""
         self._position = position or None
 
     def acknowledge(self, position: Position) -> None:
-        """Tell the source what is safe. A failure costs nothing: the next commit acknowledges more."""
+        """Acknowledge a committed position to the source. A failure is harmless: the next commit acknowledges more."""
         try:
             self._source.acknowledge(position)
         except UnavailableError as exc:
-            LOG.warning("the source was not told what is safe, the next commit tells it: %s", exc)
+            LOG.warning("cannot acknowledge the position to the source, the next commit will: %s", exc)

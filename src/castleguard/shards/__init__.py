@@ -1,7 +1,7 @@
-"""Hosts: systems that own the loop, the partitions and the checkpoints themselves, with the same engine inside.
+"""Shards: streams inside a host, a system that owns the loop, the partitions and the checkpoints itself.
 
-A host cuts a stream into shards. Each has an engine of its own, and what one shard publishes keeps the promise by
-itself: shards never talk. `plan` says what is to be done, `routing` which row goes where, `order` in which order rows
-are taken in, `shard` is one engine with its state as bytes, `promises` what the union of all shards promises. None of
-them knows a host; `spark` is the one there is.
+A host cuts a stream into shards. Each shard has its own engine and keeps the guarantee alone: shards never communicate.
+`plan` describes the work, `routing` assigns rows to shards, `order` fixes the order of rows, `shard` is one engine with
+its state as bytes, and `promises` states the guarantee of all shards together. No module here depends on a host; the
+only host so far is `spark`.
 """

@@ -1,8 +1,7 @@
-"""Choosing cut points from what is public: the domain, or what was published before. Never from rows.
+"""Choice of cut points from public information: the domain, or rows published earlier. Never from raw rows.
 
-Both ways cut the space of all quasi-identifiers in two, and each part again, until there are as many parts as shards.
-They differ in where: `cut_domain` halves the widest side, `cut_published` looks for a cut that leaves about equally
-many rows on both sides and goes through few of the published boxes.
+Both functions cut the space of quasi-identifiers in two, recursively, until each shard has one region. `cut_domain`
+halves the widest side; `cut_published` balances the published rows on both sides and crosses few published boxes.
 """
 
 from collections.abc import Sequence
@@ -17,35 +16,35 @@ from numpy.typing import NDArray
 from castleguard.errors import InputError, SchemaError
 from castleguard.release.encode import Numbers
 from castleguard.schema.roles import Schema
-from castleguard.shards.axes import Axis, axes_of
+from castleguard.shards.cut_axes import Axis, axes_of
+from castleguard.shards.cut_tree import Branch, Cut, Cuts
 from castleguard.shards.published import Boxes, read_boxes
-from castleguard.shards.tree import Branch, Cut, Cuts
 
 OVERLOAD = 1.1
-"""How many times its fair share of the published rows a shard may have, if there is a choice."""
+"""Maximum load of a shard, as a multiple of its fair share of the published rows, where cuts allow it."""
 
-Side = tuple[int, int]  # the first and the last cell
+Side = tuple[int, int]  # first and last cell
 
 
 @dataclass(frozen=True)
 class Region:
-    """A part of the space: a range of cells on every axis."""
+    """A region of the space: a range of cells on every axis."""
 
     axes: tuple[Axis, ...]
     sides: tuple[Side, ...]
 
     @property
     def cells(self) -> int:
-        """How many shards could be made of it at most."""
+        """Number of cells, which is the maximum number of shards."""
         return prod(last - first + 1 for first, last in self.sides)
 
     def width(self, axis: int) -> float:
-        """A side as a share of the domain."""
+        """Return the length of a side as a share of the domain."""
         first, last = self.sides[axis]
         return (last - first + 1) / self.axes[axis].cells
 
     def cut(self, axis: int, cell: int) -> "tuple[Region, Region]":
-        """What lies before a cell of an axis, and the rest."""
+        """Return the regions below and above a cut before `cell`."""
         first, last = self.sides[axis]
         return self._with(axis, (first, cell - 1)), self._with(axis, (cell, last))
 
@@ -54,7 +53,7 @@ class Region:
 
 
 class Choice(NamedTuple):
-    """Where to cut a region, and how many of its shards lie below the cut."""
+    """A cut of a region, and how many of its shards lie below it."""
 
     axis: int
     cell: int
@@ -62,17 +61,17 @@ class Choice(NamedTuple):
 
 
 def cut_domain(schema: Schema, shards: int, *, columns: Sequence[str] | None = None) -> Cuts:
-    """Cut points from the declared domain alone: the widest side is halved, again and again.
+    """Choose cut points from the declared domain alone, by repeatedly halving the widest side.
 
-    `columns` are the quasi-identifiers that may be cut; default: all but timestamps. Raises SchemaError if a number has
-    no declared domain, or the domain has fewer cells than there are shards.
+    `columns`: the quasi-identifiers that may be cut; all but timestamps by default. Raises SchemaError if a number has
+    no declared domain, or the domain has fewer cells than shards.
 
     >>> from castleguard.schema.roles import Numeric
     >>> age = Numeric("age", lower=0, upper=100, step=10)
     >>> cut_domain(Schema(person=None, quasi_identifiers=[age]), 2)
     Cuts(root=Cut(column='age', at=50.0, below=0, above=1))
     """
-    region = _whole(axes_of(schema, columns), shards)
+    region = _domain(axes_of(schema, columns), shards)
     return Cuts(_grow(region, None, shards, first_shard=0, tolerance=1.0))
 
 
@@ -84,22 +83,22 @@ def cut_published(
     numbers: Numbers = "bounds",
     columns: Sequence[str] | None = None,
 ) -> Cuts:
-    """Cut points from what castleguard has published before, with this schema.
+    """Choose cut points from a table that castleguard has published with this schema.
 
-    `numbers` is the form that ranges were published in. Where nothing was published, the domain is halved. Raises
-    SchemaError as `cut_domain` does, and InputError if the table is not what was published or says nothing.
+    `numbers`: the form of its ranges. Regions without published rows are halved. Raises SchemaError as `cut_domain`
+    does, and InputError if the table is not a published one, or is fully generalised in these columns.
     """
     axes = axes_of(schema, columns)
-    region = _whole(axes, shards)
+    region = _domain(axes, shards)
     boxes = read_boxes(published, schema, axes, numbers=numbers)
     if boxes.rows.size == 0:
-        raise InputError("the published rows say nothing about the columns to be cut: cut the domain instead")
+        raise InputError("the published rows are fully generalised in the columns to cut: cut the domain instead")
     tolerance = OVERLOAD ** (1 / max(ceil(log2(shards)), 1))
     return Cuts(_grow(region, boxes, shards, first_shard=0, tolerance=tolerance))
 
 
 def shares(cuts: Cuts, published: pa.Table, schema: Schema, *, numbers: Numbers = "bounds") -> tuple[float, ...]:
-    """The share of the published rows that each shard would have had; a box that is cut counts on both sides."""
+    """Return the share of the published rows in each shard; a box that is cut is split between both sides."""
     axes = axes_of(schema, cuts.columns)
     boxes = read_boxes(published, schema, axes, numbers=numbers)
     found = np.zeros(cuts.shards)
@@ -114,21 +113,21 @@ def shares(cuts: Cuts, published: pa.Table, schema: Schema, *, numbers: Numbers 
     return tuple((found / max(found.sum(), 1.0)).tolist())
 
 
-def _whole(axes: tuple[Axis, ...], shards: int) -> Region:
-    """The space, if it can be cut so often."""
+def _domain(axes: tuple[Axis, ...], shards: int) -> Region:
+    """Return the whole domain as a region. Raises SchemaError if it has fewer cells than shards."""
     if isinstance(shards, bool) or not isinstance(shards, int) or shards < 1:
         raise SchemaError(f"shards must be a whole number of at least 1, got {shards}")
     region = Region(axes, tuple((0, axis.cells - 1) for axis in axes))
     if region.cells < shards:
         raise SchemaError(
-            f"the columns to be cut have {region.cells} cells together, too few for {shards} shards: "
+            f"the columns to cut have {region.cells} cells together, too few for {shards} shards: "
             f"use fewer shards or a smaller step"
         )
     return region
 
 
 def _grow(region: Region, boxes: Boxes | None, shards: int, *, first_shard: int, tolerance: float) -> Branch:
-    """The tree of one region, with its shards numbered from `first_shard` on."""
+    """Build the tree of one region, with its shards numbered from `first_shard` on."""
     if shards == 1:
         return first_shard
     if boxes is None or boxes.total == 0:
@@ -147,20 +146,21 @@ def _grow(region: Region, boxes: Boxes | None, shards: int, *, first_shard: int,
 
 
 def _by_width(region: Region, shards: int) -> Choice:
-    """Halve the widest side; of equally wide ones that of the first column."""
+    """Halve the widest side; among equally wide ones, that of the first column."""
     open_axes = [axis for axis in range(len(region.axes)) if region.sides[axis][0] < region.sides[axis][1]]
     axis = max(open_axes, key=region.width)
     first, last = region.sides[axis]
     size = last - first + 1
     places = region.axes[axis].places(first, last)
-    # In whole numbers, so that the first of two equally good places is found on every machine.
+    # Integer arithmetic: every machine must choose the same of two equally good places.
     cell = int(places[np.argmin(np.abs((places - first) * shards - size * (shards // 2)))])
     return Choice(axis, cell, _shards_below(region, axis, cell, (cell - first) * shards / size, shards))
 
 
 def _by_rows(region: Region, boxes: Boxes, shards: int, tolerance: float) -> Choice:
-    """The cut that goes through the fewest rows, seen against how evenly it parts them, among those that part them
-    evenly enough; if there is none, the most even one.
+    """Choose the cut that crosses the fewest rows in relation to its balance, among those within the tolerance.
+
+    Without such a cut, choose the most balanced one.
     """
     best, found = (np.inf, np.inf), None
     for axis in range(len(region.axes)):
@@ -168,7 +168,7 @@ def _by_rows(region: Region, boxes: Boxes, shards: int, tolerance: float) -> Cho
         if first == last:
             continue
         places = region.axes[axis].places(first, last)
-        share, through = _parted(boxes, axis, first, last)
+        share, through = _split_shares(boxes, axis, first, last)
         share, through = share[places - first], through[places - first]
         below = np.clip(np.rint(share * shards), 1, shards - 1)
         overload = np.maximum(share * shards / below, (1 - share) * shards / (shards - below))
@@ -178,13 +178,13 @@ def _by_rows(region: Region, boxes: Boxes, shards: int, tolerance: float) -> Cho
         at = int(np.lexsort((cost, rank))[0])
         if (rank[at], cost[at]) < best:
             best, found = (rank[at], cost[at]), (axis, int(places[at]), float(below[at]))
-    assert found is not None  # a region of several cells has a side of several cells
+    assert found is not None  # a region with several cells has a side with several cells
     axis, cell, wanted = found
     return Choice(axis, cell, _shards_below(region, axis, cell, wanted, shards))
 
 
-def _parted(boxes: Boxes, axis: int, first: int, last: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For a cut before each cell of a side: the share of rows below it, and of rows whose box it goes through."""
+def _split_shares(boxes: Boxes, axis: int, first: int, last: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """For a cut before each cell of a side: the share of rows below it, and of rows whose box it crosses."""
     size = last - first + 1
     low, high = boxes.first[:, axis] - first, boxes.last[:, axis] - first
     per_cell = boxes.rows / (high - low + 1)
@@ -192,7 +192,7 @@ def _parted(boxes: Boxes, axis: int, first: int, last: int) -> tuple[NDArray[np.
         np.bincount(low, per_cell, minlength=size + 1) - np.bincount(high + 1, per_cell, minlength=size + 1)
     )[:size]
     below = np.concatenate([[0.0], np.cumsum(density)[:-1]])
-    # A box is cut by a place after its first and not after its last cell.
+    # A cut crosses a box if it lies after its first cell and not after its last.
     opened = np.bincount(low + 1, boxes.rows, minlength=size + 2)
     closed = np.bincount(high + 1, boxes.rows, minlength=size + 2)
     through = np.cumsum(opened - closed)[:size]
@@ -200,6 +200,6 @@ def _parted(boxes: Boxes, axis: int, first: int, last: int) -> tuple[NDArray[np.
 
 
 def _shards_below(region: Region, axis: int, cell: int, wanted: float, shards: int) -> int:
-    """About so many of the shards, but no more on either side than it has cells."""
+    """Round `wanted`, with no more shards on either side than it has cells."""
     lower, upper = region.cut(axis, cell)
     return int(min(max(round(wanted), 1, shards - upper.cells), shards - 1, lower.cells))

@@ -1,14 +1,13 @@
-"""The order in which the rows of one micro-batch are taken in: always the same for the same rows.
+"""Deterministic order of the rows of one micro-batch: the same rows always have the same order.
 
-A shuffle between machines does not keep order, and a batch may be run again. If its rows then came in another order,
-they would get other positions, and so other groups and other draws. Two ways lead to a fixed order:
+A shuffle between machines does not preserve order, and a batch may be replayed. In another order the rows would get
+other positions, and so other groups and other draws. The order is fixed in one of two ways:
 
-- by columns that say where a row came from, such as partition and offset;
-- without them, by content: the rows are sorted, so that the order depends on nothing but which rows there are, and
-  then shuffled by a key that nobody else knows. Sorted alone, they would arrive by their values, and what is published
-  of the order would tell about them. Rows with the same content are interchangeable.
+- by position columns, such as partition and offset;
+- without them, by content: the rows are sorted, which removes their order of arrival, and then shuffled with a secret
+  key. In sorted order alone, the order of the output would reveal values. Rows with equal content are interchangeable.
 
-Both together where the columns do not tell all rows apart.
+Where position columns are not unique, both are combined.
 """
 
 import hashlib
@@ -27,12 +26,12 @@ _WORD = np.dtype("<u8")
 
 
 def put_in_order(table: pa.Table, position: Sequence[str], key: bytes) -> pa.Table:
-    """The rows in an order that follows from the rows, the position columns and the key, and from nothing else."""
+    """Return the rows in an order that depends only on the rows, the position columns and the key."""
     return table.take(pa.array(fixed_order(table, position, key)))
 
 
 def fixed_order(table: pa.Table, position: Sequence[str], key: bytes) -> Rows:
-    """The numbers of the rows, in that order."""
+    """Return the row numbers in that order."""
     if position:
         placed = _by_position(table, position)
         if not _has_equal_neighbours(table.select(list(position)).take(pa.array(placed))):
@@ -45,15 +44,16 @@ def fixed_order(table: pa.Table, position: Sequence[str], key: bytes) -> Rows:
 
 
 def permutation(rows: int, key: bytes) -> Rows:
-    """A random order of so many things, the same for the same key: by random words of 64 bits, of which no two are
-    equal but for one case in 2^64 / rows^2; those keep their order.
+    """Return a random permutation that depends only on the key.
+
+    It sorts random 64-bit words. Two of them are equal with probability below rows^2 / 2^64; those keep their order.
     """
     words = np.frombuffer(hashlib.shake_256(b"castleguard order " + key).digest(rows * _WORD.itemsize), dtype=_WORD)
     return np.argsort(words, kind="stable")
 
 
 def _by_position(table: pa.Table, position: Sequence[str]) -> Rows:
-    """By the position columns, the first one first. Rows that they do not tell apart keep their order."""
+    """Sort by the position columns, the first one first. Stable."""
     if len(position) == 1 and pa.types.is_integer(table.schema.field(position[0]).type):
         only = table.column(position[0])
         if only.null_count == 0:
@@ -62,13 +62,13 @@ def _by_position(table: pa.Table, position: Sequence[str]) -> Rows:
 
 
 def _canonical(table: pa.Table) -> Rows:
-    """By everything that the rows hold: only rows that are equal to the last bit have no order."""
+    """Sort by all columns: only bitwise equal rows compare equal."""
     return _sorted([(name, table.column(name)) for name in sorted(table.column_names)])
 
 
 def _sorted(columns: list[tuple[str, pa.ChunkedArray]]) -> Rows:
     keys = {str(number): _comparable(name, column) for number, (name, column) in enumerate(columns)}
-    # The number of the row last: Arrow does not say what becomes of equal rows.
+    # The row number last: Arrow does not document its sort as stable.
     rows = len(next(iter(keys.values()))) if keys else 0
     keys["row"] = pa.chunked_array([pa.array(np.arange(rows))])
     found = pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in keys])
@@ -77,24 +77,24 @@ def _sorted(columns: list[tuple[str, pa.ChunkedArray]]) -> Rows:
 
 
 def _comparable(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column as something that Arrow sorts, and in which only equal bits are equal."""
+    """Convert a column to a type that Arrow can sort and in which only equal bits compare equal."""
     kind = column.type
     if pa.types.is_null(kind):
         return pa.chunked_array([pa.array(np.zeros(len(column), dtype=np.int8))])
     if pa.types.is_floating(kind):
-        # 0.0 and -0.0 compare as equal, and so do all that are no numbers: their bits do not.
+        # As floats, 0.0 equals -0.0 and all NaNs sort alike; their bits differ.
         bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[kind.bit_width]
         return pa.chunked_array([chunk.view(bits) for chunk in column.chunks], type=bits)
     if pa.types.is_nested(kind) or pa.types.is_dictionary(kind):
         raise SchemaError(
-            f"column {name!r} of type {kind} cannot be put in a fixed order: name position columns that tell all rows "
-            f"apart, such as partition and offset"
+            f"column {name!r} of type {kind} cannot be sorted: name position columns that identify each row, such as "
+            f"partition and offset"
         )
     return column
 
 
 def _has_equal_neighbours(table: pa.Table) -> bool:
-    """Whether two rows that follow one another are equal."""
+    """Whether two consecutive rows are equal."""
     if table.num_rows < 2:
         return False
     equal = np.ones(table.num_rows - 1, dtype=np.bool_)

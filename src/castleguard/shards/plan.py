@@ -1,4 +1,4 @@
-"""What a host is to do: schema, policy and how rows are spread over shards. A frozen value, sent to every worker."""
+"""Plan: schema, policy and route of a sharded stream. A frozen value that is sent to every worker."""
 
 import json
 from dataclasses import dataclass
@@ -17,44 +17,46 @@ Shards = NDArray[np.int32]  # (rows,)
 
 
 class Route(Protocol):
-    """Which shard a row belongs to. A function of the row alone: it has no state, and knows of no other row.
+    """Assigns rows to shards. A stateless function of the row alone.
 
-    The same row always goes to the same shard, in whatever batch and of whatever type it comes, on every machine and
-    in every release of this version's line: a batch may be run again elsewhere.
+    The same row always goes to the same shard: in every batch, with every type of input, on every machine and in every
+    compatible version, because a batch may be replayed elsewhere.
     """
 
     @property
     def shards(self) -> int:
-        """How many there are."""
+        """Number of shards."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it reads: the person, the position, or quasi-identifiers, and never a sensitive or a public
-        column. A row's shard shows. If it followed from a sensitive value, whoever knows a person's quasi-identifiers
-        could tell which values of a group are not that person's; from a public one, which rows are not.
+        """The columns it reads: the person, the position, or quasi-identifiers; never a sensitive or public column.
+
+        The shard of a row is visible. If it depended on a sensitive value, an attacker who knows a person's
+        quasi-identifiers could exclude values of a group; if on a public value, rows of it.
         """
 
     def shard_of(self, table: pa.Table) -> Shards:
-        """The number of the shard of each row, from 0. A row that cannot be read goes somewhere, too: by its person, or
-        to the first shard. Not by a hash of exact values: few values of a published range would fit it.
+        """Return the shard of each row, from 0. An unreadable row goes by its person, or to the first shard.
+
+        It must not go by a hash of exact values: only few values of a published range would match its shard.
         """
 
     def fingerprint(self) -> dict[str, Any]:
-        """What JSON can hold; equal if and only if two routes send every row to the same shard."""
+        """Return JSON values that are equal if and only if two routes send every row to the same shard."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The whole of it. Shards of one stream have one plan, from the first row on: their states are checked for it."""
+    """The plan of a sharded stream. All its shards share one plan from the first row on; their states are checked."""
 
     schema: Schema
     policy: Policy
     route: Route
     numbers: Numbers | None = None
     position: tuple[str, ...] = ()
-    """Columns that say in which order rows came, such as partition and offset; without them a secret shuffle does."""
+    """Columns that define the order of rows, such as partition and offset; without them a secret shuffle does."""
     seed: int | None = None
-    """For tests and experiments: it voids the guarantee, which says so."""
+    """For tests and experiments: voids the guarantee, which states that."""
 
     def __post_init__(self) -> None:
         check_schema(self.schema)
@@ -62,16 +64,16 @@ class Plan:
 
     @property
     def shards(self) -> int:
-        """How many engines there are."""
+        """Number of shards."""
         return self.route.shards
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Every column that is read."""
+        """All columns that are read."""
         return tuple(dict.fromkeys([*self.schema.columns, *self.route.columns, *self.position]))
 
     def fingerprint(self) -> dict[str, Any]:
-        """What a state must have been made with, beyond the schema and the policy that its stream checks itself."""
+        """Return what a state must match, besides the schema and the policy, which its stream checks."""
         own = {"route": self.route.fingerprint(), "position": list(self.position)}
         described: dict[str, Any] = json.loads(json.dumps(own, default=str))
         return described

@@ -1,8 +1,8 @@
-"""Which shard a row goes to: by the hash of its person, or by where it lies between public cut points.
+"""Routes of rows to shards: by a hash of the person, or by public cut points.
 
-`HashRoute` keeps a person together and spreads persons evenly. `LocalityRoute` keeps similar rows together, so that
-they can share a group. Both are public functions of the row, for whoever reads the output sees the shard of a row
-(docs/concepts/shards.md says which of them is allowed when).
+`HashRoute` keeps the rows of a person together and spreads persons evenly. `LocalityRoute` keeps similar rows together,
+so that they can share a group. Both are public functions of the row, because readers of the output see the shard of a
+row (docs/concepts/shards.md says when each is allowed).
 """
 
 from collections.abc import Sequence
@@ -21,24 +21,24 @@ from castleguard.schema.column import FINE, Column, Distinct, distinct
 from castleguard.schema.identities import Hashes, hash_persons, hash_values
 from castleguard.schema.numbers import read_numbers
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
-from castleguard.shards.axes import axes_of
+from castleguard.shards.cut_axes import axes_of
+from castleguard.shards.cut_tree import Cuts
 from castleguard.shards.plan import Shards
-from castleguard.shards.tree import Cuts
 
-# Public on purpose, and the same for ever: a row must find its shard again on every machine. It is no secret key, and
-# the engines hash persons with secret ones of their own.
+# Public and fixed on purpose: a row must have the same shard on every machine. The engines hash persons with secret
+# keys of their own.
 _PUBLIC_KEY = np.frombuffer(b"castleguard/rout", dtype="<u8").astype(np.uint64)
-# Of splitmix64 (Steele, Lea, Flood 2014), which mixes the hashes of several columns into one.
+# Constants of splitmix64 (Steele, Lea, Flood 2014), which mixes the hashes of several columns into one.
 _GAMMA, _FIRST, _SECOND = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
 @dataclass(frozen=True)
 class HashRoute:
-    """By the person; without one by the position of the row; without that by all quasi-identifiers together.
+    """Hashes the person; without a person column, the position; without that, all quasi-identifiers together.
 
-    Persons and positions spread evenly. Rows with equal quasi-identifiers go to one shard, so that a stream of few
-    different rows does not spread. Of a number with a declared domain only its cell is hashed: the shard of a row must
-    not tell two values of a cell apart. A sensitive or public column is never read.
+    Persons and positions spread evenly. Rows with equal quasi-identifiers go to one shard, so few distinct rows spread
+    unevenly. A number with a declared domain is hashed by its cell: the shard of a row must not distinguish two values
+    of a cell. Sensitive and public columns are never read.
 
     >>> from castleguard.schema.roles import Numeric
     >>> schema = Schema(person="id", quasi_identifiers=[Numeric("age", lower=0, upper=100)])
@@ -60,19 +60,19 @@ class HashRoute:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What is hashed."""
+        """The hashed columns."""
         if self.schema.person is not None:
             return (self.schema.person,)
         return self.position or tuple(role.name for role in self.schema.quasi_identifiers)
 
     def shard_of(self, table: pa.Table) -> Shards:
-        """The shard of each row."""
+        """Return the shard of each row."""
         if self.shards == 1:
             return np.zeros(table.num_rows, dtype=np.int32)
         return (self._hashes(table) % np.uint64(self.shards)).astype(np.int32)
 
     def fingerprint(self) -> dict[str, Any]:
-        """Equal if and only if two routes send every row to the same shard."""
+        """Return JSON values that are equal if and only if two routes send every row to the same shard."""
         if self.shards == 1:
             return {"shards": 1}
         by = [[name, self._reading(name)] for name in self.columns]
@@ -82,7 +82,7 @@ class HashRoute:
     def _hashes(self, table: pa.Table) -> Hashes:
         names = self.columns
         hashes = [self._hash(_values(table, name), name) for name in names]
-        return hashes[0] if len(names) == 1 else _mixed(hashes, table.num_rows)
+        return hashes[0] if len(names) == 1 else _mix(hashes, table.num_rows)
 
     def _hash(self, found: Distinct, name: str) -> Hashes:
         role = self._hashed_numbers.get(name)
@@ -91,7 +91,7 @@ class HashRoute:
             cells = cells_of(role.edges, numbers.values)
             return found.spread(hash_integers(cells, numbers.problem == FINE, _PUBLIC_KEY))
         if pa.types.is_nested(found.values.type) and name != self.schema.person:
-            # The row will be refused, and goes somewhere until then.
+            # The shard will reject the row; any shard will do.
             return found.spread(np.zeros(len(found.values), dtype=np.uint64))
         try:
             person = self.schema.person_role
@@ -102,7 +102,7 @@ class HashRoute:
             raise SchemaError(f"column {name!r}: {exc}") from exc
 
     def _reading(self, name: str) -> str:
-        """How a column is read before it is hashed: as a person is, or as the number of its cell."""
+        """Describe how a column is read before it is hashed: like a person, or as the number of its cell."""
         role = self._hashed_numbers.get(name)
         if role is None or role.grid is None:
             return "identity"
@@ -110,7 +110,7 @@ class HashRoute:
 
     @cached_property
     def _hashed_numbers(self) -> dict[str, Numeric]:
-        """The numeric quasi-identifiers, if it is those that are hashed."""
+        """The numeric quasi-identifiers, if quasi-identifiers are hashed."""
         if self.schema.person is not None or self.position:
             return {}
         return {role.name: role for role in self.schema.quasi_identifiers if isinstance(role, Numeric)}
@@ -118,52 +118,54 @@ class HashRoute:
 
 @dataclass(frozen=True)
 class LocalityRoute:
-    """By cut points of quasi-identifiers. A row of which a column to be asked about cannot be read goes by its person,
-    and without one to the first shard: a hash of its other values would say more of them than what is published.
+    """Applies cut points to quasi-identifiers.
+
+    A row with an unreadable value goes by its person, or without one to the first shard: a hash of its other values
+    would reveal more about them than the published row.
     """
 
     schema: Schema
     cuts: Cuts
 
     def __post_init__(self) -> None:
-        """Refuse cut points that the schema does not know: only its own edges are public for certain."""
+        """Refuse cut points that are not edges of the schema: only those are certainly public."""
         check_cuts(self.cuts, self.schema)
 
     @property
     def shards(self) -> int:
-        """How many there are."""
+        """Number of shards."""
         return self.cuts.shards
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Those that are asked about, and the person's."""
-        hashed = () if self._otherwise is None else self._otherwise.columns
+        """The columns that are cut, and the person column."""
+        hashed = () if self._fallback is None else self._fallback.columns
         return tuple(dict.fromkeys([*self.cuts.columns, *hashed]))
 
     def shard_of(self, table: pa.Table) -> Shards:
-        """The shard of each row. Only the columns that the cut points name are read."""
+        """Return the shard of each row."""
         columns = {role.name: self._read(_values(table, role.name), role) for role in self._roles}
         found = self.cuts.shard_of({name: column.values for name, column in columns.items()}, rows=table.num_rows)
         problems = [column.problem != FINE for column in columns.values()]
         unread = np.flatnonzero(np.any(problems, axis=0)) if problems else np.zeros(0, dtype=np.int64)
-        if unread.size and self._otherwise is None:
+        if unread.size and self._fallback is None:
             found[unread] = 0
-        elif unread.size and self._otherwise is not None:
-            found[unread] = self._otherwise.shard_of(table.select(self._otherwise.columns).take(pa.array(unread)))
+        elif unread.size and self._fallback is not None:
+            found[unread] = self._fallback.shard_of(table.select(self._fallback.columns).take(pa.array(unread)))
         return found
 
     def fingerprint(self) -> dict[str, Any]:
-        """Equal if two routes have the same cut points, read alike, and the same hash for the rest."""
+        """Return JSON values that are equal if two routes have the same cut points, readings and fallback."""
         if self.shards == 1:
             return {"shards": 1}
         readings = [
             [role.name, role.hierarchy.digest() if isinstance(role, Categorical) else role.kind] for role in self._roles
         ]
-        otherwise = None if self._otherwise is None else self._otherwise.fingerprint()
-        return {"route": "locality", "cuts": self.cuts.describe(), "readings": readings, "otherwise": otherwise}
+        fallback = None if self._fallback is None else self._fallback.fingerprint()
+        return {"route": "locality", "cuts": self.cuts.describe(), "readings": readings, "otherwise": fallback}
 
     def _read(self, found: Distinct, role: QuasiIdentifier) -> Column:
-        # Not clamped to the domain: what lies outside is on the same side of every cut as the nearest bound.
+        # Not clamped to the domain: a value outside is on the same side of every cut as the nearest bound.
         if isinstance(role, Numeric):
             column = read_numbers(found.values, role.kind)
         else:
@@ -181,7 +183,7 @@ class LocalityRoute:
         return {name: pa.array(tree.leaves, pa.large_string()) for name, tree in trees.items()}
 
     @cached_property
-    def _otherwise(self) -> HashRoute | None:
+    def _fallback(self) -> HashRoute | None:
         return None if self.schema.person is None else HashRoute(self.schema, self.cuts.shards)
 
 
@@ -191,22 +193,22 @@ def check_cuts(cuts: Cuts, schema: Schema) -> None:
     for cut in cuts.walk():
         if axes[cut.column].cell_before(cut.at) is None:
             raise SchemaError(
-                f"column {cut.column!r}: a cut point is on no edge of the public grid inside the domain, "
-                f"and between no two leaves: choose cut points with this schema"
+                f"column {cut.column!r}: a cut point is neither on an edge of the public grid inside the domain nor "
+                f"between two leaves: choose cut points with this schema"
             )
 
 
 def _values(table: pa.Table, name: str) -> Distinct:
     if table.column_names.count(name) != 1:
-        raise SchemaError(f"column {name!r} is needed to route a row, and is not in the data once")
+        raise SchemaError(f"column {name!r} is needed to route rows, but is not in the data exactly once")
     try:
         return distinct(table.column(name))
     except SchemaError as exc:
         raise SchemaError(f"column {name!r}: {exc}") from exc
 
 
-def _mixed(hashes: Sequence[Hashes], rows: int) -> Hashes:
-    """One hash of several, which depends on their order."""
+def _mix(hashes: Sequence[Hashes], rows: int) -> Hashes:
+    """Combine several hashes into one that depends on their order."""
     mixed = np.zeros(rows, dtype=np.uint64)
     for each in hashes:
         mixed = mixed + each + _GAMMA

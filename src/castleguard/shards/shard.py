@@ -1,10 +1,10 @@
-"""One shard: a stream of its own, whose whole state is bytes that the host keeps.
+"""One shard: a separate stream whose whole state is bytes that the host stores.
 
-The host calls it once for the rows of a micro-batch, and once when a timer has run out; each time it is made from its
-state, and its state is stored again. A batch may be run again, from the state before it: whatever is drawn must then be
-drawn again alike. So the keys live in the state. And what a new shard does first is to make keys and to keep its rows:
-it publishes nothing until it is called in a later batch, because only then its keys have been stored for good. A batch
-that was run twice before that has drawn two keys, and shown nothing of either.
+The host calls a shard for the rows of a micro-batch and when a timer expires; each time it restores the shard from its
+state and stores the new state. A batch may be replayed from the state before it, and every draw must then repeat. The
+keys are therefore part of the state. A new shard only draws its keys and keeps its rows: it publishes nothing before a
+later batch, because only then are its keys certainly stored. If its first batch is run twice, it has drawn two keys and
+revealed nothing of either.
 """
 
 import hashlib
@@ -26,29 +26,30 @@ _MILLISECONDS = 1000
 
 
 class Reject(NamedTuple):
-    """A row that could not be used."""
+    """A rejected row."""
 
     place: str | None
-    """Its position columns as JSON; None if there are none."""
+    """Its position columns as JSON; None without position columns."""
     reason: str
-    """The column, and what is wrong: never the value."""
+    """Column and reason, never the value."""
 
 
 class Outcome(NamedTuple):
-    """What comes of a call."""
+    """Result of a call."""
 
     published: list[pa.Table]
     rejected: list[Reject]
     counts: str
-    """The books so far as JSON: those of `Books`, `waiting` for rows that wait for the keys, and `now`."""
+    """The books as JSON: those of `Books`, `waiting` for rows that wait for the keys to be stored, and `now`."""
 
 
 class Shard:
-    """A stream among others. `take` and `tick` are told the time of the batch, in seconds, the same in every replay."""
+    """One stream of many. `take` and `tick` get the time of the batch in seconds, which is the same in every replay."""
 
     def __init__(self, plan: Plan, number: int, *, key: bytes | None = None, kept: bool = False) -> None:
-        """A new one, with fresh keys or with those that follow from a secret `key` of the host. If that is `kept`, so
-        that the shard would be made with the same again, nothing has to wait.
+        """Create a shard with fresh keys, or with keys derived from a secret `key` of the host.
+
+        `kept`: the host stores `key`, so the shard need not wait until its keys are stored.
         """
         self._plan = plan
         self._number = number
@@ -61,23 +62,23 @@ class Shard:
             self._order, self._settled = seeded, kept
             self._stream = Anonymiser(plan.schema, plan.policy, seed=plan.seed + number, numbers=plan.numbers)
             return
-        secret = os.urandom(KEY_BYTES) if key is None else derived(key, f"shard {number}")
-        self._order, self._settled = derived(secret, "order"), kept
-        stream_key = derived(secret, "stream")
+        secret = os.urandom(KEY_BYTES) if key is None else derive_key(key, f"shard {number}")
+        self._order, self._settled = derive_key(secret, "order"), kept
+        stream_key = derive_key(secret, "stream")
         self._stream = Anonymiser(plan.schema, plan.policy, key=stream_key, numbers=plan.numbers)
 
     @classmethod
-    def resume(cls, plan: Plan, number: int, state: bytes) -> "Shard":
-        """Continue from what `snapshot` gave. Raises SnapshotError if that was made by another plan or shard."""
+    def restore(cls, plan: Plan, number: int, state: bytes) -> "Shard":
+        """Restore a shard from its snapshot. Raises SnapshotError if that belongs to another plan or shard."""
         record = unpack(state)
         shard = cls.__new__(cls)
         shard._plan, shard._number = plan, number
-        mine = shard._identity()
-        differing = differences(mine, {name: record.facts.get(name) for name in mine})
+        identity = shard._identity()
+        differing = differences(identity, {name: record.facts.get(name) for name in identity})
         if differing:
             raise SnapshotError(
-                f"the state belongs to a stream with another {' and another '.join(differing)}: let the stream run dry "
-                f"with what it was made with, then begin a new one with a new checkpoint"
+                f"the state belongs to a stream with another {' and another '.join(differing)}: run the stream with "
+                f"its original settings until no row is pending, then start a new one with a new checkpoint"
             )
         shard._born = record.facts["born"]
         shard._settled = record.facts["settled"]
@@ -91,7 +92,7 @@ class Shard:
         return shard
 
     def snapshot(self) -> bytes:
-        """The whole state. It holds raw rows and keys: the host must keep it as the input is kept."""
+        """Return the whole state. It contains raw rows and keys: the host must protect it like the input."""
         blobs = {"order": self._order, "stream": self._stream.snapshot()}
         blobs |= {f"waiting {at}": table_to_bytes(table) for at, (_, table) in enumerate(self._waiting)}
         facts = {
@@ -105,17 +106,15 @@ class Shard:
 
     @property
     def pending(self) -> int:
-        """Rows that have not left yet, the waiting ones included."""
+        """Pending rows, including those that wait for the keys to be stored."""
         return self._stream.report().pending + self._rows_waiting
 
     def move_alarm(self, now: float) -> tuple[int | None, int | None]:
-        """The alarm that was set and the one to be set instead, in milliseconds: when it must be called if no rows come
-        before. There is at most one.
-        """
-        before, self._alarm = self._alarm, self._wanted(now)
+        """Return the previous and the new alarm, in milliseconds: when to call `tick` if no rows arrive before."""
+        before, self._alarm = self._alarm, self._next_alarm(now)
         return before, self._alarm
 
-    def _wanted(self, now: float) -> int | None:
+    def _next_alarm(self, now: float) -> int | None:
         soonest = math.floor(now * _MILLISECONDS) + 1
         if self._waiting:
             return soonest
@@ -126,13 +125,13 @@ class Shard:
         return max(math.ceil(self._due(self._arrivals[0]) * _MILLISECONDS), soonest)
 
     def _due(self, arrival: float) -> float:
-        """When a row that arrived then must leave: after `max_wait`, or at the end of its window."""
+        """Return when a row with this arrival must leave: after `max_wait`, or at the end of its window."""
         due = self._plan.policy.leaves_by(arrival)
         assert due is not None
         return due
 
     def take(self, rows: pa.Table, now: float) -> Outcome:
-        """Take in the rows of a batch, in whatever order they are."""
+        """Take in the rows of a batch, in any order."""
         self._arrivals.append(self._forward(now))
         if not self._settle(now):
             self._waiting.append((now, rows))
@@ -142,7 +141,7 @@ class Shard:
         return self._outcome([*published, more], [*rejected, *refused], now)
 
     def tick(self, now: float) -> Outcome:
-        """Let time pass."""
+        """Advance the time, and publish rows that are due."""
         if not self._settle(now):
             return self._outcome([], [], now)
         published, rejected = self._take_waiting()
@@ -150,14 +149,15 @@ class Shard:
         return self._outcome(published, rejected, now)
 
     def flush(self, now: float) -> Outcome:
-        """The end of a frame that is complete."""
+        """End a complete frame: publish all rows."""
         published, rejected = self._take_waiting()
         published.append(self._stream.finish(warn=False))
         return self._outcome(published, rejected, now)
 
     def _settle(self, now: float) -> bool:
-        """Whether the keys have been stored. They have if this is another batch than the one that made them: a batch
-        has one time, and no two have the same.
+        """Whether the keys are stored: they are in any batch after the one that drew them.
+
+        Batches are identified by their times: a batch has one time, and no two batches share it.
         """
         if self._born is None:
             self._born = now
@@ -175,8 +175,8 @@ class Shard:
 
     def _push(self, rows: pa.Table, now: float) -> tuple[pa.Table, list[Reject]]:
         ordered = put_in_order(rows, self._plan.position, self._order)
-        # Another key for the next batch, from which this one does not follow.
-        self._order = derived(self._order, "next")
+        # Ratchet: the key of this batch cannot be derived from that of the next.
+        self._order = derive_key(self._order, "next")
         published = self._stream.push(ordered, now=self._forward(now))
         refused = self._stream.rejected()
         places = self._places(ordered, [row for row, _ in refused])
@@ -189,7 +189,7 @@ class Shard:
         return [json.dumps(place, default=str) for place in found]
 
     def _forward(self, now: float) -> float:
-        """The time, or the latest one before if the clock was set back: a stream's time never goes back."""
+        """Return `now`, or the stream's latest time if the clock was set back."""
         return max(now, self._stream.now)
 
     def _outcome(self, published: list[pa.Table], rejected: list[Reject], now: float) -> Outcome:
@@ -205,6 +205,6 @@ class Shard:
         return {**self._plan.fingerprint(), "shard": self._number}
 
 
-def derived(key: bytes, use: str) -> bytes:
-    """A key for one use, which does not tell the key that it was made of."""
+def derive_key(key: bytes, use: str) -> bytes:
+    """Derive a key for one use; it does not reveal `key`."""
     return hashlib.blake2b(use.encode(), key=key, digest_size=KEY_BYTES).digest()

@@ -1,8 +1,8 @@
-"""SiteCoordinator: agrees with other sites on releases that the stream of this site takes part in.
+"""SiteCoordinator: negotiates joint releases with other sites for the stream of this site.
 
 decode -> intake -> engine -> gate -> encode        as in `stream.py`
                       |  ^
-                 cooperation  <-> transport         rows lent to, or borrowed for, releases across sites
+                 cooperation  <-> transport         rows lent to, or borrowed for, joint releases
 """
 
 import random
@@ -24,18 +24,18 @@ from castleguard.release.encode import Encoder
 from castleguard.release.gate import Box, Gate
 from castleguard.schema.coded import NEW, Decisions
 from castleguard.sites.cooperation import Cooperation, Settled
-from castleguard.sites.membership import Membership
-from castleguard.sites.messages import Bounds, Prepared, Rows, Seal
-from castleguard.sites.releases import Lead, Offer, Outcome, Positions, Verdict, facts_of
+from castleguard.sites.joint_releases import Lead, Offer, Outcome, Positions, Verdict, facts_of
+from castleguard.sites.site_membership import Membership
+from castleguard.sites.site_messages import Bounds, Prepared, Rows, Seal
 from castleguard.sites.transport import Transport
 from castleguard.sites.wire import Wire
 
 
 class SiteCoordinator:
-    """The coordinator of one site (`coordination.Coordinator`). `seed`: as that of its stream.
+    """The coordinator of one site (`coordination.Coordinator`). `seed`: that of its stream.
 
-    `patience`: seconds for which the next rows wait, at most, while a decision is awaited. `farewell`: seconds, at
-    most, for what is agreed on at the end of the stream.
+    `patience`: maximum seconds to hold back the next rows while a decision is awaited. `farewell`: maximum seconds for
+    joint releases at the end of the stream.
     """
 
     wire: Wire
@@ -57,15 +57,15 @@ class SiteCoordinator:
         self._shuffle = random.Random(f"{seed} {site.name}") if seed is not None else secrets.SystemRandom()
         self._patience = patience
         self._farewell = farewell
-        self._began_to_end: tuple[float, int] | None = None
+        self._ending_since: tuple[float, int] | None = None  # time, and pending rows then
         self._token_key = site.token_key()
-        self._held: list[pa.Table] = []  # won, and not handed out yet
+        self._held: list[pa.Table] = []  # joint releases not handed out yet
         self._held_boxes: list[Box] = []
 
-    # -- what the stream asks ------------------------------------------------------------------------------------------
+    # -- called by the stream ------------------------------------------------------------------------------------------
 
     def share_keys(self, own: Keys) -> Keys:
-        """See Coordinator: all sites hash persons alike."""
+        """See Coordinator: all sites hash persons with the same key."""
         return own._replace(hashes=self._token_key)
 
     def join(self, stream: StreamParts) -> None:
@@ -75,13 +75,13 @@ class SiteCoordinator:
         self._schema, self._pending, self._payload = stream.schema, stream.pending, stream.payload
         self._engine = cast(MemberEngine, stream.stages.engine)
         self._gate, self._encoder = cast(Gate, stream.stages.gate), cast(Encoder, stream.stages.encoder)
-        stream.stages.decoder.counter = self._site.number << 48  # rows without a person column are nobody else's
+        stream.stages.decoder.counter = self._site.number << 48  # without a person column, each row is its own person
         self.wire = Wire(self._site, stream.identity(), self._transport, seal=self._seal)
         self.cooperation = Cooperation(self.wire, self._joint, engine=self._engine, local=self)
 
     @property
     def step(self) -> int:
-        """See Coordinator: so small that the other sites are heard in time."""
+        """See Coordinator: small enough to read messages in time."""
         return self._joint.step
 
     def turn(self, arriving: int, now: float) -> None:
@@ -89,7 +89,7 @@ class SiteCoordinator:
         self._settle(self.cooperation.turn(arriving, now))
 
     def decided(self, decisions: Decisions) -> None:
-        """See Coordinator: other sites may use the boxes that the gate has passed."""
+        """See Coordinator: other sites may reuse boxes that have passed the gate."""
         for group in np.flatnonzero(decisions.kept & (decisions.kind == NEW)):
             box = (decisions.lower[group], decisions.upper[group])
             if self._gate.knows(box):
@@ -100,7 +100,7 @@ class SiteCoordinator:
         schema = tables[-1].schema
         out = [table if table.schema == schema else table.cast(schema) for table in (*self._held, *tables)]
         self._held.clear()
-        for box in self._held_boxes:  # others hear of them once this has arrived
+        for box in self._held_boxes:  # announced after the commit of these rows
             self.cooperation.publish(*box)
         self._held_boxes.clear()
         return out[0] if len(out) == 1 else pa.concat_tables(out)
@@ -118,7 +118,7 @@ class SiteCoordinator:
         """See Coordinator."""
         return sum(positions.size for positions in self.cooperation.locked)
 
-    # -- what the job asks ---------------------------------------------------------------------------------------------
+    # -- called by the job ---------------------------------------------------------------------------------------------
 
     @property
     def urgent(self) -> bool:
@@ -135,16 +135,14 @@ class SiteCoordinator:
             self._settle(self.cooperation.committed())
 
     def wind_down(self, now: float, pending: int) -> bool:
-        """See Coordinator. Agreeing ends when it takes too long for what it gains: most rows leave alone in the end,
-        and had better do so at once.
-        """
+        """See Coordinator. Stops when few rows leave for the time spent: the rest had better leave alone at once."""
         self.cooperation.ending = True
         if self.cooperation.is_done:
             return True
-        if self._began_to_end is None:
-            self._began_to_end = now, pending
+        if self._ending_since is None:
+            self._ending_since = now, pending
             return False
-        began, before = self._began_to_end
+        began, before = self._ending_since
         spent, left = (now - began) / self._farewell, pending / max(before, 1)
         return spent > 1.0 or (spent > 0.1 and left > 1.0 - spent / 2)
 
@@ -154,8 +152,8 @@ class SiteCoordinator:
         if not self.cooperation.unsettled:
             return None
         return (
-            "the relay is away, and other sites may have decided about rows of this one: everything else is "
-            "published. Run it again when the relay is back"
+            "the relay is unavailable, and other sites may have published rows of this one: all other rows are "
+            "published. Run the site again when the relay is back"
         )
 
     @property
@@ -163,7 +161,7 @@ class SiteCoordinator:
         """See Coordinator."""
         return self.wire.messages, self.wire.bytes
 
-    # -- what the protocol asks ----------------------------------------------------------------------------------------
+    # -- called by the protocol ----------------------------------------------------------------------------------------
 
     def rows(self, positions: Positions, levels: NDArray[np.int64]) -> Rows:
         """See `cooperation.Local`."""
@@ -187,7 +185,7 @@ class SiteCoordinator:
         for offer, rows in _offered(lead):
             taken = verdict.takes(offer, rows.tokens.size)
             count += int(np.count_nonzero(taken))
-            if len(payloads[0].schema):  # a table without columns has forgotten how many rows it has
+            if len(payloads[0].schema):  # a table without columns has no row count
                 payloads.append(rows.payload.cast(payloads[0].schema).filter(pa.array(taken)))
         order = list(range(count))
         self._shuffle.shuffle(order)
@@ -209,7 +207,7 @@ class SiteCoordinator:
             return False
         if np.any(np.diff(rows.levels) < 0) or answer.lower.shape != answer.upper.shape:
             return False
-        if not all(self._is_alike(rows.payload.schema, role.name) for role in self._schema.sensitive):
+        if not all(self._has_same_type(rows.payload.schema, role.name) for role in self._schema.sensitive):
             return False
         if len(self._payload.schema) and rows.payload.num_rows != rows.tokens.size:
             return False
@@ -219,15 +217,15 @@ class SiteCoordinator:
             return False
         return True
 
-    def _is_alike(self, theirs: pa.Schema, name: str) -> bool:
-        """Whether a sensitive column has the same type elsewhere: equal values have equal codes only then."""
-        kind = theirs.field(name).type
+    def _has_same_type(self, other: pa.Schema, name: str) -> bool:
+        """Whether a sensitive column has the same type at both sites: only then equal values have equal codes."""
+        kind = other.field(name).type
         return bool(pa.types.is_null(kind) or kind == self._payload.schema.field(name).type)
 
     # -- the books -----------------------------------------------------------------------------------------------------
 
     def _settle(self, settled: Settled) -> None:
-        """Enter what has been settled, and hold what is to be published until the next table is handed out."""
+        """Enter settled rows into the books, and hold joint releases until the next table is handed out."""
         tally = self._stream.tally
         for lead in settled.won:
             self._pending.leave(lead.positions)
@@ -246,7 +244,7 @@ class SiteCoordinator:
         tally.suppressed += settled.found_aborted
 
     def _emit(self, lead: Lead) -> None:
-        """Publish a release that is committed."""
+        """Encode a committed release for the next table."""
         outcome = lead.outcome
         assert outcome is not None
         self._payload.settle()
@@ -264,16 +262,16 @@ class SiteCoordinator:
     # -- snapshots -----------------------------------------------------------------------------------------------------
 
     def snapshot(self, own: bytes) -> bytes:
-        """See Coordinator: the stream's own among offers and releases."""
-        together = self.cooperation
-        facts: dict[str, Any] = {"site": self.wire.name, "given_up": together.given_up, "offers": [], "leads": []}
+        """See Coordinator: the stream's snapshot, offers and releases."""
+        cooperation = self.cooperation
+        facts: dict[str, Any] = {"site": self.wire.name, "given_up": cooperation.given_up, "offers": [], "leads": []}
         arrays: dict[str, NDArray[Any]] = {}
         blobs = {"stream": own}
-        for at, offer in enumerate(together.offers.values()):
+        for at, offer in enumerate(cooperation.offers.values()):
             facts["offers"].append({name: getattr(offer, name) for name in ("name", "release", "coordinator", "made")})
             arrays[f"offer.{at}"] = offer.positions
             blobs[f"offer.{at}"] = offer.answer
-        for at, lead in enumerate(together.leads.values()):
+        for at, lead in enumerate(cooperation.leads.values()):
             facts["leads"].append(facts_of(lead))
             arrays[f"lead.{at}"] = np.array([lead.positions, lead.levels])
             if lead.outcome is not None:
@@ -286,29 +284,29 @@ class SiteCoordinator:
     def restore(self, blob: bytes, restore_stream: Callable[[bytes], None]) -> None:
         """See Coordinator."""
         record = unpack(blob)
-        together = self.cooperation
+        cooperation = self.cooperation
         if record.facts["site"] != self.wire.name:
             raise SnapshotError(f"the snapshot belongs to the site {record.facts['site']!r}, not to {self.wire.name!r}")
         restore_stream(record.blobs["stream"])
         if not np.array_equal(self._stream.stages.decoder.key, self._token_key):
             raise SnapshotError(
-                "the snapshot was made with another key of the sites: a person would be two. Drain all sites with the "
-                "former key, then change it"
+                "the snapshot was taken with another key of the sites, so one person would count as two. Drain all "
+                "sites with the former key, then change it"
             )
-        together.has_resumed()
-        together.given_up = {name: (gone[0], gone[1], gone[2]) for name, gone in record.facts["given_up"].items()}
+        cooperation.forget_time()
+        cooperation.given_up = {name: (gone[0], gone[1], gone[2]) for name, gone in record.facts["given_up"].items()}
         for at, fact in enumerate(record.facts["offers"]):
             positions, answer = record.arrays[f"offer.{at}"], record.blobs[f"offer.{at}"]
-            together.take_up_offer(Offer(positions=positions, answer=answer, **fact))
+            cooperation.restore_offer(Offer(positions=positions, answer=answer, **fact))
         for at, fact in enumerate(record.facts["leads"]):
             positions, levels = record.arrays[f"lead.{at}"]
-            if fact["stage"] == "asking":  # nobody else can commit it, and now nobody does
+            if fact["stage"] == "asking":  # only this site could commit it, and it never will
                 self._engine.readmit(positions)
                 continue
             lower, upper = record.arrays[f"box.{at}"]
             verdict = Verdict(**fact["verdict"])
             payload = table_from_bytes(record.blobs[f"lead.{at}"])
-            together.leads[fact["release"]] = Lead(
+            cooperation.leads[fact["release"]] = Lead(
                 release=fact["release"],
                 cluster=-1,
                 positions=positions,
@@ -320,7 +318,7 @@ class SiteCoordinator:
                 began=self._engine.arrivals,
                 made=fact["made"],
                 stage=fact["stage"],
-                tried=True,  # for all that is known
+                tried=True,  # possibly
                 outcome=Outcome(lower=lower, upper=upper, rows=fact["rows"], payload=payload, verdict=verdict),
             )
         at = 0
@@ -330,17 +328,17 @@ class SiteCoordinator:
 
 
 def _offered(lead: Lead) -> Iterator[tuple[str, Rows]]:
-    """What others have offered: its name, and the rows."""
+    """Yield the offers of other sites: name and rows."""
     return ((answer.offer, answer.rows) for answer in lead.answers.values() if answer.rows is not None)
 
 
 def _joint_of(stream: StreamParts, site: Membership) -> Joint:
-    """How the policy is published together, if these sites can."""
+    """Return how the policy is published jointly. Raises PolicyError if it is not, or not by these sites."""
     joint = stream.policy.joint
     if joint is None:
-        raise PolicyError(f"{stream.policy.name} is for one stream by itself: sites that publish together use dcastle")
+        raise PolicyError(f"{stream.policy.name} publishes a single stream: for joint releases of sites use dcastle")
     if joint.refused is not None:
         raise PolicyError(joint.refused)
     if len(site.sites) != joint.sites:
-        raise PolicyError(f"{joint.sites} sites are promised, and {len(site.sites)} are named")
+        raise PolicyError(f"the policy is for {joint.sites} sites, but {len(site.sites)} are named")
     return joint

@@ -1,4 +1,4 @@
-"""Several sites in one process: what publishing together would cost and give."""
+"""Simulation of several sites in one process: gain and cost of joint releases."""
 
 from dataclasses import dataclass, field
 
@@ -10,28 +10,28 @@ from castleguard.books import Books
 from castleguard.release.encode import Numbers
 from castleguard.schema.roles import Schema
 from castleguard.sites.coordinator import SiteCoordinator
-from castleguard.sites.membership import Membership
-from castleguard.sites.memory import Relay, Weather
+from castleguard.sites.memory_relay import Faults, Relay
+from castleguard.sites.site_membership import Membership
 from castleguard.stream import Anonymiser
 
 
 @dataclass(frozen=True, kw_only=True)
 class Simulated:
-    """What became of the rows of all sites."""
+    """Result of a simulation."""
 
     reports: dict[str, Books]
     messages: int
     bytes: int
     output: pa.Table = field(repr=False)
-    """What all sites have published, as one table."""
+    """The published rows of all sites."""
 
     def total(self, name: str) -> int:
-        """A number of the books of all sites together."""
+        """Return one count, summed over all sites."""
         return int(getattr(self.books, name))
 
     @property
     def books(self) -> Books:
-        """The books of all sites together."""
+        """Books of all sites together."""
         return Books.total(self.reports.values())
 
     @property
@@ -46,14 +46,16 @@ def simulate(
     policy: Dcastle,
     *,
     seed: int | None = None,
-    weather: Weather | None = None,
+    faults: Faults | None = None,
     numbers: Numbers | None = None,
     batch: int = 0,
 ) -> Simulated:
-    """Deal the rows of a table out to the sites in turn, and let them publish. `batch`: rows that a site takes at once;
-    0 takes what the delay allows. No time passes while rows arrive, so that no row leaves because of `max_wait`.
+    """Deal the rows of a table out to the sites in turn, and publish them.
+
+    `batch`: rows per push; 0: as many as the delay allows. No time passes while rows arrive, so `max_wait` has no
+    effect.
     """
-    relay = Relay(seed=seed or 0, weather=weather)
+    relay = Relay(seed=seed or 0, faults=faults)
     names = [f"site{number:02d}" for number in range(1, policy.sites + 1)]
     sites: dict[str, Anonymiser] = {}
     for number, name in enumerate(names):
@@ -81,7 +83,7 @@ def simulate(
     for site in sites.values():
         out.append(site.flush(warn=False))
         site.coordinator.committed()
-    for _ in range(_LAST_MOMENTS):  # what was given up is looked up
+    for _ in range(_LAST_MOMENTS):  # look up rows that were given up
         left = [site for site in sites.values() if site.coordinator.unsettled]
         if not left:
             break
@@ -98,5 +100,5 @@ def simulate(
     )
 
 
-_LAST_MOMENTS = 10_000  # at the end of the rows, if the sites never get done
+_LAST_MOMENTS = 10_000  # limit of the negotiation after the last row
 _MOMENT = 0.1  # seconds

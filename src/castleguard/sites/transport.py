@@ -1,26 +1,29 @@
-"""What carries messages between sites, and the log on which a release is decided.
+"""Transport: carries messages between sites, and keeps the log of decisions.
 
-The log alone has to be right: of two records under one name the first stands for ever. Messages may do what they like.
+Correctness rests on the log alone: of two records under one name, the first stands for ever. Messages may be lost,
+duplicated or reordered.
 """
 
 from typing import Protocol
 
 
 class Transport(Protocol):
-    """How one site reaches the others."""
+    """Connection of one site to the others."""
 
     def send(self, to: str | None, data: bytes) -> None:
-        """Send to one site, or (None) to all others. A message that cannot be sent is lost: nothing is raised."""
+        """Send to one site, or to all others (None). A message that cannot be sent is lost; never raises."""
 
     def receive(self) -> list[bytes]:
-        """Whatever has arrived since the last call. Never waits."""
+        """Return the messages received since the last call. Never waits."""
 
     def decide(self, release: str, record: bytes) -> bytes:
-        """Write a record under this name unless there is one; the record that stands. Raises UnavailableError, and
-        then nobody knows whether it was written."""
+        """Write a record under this name unless one exists; return the record that stands.
+
+        Raises UnavailableError; the record may or may not have been written then.
+        """
 
     def decision(self, release: str) -> bytes | None:
-        """The record that stands, or None. Raises UnavailableError."""
+        """Return the record that stands, or None. Raises UnavailableError."""
 
     def close(self) -> None:
-        """Leave. May be called twice."""
+        """Disconnect. May be called twice."""

@@ -1,6 +1,6 @@
-"""What sites gain by publishing together, and what it costs: the same rows published in several ways.
+"""Gain and cost of joint releases: the same rows published in several ways.
 
-The protocol as the paper prints it is one of the methods of `castleguard compare`: it breaks its promise, and is for
+The protocol as printed in the paper is a method of `castleguard compare` instead: it breaks its guarantee and is for
 experiments only.
 """
 
@@ -21,26 +21,26 @@ from castleguard.stream import Anonymiser
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """One way of publishing the rows."""
+    """Result of one way of publishing the rows."""
 
     name: str
     information_loss: float | None = None
-    """Mean over published and suppressed rows; a suppressed one counts as 1."""
+    """Mean over published and suppressed rows; a suppressed row counts as 1."""
     published: int = 0
     suppressed: int = 0
     messages: int = 0
     bytes: int = 0
     note: str = ""
     output: pa.Table | None = field(default=None, repr=False)
-    """What was published, for the first way only."""
+    """The published rows, of the first way only."""
 
 
 def compare(
     table: pa.Table, schema: Schema, policy: Dcastle, *, seed: int, numbers: Numbers | None = None
 ) -> Iterator[Way]:
-    """Publish together with boxes shared from k persons on, and from k/n; all rows at one site; and each site alone.
+    """Publish jointly, sharing boxes from k persons on and from k/n; all rows at one site; and each site alone.
 
-    Rows go to the sites in turn. Every way has the same parameters; the delay counts rows of a site.
+    Rows are dealt out to the sites in turn. Every way has the same parameters; the delay counts rows of one site.
     """
     few = -(-policy.k // policy.sites)
     for threshold in sorted({policy.k, few}, reverse=True):
@@ -62,7 +62,7 @@ def compare(
 
 
 def _alone(table: pa.Table, schema: Schema, policy: Dcastle, *, seed: int, sites: int, name: str) -> Way:
-    """CASTLE without messages, at one site or at several."""
+    """Run CASTLE without messages, at one site or at several."""
     castle = Castle(**{name.name: getattr(policy, name.name) for name in fields(Castle)})
     reports: list[Report] = []
     for site in range(sites):

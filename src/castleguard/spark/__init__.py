@@ -1,7 +1,7 @@
 """castleguard inside Apache Spark: `anonymise` for a DataFrame, streaming or not.
 
-Spark owns partitions, checkpoints and recovery; the engine stays the same. Everything that imports pyspark is in this
-package, and imports it when it is called.
+Spark owns partitions, checkpoints and recovery; the engine is the same. Only this package imports pyspark, and only
+when one of its functions is called.
 """
 
 from castleguard.spark.operator import anonymise, run_plan

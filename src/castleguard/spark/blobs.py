@@ -1,8 +1,7 @@
-"""Rows on their way through Spark: many of them in one binary value, as an Arrow stream.
+"""Blobs: many rows in one binary value, as an Arrow stream, on their way through Spark.
 
-Between Spark and Python rows travel as pandas data frames where there is state, and a data frame changes them: a whole
-number beside a null becomes a float, and persons above 2^53 become one another. A blob goes through as it is, and costs
-no work per row.
+Spark passes rows to stateful Python code as pandas data frames, which change them: an integer beside a null becomes a
+float, and person numbers above 2^53 collide. A blob is passed unchanged and costs no work per row.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,16 +14,16 @@ from castleguard.intact import validated
 from castleguard.shards.plan import Route
 
 GATHERED = 1 << 17
-"""Rows that are gathered before they are parted: the fewer, the more and the smaller the blobs."""
+"""Rows collected before they are split by shard: fewer rows mean more and smaller blobs."""
 PIECE = 1 << 16
-"""Rows in a blob that is published."""
+"""Maximum rows in a published blob."""
 
 LABEL = "label"
 ROWS = "rows"
 
 
 def part(batches: Iterable[pa.RecordBatch], route: Route, labels: list[int]) -> Iterator[pa.RecordBatch]:
-    """Rows as they come from Spark, as blobs with the label of their shard."""
+    """Split rows from Spark by shard, and yield them as blobs with the label of their shard."""
     gathered: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -51,8 +50,10 @@ def _part(table: pa.Table, route: Route, labels: list[int]) -> Iterator[pa.Recor
 
 
 def readable(column: pa.Array) -> pa.Array:
-    """The column with text that anybody can read: Spark lets bytes through that are no UTF-8, and writes each of them
-    as the same sign. Values that come out as one must count as one.
+    """Replace invalid UTF-8 in a text column.
+
+    Spark accepts invalid bytes and writes each as the same replacement character. Values that look equal in the output
+    must count as one.
     """
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return column
@@ -66,7 +67,7 @@ def readable(column: pa.Array) -> pa.Array:
 
 
 def blobs(found: list[tuple[int, pa.Buffer]]) -> pa.RecordBatch:
-    """Labels and blobs as Spark takes them."""
+    """Return labels and blobs as a batch for Spark."""
     values = [memoryview(blob) for _, blob in found]
     return pa.record_batch(
         {LABEL: pa.array([label for label, _ in found], pa.int32()), ROWS: pa.array(values, pa.binary())}
@@ -74,13 +75,13 @@ def blobs(found: list[tuple[int, pa.Buffer]]) -> pa.RecordBatch:
 
 
 def pieces(table: pa.Table) -> Iterator[bytes]:
-    """A table as blobs, none of them too large."""
+    """Yield a table as blobs of limited size."""
     for at in range(0, table.num_rows, PIECE):
         yield table_to_buffer(table.slice(at, PIECE)).to_pybytes()
 
 
 def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Blobs as rows again."""
+    """Yield the rows of blobs."""
     for batch in batches:
         for blob in batch.column(ROWS):
             yield from table_from_bytes(blob.as_buffer()).to_batches()

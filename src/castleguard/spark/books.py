@@ -1,4 +1,4 @@
-"""The books of all shards together, from what is in the output: no Spark is needed to read them."""
+"""Books of all shards together, read from the output without Spark."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -12,19 +12,19 @@ from castleguard.spark.output import COUNTS, DETAIL, REJECTED, SHARD
 from castleguard.spark.reading import MALFORMED
 
 MOST_FILES = 2000
-"""How many files of books are looked at: the newest have the latest books of every shard, unless one is silent."""
+"""Maximum number of files to read, the newest first: they hold the latest books of every active shard."""
 
 
 class Found(NamedTuple):
-    """What was found."""
+    """Books found in an output folder."""
 
     report: Books
     whole: bool
-    """Whether there can be no shard whose books lie further back than anybody looked."""
+    """Whether they certainly include every shard; an inactive one may have its books in older files."""
 
 
 def books_of(folder: Path, format: Format, shards: int) -> Found | None:
-    """The latest books of every shard, added up; None if there are none."""
+    """Return the total of the latest books of every shard; None if the output has none."""
     latest: dict[int, dict[str, Any]] = {}
     files = committed(folder, COUNTS)
     for path in list(reversed(files))[:MOST_FILES]:
@@ -33,19 +33,19 @@ def books_of(folder: Path, format: Format, shards: int) -> Found | None:
             if shard not in latest or _age(books) >= _age(latest[shard]):
                 latest[shard] = books
         if len(latest) == shards:
-            break  # a file that was committed earlier has earlier books
+            break  # older files have older books
     whole = len(latest) == shards or len(files) <= MOST_FILES
-    return Found(added(latest.values()), whole) if latest else None
+    return Found(total_books(latest.values()), whole) if latest else None
 
 
 def malformed_in(folder: Path, format: Format) -> int:
-    """Lines that were no rows."""
+    """Return the number of malformed lines."""
     found = (row for path in committed(folder, REJECTED) for row in _read(path, format, [DETAIL]))
     return sum(row[DETAIL].startswith(MALFORMED) for row in found)
 
 
-def added(books: Iterable[dict[str, Any]]) -> Books:
-    """Books of several shards as those of one. Rows that wait for their shard's first keys are pending."""
+def total_books(books: Iterable[dict[str, Any]]) -> Books:
+    """Add the books of several shards. Rows that wait for the keys of their shard to be stored count as pending."""
     return Books.total(_load(one) for one in books)
 
 
@@ -54,7 +54,7 @@ def _load(one: dict[str, Any]) -> Books:
 
 
 def _age(books: dict[str, Any]) -> tuple[float, int]:
-    """Later books have a later time, and at the same time fewer rows that are pending: a flush comes last."""
+    """Sort key of books: later time first decides, then fewer pending rows, because a flush comes last."""
     return float(books["now"]), -int(books["pending"] + books["waiting"])
 
 

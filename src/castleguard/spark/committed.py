@@ -1,9 +1,9 @@
-"""Which files of a folder Spark has committed, for readers that are not Spark.
+"""The committed files of a Spark output folder, for readers other than Spark.
 
-A stream's folder also holds files of micro-batches that failed, and of those that are being written: their rows come
-again in other files. Only the log in `_spark_metadata` tells them apart. Each of its files is a micro-batch: a line
-with the version, then a line of JSON for each file; every tenth or so, `19.compact`, has all that came before it, too.
-A folder that a batch has written has no log, but `_SUCCESS` once it is complete.
+A stream's folder also holds files of failed and unfinished micro-batches; their rows come again in other files. Only
+the log in `_spark_metadata` tells which files count. Each file of the log is one micro-batch: a line with the version,
+then a line of JSON per output file; about every tenth, such as `19.compact`, repeats all earlier ones. The folder of a
+batch has no log, but `_SUCCESS` once it is complete.
 """
 
 import json
@@ -22,10 +22,10 @@ _NAME = re.compile(r"(\d+)(\.compact)?\Z")
 
 
 def committed(folder: str | Path, outcome: str | None = PUBLISHED) -> list[Path]:
-    """The files with rows of this outcome, in the order in which they were committed; None: of every outcome.
+    """Return the files with rows of this outcome (None: of all outcomes), in the order of their commits.
 
-    A file that was taken away since is left out. Raises InputError if Spark has written no such folder, has not
-    finished a batch, or if none of all the files is there any more.
+    Files that were removed since are left out. Raises InputError if the folder is not an output of Spark, if its batch
+    is not complete, or if all files are gone.
     """
     folder = Path(folder)
     if (folder / LOG).is_dir():
@@ -35,23 +35,23 @@ def committed(folder: str | Path, outcome: str | None = PUBLISHED) -> list[Path]
     elif folder.is_dir():
         raise InputError(f"{folder} has neither {LOG} nor {DONE}: Spark has committed nothing there")
     else:
-        raise InputError(f"{folder} is no folder")
-    there = [path for path in found if path.exists()]
-    if found and not there:
+        raise InputError(f"{folder} is not a folder")
+    present = [path for path in found if path.exists()]
+    if found and not present:
         raise InputError(
-            f"{folder} has none of the {len(found):,} files that Spark has committed: were they moved away?"
+            f"{folder} has none of the {len(found):,} files that Spark has committed: check whether they were moved"
         )
     wanted = None if outcome is None else f"{OUTCOME}={outcome}"
-    return [path for path in there if wanted is None or wanted in path.relative_to(folder).parts]
+    return [path for path in present if wanted is None or wanted in path.relative_to(folder).parts]
 
 
 def last_batch(folder: Path) -> int | None:
-    """The number of the last micro-batch that was committed, or None if there is none."""
+    """Return the number of the last committed micro-batch, or None."""
     return max((number for number, _ in _numbers(folder / LOG)), default=None)
 
 
 def _numbers(log: Path) -> list[tuple[int, Path]]:
-    """The files of the log, by the number of their micro-batch."""
+    """Return the files of the log, sorted by the number of their micro-batch."""
     found = []
     for path in log.iterdir() if log.is_dir() else ():
         name = _NAME.match(path.name)
@@ -61,7 +61,7 @@ def _numbers(log: Path) -> list[tuple[int, Path]]:
 
 
 def _entries(log: Path) -> list[str]:
-    """What the log lists, in order."""
+    """Return the paths in the log, in order."""
     files = _numbers(log)
     compact = max((at for at, (_, path) in enumerate(files) if path.suffix == ".compact"), default=0)
     listed: dict[str, None] = {}
@@ -78,20 +78,20 @@ def _read(path: Path) -> list[dict[str, str]]:
     try:
         version, *lines = path.read_text(encoding="utf-8").splitlines()
         if version != "v1":
-            raise InputError(f"{path} is a log of version {version!r}, and only v1 is known")
+            raise InputError(f"{path} is a log of version {version!r}, but only v1 is supported")
         return [json.loads(line) for line in lines if line]
     except (OSError, ValueError, KeyError) as exc:
-        raise InputError(f"{path} cannot be read: it is no log of Spark, or it is damaged") from exc
+        raise InputError(f"{path} cannot be read: it is not a log of Spark, or it is damaged") from exc
 
 
 def _inside(folder: Path, address: str) -> Path:
-    """Where a file of the log is now: the folder may have been moved since."""
+    """Return the current path of a file in the log: the folder may have been moved since."""
     parts = Path(unquote(urlsplit(address).path)).parts
-    # Folders of partitions stand between the folder and the file, and every other part is before it. But the folder
-    # itself may have such a name: then the way to the file begins further down.
+    # Between the folder and the file are only partition folders, whose names contain "=". The output folder itself may
+    # have such a name, so shorter paths are candidates too.
     last = len(parts) - 1
     first = last
     while first > 0 and "=" in parts[first - 1]:
         first -= 1
-    ways = [folder.joinpath(*parts[below:]) for below in range(first, last + 1)]
-    return next((way for way in ways if way.exists()), ways[0])
+    candidates = [folder.joinpath(*parts[below:]) for below in range(first, last + 1)]
+    return next((path for path in candidates if path.exists()), candidates[0])

@@ -1,7 +1,7 @@
-"""`_castleguard.json` in the folder that Spark writes: what was promised for all that is in it.
+"""`_castleguard.json` in a Spark output folder: the statement for everything in it.
 
-A folder has one epoch here: a batch is written once, and a stream with another plan needs another folder. Its parts
-have names that Spark gives them, so that there is no range of numbers to tell.
+Such a folder has one epoch: a batch is written once, and a stream with another plan needs another folder. Spark names
+the parts, so the manifest has no range of numbers.
 """
 
 import json
@@ -16,8 +16,9 @@ from castleguard.version import __version__
 
 
 def describe(job: JobFile, guarantee: Guarantee, *, ended: str | None) -> None:
-    """Write it, if the sink is a folder. At the start of a stream, and at the end of a batch: Spark makes the folder of
-    a batch itself.
+    """Write the manifest, if the sink is a folder: at the start of a stream, and at the end of a batch.
+
+    Not earlier for a batch, because Spark creates its folder itself.
     """
     folder = getattr(job.sink.options, "path", None)
     if not isinstance(folder, Path):

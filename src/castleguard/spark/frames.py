@@ -1,4 +1,4 @@
-"""A job's source as a frame of Spark, and a frame as what a job's sink writes."""
+"""Sources and sinks of a job as Spark frames and writers."""
 
 import os
 import re
@@ -24,13 +24,13 @@ KAFKA = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 FORMATS = {"csv": "csv", "jsonl": "json", "parquet": "parquet"}
 
 _FILES = "path string, modificationTime timestamp, length long, content binary"
-_FOR_EVER = "36500d"  # Spark leaves out files that are older than the newest by more than a week
+_FOR_EVER = "36500d"  # by default Spark skips files that are a week older than the newest
 _TIMES = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][XXX]",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
     "dateFormat": "yyyy-MM-dd",
 }
-# All that decides on how a value is written is said here: two values that count as two must not be written as one.
+# Every option that affects how values are written is explicit: distinct values must not be written alike.
 _TEXT = {**_TIMES, "encoding": "UTF-8", "lineSep": "\n"}
 _CSV = {
     "header": "true",
@@ -41,7 +41,7 @@ _CSV = {
     "quoteAll": "false",
     "nullValue": "",
     "emptyValue": '""',
-    "ignoreLeadingWhiteSpace": "false",  # Spark's writer takes away all that is not above a space
+    "ignoreLeadingWhiteSpace": "false",  # by default Spark's writer strips spaces and control characters
     "ignoreTrailingWhiteSpace": "false",
 }
 _SPECIAL = re.compile(r"([*?\[\]{}\\])")
@@ -49,11 +49,11 @@ _SMALL = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64
 
 Reading = FileRead | MessageRead
 Inputs = tuple[tuple[str, int, int], ...]
-"""Files by name, size and time."""
+"""Files: name, size and modification time."""
 
 
 def reading_of(job: JobFile, columns: tuple[str, ...]) -> Reading:
-    """What is to be read of the source. Raises InputError, UnavailableError, SchemaError."""
+    """Return how the source is read. Raises InputError, UnavailableError, SchemaError."""
     options = job.source.options
     if job.source.type == "kafka":
         types = pa.schema([(name, pa.string()) for name in columns])
@@ -73,45 +73,45 @@ def reading_of(job: JobFile, columns: tuple[str, ...]) -> Reading:
 def _listing(source: Endpoint) -> Listing:
     listing = list_files(source.options.path)
     if source.options.follow and not listing.several:
-        raise InputError(f"{source.options.path} cannot be followed: it is a file; name its folder, or a pattern")
+        raise InputError(f"{source.options.path} is a file and cannot be followed: use its folder, or a pattern")
     if not source.options.follow and not listing.names():
-        raise InputError(f"{source.options.path} cannot be read: there is no file")
+        raise InputError(f"{source.options.path} cannot be read: no such file")
     return listing
 
 
 def inputs_of(job: JobFile) -> Inputs:
-    """The files of a source that ends, by name, size and time."""
+    """Return the files of a finite source: name, size and modification time."""
     listing = _listing(job.source)
-    return tuple(_told(listing.folder, name) for name in listing.names())
+    return tuple(_stat(listing.folder, name) for name in listing.names())
 
 
 def changed_inputs(folder: Path, inputs: Inputs) -> list[str]:
-    """Those of the files that are not any more what they were."""
+    """Return the names of files that have changed or are gone."""
     found = []
-    for told in inputs:
+    for before in inputs:
         try:
-            same = _told(folder, told[0]) == told
+            same = _stat(folder, before[0]) == before
         except OSError:
             same = False
         if not same:
-            found.append(told[0])
+            found.append(before[0])
     return found
 
 
-def _told(folder: Path, name: str) -> tuple[str, int, int]:
+def _stat(folder: Path, name: str) -> tuple[str, int, int]:
     status = (folder / name).stat()
     return name, status.st_size, status.st_mtime_ns
 
 
 def _types(format: str, listing: Listing, columns: tuple[str, ...]) -> pa.Schema:
-    """The types of what is read: text, or what the first file of Parquet says."""
+    """Return the types of the columns: text, or those of the first Parquet file."""
     if format != "parquet":
         return pa.schema([(name, pa.string()) for name in columns])
     first = next(iter(listing.names()), None)
     if first is None:
         raise InputError(
-            f"{listing.folder} has no Parquet file yet, and Spark must know the types of its columns before it starts: "
-            f"put a first file there, it may be one without rows"
+            f"{listing.folder} has no Parquet file yet, and Spark needs the column types before it starts: put a file "
+            f"there, which may have no rows"
         )
     path = listing.path(first)
     try:
@@ -123,11 +123,11 @@ def _types(format: str, listing: Listing, columns: tuple[str, ...]) -> pa.Schema
 
 
 def spark_type(name: str, kind: pa.DataType) -> pa.DataType:
-    """The type of Spark for a column, without loss: text where Spark has none. Raises InputError."""
+    """Return a lossless type for a column in Spark: text if Spark has no such type. Raises InputError."""
     if pa.types.is_dictionary(kind):
         return spark_type(name, kind.value_type)
     if pa.types.is_nested(kind) or pa.types.is_duration(kind) or pa.types.is_interval(kind):
-        raise InputError(f"the column {name!r} is {kind}, which cannot be a column of a job")
+        raise InputError(f"column {name!r} has type {kind}, which a job cannot read")
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", tz=None if kind.tz is None else "UTC")
     if pa.types.is_date(kind):
@@ -141,13 +141,14 @@ def spark_type(name: str, kind: pa.DataType) -> pa.DataType:
 
 
 def place_names(kind: str) -> tuple[str, ...]:
-    """The columns that say where a row of such a source stood."""
+    """Return the columns with the place of a row in this kind of source."""
     return tuple(PLACES["kafka" if kind == "kafka" else "files"].names)
 
 
 def source_frame(spark: "SparkSession", job: JobFile, reading: Reading, inputs: Inputs) -> "DataFrame":
-    """All that the source has or will have: rows with their places, and what is no row, with a reason. One that ends
-    has these `inputs`, and no others that come later.
+    """Return the source as a frame: rows with their places, and malformed entries with a reason.
+
+    A finite source has exactly these `inputs`, without files that arrive later.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -167,7 +168,7 @@ def _files(spark: "SparkSession", job: JobFile, reading: FileRead, inputs: Input
         return spark.createDataFrame(paths, "path string").repartition(len(paths))
     assert job.spark is not None
     reader = spark.readStream.format("binaryFile").schema(_FILES)
-    # All folders below, because Spark takes some of them for columns otherwise. What is not meant is left out later.
+    # Recursive, because otherwise Spark takes some folders for columns. Other files are filtered out later.
     reader = reader.option("recursiveFileLookup", "true").option("maxFileAge", _FOR_EVER)
     if job.spark.max_files is not None:
         reader = reader.option("maxFilesPerTrigger", str(job.spark.max_files))
@@ -192,7 +193,7 @@ def _messages(spark: "SparkSession", job: JobFile, reading: MessageRead) -> "Dat
 
 
 def kafka_options(options: Any) -> dict[str, str]:
-    """How Spark reaches the brokers."""
+    """Return Spark's options for the brokers."""
     protocol = ("SASL_" if options.sasl else "") + ("SSL" if options.tls is not None else "PLAINTEXT")
     found = {"kafka.bootstrap.servers": options.brokers, "kafka.security.protocol": protocol}
     if options.tls is not None and options.tls.ca_file is not None:
@@ -215,7 +216,7 @@ def check_kafka(spark: "SparkSession") -> None:
     """Raise UsageError if this Spark cannot read or write Kafka."""
     try:
         spark._jvm.Thread.currentThread().getContextClassLoader().loadClass(KAFKA)  # type: ignore[union-attr]
-    except Exception as exc:  # whatever py4j makes of a class that is not there
+    except Exception as exc:  # py4j's errors for a missing class vary
         package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
         raise UsageError(
             f"this Spark cannot read or write Kafka: add its package to the job file, "
@@ -224,31 +225,31 @@ def check_kafka(spark: "SparkSession") -> None:
 
 
 def good(frame: "DataFrame") -> "DataFrame":
-    """The rows."""
+    """Return the rows of a source frame, without malformed entries."""
     from pyspark.sql.functions import col
 
     return frame.where(col(BAD).isNull()).drop(BAD)
 
 
 def with_malformed(output: "DataFrame", frame: "DataFrame") -> "DataFrame":
-    """The output, and beside it what was no row in the first place: rejected, without a shard."""
+    """Add the malformed entries of a source frame to the output, as rejected rows without a shard."""
     from pyspark.sql.functions import col, concat, lit, struct, to_json
 
     place = [name for name in frame.columns if name in {*PLACES["files"].names, *PLACES["kafka"].names}]
-    told: dict[str, Column] = {
+    known: dict[str, Column] = {
         OUTCOME: lit(REJECTED),
         PLACE: to_json(struct(*[col(name).alias("_line" if name == ROW else name) for name in place])),
         DETAIL: concat(lit(MALFORMED), col(BAD)),
     }
     columns = [
-        (told[field.name] if field.name in told else lit(None)).cast(field.dataType).alias(field.name)
+        (known[field.name] if field.name in known else lit(None)).cast(field.dataType).alias(field.name)
         for field in output.schema
     ]
     return output.unionAll(frame.where(col(BAD).isNotNull()).select(*columns))
 
 
 def written(frame: "DataFrame", job: JobFile) -> Any:
-    """What writes the frame to the sink: of a streaming frame or not, and to be started by whoever asked for it."""
+    """Return a writer of the frame to the sink, streaming or not; the caller starts it."""
     options = job.sink.options
     if job.sink.type == "kafka":
         check_kafka(frame.sparkSession)
@@ -263,7 +264,7 @@ def written(frame: "DataFrame", job: JobFile) -> Any:
 
 
 def without_formulas(frame: "DataFrame") -> "DataFrame":
-    """The frame with formulas escaped in text and names, as castleguard's own sinks do it."""
+    """Escape formulas in text and column names, as castleguard's own sinks do."""
     from pyspark.sql.functions import col, concat, lit, when
     from pyspark.sql.types import StringType
 
@@ -278,8 +279,9 @@ def without_formulas(frame: "DataFrame") -> "DataFrame":
 
 
 def text_options(sink: Endpoint) -> dict[str, str]:
-    """How text is written: as castleguard's own sinks do it, and with quotes around a text that is empty, which is no
-    null.
+    """Return Spark's options for text, which follow castleguard's own sinks.
+
+    Empty strings are quoted in CSV so that they differ from null.
     """
     if sink.type == "parquet":
         return {}

@@ -1,10 +1,10 @@
-"""The operator: rows of a DataFrame in, published rows, rejects and books out.
+"""The Spark operator: rows of a DataFrame in; published rows, rejected rows and books out.
 
     select -> part -> (shuffle) -> one Shard per key -> unpack
               mapInArrow           transformWithStateInPandas   mapInArrow
 
-`part` sends every row to its shard, many rows to a blob. A shard's state is one binary value. What leaves is blobs
-again, whose rows `unpack` gives back to Spark.
+`part` routes rows to their shards, many rows per blob. The state of a shard is one binary value. Shards return blobs,
+which `unpack` turns back into rows.
 """
 
 import os
@@ -25,7 +25,7 @@ from castleguard.shards.cuts import cut_domain
 from castleguard.shards.plan import Plan, Route
 from castleguard.shards.promises import check
 from castleguard.shards.routing import HashRoute, LocalityRoute
-from castleguard.shards.shard import Outcome, Shard, derived
+from castleguard.shards.shard import Outcome, Shard, derive_key
 from castleguard.spark.blobs import LABEL, ROWS, part, pieces, unpack
 from castleguard.spark.labels import labels_of
 from castleguard.spark.output import output_schema, output_tables
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _BLOBS = f"{LABEL} int, {ROWS} binary"
 _PUBLISHED = f"{ROWS} binary"
 _STATE = "state binary"
-_BESIDE_THE_PLAN = 1 << 16  # bytes of code that travel with it, generously
+_CODE_BYTES = 1 << 16  # upper estimate of the code that is sent with the plan
 _FOR_EVER = "1000000000s"  # 31 years
 _QUERY_AND_BATCH = ("sql.streaming.queryId", "streaming.sql.batchId")
 
@@ -52,13 +52,13 @@ def anonymise(
     position: tuple[str, ...] | list[str] = (),
     numbers: Numbers | None = None,
 ) -> "DataFrame":
-    """A DataFrame with what is published of the rows of `frame`, and with rejects and books: see the column `outcome`.
+    """Return a DataFrame with published rows, rejected rows and books, distinguished by the column `outcome`.
 
-    `shards` engines share the rows, as `route` says: by the "hash" of the person, by "locality" along even cuts of the
-    domain, or by a route of `hosts.routing`. A streaming frame needs `max_wait` in its policy, and publishes nothing of
-    a shard's first micro-batch before its second. A frame that is not streaming is taken as the whole: it is flushed.
+    `shards` engines share the rows by `route`: the "hash" of the person, "locality" along even cuts of the domain, or a
+    route of `castleguard.shards.routing`. A streaming frame needs `max_wait` in its policy; rows of a shard's first
+    micro-batch are published from its second on. A batch frame counts as complete and is flushed.
 
-    `position` names columns that say in which order rows came, such as partition and offset.
+    `position`: columns that define the order of rows, such as partition and offset.
     """
     check_schema(schema)
     check_policy(policy)
@@ -80,32 +80,33 @@ def _route(named: str | Route, schema: Schema, shards: int, position: tuple[str,
     if isinstance(named, str):
         raise UsageError(f"route must be 'hash', 'locality' or a route of castleguard.shards.routing, got {named!r}")
     if named.shards != shards:
-        raise UsageError(f"the route is one of {named.shards} shards, and shards={shards} was asked for")
+        raise UsageError(f"the route has {named.shards} shards, but shards={shards}: make them equal")
     return named
 
 
 def run_plan(frame: "DataFrame", plan: Plan, *, key: bytes | None = None) -> "DataFrame":
-    """The same, for a plan. `key`, 32 secret bytes, lets a batch frame that is run anew after a failure come to the
-    same result; a stream keeps its keys in its state.
+    """Run a plan on a frame, as `anonymise` does.
+
+    `key`: 32 secret bytes that make the rerun of a failed batch deterministic. A stream keeps its keys in its state.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
     check(plan, streaming=frame.isStreaming)
     if frame.isStreaming and key is not None:
-        raise UsageError("a stream keeps its keys in its state: `key` is for frames that are not streaming")
+        raise UsageError("a stream keeps its keys in its state: pass `key` for batch frames only")
     missing = [name for name in plan.columns if name not in frame.columns]
     if missing:
         raise SchemaError(f"the frame has no column {', '.join(missing)}: it has {', '.join(frame.columns)}")
     _warn_of_partitions(frame, plan)
     if frame.isStreaming:
         _check_size(frame, plan)
-    # By other names on the way: Spark takes a dot in a name for a field of a structure.
+    # Renamed inside the query: Spark takes a dot in a name for access to a struct field.
     quoted = [f"`{name.replace('`', '``')}`" for name in plan.columns]
     chosen = frame.selectExpr(*(f"{name} as c{number}" for number, name in enumerate(quoted)))
     output = output_schema(plan, _arrow_schema(chosen, plan.columns))
     if frame.isStreaming:
         chosen = chosen.union(_heartbeat(chosen))
-    # Once, here: a task that is run again must come to the same result.
+    # Drawn once, on the driver: a repeated task must have the same result.
     key = key or os.urandom(KEY_BYTES)
     labels = labels_of(plan.shards)
 
@@ -115,7 +116,7 @@ def run_plan(frame: "DataFrame", plan: Plan, *, key: bytes | None = None) -> "Da
             yield from part(named, plan.route, labels)
 
     processor = _processor(plan, labels, output, streaming=frame.isStreaming, key=key)
-    with _any_pandas():
+    with any_pandas():
         published = (
             chosen.mapInArrow(parted, _BLOBS)
             .groupBy(LABEL)
@@ -125,10 +126,10 @@ def run_plan(frame: "DataFrame", plan: Plan, *, key: bytes | None = None) -> "Da
 
 
 def _heartbeat(frame: "DataFrame") -> "DataFrame":
-    """A source that has no rows, and news every second: so there are always micro-batches, and rows leave after
-    `max_wait`. Spark itself makes none after a restart until rows come.
+    """Return a source without rows that triggers a micro-batch every second, so that rows leave after `max_wait`.
 
-    It is the source that makes up rows at a growing rate, which here would take longer than anybody waits.
+    Without it Spark runs no micro-batch after a restart until rows arrive. This is Spark's rate source with a ramp-up
+    time of decades.
     """
     beats = frame.sparkSession.readStream.format("rate").options(rowsPerSecond=1, rampUpTime=_FOR_EVER, numPartitions=1)
     columns = [f"cast(null as {field.dataType.simpleString()}) as {field.name}" for field in frame.schema]
@@ -136,16 +137,16 @@ def _heartbeat(frame: "DataFrame") -> "DataFrame":
 
 
 @contextmanager
-def _any_pandas() -> Iterator[None]:
-    """Of pandas the operator hands on bytes and whole numbers only: whatever version it is, will do."""
+def any_pandas() -> Iterator[None]:
+    """Suppress the warning about the version of pandas: it carries only bytes and integers, so every version works."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
         yield
 
 
 def _arrow_schema(frame: "DataFrame", names: tuple[str, ...]) -> pa.Schema:
-    """The types that the frame's columns have in Arrow, as Spark itself says of a frame without rows."""
-    with _any_pandas():
+    """Return the Arrow types of the frame's columns, as Spark converts an empty frame."""
+    with any_pandas():
         return frame.sparkSession.createDataFrame([], frame.schema).toArrow().rename_columns(list(names)).schema
 
 
@@ -153,38 +154,38 @@ def _warn_of_partitions(frame: "DataFrame", plan: Plan) -> None:
     partitions = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 0)
     if partitions != plan.shards:
         LOG.warning(
-            "spark.sql.shuffle.partitions is %d and there are %d shards: set it to the number of shards before the "
-            "query starts, or some partitions get several shards and others none",
+            "spark.sql.shuffle.partitions is %d, but the query has %d shards: set it to the number of shards before "
+            "the query starts, or some partitions get several shards and others none",
             partitions,
             plan.shards,
         )
 
 
 def _check_size(frame: "DataFrame", plan: Plan) -> None:
-    """Refuse a plan that Spark would hand to its workers as a broadcast: for a stream that fails with pages of Java."""
+    """Refuse a plan that Spark would send to its workers as a broadcast, which fails for streams."""
     from pyspark import serializers
 
     spark: Any = serializers
     context: Any = frame.sparkSession.sparkContext
     limit = int(context._jvm.PythonUtils.getBroadcastThreshold(context._jsc))
-    size = len(spark.CloudPickleSerializer().dumps(plan)) + _BESIDE_THE_PLAN
+    size = len(spark.CloudPickleSerializer().dumps(plan)) + _CODE_BYTES
     if size > limit:
         raise UsageError(
-            f"the plan takes {size:,} bytes, hierarchies and cut points included, and Spark hands no more than "
-            f"{limit:,} to the workers of a stream: set spark.broadcast.UDFCompressionThreshold to 512m before the "
-            f"session starts"
+            f"the plan takes {size:,} bytes, including hierarchies and cut points, but Spark sends at most {limit:,} "
+            f"to the workers of a stream: set spark.broadcast.UDFCompressionThreshold to 512m before the session "
+            f"starts"
         )
 
 
 def _processor(plan: Plan, labels: list[int], output: pa.Schema, *, streaming: bool, key: bytes) -> Any:
-    """What Spark calls for each shard. Its class is made here because its base is one of pyspark's."""
+    """Return the stateful processor of the shards. Its class is local because its base needs pyspark."""
     import pandas as pd
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
     numbers = {label: number for number, label in enumerate(labels)}
 
     class Processor(StatefulProcessor):
-        """Hands rows and timers on to the shard, and its state to Spark."""
+        """Passes rows and timers to the shard, and its state to Spark."""
 
         def init(self, handle: Any) -> None:
             self._handle = handle
@@ -198,7 +199,7 @@ def _processor(plan: Plan, labels: list[int], output: pa.Schema, *, streaming: b
                 shard = self._shard(number)
                 outcome = shard.take(table, now)
                 if streaming:
-                    self._keep(shard, now)
+                    self._store(shard, now)
                     yield from frames(outcome, number)
                 else:
                     yield from frames(outcome, number)
@@ -210,23 +211,23 @@ def _processor(plan: Plan, labels: list[int], output: pa.Schema, *, streaming: b
                 number = numbers[int(key[0])]
                 shard = self._shard(number)
                 outcome = shard.tick(now)
-                self._keep(shard, now, fired=expiredTimerInfo.getExpiryTimeInMs())
+                self._store(shard, now, fired=expiredTimerInfo.getExpiryTimeInMs())
                 yield from frames(outcome, number)
 
         def close(self) -> None:
-            """Nothing to let go of."""
+            """Do nothing."""
 
         def _shard(self, number: int) -> Shard:
             state = self._state.get() if self._state.exists() else None
             if state is not None:
-                return Shard.resume(plan, number, bytes(state[0]))
+                return Shard.restore(plan, number, bytes(state[0]))
             if streaming:
-                return Shard(plan, number, key=derived(key, _query_and_batch()))
+                return Shard(plan, number, key=derive_key(key, _query_and_batch()))
             return Shard(plan, number, key=key, kept=True)
 
-        def _keep(self, shard: Shard, now: float, *, fired: int | None = None) -> None:
+        def _store(self, shard: Shard, now: float, *, fired: int | None = None) -> None:
             before, wanted = shard.move_alarm(now)
-            if before not in (None, wanted, fired):  # Spark removes one that has fired itself
+            if before not in (None, wanted, fired):  # Spark itself removes an expired timer
                 self._handle.deleteTimer(before)
             if wanted not in (None, before):
                 self._handle.registerTimer(wanted)
@@ -240,29 +241,30 @@ def _processor(plan: Plan, labels: list[int], output: pa.Schema, *, streaming: b
 
 
 def _query_and_batch() -> str:
-    """What all attempts at a task have in common, and no other query and batch of the same frame: Spark takes it that
-    they come to the same state. Where it does not say, they draw different keys, of which one is stored.
+    """Return the identity of the query and the micro-batch: Spark expects all attempts of a task to reach one state.
+
+    If Spark does not provide it, attempts draw different keys, of which one is stored.
     """
     from pyspark import TaskContext
 
     task = TaskContext.get()
-    asked = [None if task is None else task.getLocalProperty(name) for name in _QUERY_AND_BATCH]
-    return os.urandom(KEY_BYTES).hex() if None in asked else f"query {asked[0]} batch {asked[1]}"
+    found = [None if task is None else task.getLocalProperty(name) for name in _QUERY_AND_BATCH]
+    return os.urandom(KEY_BYTES).hex() if None in found else f"query {found[0]} batch {found[1]}"
 
 
 class hiding_values:  # noqa: N801
-    """Around what runs in a worker: an error of another library may quote a value, and Spark shows it to everybody."""
+    """Guards code in a worker: a foreign error may quote a value, and Spark would show it in logs and to the driver."""
 
     def __enter__(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        """Say what kind of error it was, and no more."""
+        """Replace a foreign error by one that names only its type."""
         if error is None or isinstance(error, CastleguardError | GeneratorExit) or not isinstance(error, Exception):
             return
         if os.environ.get("CASTLEGUARD_DEBUG"):
             return
         raise RuntimeError(
             f"castleguard failed in a worker with {type(error).__name__}; please report it (CASTLEGUARD_DEBUG=1 in "
-            f"the environment of the workers shows more, and may show values of rows)"
+            f"the environment of the workers shows more, possibly including values of rows)"
         ) from None

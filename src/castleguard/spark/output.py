@@ -1,7 +1,8 @@
-"""The one output of a stream in Spark: published rows, rejects and books, told apart by the column `outcome`.
+"""The output of a stream in Spark: published rows, rejected rows and books, distinguished by the column `outcome`.
 
-They leave together because the operator has one output; two queries would be two states, and two releases of every row.
-Only rows whose outcome is "published" are for others. The rest is for the operator, and holds no value of any row.
+They share one output because a stateful operator has only one; two queries would have two states and release every row
+twice. Only rows with the outcome "published" may be passed on. The rest is for the operator, and contains no values of
+rows.
 """
 
 import pyarrow as pa
@@ -14,11 +15,11 @@ OUTCOME = "outcome"
 PUBLISHED, REJECTED, COUNTS = "published", "rejected", "counts"
 SHARD, PLACE, DETAIL = "shard", "place", "detail"
 OWN = (OUTCOME, SHARD, PLACE, DETAIL)
-"""Columns that are not the published ones."""
+"""Columns besides the published ones."""
 
 
 def output_schema(plan: Plan, rows: pa.Schema) -> pa.Schema:
-    """Names and types of everything that comes out, if such rows come in."""
+    """Return the schema of the output for input rows of this schema."""
     stream = Anonymiser(plan.schema, plan.policy, numbers=plan.numbers)
     published = stream.push(rows.empty_table(), now=0.0).schema
     own = [pa.field(SHARD, pa.int32()), pa.field(PLACE, pa.string()), pa.field(DETAIL, pa.string())]
@@ -26,12 +27,12 @@ def output_schema(plan: Plan, rows: pa.Schema) -> pa.Schema:
 
 
 def output_tables(outcome: Outcome, shard: int, schema: pa.Schema) -> list[pa.Table]:
-    """What came of a call, with the columns of the output."""
-    tables = [_filled(table, PUBLISHED, schema) for table in outcome.published]
+    """Return the result of a call as tables of the output schema."""
+    tables = [_fill(table, PUBLISHED, schema) for table in outcome.published]
     if outcome.rejected:
         places, reasons = zip(*outcome.rejected, strict=True)
-        tables.append(_filled(_own(shard, list(places), list(reasons)), REJECTED, schema))
-    return [*tables, _filled(_own(shard, [None], [outcome.counts]), COUNTS, schema)]
+        tables.append(_fill(_own(shard, list(places), list(reasons)), REJECTED, schema))
+    return [*tables, _fill(_own(shard, [None], [outcome.counts]), COUNTS, schema)]
 
 
 def _own(shard: int, places: list[str | None], details: list[str]) -> pa.Table:
@@ -39,8 +40,8 @@ def _own(shard: int, places: list[str | None], details: list[str]) -> pa.Table:
     return pa.table({**columns, DETAIL: pa.array(details, pa.string())})
 
 
-def _filled(table: pa.Table, outcome: str, schema: pa.Schema) -> pa.Table:
-    """The table with every column of the output, null where it says nothing."""
+def _fill(table: pa.Table, outcome: str, schema: pa.Schema) -> pa.Table:
+    """Add the missing columns of the output schema as nulls."""
     columns = []
     for field in schema:
         if field.name == OUTCOME:

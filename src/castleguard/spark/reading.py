@@ -1,10 +1,10 @@
-"""What a worker of Spark reads: the rows of files and of messages, by castleguard's own readers.
+"""Rows of files and messages, read in Spark's workers by castleguard's own readers.
 
-Spark lists files and keeps what was read; what is in them is read as `castleguard run` reads it, so that the same file
-means the same there and here: names in any order, a bad line that costs nothing but itself, values as they are written.
-What Spark's readers do with a line or a value that they do not understand is to make nulls of it.
+Spark lists files and tracks which were read; their content is read as by `castleguard run`, so that a file has the same
+rows in both: columns in any order, a bad line that affects no other, values as written. Spark's readers would turn a
+line or value that they cannot parse into nulls.
 
-Every row has its place beside it, and what is no row is one with a reason and nothing else.
+Every row carries its place; a malformed entry is a row with a place, a reason and nothing else.
 """
 
 import os
@@ -27,40 +27,40 @@ from castleguard.errors import InputError
 from castleguard.spark.blobs import readable
 
 BAD = "_bad"
-"""Why it is no row; null in rows."""
+"""Column with the reason why an entry is malformed; null in rows."""
 MALFORMED = "malformed: "
-"""What stands before the reason where rejects are told."""
+"""Prefix of the reason of a malformed entry among rejected rows."""
 FILE, ROW = "_file", "_row"
 PARTITION, OFFSET = "_partition", "_offset"
 PLACES = {
     "files": pa.schema([(FILE, pa.string()), (ROW, pa.int64())]),
     "kafka": pa.schema([(PARTITION, pa.int32()), (OFFSET, pa.int64()), (ROW, pa.int64())]),
 }
-"""The columns that say where a row stood. Of what is no row, `_row` is the number of the line."""
+"""Columns with the place of a row. For a malformed entry, `_row` is the line number."""
 RESERVED = frozenset({BAD, *PLACES["files"].names, *PLACES["kafka"].names})
-"""Names that no column of a job may have. Spark does not tell capitals from small letters in names."""
+"""Names that no column of a job may have; compare without case, as Spark does."""
 
 _COPYING = "._COPYING_"
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileRead:
-    """The files of a folder that match a pattern, and what is read of each."""
+    """Reads the files of a folder that match a pattern."""
 
     format: Format
     folder: Path
     pattern: str
     columns: pa.Schema
-    """What is read, with the types that come out."""
+    """The columns to read, with their types in Spark."""
     batch_rows: int
 
     @property
     def output(self) -> pa.Schema:
-        """What comes out."""
+        """Schema of the resulting rows."""
         return pa.schema([*self.columns, *PLACES["files"], pa.field(BAD, pa.string())])
 
     def accepts(self, path: Path) -> bool:
-        """Whether a file that Spark lists is one to be read: complete, and of this folder or pattern."""
+        """Whether to read a file that Spark lists: it is complete, and matches folder and pattern."""
         if is_unfinished(path.name):
             return False
         if not path.is_relative_to(self.folder):
@@ -68,7 +68,7 @@ class FileRead:
         return _matches(path.relative_to(self.folder).parts, Path(self.pattern).parts)
 
     def left_out(self) -> list[str]:
-        """The files with something in them that would be read, but for a name that Spark's streams leave out."""
+        """Return non-empty files that match but that Spark's streams skip because of their names."""
         found = (path for path in self.folder.rglob("*") if _is_skipped(path.relative_to(self.folder).parts))
         return sorted(path.relative_to(self.folder).as_posix() for path in found if self._would_be_read(path))
 
@@ -85,11 +85,11 @@ class FileRead:
             return False
         try:
             return path.is_file() and path.stat().st_size > 0
-        except OSError:  # it has just gone
+        except OSError:  # removed meanwhile
             return False
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of the files whose addresses are in the first column."""
+        """Yield the rows of the files whose addresses are in the first column."""
         for batch in batches:
             for address in batch.column(0).to_pylist():
                 path = path_of(address)
@@ -98,7 +98,7 @@ class FileRead:
 
     def _file(self, path: Path) -> Iterator[pa.RecordBatch]:
         if self.format in TEXT and path.exists() and not path.stat().st_size:
-            return  # no header, no rows, nothing wrong with it
+            return  # an empty file has no header and no rows, and is valid
         name = path.relative_to(self.folder).as_posix()
         reader = open_reader(
             path, self.columns.names, batch_rows=self.batch_rows, format=self.format, keep_bad=self.format in TEXT
@@ -108,7 +108,7 @@ class FileRead:
             for batch in reader:
                 bad = reader.take_bad() if isinstance(reader, KeepsBadLines) else []
                 if bad:
-                    yield self._no_rows(name, [(line.line, line.reason) for line in bad])
+                    yield self._malformed(name, [(line.line, line.reason) for line in bad])
                 if batch.num_rows:
                     yield self._placed(self._typed(batch, path), name, number)
                     number += batch.num_rows
@@ -121,10 +121,10 @@ class FileRead:
             column = batch.column(field.name)
             try:
                 found.append(readable(column.cast(field.type)))
-            except (pa.ArrowException, ValueError):  # its text quotes a value
+            except (pa.ArrowException, ValueError):  # whose message quotes a value
                 raise InputError(
-                    f"{path}: the column {field.name!r} is {column.type}, and {field.type} in the first file that was "
-                    f"looked at: files of one job must have the same types"
+                    f"{path}: column {field.name!r} is {column.type}, but {field.type} in the first file: files of one "
+                    f"job must have the same types"
                 ) from None
         return found
 
@@ -133,7 +133,7 @@ class FileRead:
         place = [pa.repeat(name, rows), pa.array(np.arange(before + 1, before + rows + 1))]
         return pa.RecordBatch.from_arrays([*columns, *place, pa.nulls(rows, pa.string())], schema=self.output)
 
-    def _no_rows(self, name: str, bad: list[tuple[int, str]]) -> pa.RecordBatch:
+    def _malformed(self, name: str, bad: list[tuple[int, str]]) -> pa.RecordBatch:
         lines, reasons = zip(*bad, strict=True)
         columns = [pa.nulls(len(bad), field.type) for field in self.columns]
         place = [pa.repeat(name, len(bad)), pa.array(lines, pa.int64())]
@@ -142,21 +142,21 @@ class FileRead:
 
 @dataclass(frozen=True, kw_only=True)
 class MessageRead:
-    """The payloads of messages. What comes in has value, partition and offset, and the key if it is a column."""
+    """Reads the payloads of messages. Input columns: value, partition, offset, and key if it is a column of the job."""
 
     format: MessageFormat
     columns: pa.Schema
     order: tuple[str, ...] = ()
-    """For CSV: what the values of a line are."""
+    """For CSV: the columns of a line."""
     key_column: str | None = None
 
     @property
     def output(self) -> pa.Schema:
-        """What comes out."""
+        """Schema of the resulting rows."""
         return pa.schema([*self.columns, *PLACES["kafka"], pa.field(BAD, pa.string())])
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of the messages, and what is none."""
+        """Yield the rows of the messages, and malformed entries."""
         for batch in batches:
             if batch.num_rows:
                 yield from self._messages(batch)
@@ -191,23 +191,23 @@ class MessageRead:
 
 
 def path_of(address: str) -> Path:
-    """The path of a file as Spark tells it: file:/data/trips.csv."""
+    """Return the path of a file from Spark's address, such as file:/data/trips.csv."""
     if address.startswith("file:"):
         return Path("/" + address.removeprefix("file:").lstrip("/"))
     if "://" in address:
-        raise InputError("a worker was given a file that is not on a disk that it sees: source.path must be one")
+        raise InputError("a worker cannot read a file that is not on a local disk: source.path must be a local path")
     return Path(os.path.abspath(address))
 
 
 def _is_skipped(parts: tuple[str, ...]) -> bool:
-    """Whether Spark leaves a file out without a word, for its name or that of a folder."""
+    """Whether Spark silently skips a file because of its name or that of a folder."""
     return any(
         (part.startswith("_") and "=" not in part) or part.startswith(".") or part.endswith(_COPYING) for part in parts
     )
 
 
 def _matches(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
-    """Whether the parts of a path match those of a pattern, in which ** stands for any number of folders."""
+    """Whether the parts of a path match those of a pattern, where ** matches any number of folders."""
     if not parts or not pattern:
         return not parts and not pattern
     hidden = parts[0].startswith(".") and not pattern[0].startswith(".")
@@ -223,7 +223,7 @@ def _valid(values: pa.Array) -> Any:
 
 
 def _row_in_message(message: Any) -> Any:
-    """1, 2, 3 and so on within each message."""
+    """Number the rows of each message from 1."""
     first = np.flatnonzero(np.r_[True, message[1:] != message[:-1]])
     return np.arange(message.size) - np.repeat(first, np.diff(np.r_[first, message.size])) + 1
 

@@ -1,7 +1,7 @@
-"""A Spark session for castleguard: what must be installed, what must be set, and how it is kept quiet.
+"""Spark session for castleguard: requirements, settings, and silencing of Java.
 
-What is missing is found out before pyspark is asked for anything: its own answer would be a page of Java. What the Java
-process says goes nowhere, for in a stack of it there may be values of rows; CASTLEGUARD_DEBUG=1 lets it speak.
+Missing requirements are detected before pyspark is used, because its own error would be a page of Java. The output of
+the Java process is discarded, because its stack traces may contain values of rows; CASTLEGUARD_DEBUG=1 shows it.
 """
 
 import importlib.metadata
@@ -27,62 +27,62 @@ SPARK = 4
 EXTRA = "pip install 'castleguard[spark]'"
 
 _USUAL = {
-    # Only what a micro-batch changed is stored, and not every time the whole.
+    # Store only the changes of each micro-batch, not the whole state.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # The state holds raw rows and keys: no more of it is kept than is needed to go on.
+    # The state contains raw rows and keys: keep no more of it than a restore needs.
     "spark.sql.streaming.minBatchesToRetain": "3",
-    # Above it, Spark hands a plan to workers in a way that fails for streams: a large hierarchy is a large plan.
+    # Spark broadcasts a larger plan, which fails for streams; a large hierarchy makes a large plan.
     "spark.broadcast.UDFCompressionThreshold": "512m",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
 _NEEDED = {"pyspark": "pyspark", "pandas": "pandas", "google.protobuf": "protobuf"}
-_GATEWAY = "PYSPARK_GATEWAY_PORT"  # set by spark-submit: there is a Java process already
+_GATEWAY = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which has started Java already
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _SECONDS = 30.0
 _HERE = "127.0.0.1"
 
 
 class Found(NamedTuple):
-    """What is installed: for a line that says so."""
+    """Installed versions."""
 
     spark: str
     java: str
 
 
 def check_installed() -> Found:
-    """Raise UsageError if something is missing that Spark needs, and say what there is otherwise."""
-    missing = [name for module, name in _NEEDED.items() if not _is_there(module)]
+    """Return the installed versions. Raises UsageError if a requirement of Spark is missing."""
+    missing = [name for module, name in _NEEDED.items() if not _is_installed(module)]
     if missing:
         raise UsageError(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed: {EXTRA}")
     spark = importlib.metadata.version("pyspark")
     if int(spark.partition(".")[0]) < SPARK:
-        raise UsageError(f"pyspark {spark} is too old, {SPARK}.0 is the first that has what is needed: {EXTRA}")
+        raise UsageError(f"pyspark {spark} is too old, castleguard needs {SPARK}.0 or later: {EXTRA}")
     return Found(spark, "" if os.environ.get(_GATEWAY) else _check_java())
 
 
-def _is_there(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # of the package around it
+    except ModuleNotFoundError:  # the parent package is missing
         return False
 
 
 def _check_java() -> str:
-    """The version of the Java that Spark would start."""
+    """Return the version of the Java that Spark would start."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     advice = f"Spark {SPARK} needs Java {JAVA} or later: install it, or set JAVA_HOME"
     if java is None:
-        raise UsageError(f"there is no Java here. {advice}")
+        raise UsageError(f"Java is not installed. {advice}")
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as exc:
-        where = f"JAVA_HOME is {home}, and there is no Java in it that answers" if home else f"{java} does not answer"
+        where = f"JAVA_HOME is {home}, but has no working Java" if home else f"{java} does not respond"
         raise UsageError(f"{where}. {advice}") from exc
     found = _VERSION.search(answer.stderr + answer.stdout)
     if found is None:
-        raise UsageError(f"{java} does not tell its version. {advice}")
+        raise UsageError(f"{java} does not report its version. {advice}")
     if int(found.group(1)) < JAVA:
         raise UsageError(f"{java} is Java {found.group(1)}. {advice}")
     return found.group(1)
@@ -91,9 +91,9 @@ def _check_java() -> str:
 def session(
     settings: Mapping[str, str], shards: int, master: str | None = None, *, name: str = "castleguard"
 ) -> "SparkSession":
-    """A session with what shards need. Of the user's `settings`, those that would break a promise are refused.
+    """Return a session for shards. Refuses `settings` that would break the guarantee.
 
-    Without a `master` it is the one in the settings, that of spark-submit, or all cores of this machine.
+    `master` defaults to that in the settings, that of spark-submit, or all cores of this machine.
     """
     check_settings(settings, shards)
     check_installed()
@@ -105,7 +105,7 @@ def session(
     elif "spark.master" not in chosen and not os.environ.get(_GATEWAY):
         chosen["spark.master"] = "local[*]"
     if chosen.get("spark.master", "").startswith("local"):
-        # Nobody else has to reach it.
+        # No other machine needs to reach the driver.
         chosen = {"spark.driver.host": _HERE, "spark.driver.bindAddress": _HERE, **chosen}
     with quiet_java(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -116,10 +116,10 @@ def session(
             builder = builder.config(key, value)
         try:
             made = builder.getOrCreate()
-        except Exception as exc:  # pyspark has a dozen kinds, and their texts are pages of Java
+        except Exception as exc:  # pyspark raises a dozen types, whose messages are pages of Java
             raise UsageError(
-                f"Spark cannot be started ({type(exc).__name__}): look at spark.settings and the master; "
-                f"CASTLEGUARD_DEBUG=1 shows what it said"
+                f"Spark cannot be started ({type(exc).__name__}): check spark.settings and the master; "
+                f"CASTLEGUARD_DEBUG=1 shows Spark's own message"
             ) from exc
     if not _debugging():
         made.sparkContext.setLogLevel("OFF")
@@ -128,7 +128,7 @@ def session(
 
 @contextmanager
 def quiet_java() -> Iterator[None]:
-    """Whatever is started meanwhile writes to nowhere, for as long as it lives."""
+    """Discard the output of processes started in the block, for as long as they live."""
     if _debugging():
         yield
         return

@@ -1,6 +1,6 @@
-"""Compiling before rows wait for it: a few invented rows go through an engine, and its kernels are in the cache.
+"""Warm-up: pushes a few synthetic rows through an engine to compile its kernels before real rows arrive.
 
-Workers on the same machine have the same cache. On others the first micro-batch takes as long as compiling takes.
+Workers on the same machine share the cache. On other machines the first micro-batch includes the compilation.
 """
 
 import pyarrow as pa
@@ -15,16 +15,16 @@ _TIMES = {"date": "2000-01-01", "timestamp": "2000-01-01T00:00:00"}
 
 
 def warm_up(schema: Schema, policy: Policy) -> None:
-    """Push invented rows through a stream that is thrown away."""
+    """Push synthetic rows through a stream, and discard it."""
     stream = Anonymiser(schema, policy)
-    stream.push(invented(schema), now=0.0)
+    stream.push(synthetic_rows(schema), now=0.0)
     stream.tick(1.0)
     stream.flush(warn=False)
     stream.snapshot()
 
 
-def invented(schema: Schema) -> pa.Table:
-    """Rows that fit the schema, as text."""
+def synthetic_rows(schema: Schema) -> pa.Table:
+    """Return rows that fit the schema, as text."""
     columns: dict[str, list[str]] = {role.name: [_value(role)] * _ROWS for role in schema.quasi_identifiers}
     columns |= {role.name: [_sensitive(role)] * _ROWS for role in schema.sensitive}
     columns |= {name: ["x"] * _ROWS for name in schema.public}

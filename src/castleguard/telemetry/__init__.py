@@ -1,1 +1,1 @@
-"""What the operator sees while a stream runs; never a row's value."""
+"""Logs, metrics and health for the operator; never a row's value."""

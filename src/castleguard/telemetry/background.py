@@ -1,7 +1,7 @@
-"""Supervisor of background tasks, so that none dies unnoticed.
+"""Supervision of background tasks, so that none dies unnoticed.
 
-A task that fails is logged, and restarted after a pause that doubles. `tasks()` lists all tasks of the process for
-health and metrics. Threads and coroutines have the same rules: `SupervisedThread` and `supervise`.
+A failed task is logged and restarted with exponential backoff. `tasks()` lists all tasks of the process for health and
+metrics. Threads (`SupervisedThread`) and coroutines (`supervise`) follow the same rules.
 """
 
 import asyncio
@@ -16,28 +16,28 @@ from castleguard.errors import CastleguardError
 from castleguard.telemetry.logs import LOG
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
-"""Seconds before a restart: after the first failure, and at most."""
+"""Seconds before a restart: after the first failure, and the maximum."""
 DOWN_AFTER = 3
 """Failures in a row after which a task counts as down."""
 STEADY_SECONDS = 10.0
-"""A task that has run for so long has recovered, unless it said so earlier (`Task.well`)."""
+"""A task that has run this long counts as recovered, unless it reported that earlier (`Task.well`)."""
 
 
 class Task:
-    """One background task: how often it has failed, and whether it is down."""
+    """One background task: its number of failures, and whether it is down."""
 
     def __init__(self, name: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """`name` says what the task does, in words for the operator."""
+        """`name` tells the operator what the task does."""
         self.name = name
         self.failures = 0
-        """Since the process began."""
+        """Failures since the process started."""
         self._in_a_row = 0
         self._clock = clock
         self._running_since: float | None = None
 
     @property
     def up(self) -> bool:
-        """Whether the task runs, or has failed only a few times in a row."""
+        """Whether the task is running, or has failed only a few times in a row."""
         return self._in_a_row < DOWN_AFTER or self._is_steady()
 
     def started(self) -> None:
@@ -45,7 +45,7 @@ class Task:
         self._running_since = self._clock()
 
     def well(self) -> None:
-        """Note that the task does its work: earlier failures no longer count."""
+        """Note that the task works: earlier failures no longer count."""
         if self._in_a_row:
             LOG.warning("background task %s works again after %d failures", self.name, self._in_a_row)
         self._in_a_row = 0
@@ -58,7 +58,7 @@ class Task:
         self.failures += 1
         self._in_a_row += 1
         pause = min(FIRST_PAUSE * 2.0 ** min(self._in_a_row - 1, 32), LONGEST_PAUSE)
-        # Every power of two: a task that fails for days must not fill the log.
+        # Warn at powers of two only: a task that fails for days must not fill the log.
         rare = self._in_a_row & (self._in_a_row - 1) == 0
         (LOG.warning if rare else LOG.debug)(
             "background task %s failed (%s), failure %d in a row; it restarts in %g s",
@@ -78,7 +78,7 @@ _tasks_lock = threading.Lock()
 
 
 def tasks() -> tuple[Task, ...]:
-    """All background tasks that this process has now."""
+    """Return the current background tasks of the process."""
     with _tasks_lock:
         return tuple(_tasks)
 
@@ -90,7 +90,7 @@ async def supervise(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Await `work` until it returns, restarting it when it fails. Cancelling this coroutine ends both."""
+    """Await `work` until it returns, restarting it when it fails. Cancelling this coroutine cancels the work."""
     with _listed(Task(name, clock=clock)) as task:
         while True:
             task.started()
@@ -107,10 +107,10 @@ async def supervise(
 
 
 class SupervisedThread:
-    """A daemon thread that restarts its work when that fails, and ends when that returns."""
+    """A daemon thread that restarts its work when it fails, and ends when it returns."""
 
     def __init__(self, name: str, work: Callable[[Task], None], *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start the thread, `castleguard-<name>`."""
+        """Start the thread under the name `castleguard-<name>`."""
         self.task = Task(name, clock=clock)
         self._work = work
         self._stopped = threading.Event()
@@ -123,11 +123,11 @@ class SupervisedThread:
         return self._thread.is_alive()
 
     def stop(self) -> None:
-        """Allow no restart any more. The work itself must be told to return by other means."""
+        """Prevent further restarts. The work itself must be stopped by other means."""
         self._stopped.set()
 
     def join(self) -> None:
-        """Wait for the end of the thread."""
+        """Wait until the thread has ended."""
         self._thread.join()
 
     def _run(self) -> None:
@@ -137,7 +137,7 @@ class SupervisedThread:
                 try:
                     self._work(self.task)
                     return
-                except BaseException as exc:  # SystemExit would end the thread without a word
+                except BaseException as exc:  # SystemExit would end the thread silently
                     if self._stopped.is_set():
                         return
                     pause = self.task.failed(exc)
@@ -156,13 +156,13 @@ def _listed(task: Task) -> Iterator[Task]:
 
 
 def _is_cancelled() -> bool:
-    """Whether the current coroutine itself is being cancelled, and not only something that it waited for."""
+    """Whether the current coroutine itself is being cancelled, not just an awaitable inside it."""
     current = asyncio.current_task()
     return current is not None and current.cancelling() > 0
 
 
 def _cause(error: BaseException) -> str:
-    """Why a task failed. The message of an error that is not ours may quote a row: only its kind and place are told."""
+    """Describe why a task failed. A foreign error may quote a row, so only its type and location are shown."""
     if isinstance(error, CastleguardError):
         return str(error)
     place = ""

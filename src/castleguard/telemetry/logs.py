@@ -9,17 +9,15 @@ LOG = logging.getLogger("castleguard")
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per line: time, level, message, and which job at which commit. Tracebacks are left out: they may
-    hold values.
-    """
+    """One JSON object per line: time, level, message, job and commit. No tracebacks: they may contain values."""
 
     def __init__(self, facts: Mapping[str, object] | None = None) -> None:
-        """`facts` are added to every line as they are then; what a record brings itself goes before them."""
+        """`facts` are added to every line with their current values; fields of the record take precedence."""
         super().__init__()
         self._facts = {} if facts is None else facts
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         facts: dict[str, object] = {
             "time": f"{when}.{int(record.msecs):03d}Z",

@@ -1,1 +1,1 @@
-"""The test kit, shipped with the package: a made-up stream, a source and a sink in memory."""
+"""Test kit: synthetic hospital visits, sources and sinks in memory, a manual clock, scripted crashes."""

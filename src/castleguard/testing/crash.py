@@ -1,12 +1,12 @@
-"""A crash at a place of one's choice: what a power cut does, at every step of a commit."""
+"""ScriptedCrash: simulates a power cut at a chosen step of a commit."""
 
 
 class CrashError(BaseException):
-    """The process is gone: no handler below may go on, and nothing is tidied up."""
+    """The simulated end of the process: not an Exception, so that no handler catches it."""
 
 
 class ScriptedCrash:
-    """Dies before step `step` of the commit that is the `commit`-th to reach it, and never again."""
+    """Crashes once, before step `step` of the `commit`-th commit that reaches it."""
 
     def __init__(self, *, commit: int, step: int) -> None:
         self._left = commit
@@ -14,7 +14,7 @@ class ScriptedCrash:
         self.crashed = False
 
     def __call__(self, step: int) -> None:
-        """To be called before every step."""
+        """Pass as `step` to a job: called before every step."""
         if self.crashed or step != self._at:
             return
         self._left -= 1

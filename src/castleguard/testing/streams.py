@@ -1,8 +1,7 @@
-"""A made-up stream that behaves like a real one: hospital visits of one region in one year.
+"""A synthetic stream with realistic properties: hospital visits of one region in one year.
 
-Several visits per patient, a few patients with very many; a daily rhythm; distributions that drift (patients come and
-go, waiting times grow, diagnoses have seasons); one visit in a hundred far outside of what is usual. Nobody in it
-exists.
+Patients have several visits, a few of them very many; arrivals follow a daily rhythm; distributions drift (patients
+come and go, waiting times grow, diagnoses have seasons); one visit in a hundred is an outlier. No patient is real.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,9 +20,9 @@ from castleguard.schema.roles import Categorical, Schema
 
 START = np.datetime64("2026-01-01T00:00:00", "us")
 DAYS = 365
-BLOCK_ROWS = 8192  # rows drawn together; part of what a seed means
+BLOCK_ROWS = 8192  # rows drawn together; changing it changes the rows of every seed
 OUTLIERS = 0.01
-TURNOVER = 0.25  # share of the patients that are replaced by new ones over the year
+TURNOVER = 0.25  # share of patients replaced by new ones during the year
 CLINICS = ("St. Anne", "Riverside", "University", "Coast")
 DIAGNOSES = (
     "check-up",
@@ -54,18 +53,18 @@ DIAGNOSES = (
 WINTER = tuple(DIAGNOSES.index(name) for name in ("influenza", "bronchitis"))
 SUMMER = tuple(DIAGNOSES.index(name) for name in ("hay fever", "sprain"))
 HOURS = np.array([2, 1, 1, 1, 1, 2, 5, 12, 20, 22, 21, 18, 13, 14, 17, 18, 16, 12, 9, 7, 6, 5, 4, 3], dtype=np.float64)
-"""Arrivals by the hour of the day."""
+"""Arrivals by hour of the day."""
 
 
 @cache
 def visits_schema() -> Schema:
-    """What the columns of `visits` are."""
+    """Return the schema of `visits`."""
     with as_file(files("castleguard.testing") / "visits.yaml") as path:
         return load_schema(path)
 
 
 def visits_schema_text() -> str:
-    """The same as a file holds it."""
+    """Return the schema of `visits` as YAML."""
     return (files("castleguard.testing") / "visits.yaml").read_text(encoding="utf-8")
 
 
@@ -74,8 +73,8 @@ def visits(
 ) -> Iterator[pa.Table]:
     """Yield `rows` visits of about `persons` patients (default: one for five visits), in order of arrival.
 
-    The same seed gives the same rows whatever `batch_rows` is. `flaws` is the share of rows with an age that is
-    missing or a district that nobody knows.
+    The same seed gives the same rows for every `batch_rows`. `flaws`: the share of rows with a missing age or an
+    unknown district.
     """
     population = _populate(max(persons or rows // 5, 1), seed)
     blocks = (_block(population, start, rows, seed, flaws) for start in range(0, rows, BLOCK_ROWS))
@@ -84,24 +83,24 @@ def visits(
 
 @dataclass(frozen=True)
 class _Population:
-    """Everybody who may come: the `active` patients of the first day, then whoever takes the place of each of them."""
+    """All patients: the `active` ones of the first day, then the successor of each."""
 
     active: int
     leaves_at: NDArray[np.float64]
-    """When each of the first ones is replaced, in years; most are not within the year."""
+    """When each initial patient is replaced, in years; for most of them after the end of the year."""
     names: pa.Array
     ages: NDArray[np.int64]
     distances: NDArray[np.float64]
     districts: NDArray[np.int64]
     occupations: NDArray[np.int64]
     chronic: NDArray[np.int64]
-    """The diagnosis that brings them back."""
+    """The chronic diagnosis of each patient."""
 
 
 def _populate(active: int, seed: int) -> _Population:
     draw = np.random.default_rng([seed, 0])
     size = 2 * active
-    late = np.arange(size) >= active  # those who come later are older and live nearer to the coast
+    late = np.arange(size) >= active  # successors are older and live nearer to the coast
     ages = (draw.gamma(2.4, 14.0 + 6.0 * late) + draw.choice([0, 20], size)).astype(np.int64)
     ages = np.where(ages > 99, ages % 100, ages)
     leaves = len(_leaves("district"))
@@ -121,7 +120,7 @@ def _populate(active: int, seed: int) -> _Population:
 
 
 def _occupations(ages: NDArray[np.int64], draw: np.random.Generator) -> NDArray[np.int64]:
-    """An occupation that fits the age."""
+    """Draw occupations that fit the ages."""
     leaves = list(_leaves("occupation"))
     adult = [leaves.index(name) for name in leaves if name not in ("Infant", "Pupil", "Student", "Retired")]
     chosen = np.array(adult)[_skewed(draw, len(adult), ages.size)]
@@ -133,12 +132,12 @@ def _occupations(ages: NDArray[np.int64], draw: np.random.Generator) -> NDArray[
 
 
 def _block(people: _Population, start: int, rows: int, seed: int, flaws: float) -> pa.Table:
-    """The visits from number `start` on, one block of them."""
+    """Draw one block of visits, from number `start` on."""
     draw = np.random.default_rng([seed, 1, start // BLOCK_ROWS])
     count = min(BLOCK_ROWS, rows - start)
     u = draw.random((12, BLOCK_ROWS))[:, :count]
     number = start + np.arange(count)
-    year = (number + u[0]) / rows  # how much of the year has passed
+    year = (number + u[0]) / rows  # elapsed fraction of the year
     place = _zipf(u[1], people.active)
     person = np.where(year < people.leaves_at[place], place, place + people.active)
     outlier = u[2] < OUTLIERS
@@ -167,7 +166,7 @@ def _block(people: _Population, start: int, rows: int, seed: int, flaws: float) 
 
 
 def _arrivals(year: NDArray[np.float64]) -> NDArray[np.datetime64]:
-    """Moments of the year, in order, that follow the daily rhythm."""
+    """Map fractions of the year to ordered timestamps that follow the daily rhythm."""
     day, share = np.divmod(year * DAYS, 1.0)
     passed = np.concatenate([[0.0], np.cumsum(HOURS) / HOURS.sum()])
     seconds = day * 86_400 + np.interp(share, passed, np.arange(25) * 3600.0)
@@ -176,7 +175,7 @@ def _arrivals(year: NDArray[np.float64]) -> NDArray[np.datetime64]:
 
 
 def _diagnoses(chronic: NDArray[np.int64], year: NDArray[np.float64], u: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Half of the visits for what is chronic; the others for what is common, or for what the season brings."""
+    """Draw diagnoses: half of them chronic, the others common or seasonal."""
     found = np.where(u[0] < 0.5, chronic, (u[1] ** 2.5 * len(DIAGNOSES)).astype(np.int64))
     winter = 0.25 * np.maximum(np.cos(2 * np.pi * year), 0)
     summer = 0.20 * np.maximum(-np.cos(2 * np.pi * year), 0)
@@ -186,19 +185,19 @@ def _diagnoses(chronic: NDArray[np.int64], year: NDArray[np.float64], u: NDArray
 
 
 def _zipf(u: NDArray[np.float64], count: int) -> NDArray[np.int64]:
-    """Ranks from 0: the chance of a rank falls as 1 / (rank + count/50), so that nobody is half of the stream."""
+    """Ranks from 0 with probability proportional to 1 / (rank + count/50): no patient dominates the stream."""
     offset = count / 50
     ranks = offset * ((count + offset) / offset) ** u - offset
     return np.clip(ranks.astype(np.int64), 0, count - 1)
 
 
 def _skewed(draw: np.random.Generator, choices: int, size: int) -> NDArray[np.int64]:
-    """Numbers below `choices`, small ones more often."""
+    """Draw numbers below `choices`, small ones more often."""
     return (draw.random(size) ** 1.4 * choices).astype(np.int64)
 
 
 def _leaves(column: str) -> tuple[str, ...]:
-    """The leaves of the hierarchy of a column."""
+    """Return the leaves of a column's hierarchy."""
     roles = {role.name: role for role in visits_schema().quasi_identifiers}
     role = roles[column]
     assert isinstance(role, Categorical)
@@ -210,7 +209,7 @@ def _labels(labels: tuple[str, ...], codes: NDArray[np.int64]) -> Any:
 
 
 def _rebatch(tables: Iterable[pa.Table], batch_rows: int) -> Iterator[pa.Table]:
-    """The same rows in tables of `batch_rows` rows; only the last one is smaller."""
+    """Yield the same rows in tables of `batch_rows` rows; the last one may be smaller."""
     waiting: list[pa.Table] = []
     held = 0
     for table in tables:

@@ -13,13 +13,13 @@ import pytest
 from castleguard.jobs.load import load
 from castleguard.runtime.stopping import Stop
 from castleguard.spark.committed import committed
-from castleguard.spark.job import follow_query, prepare, start
+from castleguard.spark.spark_job import follow_query, prepare, start
 from tests.integration.spark.conftest import SHARDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from castleguard.spark.progress import Batch
+    from castleguard.spark.query_progress import Batch
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "spark"

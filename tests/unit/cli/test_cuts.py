@@ -66,8 +66,8 @@ def test_a_folder_of_parts_and_chosen_columns(run: Run, folder: Path) -> None:
     [
         (["--shards", "0"], 2, "--shards"),
         (["--shards", "99"], 1, "40 cells together, too few for 99 shards"),
-        (["--shards", "2", "--column", "height"], 1, "'height' is no quasi-identifier"),
-        (["raw.csv", "--shards", "2"], 1, "'name' of persons, so it is not what was published"),
+        (["--shards", "2", "--column", "height"], 1, "'height' is not a quasi-identifier"),
+        (["raw.csv", "--shards", "2"], 1, "the person column 'name', so it is not a published table"),
         (["none.csv", "--shards", "2"], 1, "none.csv"),
         (["a.csv", "--shards", "2", "--numbers", "interval"], 1, "no column 'age'"),
     ],

@@ -279,8 +279,8 @@ def test_parts_without_a_checkpoint_section_are_refused_in_words_that_fit(run: R
     go_without_a_checkpoint(run, folder)
     shown = run("run", "job.yaml")
     assert shown.code == 1
-    assert "the job has no checkpoint that knows of it" in shown.err
-    assert "Name an empty sink" in shown.err
+    assert "the job has no checkpoint for it" in shown.err
+    assert "Use an empty sink" in shown.err
 
 
 def test_a_dry_run_of_a_source_that_never_ends_says_so(folder: Path) -> None:
@@ -489,4 +489,4 @@ def test_a_followed_folder_that_is_not_mounted_yet_is_waited_for(folder: Path) -
     finally:
         process.kill()
         process.communicate()
-    assert "the source is not available, trying again in 0.1 s: in cannot be read" in said
+    assert "the source is unavailable, retrying in 0.1 s: in cannot be read" in said

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from castleguard.runtime.stopping import Stop
-from castleguard.spark import job as jobs
 from castleguard.spark import session as sessions
+from castleguard.spark import spark_job as jobs
 from castleguard.spark import warming
-from castleguard.spark.progress import Batch
+from castleguard.spark.query_progress import Batch
 from castleguard.spark.session import Found
 from tests.unit.cli.conftest import Run
 
@@ -166,7 +166,7 @@ def test_a_job_that_cannot_start_is_refused_before_spark_is(run: Run, folder: Pa
     (folder / "out" / "mine").touch()
     outcome = run("spark", "job.yaml")
     assert (outcome.code, outcome.out, spark.ran) == (1, "", [])
-    assert outcome.err == "castleguard: out is not empty: name a folder that this job has for itself\n"
+    assert outcome.err == "castleguard: out is not empty: use a folder for this job only\n"
     assert not (folder / "state").exists()
 
 
@@ -220,14 +220,14 @@ def test_validate_finds_what_spark_would_stumble_over(run: Run, folder: Path, mo
     from castleguard.errors import UsageError
 
     def missing() -> Found:
-        raise UsageError("there is no Java here. Spark 4 needs Java 17 or later: install it, or set JAVA_HOME")
+        raise UsageError("Java is not installed. Spark 4 needs Java 17 or later: install it, or set JAVA_HOME")
 
     monkeypatch.setattr(sessions, "check_installed", missing)
     (folder / "job.yaml").write_text(JOB.replace(", max_wait: 10s", "").replace("shards: 2", "shards: 1"))
     outcome = run("validate", "job.yaml")
     said = " ".join(outcome.out.split())
     assert outcome.code == 1
-    assert "✗ spark: there is no Java here." in said
+    assert "✗ spark: Java is not installed." in said
     assert "✗ job.yaml:6 privacy cannot work in Spark: a stream needs max_wait" in said
 
 

@@ -1,4 +1,4 @@
-"""The time that a stream is told: never back, never faster than time passes, and never at a standstill."""
+"""A stream's time never goes back, never outruns elapsed time, and never stands still."""
 
 import math
 
@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from castleguard.runtime.clock import StreamTime, WallClock
-from castleguard.testing.clock import ManualClock
+from castleguard.testing.manual_clock import ManualClock
 
 START = 1_000_000.0
 YEARS = 74 * 365 * 86400.0
 
 
-def test_a_new_stream_has_the_time_of_the_clock() -> None:
+def test_new_stream_has_the_time_of_the_clock() -> None:
     clock = ManualClock(START)
     time = StreamTime(clock, -math.inf)
     assert time.now() == START
@@ -24,12 +24,12 @@ def test_a_new_stream_has_the_time_of_the_clock() -> None:
 def test_time_passes_while_the_clock_is_behind(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock(START)
     time = StreamTime(clock, START + YEARS)
-    assert "the clock shows 27,010 days less" in caplog.text
+    assert "the clock is 27,010 days behind" in caplog.text
     clock.advance(7.0)
     assert time.now() == START + YEARS + 7.0
 
 
-def test_a_clock_that_is_put_back_does_not_stop_the_time() -> None:
+def test_setting_the_clock_back_does_not_stop_the_time() -> None:
     clock = ManualClock(START)
     time = StreamTime(clock, -math.inf)
     clock.set(START - 3600.0)
@@ -37,8 +37,8 @@ def test_a_clock_that_is_put_back_does_not_stop_the_time() -> None:
     assert time.now() == START + 7.0
 
 
-def test_a_clock_that_comes_back_takes_nothing_with_it() -> None:
-    """A machine that begins in 1970 and asks for the time later: the difference must not be counted as passed."""
+def test_clock_that_jumps_to_the_right_time_adds_no_elapsed_time() -> None:
+    """A machine may boot in 1970 and set its clock later: the jump must not count as elapsed time."""
     clock = ManualClock(0.0)
     time = StreamTime(clock, START)
     clock.advance(5.0)
@@ -47,7 +47,7 @@ def test_a_clock_that_comes_back_takes_nothing_with_it() -> None:
     assert time.now() == START + 20.0
 
 
-def test_a_clock_that_comes_nearer_takes_nothing_with_it() -> None:
+def test_clock_that_jumps_closer_adds_no_elapsed_time() -> None:
     clock = ManualClock(0.0)
     time = StreamTime(clock, START + YEARS)
     clock.set(START)
@@ -55,7 +55,7 @@ def test_a_clock_that_comes_nearer_takes_nothing_with_it() -> None:
     assert time.now() == START + YEARS + 5.0
 
 
-def test_the_warning_comes_once_and_again_after_the_clock_was_right(caplog: pytest.LogCaptureFixture) -> None:
+def test_warning_is_repeated_only_after_the_clock_was_right(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock(START)
     time = StreamTime(clock, START + 61.0)
     for _ in range(3):
@@ -69,7 +69,7 @@ def test_the_warning_comes_once_and_again_after_the_clock_was_right(caplog: pyte
     assert len(caplog.records) == 2
 
 
-def test_a_minute_is_not_worth_a_word(caplog: pytest.LogCaptureFixture) -> None:
+def test_lag_of_a_minute_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     StreamTime(ManualClock(START), START + 60.0)
     assert not caplog.records
 
@@ -78,7 +78,7 @@ def test_a_minute_is_not_worth_a_word(caplog: pytest.LogCaptureFixture) -> None:
     st.floats(-1e9, 1e9),
     st.lists(st.tuples(st.floats(0.0, 1e4), st.none() | st.floats(-1e9, 1e9)), max_size=20),
 )
-def test_time_never_goes_back_and_never_outruns_the_clock_and_what_passes(
+def test_time_never_goes_back_and_never_outruns_clock_and_elapsed_time(
     latest: float, steps: list[tuple[float, float | None]]
 ) -> None:
     clock = ManualClock(0.0)
@@ -94,7 +94,7 @@ def test_time_never_goes_back_and_never_outruns_the_clock_and_what_passes(
         told = now
 
 
-def test_the_clock_of_the_machine_runs() -> None:
+def test_wall_clock_runs() -> None:
     clock = WallClock()
     before = clock.now(), clock.elapsed()
     clock.sleep(0.01)

@@ -1,4 +1,4 @@
-"""The list of epochs: what is kept, what is told to readers, and that it does not grow for ever."""
+"""Epochs: what is stored, what the manifest shows, and that the list is bounded."""
 
 import pytest
 
@@ -15,12 +15,12 @@ def described(**policy: object) -> Described:
 
 
 def after(epochs: Epochs, stream: Described, *, carried: bool, part: int | None, sink: str = "a") -> Epochs:
-    """One epoch more."""
+    """Add an epoch."""
     epochs.begin(stream, version="1", sink=sink, carried=carried)
     return Epochs.load(epochs.after(part, "finished").facts())
 
 
-def test_old_epochs_that_count_together_become_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_epochs_that_share_their_counts_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST", 3)
     epochs = Epochs()
     for number in range(1, 11):
@@ -32,7 +32,7 @@ def test_old_epochs_that_count_together_become_one(monkeypatch: pytest.MonkeyPat
     assert "(2, 0)" in str(epochs.together(described(), carried=False))
 
 
-def test_epochs_that_add_up_are_never_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_epochs_whose_losses_add_up_are_never_merged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST", 3)
     epochs = Epochs()
     for number in range(1, 7):
@@ -41,7 +41,7 @@ def test_epochs_that_add_up_are_never_joined(monkeypatch: pytest.MonkeyPatch) ->
     assert "(7, 0)-differential privacy" in str(epochs.together(described(), carried=False))
 
 
-def test_a_sum_counts_epochs_that_go_on_once() -> None:
+def test_epochs_that_share_their_counts_are_summed_once() -> None:
     epochs = Epochs()
     for carried in (False, True, True, False, True):
         epochs = after(epochs, described(), carried=carried, part=None)
@@ -49,7 +49,7 @@ def test_a_sum_counts_epochs_that_go_on_once() -> None:
     assert "(3, 0)-differential privacy" in str(epochs.together(described(), carried=False))
 
 
-def test_deltas_are_summed_too() -> None:
+def test_deltas_are_summed() -> None:
     many = described(rows_per_person=200, epsilon=0.01, dp_delta=1e-6)
     assert many.guarantee.privacy is not None
     assert many.guarantee.privacy.dp_delta == 1e-6
@@ -57,7 +57,7 @@ def test_deltas_are_summed_too() -> None:
     assert ", 2e-06)-differential privacy" in str(epochs.together(many, carried=False))
 
 
-def test_readers_are_told_of_their_own_sink_alone() -> None:
+def test_manifest_lists_only_epochs_of_its_sink() -> None:
     epochs = after(Epochs(), described(), carried=False, part=4)
     epochs = after(epochs, described(k=3), carried=True, part=9, sink="b")
     assert [epoch["parts"] for epoch in epochs.manifest("b")["epochs"]] == [[5, 9]]
@@ -66,6 +66,6 @@ def test_readers_are_told_of_their_own_sink_alone() -> None:
     assert other_parts(epochs.manifest("a"), described(k=3)) == ["parts 1 to 4 published with another policy.k"]
 
 
-def test_an_epoch_without_parts_is_not_told() -> None:
+def test_manifest_omits_an_epoch_without_parts() -> None:
     epochs = after(Epochs(), described(), carried=False, part=None)
     assert epochs.manifest("a") == {"format": 1, "statements": {}, "epochs": []}

@@ -1,4 +1,4 @@
-"""The books of a job over all its streams, as checkpoints keep them."""
+"""Books of a job over all its streams, as checkpoints store them."""
 
 import logging
 
@@ -7,7 +7,7 @@ import pytest
 from castleguard.books import Books
 from castleguard.checkpoint.store import Checkpoint
 from castleguard.errors import InputError
-from castleguard.runtime.telling import JobBooks, check_rejects
+from castleguard.runtime.reporting import JobBooks, check_rejects
 
 NOW = Books(rows_in=6, published=4, pending=2, information_loss=0.5, open_clusters=2, threshold=0.25)
 BEFORE = Books(
@@ -19,7 +19,7 @@ def checkpoint(books: dict[str, object], *, ended: bool) -> Checkpoint:
     return Checkpoint(number=1, position=None, snapshot=None if ended else b"state", books=books)
 
 
-def test_former_streams_are_added_and_what_only_they_had_open_is_not() -> None:
+def test_earlier_streams_are_added_without_their_gauges() -> None:
     job = JobBooks(checkpoint({**BEFORE.facts(), "bad": 5, "before": {}}, ended=True))
     total = job.total(NOW)
     assert (total.rows_in, total.published, total.suppressed, total.malformed) == (9, 6, 1, 5)
@@ -27,7 +27,7 @@ def test_former_streams_are_added_and_what_only_they_had_open_is_not() -> None:
     assert total.information_loss == pytest.approx((4 * 0.5 + 2 * 0.2) / 6)
 
 
-def test_books_of_a_running_stream_are_not_added_to_itself() -> None:
+def test_books_of_a_running_stream_are_not_counted_twice() -> None:
     first = JobBooks(checkpoint({**BEFORE.facts(), "bad": 5, "before": {}}, ended=True))
     again = JobBooks(checkpoint(first.facts(NOW), ended=False))
     assert again.total(NOW) == first.total(NOW)
@@ -36,7 +36,7 @@ def test_books_of_a_running_stream_are_not_added_to_itself() -> None:
     assert new.facts(NOW)["before"] == {}
 
 
-def test_rejects_of_before_the_start_do_not_count() -> None:
+def test_rows_rejected_before_the_start_do_not_count() -> None:
     started = Books(rows_in=100, rejected={"age: null": 100}, malformed=50)
     later = started + Books(rows_in=2000, published=2000)
     check_rejects(later, started, 0.01, at_end=False)
@@ -44,7 +44,7 @@ def test_rejects_of_before_the_start_do_not_count() -> None:
         check_rejects(later, Books(), 0.01, at_end=False)
 
 
-def test_few_rows_are_judged_at_the_end_only() -> None:
+def test_share_of_few_rows_is_checked_only_at_the_end() -> None:
     few = Books(rows_in=4, published=3, rejected={"age: null": 1})
     check_rejects(few, Books(), 0.1, at_end=False)
     with pytest.raises(InputError, match="The source has ended"):

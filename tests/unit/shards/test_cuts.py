@@ -1,4 +1,4 @@
-"""Cut points are public, balanced, and go through few published boxes."""
+"""Cut points are public and balanced, and cross few published boxes."""
 
 import datetime as dt
 
@@ -14,9 +14,9 @@ from castleguard.errors import InputError, SchemaError
 from castleguard.release.encode import Numbers
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
+from castleguard.shards.cut_tree import Cut, Cuts
 from castleguard.shards.cuts import cut_domain, cut_published, shares
 from castleguard.shards.routing import HashRoute, LocalityRoute
-from castleguard.shards.tree import Cut, Cuts
 
 AGE = Numeric("age", lower=0, upper=100, step=10)
 PAY = Numeric("pay", lower=0, upper=1000, step=100)
@@ -35,26 +35,26 @@ def boxes(*rows: tuple[int, int, int, int, int]) -> pa.Table:
     return pa.table({name: [row[at] for row in repeated] for at, name in enumerate(names)})
 
 
-def test_the_domain_is_halved_axis_by_axis() -> None:
-    # First the age, as the first of two equally wide sides; then the pay, which is wider than what is left of it.
+def test_domain_is_halved_axis_by_axis() -> None:
+    # First the age, the first of two equally wide sides; then the pay, which is now the wider one.
     below, above = Cut("pay", 500.0, 0, 1), Cut("pay", 500.0, 2, 3)
     assert cut_domain(BOTH, 4) == Cuts(Cut("age", 50.0, below, above))
 
 
-def test_three_shards_have_a_third_each() -> None:
-    # Of ten cells three lie below 30, and 3.5 would be half of the seven above: 60 is as near as 70, and comes first.
+def test_three_shards_have_about_a_third_each() -> None:
+    # Three of ten cells lie below 30; half of the seven above is 3.5: 60 is as near as 70, and comes first.
     assert cut_domain(ONE, 3) == Cuts(Cut("age", 30.0, 0, Cut("age", 60.0, 1, 2)))
 
 
-def test_one_shard_is_not_cut() -> None:
+def test_single_shard_is_not_cut() -> None:
     assert cut_domain(BOTH, 1) == Cuts(0)
 
 
 def test_categories_are_cut_between_children_of_one_node() -> None:
     schema = Schema(person=None, quasi_identifiers=[EDUCATION])
-    # Leaves: Junior Senior | Bachelor Master Doctor | None. Half of six is 3, inside the University: 2 is nearest.
+    # Leaves: Junior Senior | Bachelor Master Doctor | None. Half of six is 3, inside University: 2 is nearest.
     assert cut_domain(schema, 2) == Cuts(Cut("education", 2.0, 0, 1))
-    # As many shards as leaves: every leaf has its own.
+    # As many shards as leaves: one leaf each.
     cuts = cut_domain(schema, 6)
     shards = LocalityRoute(schema, cuts).shard_of(pa.table({"education": list(TREE.leaves)}))
     assert shards.tolist() == [0, 1, 2, 3, 4, 5]
@@ -67,12 +67,12 @@ def test_more_shards_than_cells_are_refused() -> None:
 
 
 @pytest.mark.parametrize("shards", [0, -3, True])
-def test_a_number_of_shards_that_is_none_is_refused(shards: int) -> None:
+def test_invalid_number_of_shards_is_refused(shards: int) -> None:
     with pytest.raises(SchemaError, match="shards must be a whole number"):
         cut_domain(ONE, shards)
 
 
-def test_a_number_without_a_domain_cannot_be_cut() -> None:
+def test_number_without_a_domain_cannot_be_cut() -> None:
     schema = Schema(person=None, quasi_identifiers=[AGE, Numeric("pay")])
     words = "column 'pay' needs lower and upper to be cut"
     with pytest.raises(SchemaError, match=words):
@@ -82,7 +82,7 @@ def test_a_number_without_a_domain_cannot_be_cut() -> None:
     assert cut_domain(schema, 2, columns=["age"]).columns == ("age",)
 
 
-def test_timestamps_are_cut_only_by_name_or_alone() -> None:
+def test_timestamps_are_cut_only_by_name_or_without_other_columns() -> None:
     came = Numeric("came", lower=dt.datetime(2026, 1, 1), upper=dt.datetime(2027, 1, 1), step=86_400)
     schema = Schema(person=None, quasi_identifiers=[came, AGE])
     assert cut_domain(schema, 8).columns == ("age",)
@@ -90,54 +90,54 @@ def test_timestamps_are_cut_only_by_name_or_alone() -> None:
     assert cut_domain(Schema(person=None, quasi_identifiers=[came]), 2).columns == ("came",)
 
 
-def test_a_column_that_is_no_quasi_identifier_cannot_be_cut() -> None:
-    with pytest.raises(SchemaError, match=r"'id' is no quasi-identifier .*age, pay"):
+def test_only_quasi_identifiers_can_be_cut() -> None:
+    with pytest.raises(SchemaError, match=r"'id' is not a quasi-identifier .*age, pay"):
         cut_domain(BOTH, 2, columns=["id"])
 
 
-def test_published_rows_are_parted_evenly() -> None:
-    # Three quarters of the rows are young: the middle row is at 20, far from the middle of the domain.
+def test_published_rows_are_split_evenly() -> None:
+    # Three quarters of the rows are young: the median is at 20, far from the middle of the domain.
     table = boxes((0, 10, 0, 1000, 40), (10, 20, 0, 1000, 10), (20, 30, 0, 1000, 25), (60, 70, 0, 1000, 25))
     cuts = cut_published(table, BOTH, 2)
     assert cuts == Cuts(Cut("age", 20.0, 0, 1))
     assert shares(cuts, table, BOTH) == (0.5, 0.5)
 
 
-def test_a_cut_goes_through_few_boxes() -> None:
-    # At age 50 the cut would halve the rows as well, but through the box of all of them; at pay 500 through none.
+def test_cut_crosses_few_boxes() -> None:
+    # A cut at age 50 would halve the rows as well, but crosses every box; a cut at pay 500 crosses none.
     table = boxes((0, 100, 0, 400, 30), (0, 100, 600, 1000, 30))
     cuts = cut_published(table, BOTH, 2)
     assert [cut.column for cut in cuts.walk()] == ["pay"]
     assert 400 <= next(cuts.walk()).at <= 600
 
 
-def test_evenness_counts_more_than_boxes() -> None:
-    # A cut at pay 900 goes through no box, and leaves 2 of 100 rows above it.
+def test_balance_counts_more_than_crossed_boxes() -> None:
+    # A cut at pay 900 crosses no box, but leaves only 2 of 100 rows above it.
     table = boxes((0, 50, 0, 900, 49), (50, 100, 0, 900, 49), (0, 100, 900, 1000, 2))
     assert cut_published(table, BOTH, 2).columns == ("age",)
 
 
-def test_a_box_that_is_cut_counts_on_both_sides() -> None:
+def test_crossed_box_counts_on_both_sides() -> None:
     table = boxes((0, 40, 0, 1000, 8), (40, 60, 0, 1000, 4), (60, 100, 0, 1000, 8))
-    # Half of the 4 rows lie below 50; of the first 8 a quarter below 10.
+    # Half of the 4 rows lie below 50; a quarter of the first 8 below 10.
     assert shares(Cuts(Cut("age", 50.0, 0, 1)), table, BOTH) == (0.5, 0.5)
     assert shares(Cuts(Cut("age", 10.0, 0, 1)), table, BOTH) == (0.1, 0.9)
 
 
-def test_nulls_and_roots_say_nothing() -> None:
+def test_nulls_and_roots_are_ignored() -> None:
     table = boxes((0, 10, 0, 100, 10), (10, 20, 0, 100, 10), (0, 100, 0, 1000, 500))
     nulls = pa.table({name: pa.nulls(500, pa.int64()) for name in table.column_names})
     cuts = cut_published(pa.concat_tables([table, nulls]), BOTH, 2)
     assert cuts == Cuts(Cut("age", 10.0, 0, 1))
 
 
-def test_nothing_said_is_refused() -> None:
-    with pytest.raises(InputError, match="say nothing"):
+def test_fully_generalised_table_is_refused() -> None:
+    with pytest.raises(InputError, match="fully generalised in the columns to cut"):
         cut_published(boxes((0, 100, 0, 1000, 5)), BOTH, 2)
 
 
-def test_where_nothing_was_published_the_domain_is_halved() -> None:
-    # All rows are in one cell of the age: the other shards have to be somewhere.
+def test_regions_without_published_rows_are_halved() -> None:
+    # All rows are in one cell of the age: the other shards get empty regions.
     cuts = cut_published(boxes((0, 10, 0, 100, 50)), BOTH, 4)
     assert cuts.shards == 4
     assert max(shares(cuts, boxes((0, 10, 0, 100, 50)), BOTH)) == 1.0
@@ -166,7 +166,7 @@ def test_every_published_form_is_read(numbers: Numbers) -> None:
     assert max(shares(cuts, published, schema, numbers=numbers)) < 0.6
 
 
-def test_text_is_read_as_it_stands_in_a_file() -> None:
+def test_text_columns_of_a_file_are_read() -> None:
     table = boxes((0, 10, 0, 100, 10), (50, 60, 0, 100, 10))
     texts = table.cast(pa.schema([(name, pa.string()) for name in table.column_names]))
     assert cut_published(texts, BOTH, 2) == cut_published(table, BOTH, 2)
@@ -175,27 +175,30 @@ def test_text_is_read_as_it_stands_in_a_file() -> None:
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        (pa.table({"id": [1], "age_min": [1], "age_max": [2], "pay_min": [1], "pay_max": [2]}), "'id' of persons"),
-        (pa.table({"age": [1], "pay": [2]}), "no column 'age_min': give what was published"),
+        (
+            pa.table({"id": [1], "age_min": [1], "age_max": [2], "pay_min": [1], "pay_max": [2]}),
+            "the person column 'id'",
+        ),
+        (pa.table({"age": [1], "pay": [2]}), "no column 'age_min': use the published table"),
         (
             pa.table({"age_min": ["a"], "age_max": ["2"], "pay_min": [1], "pay_max": [2]}),
             "'age' has a bound that is no",
         ),
     ],
 )
-def test_what_was_not_published_is_refused(table: pa.Table, words: str) -> None:
+def test_table_that_was_not_published_is_refused(table: pa.Table, words: str) -> None:
     with pytest.raises(InputError, match=words):
         cut_published(table, BOTH, 2)
 
 
-def test_a_label_of_no_tree_is_refused_without_showing_it() -> None:
+def test_unknown_label_is_refused_without_showing_it() -> None:
     schema = Schema(person=None, quasi_identifiers=[EDUCATION])
-    with pytest.raises(InputError, match="no node of its hierarchy") as refused:
+    with pytest.raises(InputError, match="not in its hierarchy") as refused:
         cut_published(pa.table({"education": ["Kindergarten"]}), schema, 2)
     assert "Kindergarten" not in str(refused.value)
 
 
-def test_a_form_that_does_not_exist_is_refused() -> None:
+def test_unknown_form_of_numbers_is_refused() -> None:
     with pytest.raises(SchemaError, match="numbers must be"):
         cut_published(boxes((0, 10, 0, 10, 1)), BOTH, 2, numbers="middle")  # type: ignore[arg-type]
 
@@ -208,15 +211,15 @@ def test_any_number_of_shards_fits_any_rows(shards: int, corners: list[tuple[int
     rows = [(10 * a, 10 * a + 10, 100 * p, min(100 * p + 200, 1000), n) for a, p, n in corners]
     cuts = [cut_domain(BOTH, shards), *([cut_published(boxes(*rows), BOTH, shards)] if rows else [])]
     for each in cuts:
-        LocalityRoute(BOTH, each)  # which refuses cut points that are not public
+        LocalityRoute(BOTH, each)  # refuses cut points that are not public
         assert each.shards == shards
         cells = {"age": np.repeat(np.arange(0.0, 100, 10), 10), "pay": np.tile(np.arange(0.0, 1000, 100), 10)}
         assert set(each.shard_of(cells, rows=100).tolist()) == set(range(shards))
 
 
 @pytest.mark.compiled
-def test_similar_rows_in_one_shard_lose_less_than_rows_at_random() -> None:
-    # With cells as wide as a cluster of rows, one cell would be all that any group loses.
+def test_similar_rows_in_one_shard_lose_less_than_random_rows() -> None:
+    # With cells as wide as a cluster of rows, every group would lose just one cell.
     quasi = [Numeric("age", lower=0, upper=100, step=1), Numeric("pay", lower=0, upper=1000, step=10)]
     fine = Schema(person="id", quasi_identifiers=quasi)
     draw = np.random.default_rng(0)

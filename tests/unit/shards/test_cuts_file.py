@@ -1,4 +1,4 @@
-"""cuts.json comes back as it was written, and says in one line what does not fit."""
+"""cuts.json round-trips, and a file that does not fit is refused in one line."""
 
 import datetime as dt
 import json
@@ -10,10 +10,9 @@ import pytest
 from castleguard.errors import ConfigError, OutputError
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
+from castleguard.shards.cut_tree import Cut, Cuts
 from castleguard.shards.cuts import cut_domain
-from castleguard.shards.cuts_file import cuts_from_json, cuts_to_json, read_cuts, write_cuts
-from castleguard.shards.spelling import shard_words
-from castleguard.shards.tree import Cut, Cuts
+from castleguard.shards.cuts_file import cuts_from_json, cuts_to_json, describe_shards, read_cuts, write_cuts
 
 TREE = Hierarchy.from_mapping({"Any": {"School": ["Junior", "Senior"], "University": ["Bachelor", "Master"]}})
 SCHEMA = Schema(
@@ -29,7 +28,7 @@ SCHEMA = Schema(
 CUTS = Cuts(Cut("age", 40.0, Cut("rate", 0.3, 0, 1), Cut("education", 2.0, 2, Cut("born", 0.0, 3, 4))))
 
 
-def test_a_file_is_read_by_people() -> None:
+def test_file_is_readable_by_people() -> None:
     assert json.loads(cuts_to_json(CUTS, SCHEMA)) == {
         "shards": 5,
         "columns": ["age", "rate", "education", "born"],
@@ -47,23 +46,23 @@ def test_a_file_is_read_by_people() -> None:
     }
 
 
-def test_words_say_what_is_in_a_shard() -> None:
-    assert shard_words(CUTS, SCHEMA) == (
+def test_shards_are_described_by_their_regions() -> None:
+    assert describe_shards(CUTS, SCHEMA) == (
         "age below 40, rate below 0.3",
         "age below 40, rate from 0.3",
         "age from 40, education School",
         "age from 40, education University, born below 1970-01-01",
         "age from 40, education University, born from 1970-01-01",
     )
-    assert shard_words(Cuts(0), SCHEMA) == ("everything",)
+    assert describe_shards(Cuts(0), SCHEMA) == ("everything",)
     twice = Cuts(Cut("age", 80.0, Cut("age", 20.0, 0, 1), 2))
-    assert shard_words(twice, SCHEMA) == ("age below 20", "age from 20 to below 80", "age from 80")
+    assert describe_shards(twice, SCHEMA) == ("age below 20", "age from 20 to below 80", "age from 80")
     leaves = Cuts(Cut("education", 1.0, 0, Cut("education", 3.0, 1, 2)))
-    assert shard_words(leaves, SCHEMA) == ("education Junior", "education Senior or Bachelor", "education Master")
+    assert describe_shards(leaves, SCHEMA) == ("education Junior", "education Senior or Bachelor", "education Master")
 
 
 @pytest.mark.parametrize("shards", [1, 2, 7, 40])
-def test_a_file_comes_back_as_it_was_written(shards: int, tmp_path: Path) -> None:
+def test_file_round_trips(shards: int, tmp_path: Path) -> None:
     cuts = cut_domain(SCHEMA, shards, columns=[role.name for role in SCHEMA.quasi_identifiers])
     write_cuts(cuts, SCHEMA, tmp_path / "cuts.json")
     assert read_cuts(tmp_path / "cuts.json", SCHEMA) == cuts
@@ -80,35 +79,35 @@ def cut(column: Any, at: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "no JSON"),
-        ("[" * 100_000, "no JSON, or too deep"),
+        ("{", "not JSON"),
+        ("[" * 100_000, "not JSON, or nested too deeply"),
         ("[]", "needs the keys shards, columns and tree"),
         (file(cut("age", 40), more=1), "needs the keys shards, columns and tree, and no others"),
-        (file(cut("age", 40), shards=3), "says 3 shards, and its tree has 2"),
-        (file(cut("age", 40), columns=["rate"]), "names other columns than its tree, which has age"),
-        (file(cut("height", 40)), "cuts 'height', which is no quasi-identifier of the schema"),
-        (file(cut(["age"], 40)), "which is no quasi-identifier"),
-        (file(cut("age", 45)), "column 'age': a cut point is on no edge of the public grid"),
+        (file(cut("age", 40), shards=3), "its key shards is 3, but its tree has 2"),
+        (file(cut("age", 40), columns=["rate"]), "its key columns differs from its tree, which has age"),
+        (file(cut("height", 40)), "cuts 'height', which is not a quasi-identifier"),
+        (file(cut(["age"], 40)), "which is not a quasi-identifier"),
+        (file(cut("age", 45)), "column 'age': a cut point is neither on an edge of the public grid"),
         (file(cut("age", "old")), "column 'age': a cut point must be a number, got 'old'"),
         (file(cut("age", True)), "must be a number"),
         (file(cut("age", float("nan"))), "must be finite"),
         (file(cut("born", 5)), "column 'born': a cut point must be a date, got 5"),
         (file(cut("came", "soon")), "must be a timestamp, got 'soon'"),
         (file(cut("education", "University")), "must be a leaf of its hierarchy, got 'University'"),
-        (file(cut("age", 40) | {"above": {"shard": 0}}), "once each"),
+        (file(cut("age", 40) | {"above": {"shard": 0}}), "each of the shards 0 to 1 once"),
         (file(cut("age", 40) | {"above": {"shard": "one"}}), "a shard must be a whole number, got 'one'"),
         (file(cut("age", 40) | {"above": 1}), "neither a cut nor a shard"),
         (file({"column": "age"}), "needs the keys column, at, below and above"),
     ],
 )
-def test_a_file_that_does_not_fit_is_refused_in_one_line(text: str, words: str) -> None:
+def test_file_that_does_not_fit_is_refused_in_one_line(text: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words) as refused:
         cuts_from_json(text, SCHEMA, name="my.json")
     assert str(refused.value).startswith("my.json ")
     assert "\n" not in str(refused.value)
 
 
-def test_files_that_cannot_be_had_are_named(tmp_path: Path) -> None:
+def test_unreadable_and_unwritable_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none.json cannot be read"):
         read_cuts(tmp_path / "none.json", SCHEMA)
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe")

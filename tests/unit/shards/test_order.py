@@ -1,4 +1,4 @@
-"""The fixed order: the same rows in any order come out in one, which values do not choose."""
+"""Deterministic order: independent of the order of arrival, and not determined by values."""
 
 import itertools
 from collections import Counter
@@ -29,13 +29,13 @@ def table_of(rows: list[tuple[object, ...]]) -> pa.Table:
 
 
 def bits_of(table: pa.Table) -> bytes:
-    """What it holds, to the last bit: 0.0 and -0.0 are two things, and a number that is none equals itself."""
+    """The content bit by bit: 0.0 differs from -0.0, and NaN equals itself."""
     seen = table.set_column(0, "x", table["x"].combine_chunks().view(pa.int64()))
     return repr(seen.to_pylist()).encode()
 
 
 @given(rows=st.lists(VALUES, max_size=12), mix=st.randoms(use_true_random=False), position=st.booleans())
-def test_rows_come_out_alike_in_whatever_order_they_come(
+def test_order_of_arrival_does_not_matter(
     rows: list[tuple[object, ...]], mix: "np.random.Generator", position: bool
 ) -> None:
     mixed = list(rows)
@@ -44,7 +44,7 @@ def test_rows_come_out_alike_in_whatever_order_they_come(
     assert bits_of(put_in_order(table_of(rows), columns, KEY)) == bits_of(put_in_order(table_of(mixed), columns, KEY))
 
 
-def test_rows_go_by_their_position() -> None:
+def test_rows_are_ordered_by_position() -> None:
     table = pa.table({"offset": [3, 1, 2], "partition": [0, 1, 0], "x": [1.0, 2.0, 3.0]})
     assert put_in_order(table, ["partition", "offset"], KEY)["x"].to_pylist() == [3.0, 1.0, 2.0]
     assert put_in_order(table, ["offset"], KEY)["x"].to_pylist() == [2.0, 3.0, 1.0]
@@ -58,16 +58,16 @@ def test_rows_of_one_position_are_not_ordered_by_their_values() -> None:
     assert found != put_in_order(table, ["offset"], b"j" * 32)["x"].to_pylist()
 
 
-def test_a_position_that_is_no_number_tells_nobody_apart() -> None:
+def test_nan_positions_do_not_distinguish_rows() -> None:
     table = pa.table({"at": [float("nan")] * 8, "x": np.arange(8.0)})
     turned = table.take(pa.array(np.arange(8)[::-1]))
     assert put_in_order(table, ["at"], KEY)["x"].equals(put_in_order(turned, ["at"], KEY)["x"])
 
 
 @pytest.mark.statistical
-def test_every_order_is_equally_likely_whatever_the_values() -> None:
-    """Two tables with the same number of rows, one of them with equal rows, are put in all 24 orders equally often.
-    Chi-square with 23 degrees of freedom passes 60 by chance once in 30,000; keys are fixed.
+def test_every_order_is_equally_likely_for_any_values() -> None:
+    """All 24 orders of four rows are equally frequent, for two tables of which one has equal rows.
+    Chi-square with 23 degrees of freedom exceeds 60 by chance once in 30,000; keys are fixed.
     """
     runs = 4_800
     orders = Counter(tuple(permutation(4, number.to_bytes(32, "big"))) for number in range(runs))
@@ -76,21 +76,21 @@ def test_every_order_is_equally_likely_whatever_the_values() -> None:
     assert sum((count - expected) ** 2 / expected for count in orders.values()) < 60
 
 
-def test_what_decides_the_order_of_rows_is_their_rank_alone() -> None:
-    """So replacing values permutes the ranks, and a uniform permutation of them stays uniform."""
+def test_order_depends_on_the_ranks_of_rows_only() -> None:
+    """Replacing values therefore permutes ranks, and a uniform permutation of them stays uniform."""
     low, high = pa.table({"x": [1.0, 2.0, 3.0]}), pa.table({"x": [10.0, 7.0, 99.0]})
     assert fixed_order(low, [], KEY).tolist() == permutation(3, KEY).tolist()
-    ranks = np.array([1, 0, 2])  # where the sorted values of `high` stand
+    ranks = np.array([1, 0, 2])  # positions of the sorted values of `high`
     assert fixed_order(high, [], KEY).tolist() == ranks[permutation(3, KEY)].tolist()
 
 
-def test_a_column_that_cannot_be_sorted_needs_positions() -> None:
+def test_column_that_cannot_be_sorted_needs_positions() -> None:
     table = pa.table({"tags": [["a"], ["b"]], "at": [1, 0]})
     with pytest.raises(SchemaError, match="column 'tags' of type list"):
         put_in_order(table, [], KEY)
     assert put_in_order(table, ["at"], KEY)["tags"].to_pylist() == [["b"], ["a"]]
 
 
-def test_columns_without_a_type_and_tables_without_rows_have_an_order() -> None:
+def test_columns_without_a_type_and_empty_tables_have_an_order() -> None:
     assert put_in_order(pa.table({"x": pa.nulls(3)}), [], KEY).num_rows == 3
     assert put_in_order(pa.table({"x": pa.array([], pa.float64())}), ["x"], KEY).num_rows == 0

@@ -1,4 +1,4 @@
-"""What is refused before a stream starts, and what is said of one that may."""
+"""Plans that are refused before a stream starts, and the statement of those that are not."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,10 +19,10 @@ from castleguard.privacy.closeness import Closeness
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
 from castleguard.schema.sensitive import Sensitive
+from castleguard.shards.cut_tree import Cut, Cuts
 from castleguard.shards.plan import Plan, Route, Shards
 from castleguard.shards.promises import OWN_COLUMNS, check, guarantee
 from castleguard.shards.routing import HashRoute, LocalityRoute
-from castleguard.shards.tree import Cut, Cuts
 from castleguard.spark.output import OWN
 
 ZIPS = Hierarchy.from_mapping({"*": {"north": ["n1", "n2"], "south": ["s1", "s2"]}})
@@ -43,7 +43,7 @@ NOISY = (LOCAL, SAMPLED, SDGS, DOCA)
 
 @dataclass(frozen=True)
 class Sent:
-    """A route that reads these columns; where it sends a row does not matter here."""
+    """A route that reads these columns; the shard of a row does not matter here."""
 
     columns: tuple[str, ...]
     shards: int = 4
@@ -70,17 +70,17 @@ def said(policy: Policy = CASTLE, route: Route = BY_PERSON, *, streaming: bool =
 
 @pytest.mark.parametrize("policy", [CASTLE, CLOSE, CITADEL, NARROW, *NOISY])
 @pytest.mark.parametrize("streaming", [True, False])
-def test_every_algorithm_may_be_sent_by_person(policy: Policy, streaming: bool) -> None:
+def test_every_algorithm_may_be_routed_by_person(policy: Policy, streaming: bool) -> None:
     check(plan(policy), streaming=streaming)
 
 
-def test_sites_are_no_shards() -> None:
+def test_dcastle_is_refused() -> None:
     policy = Dcastle(k=3, delay=20, sites=2, max_wait=60)
     with pytest.raises(PolicyError, match="shards never talk: use castle"):
         check(plan(policy), streaming=True)
 
 
-def test_an_order_that_is_lost_is_not_promised() -> None:
+def test_input_order_is_refused() -> None:
     for streaming in (True, False):
         with pytest.raises(PolicyError, match="order='input' cannot be kept"):
             check(plan(replace(CASTLE, order="input")), streaming=streaming)
@@ -90,27 +90,27 @@ def test_an_order_that_is_lost_is_not_promised() -> None:
 @pytest.mark.parametrize(
     "policy", [replace(CASTLE, max_wait=None), replace(CITADEL, max_wait=None), replace(LOCAL, max_wait=None)]
 )
-def test_a_stream_needs_max_wait_and_a_frame_does_not(policy: Policy) -> None:
+def test_stream_needs_max_wait_and_a_frame_does_not(policy: Policy) -> None:
     with pytest.raises(PolicyError, match="a stream needs max_wait, the seconds"):
         check(plan(policy), streaming=True)
     check(plan(policy), streaming=False)
 
 
-def test_a_window_of_seconds_for_persons_is_no_max_wait() -> None:
+def test_ledger_window_of_seconds_does_not_replace_max_wait() -> None:
     policy = replace(LOCAL, max_wait=None, rows_per_person=2, window=3600)
     with pytest.raises(PolicyError, match="a stream needs max_wait"):
         check(plan(policy), streaming=True)
 
 
-def test_windows_of_rows_are_for_frames() -> None:
+def test_windows_of_rows_are_for_frames_only() -> None:
     policy = replace(SDGS, window=50, window_unit="rows")
     with pytest.raises(PolicyError, match="a stream needs window_unit='seconds'"):
         check(plan(policy), streaming=True)
     check(plan(policy), streaming=False)
 
 
-def test_a_grid_that_would_tell_when_a_shard_began_is_refused() -> None:
-    """An empty window changes a grid of several boxes, and how many there were would follow from the first row."""
+def test_grid_that_would_reveal_the_start_of_a_shard_is_refused() -> None:
+    """An empty window changes a grid of several boxes, and their number would reveal the first row."""
     policy = replace(SDGS, start_cells=4)
     with pytest.raises(PolicyError, match="start_cells must be 1 in a stream, got 4"):
         check(plan(policy, Sent(("id",), shards=1)), streaming=True)
@@ -119,7 +119,7 @@ def test_a_grid_that_would_tell_when_a_shard_began_is_refused() -> None:
 
 
 @pytest.mark.parametrize("declared", ["id", "age", "ill", "AGE"])
-def test_a_position_must_not_be_a_declared_column(declared: str) -> None:
+def test_declared_column_cannot_be_a_position(declared: str) -> None:
     with pytest.raises(SchemaError, match=f"column '{declared}' is declared in the schema and cannot be a position"):
         check(plan(position=("partition", declared)), streaming=True)
 
@@ -129,49 +129,49 @@ def test_own_columns_are_those_of_the_output() -> None:
 
 
 @pytest.mark.parametrize("name", ["outcome", "shard", "place", "detail", "Shard"])
-def test_a_published_column_must_not_have_a_name_of_the_outputs_own(name: str) -> None:
+def test_published_column_cannot_have_the_name_of_an_added_column(name: str) -> None:
     sensitive = Schema(person="id", quasi_identifiers=[AGE], sensitive=[Sensitive(name, values=["a", "b"])])
     public = Schema(person="id", quasi_identifiers=[AGE], public=[name])
     for schema in (sensitive, public):
-        with pytest.raises(SchemaError, match=f"column '{name}' is published under a name that is the output's own"):
+        with pytest.raises(SchemaError, match=f"column '{name}' has the same name as a column that castleguard adds"):
             check(plan(replace(CASTLE, l=1), schema=schema), streaming=True)
 
 
-def test_a_name_is_taken_only_if_it_is_published() -> None:
+def test_unpublished_column_may_have_the_name_of_an_added_column() -> None:
     """As bounds, a number is published as place_min and place_max; the person is not published at all."""
     schema = Schema(person="shard", quasi_identifiers=[replace(AGE, name="place")])
     policy = replace(CASTLE, l=1)
     check(plan(policy, Sent(("shard",)), schema), streaming=True)
-    with pytest.raises(SchemaError, match="column 'place' is published under a name that is the output's own"):
+    with pytest.raises(SchemaError, match="column 'place' has the same name as a column that castleguard adds"):
         check(plan(policy, Sent(("shard",)), schema, numbers="interval"), streaming=True)
-    with pytest.raises(SchemaError, match="column 'place' is published"):
+    with pytest.raises(SchemaError, match="published column 'place' has the same name"):
         check(plan(DOCA, Sent(("shard",)), schema), streaming=True)
 
 
-def test_published_names_that_differ_in_capitals_only_are_refused() -> None:
+def test_published_names_that_differ_only_in_case_are_refused() -> None:
     schema = Schema(person="id", quasi_identifiers=[AGE], public=["Age_Min"])
-    with pytest.raises(SchemaError, match="column 'Age_Min' is published under a name that is that of 'age_min'"):
+    with pytest.raises(SchemaError, match="column 'Age_Min' has the same name as column 'age_min'"):
         check(plan(replace(CASTLE, l=1), schema=schema), streaming=True)
 
 
 @pytest.mark.parametrize("read", ["ill", "colour", "unheard"])
-def test_a_shard_must_not_tell_of_sensitive_or_public_values(read: str) -> None:
+def test_shard_must_not_depend_on_sensitive_or_public_values(read: str) -> None:
     schema = Schema(person="id", quasi_identifiers=SCHEMA.quasi_identifiers, sensitive=["ill"], public=["colour"])
     policy = replace(CASTLE, l=1)
-    with pytest.raises(PolicyError, match=f"sent to shards by '{read}', which is no quasi-identifier"):
+    with pytest.raises(PolicyError, match=f"routed to shards by '{read}', which is not a quasi-identifier"):
         check(plan(policy, Sent(("age", read)), schema), streaming=True)
     check(plan(policy, Sent(("age", read), shards=1), schema), streaming=True)
 
 
-def test_a_shard_must_not_tell_of_exact_values() -> None:
-    """Of the 40 pairs of a box with ten ages and four places, a hash into 64 shards would leave one or two."""
-    with pytest.raises(PolicyError, match="by the exact values of age, zip, and their shard shows"):
+def test_shard_must_not_depend_on_exact_values() -> None:
+    """A hash into 64 shards would leave one or two of the 40 pairs in a box of ten ages and four places."""
+    with pytest.raises(PolicyError, match="by the exact values of age, zip, and the shard of a row is visible"):
         check(plan(CASTLE, HashRoute(NOBODY, 64), NOBODY), streaming=True)
     check(plan(CASTLE, HashRoute(NOBODY, 64, OFFSET), NOBODY, position=OFFSET), streaming=True)
     check(plan(CASTLE, BY_AGE), streaming=True)
 
 
-def test_a_domain_that_is_observed_cannot_be_cut() -> None:
+def test_observed_domain_cannot_be_cut() -> None:
     policy = replace(CASTLE, l=1, mode="paper")
     schema = Schema(person="id", quasi_identifiers=[Numeric("age"), ZIP])
     with pytest.raises(SchemaError, match="'age', which has no lower and upper"):
@@ -181,14 +181,14 @@ def test_a_domain_that_is_observed_cannot_be_cut() -> None:
 
 
 @pytest.mark.parametrize("policy", NOISY)
-def test_noise_is_not_for_rows_that_are_sent_by_their_values(policy: Policy) -> None:
-    with pytest.raises(PolicyError, match=r"by age, without noise, and their shard shows: send them by person"):
+def test_rows_with_noise_are_not_routed_by_values(policy: Policy) -> None:
+    with pytest.raises(PolicyError, match=r"by age without noise, and the shard of a row is visible: route them"):
         check(plan(policy, BY_AGE), streaming=True)
     check(plan(policy, Sent(("age",), shards=1)), streaming=True)
 
 
 @pytest.mark.parametrize("policy", [CASTLE, replace(CASTLE, diversity="entropy"), CITADEL, NARROW])
-def test_values_may_decide_on_the_shard_where_groups_are_promised(policy: Policy) -> None:
+def test_group_policies_may_be_routed_by_values(policy: Policy) -> None:
     check(plan(policy, BY_AGE), streaming=True)
     check(plan(policy, LocalityRoute(NOBODY, BY_AGE.cuts), NOBODY), streaming=True)
 
@@ -202,34 +202,34 @@ def test_noise_without_persons_needs_a_position(policy: Policy) -> None:
 
 
 @pytest.mark.parametrize("policy", [SDGS, SAMPLED])
-def test_presence_is_not_hidden_by_shards_that_follow_from_positions(policy: Policy) -> None:
-    with pytest.raises(PolicyError, match="one row more moves the rows after it"):
+def test_presence_is_not_hidden_if_rows_are_routed_by_position(policy: Policy) -> None:
+    with pytest.raises(PolicyError, match="one more row moves all later rows"):
         check(plan(policy, BY_OFFSET, NOBODY, position=OFFSET), streaming=True)
     with pytest.raises(PolicyError, match="declare a person column, or use shards=1"):
         check(plan(policy, Sent(("age", "zip")), NOBODY), streaming=True)
     check(plan(policy, Sent(OFFSET, shards=1), NOBODY, position=OFFSET), streaming=True)
 
 
-def test_values_of_windows_of_rows_may_be_hidden_by_position() -> None:
+def test_values_in_windows_of_rows_may_be_routed_by_position() -> None:
     policy = replace(SDGS, window=50, window_unit="rows")
     check(plan(policy, BY_OFFSET, NOBODY, position=OFFSET), streaming=False)
 
 
 @pytest.mark.parametrize("policy", [replace(LOCAL, rows_per_person=2), replace(DOCA, rows_per_person=2), SDGS])
-def test_a_bound_on_a_persons_rows_needs_them_in_one_shard(policy: Policy) -> None:
+def test_bound_on_rows_per_person_needs_all_of_them_in_one_shard(policy: Policy) -> None:
     with pytest.raises(PolicyError, match="all rows of a person must be in one"):
         check(plan(policy, BY_OFFSET, position=OFFSET), streaming=True)
 
 
 @pytest.mark.parametrize("policy", [CASTLE, CITADEL])
-def test_a_shard_of_near_values_is_not_what_a_group_should_be_close_to(policy: Castle | Citadel) -> None:
-    with pytest.raises(PolicyError, match="a shard may be far from all rows"):
+def test_closeness_to_a_shard_of_similar_values_is_refused(policy: Castle | Citadel) -> None:
+    with pytest.raises(PolicyError, match="the rows of a shard may differ from all rows"):
         check(plan(replace(policy, closeness=Closeness(t=0.3)), BY_AGE), streaming=True)
     public = Closeness(t=0.3, reference="public", public={"ill": {"a": 0.5, "b": 0.25, "c": 0.25}})
     check(plan(replace(policy, closeness=public), BY_AGE), streaming=True)
 
 
-def test_what_a_worker_would_refuse_is_refused_before() -> None:
+def test_errors_of_a_worker_are_raised_before_the_start() -> None:
     with pytest.raises(SchemaError, match="column 'age'"):
         check(plan(schema=Schema(person="id", quasi_identifiers=[Numeric("age")], sensitive=["ill"])), streaming=True)
     with pytest.raises(PolicyError, match="rows_per_person needs a person column"):
@@ -238,12 +238,12 @@ def test_what_a_worker_would_refuse_is_refused_before() -> None:
         check(plan(DOCA, numbers="interval"), streaming=True)
 
 
-def test_the_statement_refuses_what_the_check_does() -> None:
+def test_guarantee_refuses_what_check_refuses() -> None:
     with pytest.raises(PolicyError, match="a stream needs max_wait"):
         guarantee(plan(replace(CASTLE, max_wait=None)), streaming=True)
 
 
-def test_the_statement_of_shards_is_the_policys_with_what_they_change() -> None:
+def test_statement_of_shards_extends_that_of_the_policy() -> None:
     own, whole = CASTLE.guarantee(SCHEMA, seeded=False), guarantee(plan(), streaming=True)
     assert (whole.k, whole.l, whole.delay, whole.max_wait, whole.privacy) == (3, 2, 20, 60, None)
     assert whole.promise == (
@@ -251,19 +251,19 @@ def test_the_statement_of_shards_is_the_policys_with_what_they_change() -> None:
     )
     assert whole.limits[: len(own.limits)] == own.limits
     assert whole.limits[len(own.limits) :] == (
-        "Arrivals are those of a row's own shard.",
-        "The shard of a row must be taken as known: it follows from its person.",
-        "A row arrives when its micro-batch begins. By the clock it leaves with the first micro-batch that begins 60 s "
-        "after that or later, and none leaves with the first micro-batch of its shard.",
-        "What a micro-batch publishes counts as a whole: a part of it may hold fewer persons of a group.",
-        "A micro-batch that is run again publishes the same again, as long as its source gives the same rows and the "
-        "versions of castleguard, numpy and pyarrow stay.",
-        "Only rows whose outcome is 'published' are spoken of: rejected rows and counts are for the operator alone.",
+        "Arrivals are counted within a row's own shard.",
+        "Assume that the shard of a row is known: it follows from its person.",
+        "A row arrives when its micro-batch begins. By the clock it leaves with the first micro-batch that begins at "
+        "least 60 s later, and no row leaves with the first micro-batch of its shard.",
+        "The output of a micro-batch counts as a whole: a part of it may hold fewer persons of a group.",
+        "A replayed micro-batch publishes the same rows, provided that its source returns the same rows and the "
+        "versions of castleguard, numpy and pyarrow do not change.",
+        "This covers rows whose outcome is 'published'; rejected rows and counts are for the operator only.",
     )
 
 
 @pytest.mark.parametrize("route", [BY_PERSON, BY_AGE])
-def test_every_release_of_every_shard_stands_by_itself(route: Route) -> None:
+def test_release_guarantee_holds_for_every_shard(route: Route) -> None:
     text = " ".join(said(CITADEL, route).split())
     assert "in each release by itself, at least 3 distinct persons, of whom none has more than 1/3 of the rows" in text
     assert f"Each of the {route.shards} shards keeps this by itself, and so do all of them together." in text
@@ -272,24 +272,24 @@ def test_every_release_of_every_shard_stands_by_itself(route: Route) -> None:
     assert "in each release by itself" not in narrow
 
 
-def test_one_shard_is_not_spoken_of_as_many() -> None:
+def test_statement_of_one_shard_does_not_mention_shards() -> None:
     text = said(CASTLE, Sent(("age",), shards=1))
     assert "shards keeps" not in text
     assert "own shard" not in text
     assert "micro-batch" in text
 
 
-def test_the_statement_says_what_a_shard_of_near_values_tells() -> None:
+def test_statement_names_what_a_locality_shard_reveals() -> None:
     assert (
-        "The shard of a row must be taken as known, and with it what its shard says of age, also for a row at the "
-        "root; the borders between shards must be public."
+        "Assume that the shard of a row is known, and with it the range of age, even for a row at the root; the cut "
+        "points must be public."
     ) in said(CASTLE, BY_AGE)
 
 
 @pytest.mark.parametrize("policy", [CASTLE, CITADEL])
-def test_distributions_of_shards_that_share_persons_are_promised_for_each_alone(policy: Castle | Citadel) -> None:
+def test_distributions_of_shards_that_share_persons_hold_per_shard_only(policy: Castle | Citadel) -> None:
     entropy = replace(policy, diversity="entropy")
-    alone = "of all together k and l hold, and nothing is promised about the distribution of their values."
+    alone = "for all together k and l hold, and nothing is promised about the distribution of their values."
     assert alone in said(entropy, BY_AGE)
     assert "and so do all of them together" in said(entropy, BY_PERSON)
     assert "and so do all of them together" in said(entropy, LocalityRoute(NOBODY, BY_AGE.cuts), schema=NOBODY)
@@ -299,13 +299,13 @@ def test_distributions_of_shards_that_share_persons_are_promised_for_each_alone(
 
 
 @pytest.mark.parametrize("policy", [CLOSE, replace(CITADEL, closeness=Closeness(t=0.3))])
-def test_closeness_is_to_the_rows_of_the_shard(policy: Policy) -> None:
+def test_closeness_compares_with_the_rows_of_the_shard(policy: Policy) -> None:
     text = said(policy)
-    assert "are those of its own shard" in text
-    assert "of all together k and l hold, and nothing is promised about the distribution" in text
+    assert "is compared with the rows of its own shard" in text
+    assert "for all together k and l hold, and nothing is promised about the distribution" in text
 
 
-def test_epsilon_of_shards_is_that_of_one_stream() -> None:
+def test_epsilon_of_shards_equals_that_of_one_stream() -> None:
     for policy in (LOCAL, SDGS, DOCA):
         own, whole = policy.guarantee(SCHEMA, seeded=False).privacy, guarantee(plan(policy), streaming=True).privacy
         assert own is not None
@@ -314,38 +314,38 @@ def test_epsilon_of_shards_is_that_of_one_stream() -> None:
         assert (whole.unit, whole.neighbours, whole.horizon) == (own.unit, own.neighbours, own.horizon)
 
 
-def test_the_statement_says_on_what_the_claim_rests() -> None:
-    assert "Which micro-batch a row comes in must not depend on values." in said(LOCAL)
+def test_statement_names_the_assumptions_of_the_claim() -> None:
+    assert "The micro-batch of a row must not depend on values." in said(LOCAL)
     by_offset = said(LOCAL, BY_OFFSET, schema=NOBODY, position=OFFSET)
-    assert "A row's position, and which micro-batch it comes in, must not depend on values." in by_offset
+    assert "The position and the micro-batch of a row must not depend on values." in by_offset
     assert "no limit on the rows of a micro-batch" in said(SDGS)
     assert "must not depend" not in said(CASTLE)
 
 
-def test_when_a_row_is_published_is_outside_a_claim_about_presence() -> None:
-    outside = "in which micro-batch a row is published"
+def test_time_of_publication_is_outside_a_claim_about_presence() -> None:
+    outside = "the micro-batch in which a row is published"
     assert outside in said(SDGS)
     assert outside in said(SAMPLED)
     assert outside not in said(SDGS, streaming=False)
     assert outside not in said(LOCAL)
 
 
-def test_a_frame_arrives_at_one_moment() -> None:
-    whole = "at one moment, and a window of seconds holds them all; they leave at its end at the latest."
+def test_frame_arrives_at_one_time() -> None:
+    whole = "at the same time, and a window of seconds holds them all; they leave at its end at the latest."
     assert whole in said(SDGS, streaming=False)
     assert whole in said(replace(LOCAL, rows_per_person=2, window=3600), streaming=False)
     untimed = said(replace(CASTLE, max_wait=None), streaming=False)
-    assert "All rows of the frame arrive at one moment; they leave at its end at the latest." in untimed
+    assert "All rows of the frame arrive at the same time; they leave at its end at the latest." in untimed
     assert "micro-batch" not in untimed
 
 
-def test_calls_on_the_same_frame_are_said_to_add_up() -> None:
+def test_statement_says_that_calls_on_one_frame_add_up() -> None:
     noisy = said(LOCAL, streaming=False)
-    assert "what calls spend on the same rows adds up" in noisy
-    assert "Its keys are for these rows alone" in noisy
-    assert "not promised is what several of the same rows show together" in said(CASTLE, streaming=False)
+    assert "the losses of several calls on the same rows add up" in noisy
+    assert "The keys of a call are for its rows only" in noisy
+    assert "nothing is promised about several releases of the same rows together" in said(CASTLE, streaming=False)
 
 
-def test_a_seed_is_told() -> None:
+def test_statement_mentions_a_seed() -> None:
     assert "VOID" in said(LOCAL, seed=7)
     assert "VOID" not in said(LOCAL)

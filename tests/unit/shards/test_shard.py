@@ -1,4 +1,4 @@
-"""A shard: nothing before its keys are stored, the same again from the same state, and its alarm."""
+"""A shard publishes nothing before its keys are stored, and replays deterministically; its alarm."""
 
 import json
 from dataclasses import replace
@@ -45,32 +45,32 @@ def turned(table: pa.Table) -> pa.Table:
     return table.take(pa.array(np.arange(table.num_rows)[::-1]))
 
 
-def test_a_new_shard_publishes_nothing_before_a_later_batch() -> None:
+def test_new_shard_publishes_nothing_in_its_first_batch() -> None:
     shard = Shard(plan_of(), 0)
     first = shard.take(visits(0), 5.0)
     assert (rows_of(first), books(first)["waiting"], books(first)["rows_in"]) == ([], MICRO, 0)
-    # A timer of the same batch runs from the state that nobody has stored yet.
-    same = Shard.resume(plan_of(), 0, shard.snapshot())
+    # A timer of the same batch runs from a state that is not stored yet.
+    same = Shard.restore(plan_of(), 0, shard.snapshot())
     assert rows_of(same.tick(5.0)) == []
-    later = Shard.resume(plan_of(), 0, shard.snapshot())
+    later = Shard.restore(plan_of(), 0, shard.snapshot())
     assert rows_of(later.tick(6.0))
 
 
-def test_a_batch_that_is_run_twice_before_the_keys_are_stored_shows_neither_key() -> None:
+def test_first_batch_run_twice_reveals_neither_key() -> None:
     one, other = Shard(plan_of(), 0), Shard(plan_of(), 0)
     assert one.snapshot() != other.snapshot()
     assert rows_of(one.take(visits(0), 5.0)) == rows_of(other.take(visits(0), 5.0)) == []
 
 
 @pytest.mark.parametrize("policy", [POLICY, CITADEL, replace(CITADEL, reuse="narrow")])
-def test_a_batch_that_is_run_again_gives_the_same_bytes_whatever_the_order_of_its_rows(policy: Policy) -> None:
+def test_replayed_batch_gives_the_same_bytes_for_any_order_of_rows(policy: Policy) -> None:
     plan = plan_of(policy=policy)
     shard = Shard(plan, 0)
     shard.take(visits(0), 5.0)
     state = shard.snapshot()
     ends = []
     for rows in (visits(MICRO), turned(visits(MICRO))):
-        again = Shard.resume(plan, 0, state)
+        again = Shard.restore(plan, 0, state)
         outcome = again.take(rows, 6.0)
         again.move_alarm(6.0)
         ends.append((rows_of(outcome), outcome.counts, again.snapshot()))
@@ -79,7 +79,7 @@ def test_a_batch_that_is_run_again_gives_the_same_bytes_whatever_the_order_of_it
 
 
 @pytest.mark.parametrize("policy", [POLICY, CITADEL])
-def test_one_shard_with_positions_is_one_engine(policy: Policy) -> None:
+def test_single_shard_with_positions_equals_a_plain_stream(policy: Policy) -> None:
     plan = plan_of(policy=policy, route=HashRoute(SCHEMA, 1), position=("at",), seed=4)
     shard = Shard(plan, 0)
     alone = cg.Anonymiser(SCHEMA, policy, seed=4)
@@ -87,7 +87,7 @@ def test_one_shard_with_positions_is_one_engine(policy: Policy) -> None:
     for number in range(4):
         now = float(number)
         found += rows_of(shard.take(turned(visits(number * MICRO)), now))
-        shard = Shard.resume(plan, 0, shard.snapshot())
+        shard = Shard.restore(plan, 0, shard.snapshot())
         expected += alone.push(visits(number * MICRO), now=now).to_pylist()
     found += rows_of(shard.tick(99.0))
     expected += alone.tick(99.0).to_pylist()
@@ -95,7 +95,7 @@ def test_one_shard_with_positions_is_one_engine(policy: Policy) -> None:
     assert len(found) == 4 * MICRO
 
 
-def test_a_key_of_the_host_gives_the_same_result_at_once() -> None:
+def test_stored_key_of_the_host_gives_the_same_result_at_once() -> None:
     ends = []
     for rows in (visits(0), turned(visits(0))):
         shard = Shard(plan_of(), 1, key=b"s" * 32, kept=True)
@@ -106,7 +106,7 @@ def test_a_key_of_the_host_gives_the_same_result_at_once() -> None:
     assert rows_of(other.take(visits(0), 0.0)) + rows_of(other.flush(0.0)) != ends[0], "shards must not share draws"
 
 
-def test_a_state_is_continued_by_its_own_plan_only() -> None:
+def test_state_is_restored_by_its_own_plan_only() -> None:
     state = Shard(plan_of(), 0).snapshot()
     for other, number, word in (
         (plan_of(route=HashRoute(SCHEMA, 3)), 0, "route"),
@@ -115,7 +115,7 @@ def test_a_state_is_continued_by_its_own_plan_only() -> None:
         (plan_of(), 1, "shard"),
     ):
         with pytest.raises(SnapshotError, match=word):
-            Shard.resume(other, number, state)
+            Shard.restore(other, number, state)
 
 
 def near(value: float, first: int) -> pa.Table:
@@ -124,7 +124,7 @@ def near(value: float, first: int) -> pa.Table:
     return pa.table({"pid": number, "x": np.full(4, value), "row": number, "at": number})
 
 
-def test_the_alarm_is_the_next_batch_while_rows_wait_then_the_end_of_the_oldest_rows_wait() -> None:
+def test_alarm_is_the_next_batch_while_rows_wait_then_the_oldest_deadline() -> None:
     shard = Shard(plan_of(), 0)
     shard.take(near(1.0, 0), 100.0)
     assert shard.move_alarm(100.0) == (None, 100_001)
@@ -132,14 +132,14 @@ def test_the_alarm_is_the_next_batch_while_rows_wait_then_the_end_of_the_oldest_
     assert shard.move_alarm(101.0) == (100_001, 110_000)
     shard.take(near(99.0, 4), 105.0)
     assert shard.move_alarm(105.0) == (110_000, 110_000)
-    # The first four leave as a group of their own; the others are due five seconds later.
+    # The first four leave as one group; the others are due five seconds later.
     assert len(rows_of(shard.tick(110.0))) == shard.pending == 4
     assert shard.move_alarm(110.0) == (110_000, 115_000)
     assert len(rows_of(shard.tick(116.0))) == 4
     assert shard.move_alarm(116.0) == (115_000, None)
 
 
-def test_a_clock_that_is_set_back_stands_still() -> None:
+def test_time_stands_still_when_the_clock_is_set_back() -> None:
     shard = Shard(plan_of(), 0)
     shard.take(visits(0, 2), 100.0)
     shard.tick(101.0)
@@ -148,7 +148,7 @@ def test_a_clock_that_is_set_back_stands_still() -> None:
     assert rows_of(shard.tick(60.0)) == []
 
 
-def test_rows_that_come_by_a_clock_set_back_are_due_after_the_streams_own_time() -> None:
+def test_rows_that_arrive_while_the_clock_is_set_back_are_due_by_the_streams_time() -> None:
     shard = Shard(plan_of(), 0, key=b"s" * 32, kept=True)
     shard.take(near(1.0, 0), 100.0)
     shard.tick(110.0)
@@ -158,7 +158,7 @@ def test_rows_that_come_by_a_clock_set_back_are_due_after_the_streams_own_time()
     assert len(rows_of(shard.tick(120.0))) == 4
 
 
-def test_a_reject_is_told_by_place_and_reason() -> None:
+def test_rejected_row_has_place_and_reason() -> None:
     shard = Shard(plan_of(position=("at",)), 0, key=b"s" * 32, kept=True)
     rows = visits(0, 4).set_column(1, "x", pa.array([1.0, None, 2.0, 3.0]))
     outcome = shard.take(rows, 0.0)
@@ -166,12 +166,12 @@ def test_a_reject_is_told_by_place_and_reason() -> None:
     assert Shard(plan_of(), 0, key=b"s" * 32, kept=True).take(rows, 0.0).rejected == [(None, "x: null")]
 
 
-def test_attempts_with_one_key_come_to_one_state_and_still_wait() -> None:
+def test_attempts_with_one_key_reach_one_state_and_still_wait() -> None:
     states = []
     for rows in (visits(0), turned(visits(0))):
         shard = Shard(plan_of(), 0, key=b"s" * 32)
         assert rows_of(shard.take(rows, 5.0)) == []
-        later = Shard.resume(plan_of(), 0, shard.snapshot())
+        later = Shard.restore(plan_of(), 0, shard.snapshot())
         states.append((rows_of(later.tick(6.0)), later.snapshot()))
     assert states[0] == states[1]
     assert states[0][0]

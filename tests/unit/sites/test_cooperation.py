@@ -1,4 +1,4 @@
-"""Site a is real; what the other site b says, and when, is played by the test, or the other way round."""
+"""Protocol of one real site; the test plays the messages of the other."""
 
 from typing import Any, TypeVar
 
@@ -11,9 +11,10 @@ from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.checkpoint.cipher import Cipher
 from castleguard.errors import PolicyError, SnapshotError
 from castleguard.schema.roles import Numeric, Schema
-from castleguard.sites.membership import Membership
-from castleguard.sites.memory import Relay
-from castleguard.sites.messages import (
+from castleguard.sites.joint_releases import Verdict
+from castleguard.sites.memory_relay import Relay
+from castleguard.sites.site_membership import Membership
+from castleguard.sites.site_messages import (
     Decided,
     Join,
     Message,
@@ -25,7 +26,6 @@ from castleguard.sites.messages import (
     decode,
     encode,
 )
-from castleguard.sites.releases import Verdict
 from tests.site_stream import SiteStream
 
 _Kind = TypeVar("_Kind", bound=Message)
@@ -34,7 +34,7 @@ SCHEMA = Schema(person="p", quasi_identifiers=[_Q], sensitive=["s"], public=["ro
 
 
 def policy(**changes: Any) -> Dcastle:
-    """Four persons within twelve arrivals; rows look for others soon, and clusters are told whatever they hold."""
+    """Four persons within twelve arrivals; rows are proposed early, and clusters of any size are shared."""
     return Dcastle(**{"sites": 2, "k": 4, "delay": 12, "reserve": 0.9, "share_threshold": 1, **changes})
 
 
@@ -43,13 +43,13 @@ def member(name: str, **changes: Any) -> Membership:
 
 
 def rows(*numbers: float | None, first: int = 1) -> pa.Table:
-    """A row with each of these numbers, of a person each."""
+    """One row per number, each of another person."""
     ids = list(range(first, first + len(numbers)))
     return pa.table({"p": ids, "q": pa.array(numbers, pa.float64()), "s": [f"s{n % 3}" for n in ids], "row": ids})
 
 
 class Stage:
-    """A relay, real sites, and what a played site does."""
+    """A relay with real sites and played ones."""
 
     def __init__(self, chosen: Dcastle | None = None, *, schema: Schema = SCHEMA, seal: Seal | None = None) -> None:
         self.policy = chosen or policy()
@@ -60,30 +60,30 @@ class Stage:
             self.relay.join(name)
 
     def site(self, name: str, **changes: Any) -> SiteStream:
-        """A real one."""
+        """Start a real site."""
         transport = self.relay.join(name)
         return SiteStream(self.schema, self.policy, member(name, **changes), transport, seal=self.seal, seed=1)
 
     def say(self, kind: type[Message], to: str, sender: str = "b", **fields: Any) -> None:
-        """A message of a site that is played."""
+        """Send a message of a played site."""
         me = SiteStream(self.schema, self.policy, member(sender), Relay().join(sender)).wire.me
         self.relay.send(sender, to, encode(kind(**{**me, **fields}), self.seal))
 
     def heard(self, name: str, kind: type[_Kind]) -> list[_Kind]:
-        """What has come for a site that is played, of one kind."""
+        """Return the messages of one kind received by a played site."""
         messages = [decode(data, self.seal) for data in self.relay.receive(name)]
         return [message for message in messages if isinstance(message, kind)]
 
 
 def prepare(release: str, *boxes: tuple[float, float]) -> dict[str, Any]:
-    """The fields of a question about boxes of one column."""
+    """Fields of a Prepare with boxes of one column."""
     lower, upper = np.array(boxes).T[..., None]
     losses = (upper - lower)[:, 0] / 12
     return {"release": release, "lower": lower, "upper": upper, "losses": losses, "cluster": 0}
 
 
 def offered(release: str, *, persons: int, level: int = 0, offer: str = "b.1.1") -> dict[str, Any]:
-    """The fields of an answer with so many persons."""
+    """Fields of a Prepared with so many persons."""
     ids = np.arange(100, 100 + persons)
     payload = pa.table({"s": [f"t{n}" for n in ids], "row": ids})
     taken = Rows(ids.astype(np.uint64), ids[:, None], payload, np.full(persons, level))
@@ -91,20 +91,20 @@ def offered(release: str, *, persons: int, level: int = 0, offer: str = "b.1.1")
 
 
 def commit(stream: SiteStream) -> None:
-    """What was handed out is on disk and delivered."""
+    """Commit all returned rows."""
     stream.snapshot()
     stream.coordinator.committed()
 
 
 def propose(stream: SiteStream) -> None:
-    """Look for others to publish with, as at the end of the stream."""
+    """Propose releases as at the end of the stream."""
     stream.cooperation.ending = True
     stream.tick(0.0)
     stream.cooperation.ending = False
 
 
 def released(stage: Stage, a: SiteStream, b: SiteStream) -> pa.Table:
-    """What a publishes of a release of its rows together with those of b."""
+    """Return the rows that a publishes in a release with rows of b."""
     propose(a)
     for stream in (b, a):
         assert stream.tick(0.0).num_rows == 0
@@ -115,7 +115,7 @@ def released(stage: Stage, a: SiteStream, b: SiteStream) -> pa.Table:
 # A release
 
 
-def test_a_release_is_published_by_one_site_for_both() -> None:
+def test_joint_release_is_published_by_one_site_for_both() -> None:
     stage = Stage()
     a, b = stage.site("a"), stage.site("b")
     a.push(rows(4, 5), now=0.0)
@@ -128,7 +128,7 @@ def test_a_release_is_published_by_one_site_for_both() -> None:
     assert (a.report().published, a.report().received, b.report().handed_over) == (2, 2, 2)
 
 
-def test_the_same_person_at_two_sites_counts_once() -> None:
+def test_person_at_two_sites_counts_once() -> None:
     stage = Stage()
     a, b = stage.site("a"), stage.site("b")
     a.push(rows(4, 5), now=0.0)
@@ -140,7 +140,7 @@ def test_the_same_person_at_two_sites_counts_once() -> None:
 
 
 @pytest.mark.parametrize("sensitive", [[], ["s"]])
-def test_rows_without_published_columns_are_published_together(sensitive: list[str]) -> None:
+def test_rows_without_payload_are_released_jointly(sensitive: list[str]) -> None:
     stage = Stage(schema=Schema(person=None, quasi_identifiers=[_Q], sensitive=sensitive))
     a, b = stage.site("a"), stage.site("b")
     a.push(rows(4, 5), now=0.0)
@@ -148,7 +148,7 @@ def test_rows_without_published_columns_are_published_together(sensitive: list[s
     assert released(stage, a, b).num_rows == 4
 
 
-def test_rows_for_the_root_are_lent_to_nobody() -> None:
+def test_rows_for_the_root_are_never_offered() -> None:
     stage = Stage()
     b = stage.site("b")
     b.push(rows(None, 0, first=3), now=0.0)
@@ -160,7 +160,7 @@ def test_rows_for_the_root_are_lent_to_nobody() -> None:
     assert answer.rows.payload["row"].to_pylist() == [4]
 
 
-def test_rows_that_another_site_publishes_in_other_types_are_cast_or_not_taken() -> None:
+def test_rows_of_other_types_are_cast_or_refused() -> None:
     stage = Stage()
     a, b = stage.site("a"), stage.site("b")
     a.push(rows(4, 5), now=0.0)
@@ -177,7 +177,7 @@ def test_rows_that_another_site_publishes_in_other_types_are_cast_or_not_taken()
     assert not b.cooperation.offers
 
 
-def test_a_column_without_values_is_text_once_a_release_was_published() -> None:
+def test_column_without_values_becomes_text_when_a_release_is_published() -> None:
     stage = Stage()
     a, b = stage.site("a"), stage.site("b")
     for stream, first in ((a, 1), (b, 3)):
@@ -190,7 +190,7 @@ def test_a_column_without_values_is_text_once_a_release_was_published() -> None:
 
 
 @pytest.mark.parametrize(("here", "there"), [([True, True], [1, 1]), ([True, True], [2, 3]), (["1", "1"], [1, 1])])
-def test_values_of_another_type_do_not_count_as_others(here: list[Any], there: list[Any]) -> None:
+def test_values_of_another_type_do_not_count_as_distinct(here: list[Any], there: list[Any]) -> None:
     """They would be published as the same value."""
     stage = Stage(policy(l=2))
     a, b = stage.site("a"), stage.site("b")
@@ -199,10 +199,10 @@ def test_values_of_another_type_do_not_count_as_others(here: list[Any], there: l
     assert released(stage, a, b).num_rows == 0
 
 
-# Questions and answers that come twice, late, or not at all
+# Questions and answers that are repeated, late or lost
 
 
-def test_a_question_that_comes_again_after_its_release_takes_no_more_rows() -> None:
+def test_repeated_question_after_the_release_takes_no_more_rows() -> None:
     stage = Stage()
     b = stage.site("b")
     b.push(rows(4, 5), now=0.0)
@@ -222,7 +222,7 @@ def test_a_question_that_comes_again_after_its_release_takes_no_more_rows() -> N
     assert (b.report().handed_over, b.report().pending) == (2, 1)
 
 
-def test_an_answer_to_a_coordinator_that_has_started_anew_is_let_go() -> None:
+def test_answer_to_a_restarted_coordinator_is_released() -> None:
     stage = Stage()
     a, b = stage.site("a"), stage.site("b")
     a.push(rows(4, 5), now=0.0)
@@ -240,7 +240,7 @@ def test_an_answer_to_a_coordinator_that_has_started_anew_is_let_go() -> None:
     assert (a.report().pending, b.report().pending) == (2, 2)
 
 
-def test_a_site_that_dies_before_its_answer_is_stored_has_not_answered() -> None:
+def test_site_that_dies_before_storing_its_answer_has_not_answered() -> None:
     stage = Stage()
     b = stage.site("b")
     b.push(rows(4, 5), now=0.0)
@@ -259,7 +259,7 @@ def test_a_site_that_dies_before_its_answer_is_stored_has_not_answered() -> None
     assert answer.offer.startswith("b.1.")
 
 
-def test_rows_that_nobody_decides_come_back_before_they_are_due() -> None:
+def test_undecided_rows_return_before_they_are_due() -> None:
     stage = Stage()
     b = stage.site("b")
     b.push(rows(4, 4), now=0.0)
@@ -271,7 +271,7 @@ def test_rows_that_nobody_decides_come_back_before_they_are_due() -> None:
     assert {1, 2} <= {row for table in out for row in table["row"].to_pylist()}
 
 
-def test_rows_that_nobody_decides_come_back_in_time_though_many_rows_arrive_at_once() -> None:
+def test_undecided_rows_return_in_time_even_if_many_rows_arrive_at_once() -> None:
     stage = Stage(policy(delay=40))
     b = stage.site("b")
     b.push(rows(4, 4), now=0.0)
@@ -284,11 +284,11 @@ def test_rows_that_nobody_decides_come_back_in_time_though_many_rows_arrive_at_o
     assert b.report().oldest_wait <= 40
 
 
-# Messages that were lost: no more rows arrive, so that nothing is ever due
+# Lost messages while no more rows arrive, so that no row is ever due
 
 
 def offering(stage: Stage) -> tuple[SiteStream, Prepared]:
-    """A site that has offered two rows to a release, and its answer."""
+    """A site that has offered two rows to a release, with its answer."""
     b = stage.site("b")
     b.push(rows(4, 4), now=0.0)
     stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6)))
@@ -298,7 +298,7 @@ def offering(stage: Stage) -> tuple[SiteStream, Prepared]:
     return b, answer
 
 
-def test_a_decision_that_nobody_told_is_found_on_the_log() -> None:
+def test_decision_is_found_on_the_log_without_its_message() -> None:
     stage = Stage()
     b, answer = offering(stage)
     stage.relay.log["a.1.1"] = Verdict(offers={"a.1.1": 1, answer.offer: 1}).to_bytes()
@@ -309,7 +309,7 @@ def test_a_decision_that_nobody_told_is_found_on_the_log() -> None:
     assert not b.cooperation.offers
 
 
-def test_an_offer_that_nobody_has_decided_is_sent_again_now_and_then() -> None:
+def test_undecided_offer_is_sent_again_periodically() -> None:
     stage = Stage()
     b, answer = offering(stage)
     sent = []
@@ -320,19 +320,19 @@ def test_an_offer_that_nobody_has_decided_is_sent_again_now_and_then() -> None:
     assert not stage.relay.log
 
 
-def test_an_offer_is_looked_up_again_after_the_log_was_away() -> None:
+def test_offer_is_looked_up_again_after_an_outage_of_the_log() -> None:
     stage = Stage()
     b, answer = offering(stage)
     stage.relay.log["a.1.1"] = Verdict(offers={"a.1.1": 1, answer.offer: 2}).to_bytes()
-    stage.relay.weather.away = {"b"}
+    stage.relay.faults.away = {"b"}
     b.tick(5.0)
     assert (b.report().pending, b.report().undecided) == (2, 0)
-    stage.relay.weather.away.clear()
+    stage.relay.faults.away.clear()
     b.tick(9.0)
     assert b.report().handed_over == 2
 
 
-def test_a_lost_answer_to_a_coordinator_that_has_started_anew_locks_no_row_for_ever() -> None:
+def test_lost_answer_to_a_restarted_coordinator_does_not_lock_rows_for_ever() -> None:
     stage = Stage()
     a, b = stage.site("a"), stage.site("b")
     a.push(rows(4, 5), now=0.0)
@@ -340,9 +340,9 @@ def test_a_lost_answer_to_a_coordinator_that_has_started_anew_locks_no_row_for_e
     propose(a)
     blob = a.snapshot()
     b.tick(0.0)
-    stage.relay.weather.loss = 1.0
+    stage.relay.faults.loss = 1.0
     commit(b)
-    stage.relay.weather.loss = 0.0
+    stage.relay.faults.loss = 0.0
     a = stage.site("a", epoch="2")
     a.resume(blob)
     for stream in (a, b):
@@ -354,61 +354,61 @@ def test_a_lost_answer_to_a_coordinator_that_has_started_anew_locks_no_row_for_e
     assert (a.report().pending, b.report().pending) == (2, 2)
 
 
-def test_rows_of_a_decided_release_wait_for_a_log_that_does_not_answer_and_are_not_given_up() -> None:
+def test_rows_of_a_decided_release_wait_for_the_log() -> None:
     stage = Stage()
     b, _ = offering(stage)
-    stage.relay.weather.unsure = 1.0
+    stage.relay.faults.unsure = 1.0
     stage.say(Decided, "b", "a", release="a.1.1")
     b.tick(0.0)
     assert (b.report().pending, b.report().undecided) == (2, 0)
-    stage.relay.weather.unsure = 0.0
+    stage.relay.faults.unsure = 0.0
     stage.say(Decided, "b", "a", release="a.1.1")
     b.tick(0.0)
     assert not b.cooperation.offers
     assert (b.report().pending, b.report().undecided) == (2, 0)
 
 
-# The log is away
+# Outages of the log
 
 
 def given_up(stage: Stage) -> SiteStream:
-    """A site that has given up two rows it had offered, one in each of the boxes that were asked for."""
+    """A site that has given up two offered rows, one in each proposed box."""
     b = stage.site("b")
     b.push(rows(4, 8), now=0.0)
     stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6), (4, 9)))
     b.tick(0.0)
     commit(b)
-    stage.relay.weather.away = {"b"}
+    stage.relay.faults.away = {"b"}
     b.push(rows(*[1] * 12, first=3), now=0.0)
     assert b.report().undecided == 2
     return b
 
 
-def test_of_rows_that_were_given_up_those_count_as_handed_over_that_were_taken() -> None:
+def test_given_up_rows_that_were_taken_count_as_handed_over() -> None:
     stage = Stage()
     b = given_up(stage)
     (answer,) = stage.heard("a", Prepared)
     stage.relay.log["a.1.1"] = Verdict(offers={"a.1.1": 1, answer.offer: 1}).to_bytes()
-    stage.relay.weather.away.clear()
+    stage.relay.faults.away.clear()
     before = b.report().suppressed
     b.tick(0.0)
     assert (b.report().undecided, b.report().handed_over, b.report().suppressed) == (0, 1, before + 1)
 
 
-def test_rows_that_were_given_up_are_known_after_a_restart() -> None:
+def test_given_up_rows_survive_a_restart() -> None:
     stage = Stage()
     blob = given_up(stage).snapshot()
     b = stage.site("b", epoch="2")
     b.resume(blob)
     assert b.report().undecided == 2
-    stage.relay.weather.away.clear()
+    stage.relay.faults.away.clear()
     before = b.report().suppressed
     b.tick(0.0)
     assert (b.report().undecided, b.report().handed_over, b.report().suppressed) == (0, 0, before + 2)
     assert Verdict.from_bytes(stage.relay.log["a.1.1"]).offers == {}
 
 
-def test_a_coordinator_gives_up_only_the_rows_that_it_would_have_published() -> None:
+def test_coordinator_gives_up_only_rows_of_its_verdict() -> None:
     stage = Stage(policy(k=5, reserve=0.25))
     a = stage.site("a")
     a.push(rows(4, 5, 9, 11), now=0.0)
@@ -417,13 +417,13 @@ def test_a_coordinator_gives_up_only_the_rows_that_it_would_have_published() -> 
     assert len(asked.losses) > 1
     assert asked.upper[0, 0] == 6
     stage.say(Prepared, "a", **offered(asked.release, persons=3))
-    stage.relay.weather.unsure = 1.0
+    stage.relay.faults.unsure = 1.0
     a.tick(0.0)
     commit(a)
     assert Verdict.from_bytes(stage.relay.log[asked.release]).offers[asked.release] == 2
     out = [a.push(rows(1, first=10 + n), now=0.0) for n in range(12)]
     assert a.report().undecided == 2
-    stage.relay.weather.unsure = 0.0
+    stage.relay.faults.unsure = 0.0
     out.append(a.tick(0.0))
     assert (a.report().undecided, a.report().received) == (0, 3)
     found = [row for table in out for row in table["row"].to_pylist()]
@@ -432,7 +432,7 @@ def test_a_coordinator_gives_up_only_the_rows_that_it_would_have_published() -> 
 
 
 @pytest.mark.parametrize("tried", [False, True])
-def test_a_release_that_cannot_be_decided_gives_its_rows_back_unless_it_may_have_been_committed(tried: bool) -> None:
+def test_release_returns_its_rows_unless_it_may_have_been_committed(tried: bool) -> None:
     stage = Stage()
     a = stage.site("a")
     a.push(rows(4, 5), now=0.0)
@@ -440,7 +440,7 @@ def test_a_release_that_cannot_be_decided_gives_its_rows_back_unless_it_may_have
     (asked,) = stage.heard("b", Prepare)
     stage.say(Prepared, "a", **offered(asked.release, persons=3))
     a.tick(0.0)
-    stage.relay.weather.away = {"a"}
+    stage.relay.faults.away = {"a"}
     if tried:
         commit(a)
     out = [a.push(rows(4, first=10 + n), now=0.0) for n in range(12)]
@@ -449,18 +449,18 @@ def test_a_release_that_cannot_be_decided_gives_its_rows_back_unless_it_may_have
     assert ({1, 2} <= {row for table in out for row in table["row"].to_pylist()}) is not tried
 
 
-def test_the_end_of_the_stream_settles_what_was_given_up() -> None:
+def test_end_of_the_stream_settles_given_up_rows() -> None:
     stage = Stage()
     b = given_up(stage)
     b.flush()
     assert b.coordinator.unsettled
-    stage.relay.weather.away.clear()
+    stage.relay.faults.away.clear()
     b.flush()
     assert not b.coordinator.unsettled
     assert (b.report().undecided, b.report().suppressed >= 2) == (0, True)
 
 
-def test_a_record_that_cannot_be_opened_does_not_hold_up_the_others() -> None:
+def test_unreadable_record_does_not_block_the_others() -> None:
     stage = Stage(policy(delay=14), seal=Cipher(member("a").message_key()))
     b = stage.site("b")
     b.push(rows(4, 8), now=0.0)
@@ -469,10 +469,10 @@ def test_a_record_that_cannot_be_opened_does_not_hold_up_the_others() -> None:
         b.tick(0.0)
     commit(b)
     assert len(b.cooperation.offers) == 2
-    stage.relay.weather.away = {"b"}
+    stage.relay.faults.away = {"b"}
     b.push(rows(*[1] * 14, first=3), now=0.0)
     assert b.report().undecided == 2
-    stage.relay.weather.away.clear()
+    stage.relay.faults.away.clear()
     stage.relay.log["a.1.1"] = b"nothing"
     b.tick(0.0)
     assert b.report().undecided == 1
@@ -480,8 +480,8 @@ def test_a_record_that_cannot_be_opened_does_not_hold_up_the_others() -> None:
 
 
 @pytest.mark.parametrize("days", [28, 31])
-def test_rows_of_an_offer_that_the_log_may_have_forgotten_are_given_up(days: int) -> None:
-    """An abort could be written where a commit once stood."""
+def test_rows_of_an_offer_whose_record_may_have_expired_are_given_up(days: int) -> None:
+    """An abort could replace an expired commit."""
     stage = Stage()
     b = stage.site("b")
     b.push(rows(4, 4), now=0.0)
@@ -496,8 +496,8 @@ def test_rows_of_an_offer_that_the_log_may_have_forgotten_are_given_up(days: int
     assert again.cooperation.unsettled is False
 
 
-def test_a_stream_that_continues_asks_nothing_of_the_log_before_it_knows_the_time() -> None:
-    """The log may have forgotten: who wrote an abort on it could publish rows that were handed over."""
+def test_restored_stream_does_not_use_the_log_before_it_knows_the_time() -> None:
+    """The record may have expired: an abort in its place could publish rows that were handed over."""
     stage = Stage()
     b = stage.site("b")
     b.push(rows(4, 4), now=86_400.0)
@@ -513,7 +513,7 @@ def test_a_stream_that_continues_asks_nothing_of_the_log_before_it_knows_the_tim
 
 
 @pytest.mark.parametrize("taken", [0, 1, 2])
-def test_rows_given_up_before_the_time_is_known_are_looked_up_as_soon_as_it_is(taken: int) -> None:
+def test_rows_given_up_before_the_time_is_known_are_looked_up_afterwards(taken: int) -> None:
     stage = Stage()
     b, answer = offering(stage)
     if taken:
@@ -528,7 +528,7 @@ def test_rows_given_up_before_the_time_is_known_are_looked_up_as_soon_as_it_is(t
     assert again.coordinator.unsettled is None
 
 
-def test_rows_given_up_before_the_time_is_known_stay_undecided_if_the_log_may_have_forgotten_them() -> None:
+def test_rows_given_up_before_the_time_is_known_stay_undecided_if_the_record_may_have_expired() -> None:
     stage = Stage()
     b, _ = offering(stage)
     again = stage.site("b", epoch="2")
@@ -540,7 +540,7 @@ def test_rows_given_up_before_the_time_is_known_stay_undecided_if_the_log_may_ha
     assert again.coordinator.unsettled is None
 
 
-def test_a_verdict_from_before_a_restart_is_kept_until_the_time_is_known() -> None:
+def test_verdict_from_before_a_restart_waits_until_the_time_is_known() -> None:
     stage = Stage()
     a = stage.site("a")
     for n in range(3):
@@ -562,7 +562,7 @@ def test_a_verdict_from_before_a_restart_is_kept_until_the_time_is_known() -> No
     assert again.report().undecided == 0
 
 
-def test_a_verdict_that_the_log_did_not_take_calls_for_no_commits() -> None:
+def test_unwritten_verdict_does_not_request_commits() -> None:
     stage = Stage()
     a = stage.site("a")
     a.push(rows(4, 5), now=0.0)
@@ -571,18 +571,18 @@ def test_a_verdict_that_the_log_did_not_take_calls_for_no_commits() -> None:
     stage.say(Prepared, "a", **offered(asked.release, persons=3))
     a.tick(0.0)
     assert a.coordinator.urgent
-    stage.relay.weather.away = {"a"}
+    stage.relay.faults.away = {"a"}
     commit(a)
     assert not a.coordinator.urgent
-    stage.relay.weather.away.clear()
+    stage.relay.faults.away.clear()
     assert a.tick(0.0).num_rows == 4
 
 
-# Boxes that others may use
+# Boxes that others may reuse
 
 
-def test_a_box_is_told_after_its_rows_have_arrived() -> None:
-    """Between the decision and the next table the rows are with the site, however often it commits."""
+def test_box_is_announced_after_its_rows_are_delivered() -> None:
+    """Until the next table is returned, the site holds the rows through any number of commits."""
     stage = Stage()
     a, b = stage.site("a"), stage.site("b")
     a.push(rows(4, 5), now=0.0)
@@ -601,7 +601,7 @@ def test_a_box_is_told_after_its_rows_have_arrived() -> None:
 
 
 @pytest.mark.parametrize(("chosen", "used"), [(policy(), 1), (policy(reuse="off"), 0), (policy(k_scope="per_site"), 0)])
-def test_a_box_that_another_site_has_published_is_used(chosen: Dcastle, used: int) -> None:
+def test_box_published_by_another_site_is_reused(chosen: Dcastle, used: int) -> None:
     stage = Stage(chosen)
     a = stage.site("a")
     stage.say(Published, "a", heard={"a": "1"}, lower=np.array([[4.0]]), upper=np.array([[5.0]]))
@@ -610,8 +610,8 @@ def test_a_box_that_another_site_has_published_is_used(chosen: Dcastle, used: in
 
 
 @pytest.mark.parametrize("heard", [{}, {"a": "0"}, {"b": "1"}])
-def test_a_box_that_was_told_before_this_start_is_not_used(heard: dict[str, str]) -> None:
-    """The output may be another one by now, and a relay can repeat whatever it has seen."""
+def test_box_announced_before_this_start_is_not_reused(heard: dict[str, str]) -> None:
+    """The output may have changed, and a relay can replay old messages."""
     stage = Stage()
     a = stage.site("a")
     stage.say(Published, "a", heard=heard, lower=np.array([[4.0]]), upper=np.array([[5.0]]))
@@ -619,7 +619,7 @@ def test_a_box_that_was_told_before_this_start_is_not_used(heard: dict[str, str]
     assert a.flush().num_rows == 0
 
 
-def test_sites_that_start_one_after_the_other_use_what_they_publish() -> None:
+def test_sites_started_one_after_the_other_reuse_each_others_boxes() -> None:
     stage = Stage(policy(share_threshold=None))
     a = stage.site("a")
     a.tick(0.0)
@@ -633,7 +633,7 @@ def test_sites_that_start_one_after_the_other_use_what_they_publish() -> None:
     assert b.flush().num_rows == 1
 
 
-def test_a_box_that_says_more_than_the_schema_is_not_used() -> None:
+def test_box_that_is_finer_than_the_schema_is_not_reused() -> None:
     stage = Stage()
     a = stage.site("a")
     stage.say(Published, "a", heard={"a": "1"}, lower=np.array([[3.9]]), upper=np.array([[5.0]]))
@@ -641,12 +641,12 @@ def test_a_box_that_says_more_than_the_schema_is_not_used() -> None:
     assert a.flush().num_rows == 0
 
 
-# Who is heard, and what is told
+# Ignored messages, and what is revealed
 
 
 @pytest.mark.parametrize("key", [b"shared", b"another"])
-def test_a_site_with_another_promise_or_key_is_not_heard(key: bytes) -> None:
-    """Its boxes may hold fewer persons, or mean something else; its hashes may stand for others."""
+def test_messages_of_a_site_with_another_promise_or_key_are_ignored(key: bytes) -> None:
+    """Its boxes may hold fewer persons or have another meaning; its hashes may belong to others."""
     stage = Stage()
     a = stage.site("a")
     chosen = policy(k=2 + 2 * (key != b"shared"))
@@ -663,7 +663,7 @@ def test_a_site_with_another_promise_or_key_is_not_heard(key: bytes) -> None:
     assert a.flush().num_rows == 0
 
 
-def test_what_is_no_message_is_ignored() -> None:
+def test_garbage_is_ignored() -> None:
     stage = Stage()
     a = stage.site("a")
     stage.relay.send("b", "a", b"nothing")
@@ -671,7 +671,7 @@ def test_what_is_no_message_is_ignored() -> None:
     assert a.tick(0.0).num_rows == 0
 
 
-def test_a_cluster_with_few_persons_is_not_told_to_whoever_asks() -> None:
+def test_cluster_with_few_persons_is_not_revealed_to_a_site_that_asks_to_join() -> None:
     stage = Stage(policy(share_threshold=3))
     a = stage.site("a")
     a.push(rows(4, 5), now=0.0)
@@ -700,15 +700,15 @@ def test_records_on_the_log_are_sealed_and_bound_to_their_release() -> None:
     assert b.report().undecided == 2
 
 
-# Alone, and again
+# A single site, and restarts
 
 
-def test_a_single_site_publishes_what_a_stream_of_its_own_would() -> None:
+def test_single_site_publishes_the_same_as_a_plain_stream() -> None:
     table = rows(*[float(n * 7 % 13) for n in range(60)])
     relay = Relay()
     site = SiteStream(SCHEMA, policy(sites=1), member("a", sites=("a",)), relay.join("a"), seed=1)
     plain = cg.Anonymiser(SCHEMA, cg.Castle(k=4, delay=12), seed=1)
-    # In another order: it follows from the persons too, and sites know them by tokens of their own.
+    # In another order, which depends on persons: sites hash them with another key.
     assert site.push(table, now=0.0).sort_by("row").equals(plain.push(table, now=0.0).sort_by("row"))
     assert site.flush().sort_by("row").equals(plain.flush().sort_by("row"))
     assert relay.messages == 0
@@ -717,7 +717,7 @@ def test_a_single_site_publishes_what_a_stream_of_its_own_would() -> None:
 @pytest.mark.parametrize(
     ("name", "key", "message"), [("b", b"shared", "belongs to the site 'a'"), ("a", b"another", "another key")]
 )
-def test_a_snapshot_of_another_site_or_key_is_refused(name: str, key: bytes, message: str) -> None:
+def test_snapshot_of_another_site_or_key_is_refused(name: str, key: bytes, message: str) -> None:
     stage = Stage()
     a = stage.site("a")
     a.push(rows(4, 5), now=0.0)
@@ -725,8 +725,8 @@ def test_a_snapshot_of_another_site_or_key_is_refused(name: str, key: bytes, mes
         stage.site(name, key=key, epoch="2").resume(a.snapshot())
 
 
-def test_the_sites_are_as_many_as_promised_and_strict() -> None:
-    with pytest.raises(PolicyError, match="3 sites are promised, and 2 are named"):
+def test_number_of_sites_and_mode_must_match_the_policy() -> None:
+    with pytest.raises(PolicyError, match="the policy is for 3 sites, but 2 are named"):
         Stage(policy(sites=3)).site("a")
     with pytest.raises(PolicyError, match="mode='paper'"):
         Stage(policy(mode="paper")).site("a")

@@ -1,4 +1,4 @@
-"""Several sites in one process, on a stream so small that everything can be counted again."""
+"""Simulated sites, on a stream small enough to recount everything."""
 
 from collections import defaultdict
 
@@ -9,7 +9,7 @@ import pytest
 from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.sites import simulation
-from castleguard.sites.memory import Relay, Weather
+from castleguard.sites.memory_relay import Faults, Relay
 from castleguard.sites.simulation import Simulated, simulate
 
 SCHEMA = Schema(
@@ -28,7 +28,7 @@ def table(rows: int) -> pa.Table:
 
 
 def check(simulated: Simulated, given: pa.Table, policy: Dcastle) -> None:
-    """Every group of the merged output has k persons and l values, and every row is in the books once."""
+    """Check that every group has k persons and l values, and that every row is in the books once."""
     rows = given.to_pylist()
     groups = defaultdict(list)
     for told in simulated.output.to_pylist():
@@ -47,7 +47,7 @@ def check(simulated: Simulated, given: pa.Table, policy: Dcastle) -> None:
 
 
 @pytest.mark.parametrize("batch", [0, 1, 20])
-def test_what_sites_publish_together_is_as_promised(batch: int) -> None:
+def test_joint_output_keeps_the_guarantee(batch: int) -> None:
     given = table(200)
     simulated = simulate(given, SCHEMA, POLICY, seed=1, batch=batch)
     check(simulated, given, POLICY)
@@ -57,20 +57,20 @@ def test_what_sites_publish_together_is_as_promised(batch: int) -> None:
     assert list(simulated.reports) == ["site01", "site02", "site03"]
 
 
-def test_who_takes_in_many_rows_at_once_hears_less_in_between() -> None:
+def test_larger_batches_lead_to_fewer_joint_releases() -> None:
     given = table(200)
     one, many = (simulate(given, SCHEMA, POLICY, seed=1, batch=batch).total("received") for batch in (1, 20))
     assert many < one / 2
 
 
-def test_bad_weather_costs_nothing_but_information() -> None:
+def test_faults_cost_only_information() -> None:
     given = table(200)
-    weather = Weather(loss=0.2, doubled=0.3, delay=2, unsure=0.2)
-    check(simulate(given, SCHEMA, POLICY, seed=1, batch=1, weather=weather), given, POLICY)
+    faults = Faults(loss=0.2, doubled=0.3, delay=2, unsure=0.2)
+    check(simulate(given, SCHEMA, POLICY, seed=1, batch=1, faults=faults), given, POLICY)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_sites_get_done_though_messages_are_lost(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_sites_finish_even_if_messages_are_lost(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     moments, pass_time = [], Relay.pass_time
 
     def counted(relay: Relay) -> None:
@@ -79,12 +79,12 @@ def test_sites_get_done_though_messages_are_lost(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(Relay, "pass_time", counted)
     given = table(200)
-    weather = Weather(loss=0.1, delay=2)
-    check(simulate(given, SCHEMA, POLICY, seed=seed, batch=20, weather=weather), given, POLICY)
+    faults = Faults(loss=0.1, delay=2)
+    check(simulate(given, SCHEMA, POLICY, seed=seed, batch=20, faults=faults), given, POLICY)
     assert len(moments) < 1_000 < simulation._LAST_MOMENTS
 
 
-def test_one_site_has_nobody_to_talk_to() -> None:
+def test_single_site_sends_no_messages() -> None:
     given = table(60)
     policy = Dcastle(sites=1, k=4, delay=24)
     simulated = simulate(given, SCHEMA, policy, seed=1)
@@ -92,7 +92,7 @@ def test_one_site_has_nobody_to_talk_to() -> None:
     assert (simulated.messages, simulated.bytes) == (0, 0)
 
 
-def test_the_loss_of_all_sites_is_that_of_all_rows() -> None:
+def test_total_loss_is_averaged_over_all_rows() -> None:
     given = table(200)
     simulated = simulate(given, SCHEMA, POLICY, seed=1)
     losses = [
@@ -103,5 +103,5 @@ def test_the_loss_of_all_sites_is_that_of_all_rows() -> None:
     assert simulate(given.slice(0, 1), SCHEMA, POLICY, seed=1).information_loss is None
 
 
-def test_a_simulation_does_not_print_rows() -> None:
+def test_repr_of_a_simulation_shows_no_rows() -> None:
     assert "output" not in repr(simulate(table(20), SCHEMA, POLICY, seed=1))

@@ -1,4 +1,4 @@
-"""Ways for several sites to publish the same rows: every row has an outcome in each of them."""
+"""Comparison of ways to publish the same rows: every row has an outcome in each way."""
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ def test_every_row_is_published_or_suppressed_in_every_way() -> None:
 
 
 @pytest.mark.compiled
-def test_a_suppressed_row_counts_as_a_loss_of_one() -> None:
+def test_suppressed_row_counts_as_a_loss_of_one() -> None:
     table = pa.table({"x": [1, 2, 3]})
     for way in compare(table, SCHEMA, Dcastle(k=6, delay=40, sites=3), seed=1):
         assert (way.information_loss, way.published, way.suppressed) == (1.0, 0, 3)

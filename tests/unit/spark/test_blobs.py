@@ -1,4 +1,4 @@
-"""Rows as blobs: every row reaches its shard, unchanged."""
+"""Blobs: every row reaches its shard unchanged."""
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ SCHEMA = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("x", lower=0, upp
 
 
 @pytest.mark.parametrize("shards", [1, 3])
-def test_rows_come_through_unchanged_and_each_to_its_shard(shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_reach_their_shards_unchanged(shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blobs, "GATHERED", 25)
     table = pa.table({"pid": pa.array([2**60 + at // 2 for at in range(99)] + [None]), "x": np.linspace(0, 1, 100)})
     route, labels = HashRoute(SCHEMA, shards), labels_of(shards)
@@ -29,7 +29,7 @@ def test_rows_come_through_unchanged_and_each_to_its_shard(shards: int, monkeypa
     assert sorted(back, key=lambda row: row["x"]) == table.to_pylist()
 
 
-def test_what_is_published_is_cut_into_pieces_and_put_together_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_published_table_is_split_into_blobs_and_joined_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blobs, "PIECE", 4)
     table = pa.table({"x": range(10)})
     found = list(blobs.pieces(table))
@@ -38,7 +38,7 @@ def test_what_is_published_is_cut_into_pieces_and_put_together_again(monkeypatch
     assert pa.Table.from_batches(blobs.unpack([batch])).equals(table)
 
 
-def test_bytes_that_are_no_text_are_one_value_before_they_are_counted() -> None:
+def test_invalid_utf_8_counts_as_one_value() -> None:
     texts = pa.array([b"caf\xe9", b"caf\xe8", b"cafe", None], pa.binary()).view(pa.string())
     assert blobs.readable(texts).to_pylist() == ["caf\ufffd", "caf\ufffd", "cafe", None]
     fine = pa.array(["ä"])

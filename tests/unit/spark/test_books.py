@@ -1,4 +1,4 @@
-"""The books of all shards, from files of every format."""
+"""Books of all shards, read from files of every format."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ import pytest
 from castleguard.books import Report
 from castleguard.connectors.formats import Format
 from castleguard.spark import books as module
-from castleguard.spark.books import added, books_of, malformed_in
+from castleguard.spark.books import books_of, malformed_in, total_books
 from tests.unit.spark.test_committed import entry, log
 
 NOTHING: dict[str, Any] = {
@@ -31,8 +31,8 @@ def books(**changes: Any) -> dict[str, Any]:
 def test_books_of_shards_add_up() -> None:
     first = books(rows_in=10, published=6, rejected={"age: null": 1}, pending=3, information_loss=0.5, oldest_wait=4)
     second = books(rows_in=5, published=2, suppressed=2, rejected={"age: null": 1}, information_loss=0.1, waiting=7)
-    assert added([first, second]) == Report(
-        rows_in=22,  # 10 and 5, and 7 that wait for their keys
+    assert total_books([first, second]) == Report(
+        rows_in=22,  # 10 and 5, and 7 that wait for the keys to be stored
         published=8,
         suppressed=2,
         rejected={"age: null": 2},
@@ -42,12 +42,12 @@ def test_books_of_shards_add_up() -> None:
     )
 
 
-def test_no_published_row_has_no_loss() -> None:
-    assert added([books(rows_in=1, pending=1)]).information_loss is None
+def test_loss_is_none_without_published_rows() -> None:
+    assert total_books([books(rows_in=1, pending=1)]).information_loss is None
 
 
 def write(folder: Path, number: int, format: Format, outcome: str, rows: list[dict[str, Any]]) -> None:
-    """A file as Spark writes it, committed with a micro-batch."""
+    """Write a file as Spark does, and commit it with a micro-batch."""
     path = folder / f"outcome={outcome}" / f"part-{number}.{format}"
     path.parent.mkdir(parents=True, exist_ok=True)
     schema = pa.schema(
@@ -63,7 +63,7 @@ def write(folder: Path, number: int, format: Format, outcome: str, rows: list[di
 
 
 @pytest.mark.parametrize("format", ["parquet", "csv", "jsonl"])
-def test_the_latest_books_of_every_shard_count(tmp_path: Path, format: Format) -> None:
+def test_latest_books_of_every_shard_count(tmp_path: Path, format: Format) -> None:
     def counts(shard: int, **changes: Any) -> dict[str, Any]:
         return {"shard": shard, "detail": json.dumps(books(**changes))}
 
@@ -81,13 +81,11 @@ def test_the_latest_books_of_every_shard_count(tmp_path: Path, format: Format) -
     assert found.whole
 
 
-def test_a_shard_that_was_silent_for_long_is_not_forgotten_in_silence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_books_of_an_inactive_shard_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, shard in enumerate((1, 0, 0)):
         rows = [{"shard": shard, "detail": json.dumps(books(rows_in=number, pending=number, now=float(number)))}]
         write(tmp_path, number, "parquet", "counts", rows)
-    everything = books_of(tmp_path, "parquet", 3)  # the third has never had a row
+    everything = books_of(tmp_path, "parquet", 3)  # the third shard has never had a row
     assert everything is not None
     assert everything.whole
     monkeypatch.setattr(module, "MOST_FILES", 2)
@@ -97,12 +95,12 @@ def test_a_shard_that_was_silent_for_long_is_not_forgotten_in_silence(
 
 
 @pytest.mark.parametrize("format", ["parquet", "csv", "jsonl"])
-def test_lines_that_were_no_rows_are_counted(tmp_path: Path, format: Format) -> None:
+def test_malformed_lines_are_counted(tmp_path: Path, format: Format) -> None:
     write(tmp_path, 0, format, "rejected", [{"place": '{"_line":3}', "detail": "malformed: not UTF-8"}])
     write(tmp_path, 1, format, "rejected", [{"shard": 1, "detail": "age: null"}])
     assert malformed_in(tmp_path, format) == 1
 
 
-def test_without_books_there_are_none(tmp_path: Path) -> None:
+def test_output_without_books_gives_none(tmp_path: Path) -> None:
     log(tmp_path, "0")
     assert books_of(tmp_path, "parquet", 2) is None

@@ -1,11 +1,11 @@
-"""Errors of Spark: one line of ours, and never a value."""
+"""Errors of Spark become one line of ours, and never show a value."""
 
 from typing import Any
 
 import pytest
 
 from castleguard.errors import InputError, OutputError, SchemaError, UnavailableError
-from castleguard.spark.failures import translated, words_of
+from castleguard.spark.failures import translate, translated
 
 PAGE = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted. Task 3 failed:
 org.apache.spark.api.python.PythonException: Traceback (most recent call last):
@@ -16,20 +16,20 @@ org.apache.spark.api.python.PythonException: Traceback (most recent call last):
 """
 
 
-def test_our_own_error_of_a_worker_is_told_as_it_was() -> None:
-    found = words_of(RuntimeError(PAGE.format(error="castleguard.errors.SchemaError: a.csv has no column 'age'")))
+def test_our_own_error_of_a_worker_keeps_its_message() -> None:
+    found = translate(RuntimeError(PAGE.format(error="castleguard.errors.SchemaError: a.csv has no column 'age'")))
     assert isinstance(found, SchemaError)
     assert str(found) == "a.csv has no column 'age'"
 
 
-def test_the_name_of_something_else_is_no_error_of_ours() -> None:
-    found = words_of(RuntimeError(PAGE.format(error="castleguard.errors.Path: secret")))
+def test_name_that_is_not_one_of_our_errors_is_ignored() -> None:
+    found = translate(RuntimeError(PAGE.format(error="castleguard.errors.Path: secret")))
     assert isinstance(found, OutputError)
     assert "secret" not in str(found)
 
 
 class SparkError(Exception):
-    """As pyspark has them."""
+    """An error like those of pyspark."""
 
     condition: str | None = "STREAM_FAILED"
 
@@ -37,32 +37,32 @@ class SparkError(Exception):
         return self.condition
 
 
-def test_an_unknown_error_is_told_by_its_condition_and_never_quoted() -> None:
-    found = words_of(SparkError(PAGE.format(error="pyarrow.lib.ArrowInvalid: Could not convert 'Ann Miller'")))
+def test_unknown_error_is_reported_by_its_condition_and_never_quoted() -> None:
+    found = translate(SparkError(PAGE.format(error="pyarrow.lib.ArrowInvalid: Could not convert 'Ann Miller'")))
     assert str(found) == (
-        "Spark stopped the query: STREAM_FAILED (CASTLEGUARD_DEBUG=1 shows more, and may show values of rows)"
+        "Spark stopped the query: STREAM_FAILED (CASTLEGUARD_DEBUG=1 shows more, possibly including values of rows)"
     )
 
 
-def test_a_condition_is_not_taken_from_the_text_of_an_error() -> None:
+def test_condition_is_not_taken_from_the_text_of_an_error() -> None:
     for exc in (RuntimeError("Could not convert [ANN_MILLER]"), SparkError("Could not convert [ANN_MILLER]")):
-        assert "ANN" not in str(words_of(exc))
+        assert "ANN" not in str(translate(exc))
     wrapped: Any = SparkError("no")
     wrapped.condition, wrapped._cause = None, SparkError("inside")
-    assert str(words_of(wrapped)).startswith("Spark stopped the query: STREAM_FAILED (")
+    assert str(translate(wrapped)).startswith("Spark stopped the query: STREAM_FAILED (")
     odd = SparkError("no")
     odd.condition = "STREAM_FAILED of Ann"
-    assert str(words_of(odd)).startswith("Spark stopped the query: SparkError (")
+    assert str(translate(odd)).startswith("Spark stopped the query: SparkError (")
 
 
-def test_an_error_without_a_condition_is_told_by_its_name() -> None:
-    assert str(words_of(KeyError("Ann"))).startswith("Spark stopped the query: KeyError (")
+def test_error_without_a_condition_is_reported_by_its_type() -> None:
+    assert str(translate(KeyError("Ann"))).startswith("Spark stopped the query: KeyError (")
 
 
 @pytest.mark.parametrize(
     ("text", "kind", "said"),
     [
-        ("java.io.IOException: No space left on device", UnavailableError, "the disk is full: make room"),
+        ("java.io.IOException: No space left on device", UnavailableError, "the disk is full: free some space"),
         ("java.lang.OutOfMemoryError: Java heap space", OutputError, "raise spark.driver.memory"),
         (
             "RuntimeError: castleguard failed in a worker with KeyError; ...",
@@ -71,20 +71,20 @@ def test_an_error_without_a_condition_is_told_by_its_name() -> None:
         ),
     ],
 )
-def test_what_can_be_known_is_told(text: str, kind: type[Exception], said: str) -> None:
-    found = words_of(RuntimeError(PAGE.format(error=text)))
+def test_known_causes_are_reported(text: str, kind: type[Exception], said: str) -> None:
+    found = translate(RuntimeError(PAGE.format(error=text)))
     assert isinstance(found, kind)
     assert said in str(found)
 
 
-def test_a_java_that_is_gone_is_told() -> None:
-    with pytest.raises(UnavailableError, match="Java process is gone"), translated():
+def test_dead_java_process_is_reported() -> None:
+    with pytest.raises(UnavailableError, match="Java process has died"), translated():
         raise ConnectionRefusedError(111, "Connection refused")
     protocol = pytest.importorskip("py4j.protocol")
-    assert isinstance(words_of(protocol.Py4JNetworkError("Answer from Java side is empty")), UnavailableError)
+    assert isinstance(translate(protocol.Py4JNetworkError("Answer from Java side is empty")), UnavailableError)
 
 
-def test_our_own_errors_and_those_of_files_pass() -> None:
+def test_our_own_errors_and_os_errors_pass() -> None:
     with pytest.raises(InputError, match="as it is"), translated():
         raise InputError("as it is")
     with pytest.raises(FileNotFoundError), translated():

@@ -1,4 +1,4 @@
-"""Types, options and files that Spark is asked for. No Spark is started here."""
+"""Types, options and files for Spark. No Spark is started here."""
 
 import os
 from pathlib import Path
@@ -54,7 +54,7 @@ def put(folder: Path, name: str, **columns: pa.Array) -> None:
         (pa.null(), pa.string()),
         (pa.int32(), pa.int32()),
         (pa.uint32(), pa.int64()),
-        (pa.uint64(), pa.string()),  # Spark has no number for all of them
+        (pa.uint64(), pa.string()),  # too large for a number in Spark
         (pa.float16(), pa.float32()),
         (pa.bool_(), pa.bool_()),
         (pa.date64(), pa.date32()),
@@ -65,16 +65,16 @@ def put(folder: Path, name: str, **columns: pa.Array) -> None:
         (pa.time64("us"), pa.string()),
     ],
 )
-def test_a_column_has_the_type_of_spark_that_loses_nothing(kind: pa.DataType, wanted: pa.DataType) -> None:
+def test_column_gets_a_lossless_type_in_spark(kind: pa.DataType, wanted: pa.DataType) -> None:
     assert spark_type("x", kind) == wanted
 
 
-def test_a_column_that_cannot_be_one_is_named() -> None:
-    with pytest.raises(InputError, match="'trip' is list<item: int64>, which cannot be a column of a job"):
+def test_column_of_an_unsupported_type_is_named() -> None:
+    with pytest.raises(InputError, match="'trip' has type list<item: int64>, which a job cannot read"):
         spark_type("trip", pa.list_(pa.int64()))
 
 
-def test_text_is_read_as_text_from_a_folder_that_may_be_empty(tmp_path: Path) -> None:
+def test_text_formats_are_read_as_text_even_from_an_empty_folder(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     found = reading_of(job(tmp_path, "{type: csv, path: in/, follow: true}"), ("pid", "age"))
     assert isinstance(found, FileRead)
@@ -82,19 +82,17 @@ def test_text_is_read_as_text_from_a_folder_that_may_be_empty(tmp_path: Path) ->
     assert (found.folder, found.pattern) == (tmp_path / "in", "*")
 
 
-def test_a_stream_of_parquet_has_the_types_of_its_first_file(tmp_path: Path) -> None:
+def test_stream_of_parquet_has_the_types_of_its_first_file(tmp_path: Path) -> None:
     put(tmp_path, "in/b.parquet", pid=pa.array(["x"]), age=pa.array([1]))
     put(tmp_path, "in/a.parquet", age=pa.array([1], pa.int32()), pid=pa.array([1], pa.uint64()), more=pa.array([1]))
     found = reading_of(job(tmp_path, '{type: parquet, path: "in/*.parquet", follow: true}'), ("pid", "age"))
     assert found.columns == pa.schema([("pid", pa.string()), ("age", pa.int32())])
 
 
-def test_an_empty_folder_of_parquet_is_told_what_to_do(tmp_path: Path) -> None:
+def test_empty_parquet_folder_is_refused_with_a_remedy(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     stream = job(tmp_path, "{type: parquet, path: in/, follow: true}")
-    with pytest.raises(
-        InputError, match=r"has no Parquet file yet.*put a first file there, it may be one without rows"
-    ):
+    with pytest.raises(InputError, match=r"has no Parquet file yet.*put a file there, which may have no rows"):
         reading_of(stream, ("pid", "age"))
     put(tmp_path, "in/a.parquet", pid=pa.array([1]))
     with pytest.raises(SchemaError, match="has no column 'age'"):
@@ -104,25 +102,25 @@ def test_an_empty_folder_of_parquet_is_told_what_to_do(tmp_path: Path) -> None:
         reading_of(stream, ("pid", "age"))
 
 
-def test_a_file_cannot_be_followed_and_nothing_cannot_be_read(tmp_path: Path) -> None:
+def test_following_a_file_and_reading_nothing_are_refused(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "a.csv").write_text("pid,age\n")
-    with pytest.raises(InputError, match="cannot be followed: it is a file"):
+    with pytest.raises(InputError, match="is a file and cannot be followed"):
         reading_of(job(tmp_path, "{type: csv, path: a.csv, follow: true}"), ("pid",))
-    with pytest.raises(InputError, match="there is no file"):
+    with pytest.raises(InputError, match="no such file"):
         reading_of(job(tmp_path, "{type: csv, path: in/}"), ("pid",))
     with pytest.raises(InputError, match="there is no such file or folder"):
         reading_of(job(tmp_path, "{type: csv, path: nowhere/, follow: true}"), ("pid",))
 
 
-def test_the_files_of_a_batch_are_told_by_name_size_and_time(tmp_path: Path) -> None:
+def test_files_of_a_batch_are_identified_by_name_size_and_time(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.csv").write_text("pid,age\n")
     status = (tmp_path / "in" / "a.csv").stat()
     found = inputs_of(job(tmp_path, "{type: csv, path: in/}"))
     assert found == (("a.csv", 8, status.st_mtime_ns),)
     assert changed_inputs(tmp_path / "in", found) == []
-    (tmp_path / "in" / "b.csv").write_text("pid,age\n")  # it has come later, and is not of this batch
+    (tmp_path / "in" / "b.csv").write_text("pid,age\n")  # arrived later, and is not part of this batch
     assert changed_inputs(tmp_path / "in", found) == []
     os.utime(tmp_path / "in" / "a.csv", ns=(0, status.st_mtime_ns + 1))
     assert changed_inputs(tmp_path / "in", found) == ["a.csv"]
@@ -130,14 +128,14 @@ def test_the_files_of_a_batch_are_told_by_name_size_and_time(tmp_path: Path) -> 
     assert changed_inputs(tmp_path / "in", found) == ["a.csv"]
 
 
-def test_messages_are_read_as_the_connector_says(tmp_path: Path) -> None:
+def test_message_options_come_from_the_connector(tmp_path: Path) -> None:
     source = '{type: kafka, brokers: "b:9092", topic: trips, format: csv, columns: [age], key_column: pid}'
     found = reading_of(job(tmp_path, source), ("pid", "age"))
     assert isinstance(found, MessageRead)
     assert (found.format, found.order, found.key_column) == ("csv", ("age",), "pid")
 
 
-def test_spark_reaches_the_brokers_as_the_file_says() -> None:
+def test_broker_options_come_from_the_job_file() -> None:
     plain = KafkaSourceOptions(brokers="a:1,b:2", topic="t")
     assert kafka_options(plain) == {"kafka.bootstrap.servers": "a:1,b:2", "kafka.security.protocol": "PLAINTEXT"}
     sasl = Sasl(user="ann", password='hush"')
@@ -150,7 +148,7 @@ def test_spark_reaches_the_brokers_as_the_file_says() -> None:
     )
 
 
-def test_a_spark_without_kafka_names_the_package() -> None:
+def test_spark_without_kafka_names_the_missing_package() -> None:
     class Session:
         version = "4.1.0"
 
@@ -165,7 +163,7 @@ def test_a_spark_without_kafka_names_the_package() -> None:
         check_kafka(session)
 
 
-def test_text_is_written_so_that_values_stay_apart(tmp_path: Path) -> None:
+def test_distinct_values_are_written_differently(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     source = "{type: csv, path: in/, follow: true}"
     csv = text_options(job(tmp_path, source, "csv, path: out, gzip: true").sink)

@@ -1,11 +1,11 @@
-"""Labels: Spark sends each to a partition of its own."""
+"""Labels of shards fall into distinct partitions of Spark."""
 
 import pytest
 
 from castleguard.spark.labels import _hash, labels_of
 
 
-def test_the_hash_is_that_of_spark() -> None:
+def test_hash_equals_that_of_spark() -> None:
     """As `spark.range(4).select(hash(col("id").cast("int")))` says."""
     assert [_hash(number) for number in (0, 1, 2, 3)] == [933211791, -559580957, 1765031574, -1823081949]
 

@@ -1,4 +1,4 @@
-"""The one output: what is filled for which outcome."""
+"""The output: columns that are filled for each outcome."""
 
 import json
 
@@ -18,7 +18,7 @@ PLAN = Plan(schema=SCHEMA, policy=cg.Castle(k=2, delay=5), route=HashRoute(SCHEM
 ROWS = pa.table({"pid": [1, 2, 3], "x": [1.0, 2.0, 3.0], "s": ["a", "b", "c"], "row": pa.array([1, 2, 3], pa.int32())})
 
 
-def test_the_schema_is_that_of_what_is_published() -> None:
+def test_schema_contains_the_published_columns() -> None:
     schema = output_schema(PLAN, ROWS.schema)
     assert schema.names == ["outcome", "x_min", "x_max", "s", "row", "shard", "place", "detail"]
     assert schema.field("row").type == pa.int32()
@@ -39,6 +39,6 @@ def test_only_published_rows_have_values() -> None:
     assert (books["outcome"], books["row"], json.loads(books["detail"])["published"]) == ("counts", None, 3)
 
 
-def test_a_call_without_rows_leaves_the_books_only() -> None:
+def test_call_without_rows_outputs_only_the_books() -> None:
     (counts,) = output_tables(Outcome([], [], "{}"), 0, output_schema(PLAN, ROWS.schema))
     assert counts["outcome"].to_pylist() == ["counts"]

@@ -1,4 +1,4 @@
-"""What workers read: the same rows as castleguard run reads, with their places, and what is no row with a reason."""
+"""Workers read the same rows as `castleguard run`, with their places, and malformed entries with a reason."""
 
 import gzip
 from pathlib import Path
@@ -26,7 +26,7 @@ def rows(read: FileRead, *paths: Path) -> list[dict[str, Any]]:
     return [row for batch in found for row in batch.to_pylist()]
 
 
-def test_rows_have_their_file_and_number_whatever_the_order_of_columns(tmp_path: Path) -> None:
+def test_rows_carry_file_and_number_for_any_order_of_columns(tmp_path: Path) -> None:
     (tmp_path / "a b.csv").write_text("age,extra,pid\n20,x,1\n30,y,2\n40,z,3\n")
     assert rows(read_of(tmp_path), tmp_path / "a b.csv") == [
         {"pid": "1", "age": "20", "_file": "a b.csv", "_row": 1, "_bad": None},
@@ -35,7 +35,7 @@ def test_rows_have_their_file_and_number_whatever_the_order_of_columns(tmp_path:
     ]
 
 
-def test_a_bad_line_is_told_by_its_line_and_costs_nothing_else(tmp_path: Path) -> None:
+def test_bad_line_is_reported_by_number_and_affects_no_other(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("pid,age\n1,20\n2\n3,30\n")
     found = rows(read_of(tmp_path), tmp_path / "a.csv")
     good, bad = ([row for row in found if (row["_bad"] is None) == fine] for fine in (True, False))
@@ -50,12 +50,12 @@ def test_json_lines_and_compressed_files_are_read(tmp_path: Path) -> None:
     assert [row["_bad"] for row in found if not row["pid"]] == ["not a JSON object"]
 
 
-def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
+def test_empty_file_has_no_rows(tmp_path: Path) -> None:
     (tmp_path / "a.csv").touch()
     assert rows(read_of(tmp_path), tmp_path / "a.csv") == []
 
 
-def test_a_missing_column_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_missing_column_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("pid,years\n1,20\n")
     with pytest.raises(SchemaError, match="has no column 'age'"):
         rows(read_of(tmp_path), tmp_path / "a.csv")
@@ -67,15 +67,15 @@ def test_files_of_another_type_are_refused_without_their_values(tmp_path: Path) 
     pq.write_table(pa.table({"pid": ["secret"]}), tmp_path / "b.parquet")
     read = read_of(tmp_path, format="parquet", columns=types)
     assert [row["pid"] for row in rows(read, tmp_path / "a.parquet")] == [7]
-    with pytest.raises(InputError, match="'pid' is string, and int64 in the first file") as caught:
+    with pytest.raises(InputError, match="'pid' is string, but int64 in the first file") as caught:
         rows(read, tmp_path / "b.parquet")
     assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
-def test_text_that_is_not_utf_8_is_read_as_it_would_be_written(tmp_path: Path, kind: pa.DataType) -> None:
+def test_invalid_utf_8_is_read_as_it_would_be_written(tmp_path: Path, kind: pa.DataType) -> None:
     raw = pa.array([b"caf\xe9", b"caf\xe8", None, "café".encode()], pa.binary())
-    text = pa.Array.from_buffers(pa.string(), 4, raw.buffers())  # as other writers leave it: nobody has looked
+    text = pa.Array.from_buffers(pa.string(), 4, raw.buffers())  # as written by tools that do not validate text
     if pa.types.is_dictionary(kind):
         text = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 2], pa.int32()), text.drop_null())
     elif kind != pa.string():
@@ -101,11 +101,11 @@ def test_text_that_is_not_utf_8_is_read_as_it_would_be_written(tmp_path: Path, k
         ("day-?/*.csv", "day-10/a.csv", False),
     ],
 )
-def test_only_files_that_are_meant_and_complete_are_read(tmp_path: Path, pattern: str, name: str, meant: bool) -> None:
+def test_only_complete_files_that_match_are_read(tmp_path: Path, pattern: str, name: str, meant: bool) -> None:
     assert read_of(tmp_path, pattern=pattern).accepts(tmp_path / name) is meant
 
 
-def test_files_that_spark_leaves_out_are_known(tmp_path: Path) -> None:
+def test_files_that_spark_skips_are_found(tmp_path: Path) -> None:
     for name in ("a.csv", "_b.csv", ".c.csv", "d.csv._COPYING_", "_e.csv.part", ".a.csv.crc", "_below/f.csv", "_g=1"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("pid,age\n")
@@ -115,17 +115,17 @@ def test_files_that_spark_leaves_out_are_known(tmp_path: Path) -> None:
     assert read_of(tmp_path / "nowhere").left_out() == []
 
 
-def test_a_file_of_another_folder_is_not_read(tmp_path: Path) -> None:
+def test_file_of_another_folder_is_not_read(tmp_path: Path) -> None:
     assert not read_of(tmp_path / "in").accepts(tmp_path / "a.csv")
 
 
 @pytest.mark.parametrize("address", ["file:/data/a b.csv", "file:///data/a b.csv", "/data/a b.csv"])
-def test_an_address_of_spark_is_a_path(address: str) -> None:
+def test_spark_address_becomes_a_path(address: str) -> None:
     assert path_of(address) == Path("/data/a b.csv")
 
 
-def test_an_address_that_is_on_no_disk_is_refused() -> None:
-    with pytest.raises(InputError, match="not on a disk"):
+def test_address_that_is_not_local_is_refused() -> None:
+    with pytest.raises(InputError, match="not on a local disk"):
         path_of("s3://bucket/a.csv")
 
 
@@ -152,11 +152,11 @@ def test_messages_become_rows_with_partition_and_offset() -> None:
     ]
 
 
-def test_the_key_of_a_message_can_be_a_column() -> None:
+def test_message_key_can_be_a_column() -> None:
     read = MessageRead(format="json", columns=TEXT, key_column="pid")
     (found,) = read.rows([messages(b'{"age": 20}', b'{"age": 30}', keys=[b"ann", b"\xff"])])
     assert found.column("pid").to_pylist() == ["ann", None]
 
 
-def test_no_messages_are_no_rows() -> None:
+def test_no_messages_give_no_rows() -> None:
     assert list(MessageRead(format="json", columns=TEXT).rows([messages()])) == []

@@ -1,4 +1,4 @@
-"""What must be installed for Spark, and what a session is started with. No Spark is started here."""
+"""Requirements and settings of a Spark session. No Spark is started here."""
 
 import importlib.metadata
 import importlib.util
@@ -19,7 +19,7 @@ from castleguard.spark.session import check_installed, quiet_java, session
 
 @pytest.fixture
 def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home of Java whose version can be chosen."""
+    """A JAVA_HOME whose version can be chosen."""
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
@@ -35,17 +35,17 @@ def install(home: Path, answer: str) -> None:
 
 @pytest.fixture
 def pyspark(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Whether pyspark is installed or not, it is version 4.1.0 and all that it needs is there."""
+    """Pretend that pyspark 4.1.0 and its requirements are installed."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "4.1.0")
     return {}
 
 
-def test_what_is_there_is_told(java: Path, pyspark: dict[str, str]) -> None:
+def test_installed_versions_are_returned(java: Path, pyspark: dict[str, str]) -> None:
     assert check_installed() == ("4.1.0", "17")
 
 
-def test_what_is_not_installed_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_named_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     missing = {"pyspark", "google.protobuf"}
 
     def find(name: str) -> object:
@@ -59,35 +59,39 @@ def test_what_is_not_installed_is_named_with_what_to_do(monkeypatch: pytest.Monk
     assert str(caught.value) == "pyspark and protobuf are not installed: pip install 'castleguard[spark]'"
 
 
-def test_an_old_pyspark_is_refused(java: Path, pyspark: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_pyspark_is_refused(java: Path, pyspark: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "3.5.1")
-    with pytest.raises(UsageError, match=r"pyspark 3\.5\.1 is too old, 4\.0 is the first"):
+    with pytest.raises(UsageError, match=r"pyspark 3\.5\.1 is too old, castleguard needs 4\.0 or later"):
         check_installed()
 
 
-def test_without_java_it_says_which_one_is_needed(pyspark: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_java_names_the_required_version(pyspark: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(UsageError) as caught:
         check_installed()
-    assert str(caught.value) == ("there is no Java here. Spark 4 needs Java 17 or later: install it, or set JAVA_HOME")
+    assert str(caught.value) == ("Java is not installed. Spark 4 needs Java 17 or later: install it, or set JAVA_HOME")
 
 
 @pytest.mark.parametrize(
     ("answer", "said"),
-    [('java version "1.8.0_301"', "is Java 8. "), ('openjdk version "11.0.2"', "is Java 11. "), ("?", "does not tell")],
+    [
+        ('java version "1.8.0_301"', "is Java 8. "),
+        ('openjdk version "11.0.2"', "is Java 11. "),
+        ("?", "does not report"),
+    ],
 )
-def test_an_old_java_is_refused(java: Path, pyspark: dict[str, str], answer: str, said: str) -> None:
+def test_old_java_is_refused(java: Path, pyspark: dict[str, str], answer: str, said: str) -> None:
     install(java, answer)
     with pytest.raises(UsageError, match="Spark 4 needs Java 17 or later") as caught:
         check_installed()
     assert said in str(caught.value)
 
 
-def test_a_home_without_java_is_told(java: Path, pyspark: dict[str, str]) -> None:
+def test_java_home_without_java_is_reported(java: Path, pyspark: dict[str, str]) -> None:
     (java / "bin" / "java").unlink()
-    with pytest.raises(UsageError, match=f"JAVA_HOME is {java}, and there is no Java in it that answers"):
+    with pytest.raises(UsageError, match=f"JAVA_HOME is {java}, but has no working Java"):
         check_installed()
 
 
@@ -98,7 +102,7 @@ def test_spark_submit_brings_its_own_java(pyspark: dict[str, str], monkeypatch: 
 
 
 class Builder:
-    """Takes settings as pyspark does."""
+    """Records settings like pyspark's builder."""
 
     def __init__(self, fails: bool) -> None:
         self.settings: dict[str, str] = {}
@@ -138,7 +142,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, *, fails: bool = False) -> Builder:
     return made
 
 
-def test_a_session_has_what_shards_need(builder: Builder) -> None:
+def test_session_has_the_settings_for_shards(builder: Builder) -> None:
     session({"spark.executor.memory": "4g"}, 3)
     found = builder.settings
     assert found["spark.sql.streaming.stateStore.providerClass"].endswith("RocksDBStateStoreProvider")
@@ -150,7 +154,7 @@ def test_a_session_has_what_shards_need(builder: Builder) -> None:
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
 
 
-def test_a_session_is_quiet_unless_asked(builder: Builder) -> None:
+def test_session_is_quiet_unless_debugging(builder: Builder) -> None:
     session({}, 1)
     assert (builder.settings["spark.ui.enabled"], builder.settings["spark.ui.showConsoleProgress"]) == (
         "false",
@@ -169,28 +173,26 @@ def test_a_session_is_quiet_unless_asked(builder: Builder) -> None:
         ({"spark.master": "yarn"}, "local", "local"),
     ],
 )
-def test_the_master_is_the_one_that_was_named(
-    builder: Builder, settings: dict[str, str], master: str | None, chosen: str
-) -> None:
+def test_named_master_is_used(builder: Builder, settings: dict[str, str], master: str | None, chosen: str) -> None:
     session(settings, 1, master)
     assert builder.settings["spark.master"] == chosen
 
 
-def test_a_setting_that_breaks_a_promise_starts_nothing(builder: Builder) -> None:
+def test_setting_that_breaks_the_guarantee_is_refused_before_the_start(builder: Builder) -> None:
     with pytest.raises(ConfigError, match=r"spark\.speculation"):
         session({"spark.speculation": "true"}, 1)
     assert builder.settings == {}
 
 
-def test_a_session_that_cannot_be_started_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_start_of_a_session_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     fake(monkeypatch, fails=True)
     with pytest.raises(UsageError) as caught:
         session({}, 1)
-    assert str(caught.value).startswith("Spark cannot be started (RuntimeError): look at spark.settings and the master")
+    assert str(caught.value).startswith("Spark cannot be started (RuntimeError): check spark.settings and the master")
     assert "row 17" not in str(caught.value)
 
 
-def test_what_is_started_meanwhile_says_nothing_and_we_do_again(
+def test_processes_started_quietly_stay_silent_and_our_output_returns(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CASTLEGUARD_DEBUG", raising=False)

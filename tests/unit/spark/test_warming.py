@@ -1,4 +1,4 @@
-"""Invented rows: they must fit, or nothing would be compiled."""
+"""Synthetic rows must fit the schema, or no kernel would be compiled."""
 
 import datetime as dt
 
@@ -12,7 +12,7 @@ from castleguard.algorithms.doca.policy import Doca
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
 from castleguard.schema.sensitive import Sensitive
-from castleguard.spark.warming import invented, warm_up
+from castleguard.spark.warming import synthetic_rows, warm_up
 from castleguard.stream import Anonymiser
 
 SCHEMA = Schema(
@@ -40,9 +40,9 @@ NOISY = Schema(person="pid", quasi_identifiers=SCHEMA.quasi_identifiers[:1], sen
         (NOISY, Castleguard(k=2, delay=10, epsilon=1.0, max_wait=1.0)),
     ],
 )
-def test_invented_rows_are_never_rejected(schema: Schema, policy: Policy) -> None:
+def test_synthetic_rows_are_never_rejected(schema: Schema, policy: Policy) -> None:
     stream = Anonymiser(schema, policy)
-    stream.push(invented(schema), now=0.0)
+    stream.push(synthetic_rows(schema), now=0.0)
     assert stream.rejected() == []
     assert stream.report().rows_in == 3
     warm_up(schema, policy)

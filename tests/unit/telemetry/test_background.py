@@ -1,4 +1,4 @@
-"""The supervisor: whatever a task dies of, it is logged, restarted with back-off, and listed."""
+"""The supervisor logs every failure of a task, restarts it with backoff, and lists it."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ ERRORS = [KeyError("secret"), UnavailableError("away"), asyncio.CancelledError()
 
 
 class FakeTime:
-    """A clock that moves when somebody sleeps."""
+    """A clock that advances by sleeping."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -37,7 +37,7 @@ class FakeTime:
 
 
 class Faulty:
-    """A task that fails with these errors in turn, each time after so many seconds, and then ends."""
+    """A task that fails with these errors in turn, each after so many seconds, and then ends."""
 
     def __init__(self, errors: list[BaseException], time: FakeTime, lives: float = 0.0, well: bool = False) -> None:
         self.errors = list(errors)
@@ -62,20 +62,20 @@ def supervised(work: Faulty) -> None:
     assert tasks() == before, "a task that has ended is not listed"
 
 
-def test_whatever_a_task_fails_with_it_is_restarted() -> None:
+def test_task_is_restarted_after_any_error() -> None:
     work = Faulty(list(ERRORS), FakeTime())
     supervised(work)
     assert len(work.up) == len(ERRORS) + 1
 
 
-def test_pauses_double_up_to_the_longest() -> None:
+def test_pauses_double_up_to_the_maximum() -> None:
     work = Faulty([KeyError() for _ in range(9)], FakeTime())
     supervised(work)
     assert work.time.pauses[:6] == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6]
     assert set(work.time.pauses[6:]) == {LONGEST_PAUSE}
 
 
-def test_a_task_that_fails_again_and_again_is_down_until_it_works() -> None:
+def test_repeatedly_failing_task_is_down_until_it_works() -> None:
     work = Faulty([KeyError() for _ in range(5)], FakeTime())
     supervised(work)
     assert work.up == [True] * DOWN_AFTER + [False] * 3
@@ -85,7 +85,7 @@ def test_a_task_that_fails_again_and_again_is_down_until_it_works() -> None:
     assert set(recovering.time.pauses) == {0.05}, "a task that worked in between has not failed in a row"
 
 
-def test_a_task_that_has_run_for_long_has_recovered() -> None:
+def test_task_that_has_run_for_long_has_recovered() -> None:
     work = Faulty([KeyError() for _ in range(5)], FakeTime(), lives=STEADY_SECONDS)
     supervised(work)
     assert set(work.time.pauses) == {0.05}
@@ -119,7 +119,7 @@ def test_cancelling_the_supervisor_ends_the_task() -> None:
     assert "endless" not in {task.name for task in tasks()}
 
 
-def test_the_log_tells_kind_and_place_and_never_a_message_that_is_not_ours(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_shows_type_and_place_but_no_foreign_message(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "castleguard"):
         supervised(Faulty([KeyError("secret"), UnavailableError("the server is away")], FakeTime()))
     assert "secret" not in caplog.text
@@ -127,14 +127,14 @@ def test_the_log_tells_kind_and_place_and_never_a_message_that_is_not_ours(caplo
     assert "the server is away" in caplog.text
 
 
-def test_a_task_that_fails_for_ever_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_task_that_fails_for_ever_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "castleguard"):
         supervised(Faulty([KeyError() for _ in range(1000)], FakeTime()))
     assert len(caplog.records) == 10
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-def test_a_thread_is_restarted_too(error: BaseException) -> None:
+def test_failed_thread_is_restarted(error: BaseException) -> None:
     runs: list[str] = []
 
     def work(task: Task) -> None:
@@ -149,7 +149,7 @@ def test_a_thread_is_restarted_too(error: BaseException) -> None:
     assert thread.task not in tasks()
 
 
-def test_a_thread_that_is_stopped_is_not_restarted() -> None:
+def test_stopped_thread_is_not_restarted() -> None:
     wanted = threading.Event()
 
     def work(task: Task) -> None:

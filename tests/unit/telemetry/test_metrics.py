@@ -1,4 +1,4 @@
-"""Metrics: the numbers of a job on a port of its own, and nothing else."""
+"""Metrics and health of a job on its operator port."""
 
 import json
 import logging
@@ -44,7 +44,7 @@ def scraped(metrics: Metrics) -> list[str]:
     return [line for line in text.splitlines() if not line.startswith("#")]
 
 
-def test_the_latest_status_is_served() -> None:
+def test_latest_status_is_served() -> None:
     metrics = Metrics(port=0)
     try:
         metrics.status = STATUS
@@ -64,14 +64,14 @@ def test_the_latest_status_is_served() -> None:
         assert line in lines
 
 
-def test_no_label_is_one_that_prometheus_sets_itself() -> None:
+def test_no_label_collides_with_those_of_prometheus() -> None:
     """It would rename ours to exported_job and exported_instance."""
     metrics = metrics_of(STATUS, [Task("relay")])
     names = {name for metric in metrics for sample in metric.samples for name in sample.labels}
     assert names == {"castleguard_job", "outcome", "column", "reason", "state", "task"}
 
 
-def test_before_anything_was_published_there_is_no_loss() -> None:
+def test_loss_is_absent_before_the_first_published_row() -> None:
     metrics = Metrics(port=0)
     try:
         lines = scraped(metrics)
@@ -81,7 +81,7 @@ def test_before_anything_was_published_there_is_no_loss() -> None:
     assert not any(line.startswith("castleguard_lag") for line in lines)
 
 
-def test_a_port_that_is_taken_is_told() -> None:
+def test_port_in_use_is_reported() -> None:
     metrics = Metrics(port=0)
     try:
         with pytest.raises(OutputError, match="metrics cannot listen on"):
@@ -97,7 +97,7 @@ def failing(name: str) -> Task:
     return task
 
 
-def test_a_task_that_is_down_shows_in_metrics_once_for_each_name() -> None:
+def test_metrics_show_each_task_name_once() -> None:
     background = [Task("nats"), failing("nats"), Task("relay")]
     found = {
         (sample.name, sample.labels["task"]): sample.value
@@ -113,7 +113,7 @@ def test_a_task_that_is_down_shows_in_metrics_once_for_each_name() -> None:
     }
 
 
-def test_health_names_what_is_down() -> None:
+def test_health_names_tasks_that_are_down() -> None:
     assert health(STATUS, [Task("relay")]) == (True, "running\n")
     assert health(STATUS, [failing("relay"), failing("relay")]) == (False, "running\nbackground task relay is down\n")
     assert health(Status(state="failed"), []) == (False, "failed\n")
@@ -134,7 +134,7 @@ def test_health_is_served() -> None:
         metrics.close()
 
 
-def test_a_server_that_dies_is_made_anew_on_the_same_port() -> None:
+def test_failed_server_is_restarted_on_the_same_port() -> None:
     metrics = Metrics(port=0)
     try:
         server = metrics._server._server
@@ -152,7 +152,7 @@ def test_a_server_that_dies_is_made_anew_on_the_same_port() -> None:
         metrics.close()
 
 
-def test_a_log_line_is_one_json_object_without_a_traceback() -> None:
+def test_log_line_is_one_json_object_without_a_traceback() -> None:
     record = logging.LogRecord("castleguard", logging.WARNING, "f.py", 1, "%d rows\nrefused", (3,), None)
     record.created = 0.25
     record.msecs = 250

@@ -1,4 +1,4 @@
-"""The made-up stream is the same for the same seed, and has the properties that make real streams hard."""
+"""The synthetic stream is fixed by its seed, and has the properties that make real streams hard."""
 
 import numpy as np
 import pyarrow as pa
@@ -16,17 +16,17 @@ def table() -> pa.Table:
     return pa.concat_tables(visits(ROWS, seed=7)).combine_chunks()
 
 
-def test_a_seed_fixes_the_rows_whatever_the_batches(table: pa.Table) -> None:
+def test_seed_fixes_the_rows_for_any_batch_size(table: pa.Table) -> None:
     assert pa.concat_tables(visits(ROWS, seed=7, batch_rows=777)).combine_chunks().equals(table)
     assert not pa.concat_tables(visits(ROWS, seed=8)).combine_chunks().equals(table)
 
 
-def test_batches_have_the_size_that_was_asked_for() -> None:
+def test_batches_have_the_requested_size() -> None:
     assert [batch.num_rows for batch in visits(2500, batch_rows=1000)] == [1000, 1000, 500]
     assert list(visits(0)) == []
 
 
-def test_the_schema_fits_the_stream(table: pa.Table) -> None:
+def test_schema_fits_the_stream(table: pa.Table) -> None:
     schema = visits_schema()
     assert set(schema.columns) == set(table.column_names)
     for role in schema.quasi_identifiers:
@@ -46,18 +46,18 @@ def test_records_are_numbered_and_arrive_in_order(table: pa.Table) -> None:
     assert pc.year(pc.max(table["arrived"])).as_py() == 2026
 
 
-def test_some_persons_come_very_often_and_most_do_not(table: pa.Table) -> None:
+def test_few_persons_have_very_many_visits(table: pa.Table) -> None:
     visits_each = np.sort(np.unique(table["patient"].to_pylist(), return_counts=True)[1])
     assert np.median(visits_each) <= 4
     assert visits_each[-1] > 10 * np.median(visits_each)
 
 
-def test_days_have_a_rhythm(table: pa.Table) -> None:
+def test_arrivals_follow_a_daily_rhythm(table: pa.Table) -> None:
     hours = np.bincount(pc.hour(table["arrived"]).to_numpy(), minlength=24)
     assert hours[9] > 5 * hours[3]
 
 
-def test_the_distributions_drift(table: pa.Table) -> None:
+def test_distributions_drift(table: pa.Table) -> None:
     def share_of(name: str, part: pa.Table) -> float:
         return float(pc.mean(pc.cast(pc.equal(part["diagnosis"], name), pa.float64())).as_py())
 
@@ -71,7 +71,7 @@ def test_one_row_in_a_hundred_is_an_outlier(table: pa.Table) -> None:
     assert 0.005 < far / ROWS < 0.02
 
 
-def test_flaws_are_as_frequent_as_asked_for() -> None:
+def test_flaws_have_the_requested_share() -> None:
     flawed = pa.concat_tables(visits(ROWS, seed=7, flaws=0.1))
     unknown = pc.sum(pc.equal(flawed["district"], "Elsewhere")).as_py()
     assert 0.04 < flawed["age"].null_count / ROWS < 0.06

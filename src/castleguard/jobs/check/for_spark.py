@@ -11,13 +11,13 @@ from castleguard.spark.reading import FileRead
 
 if TYPE_CHECKING:
     from castleguard.config.job_model import JobFile
-    from castleguard.spark.job import Prepared
+    from castleguard.spark.spark_job import Prepared
 
 
 def check_spark(job: "JobFile") -> Iterator[Check]:
     """All checks of a job for Spark that its schema, its policy and its source do not answer."""
-    from castleguard.spark.job import prepare
     from castleguard.spark.session import check_installed
+    from castleguard.spark.spark_job import prepare
 
     try:
         found = check_installed()
@@ -85,7 +85,7 @@ def _check_output(prepared: "Prepared") -> Iterator[Check]:
 
 
 def _check_checkpoint(prepared: "Prepared") -> Iterator[Check]:
-    from castleguard.spark.job import check_kept
+    from castleguard.spark.spark_job import check_kept
 
     checkpoint = prepared.job.checkpoint
     if checkpoint is None:

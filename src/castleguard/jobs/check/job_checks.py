@@ -44,7 +44,7 @@ def _guarantee(job: "JobFile") -> "Guarantee":
     from castleguard.jobs.kept import promised
 
     if job.spark is not None:
-        from castleguard.spark.job import prepare
+        from castleguard.spark.spark_job import prepare
 
         return prepare(job, allow_duplicates=True).guarantee
     try:

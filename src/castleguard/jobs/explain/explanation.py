@@ -98,8 +98,8 @@ def _guarantee(job: JobFile) -> Guarantee:
             return promised(job)
         except CastleguardError:  # the job is running, or its checkpoint cannot be opened: `validate` says so
             return job.policy.guarantee(job.schema, seeded=False)
-    from castleguard.spark.job import plan_of
-    from castleguard.spark.job import promised as promised_in_spark
+    from castleguard.spark.spark_job import plan_of
+    from castleguard.spark.spark_job import promised as promised_in_spark
 
     return promised_in_spark(job, plan_of(job))
 

@@ -13,7 +13,7 @@ from castleguard.errors import InputError, PolicyError
 from castleguard.judge.measure.tempo import Tempo, distribution, measure_tempo
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.stream import Anonymiser
-from castleguard.testing.clock import ManualClock
+from castleguard.testing.manual_clock import ManualClock
 
 
 class Scripted:

@@ -1,9 +1,9 @@
-"""The relay in memory: what its weather does to messages, and what it never does to the log."""
+"""The relay in memory: faults affect messages, never the records on the log."""
 
 import pytest
 
 from castleguard.errors import UnavailableError
-from castleguard.sites.memory import MemoryTransport, Relay, Weather
+from castleguard.sites.memory_relay import Faults, MemoryTransport, Relay
 
 
 def joined(relay: Relay, *names: str) -> list[MemoryTransport]:
@@ -14,7 +14,7 @@ def numbers(count: int) -> list[bytes]:
     return [bytes([number]) for number in range(count)]
 
 
-def test_a_message_to_one_reaches_it_and_one_to_all_everybody_else() -> None:
+def test_message_reaches_its_receiver_and_a_broadcast_all_others() -> None:
     relay = Relay()
     a, b, c = joined(relay, "a", "b", "c")
     a.send("b", b"one")
@@ -25,7 +25,7 @@ def test_a_message_to_one_reaches_it_and_one_to_all_everybody_else() -> None:
     assert (relay.messages, relay.bytes) == (3, 9)
 
 
-def test_what_is_sent_to_a_site_that_is_not_there_yet_waits_for_it() -> None:
+def test_message_waits_for_a_site_that_has_not_joined_yet() -> None:
     relay = Relay()
     (a,) = joined(relay, "a")
     a.send("b", b"one")
@@ -33,23 +33,23 @@ def test_what_is_sent_to_a_site_that_is_not_there_yet_waits_for_it() -> None:
     assert relay.join("b").receive() == [b"one"]
 
 
-def test_a_site_that_comes_back_finds_what_was_on_its_way() -> None:
+def test_rejoining_site_receives_messages_in_transit() -> None:
     relay = Relay()
     a, _ = joined(relay, "a", "b")
     a.send("b", b"one")
     assert relay.join("b").receive() == [b"one"]
 
 
-@pytest.mark.parametrize(("weather", "copies"), [(Weather(loss=1.0), 0), (Weather(doubled=1.0), 2)])
-def test_messages_are_lost_and_doubled(weather: Weather, copies: int) -> None:
-    relay = Relay(weather=weather)
+@pytest.mark.parametrize(("faults", "copies"), [(Faults(loss=1.0), 0), (Faults(doubled=1.0), 2)])
+def test_messages_are_lost_and_duplicated(faults: Faults, copies: int) -> None:
+    relay = Relay(faults=faults)
     a, b = joined(relay, "a", "b")
     a.send("b", b"one")
     assert b.receive() == [b"one"] * copies
 
 
-def test_delayed_messages_arrive_out_of_order_and_all_in_the_end() -> None:
-    relay = Relay(seed=1, weather=Weather(delay=3))
+def test_delayed_messages_arrive_out_of_order_and_completely() -> None:
+    relay = Relay(seed=1, faults=Faults(delay=3))
     a, b = joined(relay, "a", "b")
     for data in numbers(20):
         a.send("b", data)
@@ -62,10 +62,10 @@ def test_delayed_messages_arrive_out_of_order_and_all_in_the_end() -> None:
     assert relay.waiting() == 0
 
 
-def test_the_same_seed_is_the_same_weather() -> None:
+def test_same_seed_gives_the_same_faults() -> None:
     runs = []
     for seed in (1, 1, 2):
-        relay = Relay(seed=seed, weather=Weather(loss=0.5, doubled=0.5))
+        relay = Relay(seed=seed, faults=Faults(loss=0.5, doubled=0.5))
         a, b = joined(relay, "a", "b")
         for data in numbers(20):
             a.send("b", data)
@@ -73,8 +73,8 @@ def test_the_same_seed_is_the_same_weather() -> None:
     assert runs[0] == runs[1] != runs[2]
 
 
-def test_between_parted_sites_nothing_passes_and_the_log_is_there() -> None:
-    relay = Relay(weather=Weather(parted={frozenset("ab")}))
+def test_parted_sites_cannot_reach_each_other_but_reach_the_log() -> None:
+    relay = Relay(faults=Faults(parted={frozenset("ab")}))
     a, b, c = joined(relay, "a", "b", "c")
     a.send(None, b"all")
     assert b.receive() == []
@@ -82,11 +82,11 @@ def test_between_parted_sites_nothing_passes_and_the_log_is_there() -> None:
     assert a.decide("r", b"one") == b.decide("r", b"two") == b"one"
 
 
-def test_a_site_that_is_away_reaches_neither_the_others_nor_the_log() -> None:
+def test_site_that_is_away_reaches_neither_the_others_nor_the_log() -> None:
     relay = Relay()
     a, b = joined(relay, "a", "b")
     b.send("a", b"before")
-    relay.weather.away = {"a"}
+    relay.faults.away = {"a"}
     a.send("b", b"out")
     b.send("a", b"in")
     assert a.receive() == b.receive() == []
@@ -94,12 +94,12 @@ def test_a_site_that_is_away_reaches_neither_the_others_nor_the_log() -> None:
         a.decide("r", b"one")
     with pytest.raises(UnavailableError):
         a.decision("r")
-    relay.weather.away.clear()
+    relay.faults.away.clear()
     assert a.receive() == [b"before"]
     assert a.decision("r") is None
 
 
-def test_the_first_record_stands() -> None:
+def test_first_record_stands() -> None:
     relay = Relay()
     a, b = joined(relay, "a", "b")
     assert a.decision("r") is None
@@ -107,8 +107,8 @@ def test_the_first_record_stands() -> None:
     assert b.decision("r") == b"one"
 
 
-def test_a_write_that_is_unsure_may_have_been_done() -> None:
-    relay = Relay(weather=Weather(unsure=1.0))
+def test_unsure_write_may_have_succeeded() -> None:
+    relay = Relay(faults=Faults(unsure=1.0))
     a, b = joined(relay, "a", "b")
     with pytest.raises(UnavailableError):
         a.decide("r", b"one")

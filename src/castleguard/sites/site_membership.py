@@ -1,4 +1,4 @@
-"""Who a site is among the sites of a job, and what they share."""
+"""Identity of a site among the sites of a job, and the key they share."""
 
 import hashlib
 import json
@@ -17,17 +17,17 @@ class Membership:
 
     name: str
     sites: tuple[str, ...]
-    """All of them, this one too."""
+    """The names of all sites, including this one."""
     key: bytes = field(repr=False)
-    """Shared by all sites, unknown to the relay: it hashes persons so that they can be compared, and seals messages."""
+    """Shared by all sites, unknown to the relay: derives the keys that hash persons and seal messages."""
     epoch: str
-    """Grows, as text, with every start of the site: what it said in an earlier one is void."""
+    """Grows, compared as text, with every start of the site: messages of earlier epochs are void."""
 
     def __post_init__(self) -> None:
         if len(set(self.sites)) != len(self.sites):
             raise PolicyError("two sites have the same name")
         if self.name not in self.sites:
-            raise PolicyError(f"{self.name!r} is none of the sites {', '.join(self.sites)}")
+            raise PolicyError(f"{self.name!r} is not one of the sites {', '.join(self.sites)}")
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -36,22 +36,22 @@ class Membership:
 
     @property
     def number(self) -> int:
-        """Its place among the sites, whoever lists them in which order."""
+        """Index among the sorted names, the same for any order of `sites`."""
         return sorted(self.sites).index(self.name)
 
     def token_key(self) -> NDArray[np.uint64]:
-        """(2,) the key of persons' hashes."""
+        """Return the key (2,) that hashes persons."""
         digest = hashlib.blake2b(self.key, digest_size=16, person=b"castleguard pids").digest()
         return np.frombuffer(digest, dtype="<u8").astype(np.uint64)
 
     def agreement(self, identity: dict[str, Any]) -> str:
-        """Short for what all sites must have in common: schema and policy as JSON has them, the sites, and the key.
+        """Return a digest of everything that all sites must share: schema and policy, the site names, and the key.
 
-        A box means the same everywhere, and is as safe as promised, only among sites for which this is the same.
+        Only among sites with the same digest does a box have the same meaning and the same guarantee.
         """
         described = json.dumps([identity, sorted(self.sites)], sort_keys=True).encode()
         return hashlib.blake2b(described, digest_size=8, key=self.message_key(), person=b"castleguard same").hexdigest()
 
     def message_key(self) -> bytes:
-        """32 bytes, the key of messages."""
+        """Return the key (32 bytes) that seals messages."""
         return hashlib.blake2b(self.key, digest_size=32, person=b"castleguard msgs").digest()

@@ -1,4 +1,4 @@
-"""What sites know of one another's open clusters, and which of them a cluster that cannot leave alone wants to join."""
+"""Views of other sites' open clusters, and the choice of a cluster to join."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ import numpy as np
 
 from castleguard.algorithms.dcastle.engine import MemberEngine, OpenClusters
 from castleguard.algorithms.facts import Joint
-from castleguard.sites.messages import Bounds, Join, Message, Retract, Share
+from castleguard.sites.site_messages import Bounds, Join, Retract, Share
 from castleguard.sites.wire import Wire
 
-_GROWTH = 1.5  # a cluster is told of again when it has so many times the persons
-_WORTH = 0.5  # of what a cluster would lose from here: at most so much, or it does not join another one
+_GROWTH = 1.5  # growth in persons after which a cluster is shared again
+_WORTH = 0.5  # maximum loss after joining, as a share of the loss when staying here
 
 
 @dataclass(frozen=True, eq=False)
 class _View:
-    """A cluster of another site, as it told."""
+    """A cluster of another site, as it was last shared."""
 
     version: int
     persons: int
@@ -25,75 +25,77 @@ class _View:
 
 
 class Views:
-    """The clusters that others told of, and those they were told of."""
+    """The clusters that other sites have shared, and those shared with them."""
 
     def __init__(self, joint: Joint, engine: MemberEngine, wire: Wire) -> None:
         self._joint = joint
         self._engine = engine
         self._wire = wire
         self._known: dict[tuple[str, int], _View] = {}
-        self._told: dict[int, int] = {}
-        """By own cluster: with how many persons."""
+        self._shared: dict[int, int] = {}
+        """Per own cluster: its number of persons when it was shared."""
         self._asked: dict[int, tuple[str, int, int]] = {}
-        """By own cluster: whose cluster it asked to join, which, and at how many arrivals."""
+        """Per own cluster that asked to join another: owner and number of that cluster, and arrivals at that time."""
 
-    # What others say
+    # Clusters of other sites
 
-    def learn(self, told: Share) -> None:
-        """A cluster of another site; what is older than what is known is not heard."""
-        known = self._known.get((told.sender, told.cluster))
-        if known is None or known.version < told.version:
-            self._known[told.sender, told.cluster] = _View(told.version, told.persons, told.lower, told.upper)
+    def learn(self, share: Share) -> None:
+        """Update a cluster of another site; ignore an outdated message."""
+        known = self._known.get((share.sender, share.cluster))
+        if known is None or known.version < share.version:
+            self._known[share.sender, share.cluster] = _View(share.version, share.persons, share.lower, share.upper)
 
-    def forget(self, told: Retract) -> None:
-        """Clusters that are gone."""
-        for cluster in told.clusters:
-            self.leave(told.sender, cluster)
+    def forget(self, retract: Retract) -> None:
+        """Remove retracted clusters."""
+        for cluster in retract.clusters:
+            self.remove(retract.sender, cluster)
 
-    def leave(self, owner: str, cluster: int) -> None:
-        """A cluster that is being released."""
+    def remove(self, owner: str, cluster: int) -> None:
+        """Remove a cluster that is retracted or being released."""
         self._known.pop((owner, cluster), None)
 
-    def begin_anew(self, site: str) -> None:
-        """A site has started: its clusters are others, and it knows nothing of ours."""
+    def reset(self, site: str) -> None:
+        """After a restart of a site: forget its clusters, and share ours again."""
         self._known = {key: view for key, view in self._known.items() if key[0] != site}
-        self._told.clear()
+        self._shared.clear()
 
-    def who_joins(self, owner: str, cluster: int, clusters: OpenClusters) -> Iterator[int]:
-        """The slots of own clusters that asked to join a cluster of another site."""
+    def joining(self, owner: str, cluster: int, clusters: OpenClusters) -> Iterator[int]:
+        """Yield the slots of own clusters that asked to join a cluster of another site."""
         for slot, number in zip(clusters.slot, clusters.number, strict=True):
             if self._asked.get(int(number), ("", 0, 0))[:2] == (owner, cluster):
                 yield int(slot)
 
-    # What this site says
+    # Clusters of this site
 
     def share(self, clusters: OpenClusters) -> None:
-        """Tell of clusters that have enough persons, and of those that are gone."""
+        """Share clusters with enough persons, and retract those that are gone."""
         open_now = set(clusters.number.tolist())
-        gone = sorted(self._told.keys() - open_now)
+        gone = sorted(self._shared.keys() - open_now)
         if gone:
             for number in gone:
-                del self._told[number]
-            self._tell(Retract(**self._wire.me, clusters=gone))
+                del self._shared[number]
+            self._wire.tell(None, Retract(**self._wire.me, clusters=gone))
         self._asked = {number: asked for number, asked in self._asked.items() if number in open_now}
         for at in np.flatnonzero(clusters.persons >= self._joint.threshold):
             number, persons = int(clusters.number[at]), int(clusters.persons[at])
-            if persons < _GROWTH * self._told.get(number, 0):
+            if persons < _GROWTH * self._shared.get(number, 0):
                 continue
             lower, upper, _ = self._engine.as_published(clusters.lower[at], clusters.upper[at])
-            self._told[number] = persons
+            self._shared[number] = persons
             version = self._engine.arrivals
-            self._tell(
-                Share(**self._wire.me, cluster=number, version=version, persons=persons, lower=lower, upper=upper)
+            self._wire.tell(
+                None,
+                Share(**self._wire.me, cluster=number, version=version, persons=persons, lower=lower, upper=upper),
             )
 
-    def take_back(self, cluster: int) -> None:
-        """An own cluster is being released: whoever takes part learns that from the question."""
-        self._told.pop(cluster, None)
+    def withdraw(self, cluster: int) -> None:
+        """Forget an own cluster that is being released: the other sites learn it from Prepare."""
+        self._shared.pop(cluster, None)
 
     def ask_to_join(self, clusters: OpenClusters, at: int, *, again_after: int) -> None:
-        """Ask for the release of the cluster of another site that costs least together with one of ours; another one
-        than before, after so many arrivals.
+        """Ask another site to release the cluster that costs least together with one of ours.
+
+        After `again_after` arrivals without a release, ask for another one.
         """
         number = int(clusters.number[at])
         before = self._asked.get(number)
@@ -113,6 +115,3 @@ class Views:
         owner, cluster = keys[best]
         self._asked[number] = (owner, cluster, self._engine.arrivals)
         self._wire.tell(owner, Join(**self._wire.me, cluster=cluster, version=self._known[keys[best]].version))
-
-    def _tell(self, message: Message) -> None:
-        self._wire.tell(None, message)

@@ -1,10 +1,10 @@
-"""What is told of micro-batches, and when a stream is idle."""
+"""Progress of micro-batches, and when a stream is idle."""
 
 import datetime as dt
 from types import SimpleNamespace
 from typing import Any
 
-from castleguard.spark.progress import Batch, Progress
+from castleguard.spark.query_progress import Batch, Progress
 
 
 class Row(dict[str, Any]):
@@ -13,7 +13,7 @@ class Row(dict[str, Any]):
 
 
 def batch(number: int, rows: int = 0, at: float = 0.0, **out: int | None) -> SimpleNamespace:
-    """A micro-batch that began so many seconds after the first."""
+    """Progress of a micro-batch that began so many seconds after the first."""
     began = (dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC) + dt.timedelta(seconds=at)).isoformat().replace("+00:00", "Z")
     metrics = {"castleguard_in": Row(rows=rows), "castleguard_out": Row(out)}
     return SimpleNamespace(
@@ -22,7 +22,7 @@ def batch(number: int, rows: int = 0, at: float = 0.0, **out: int | None) -> Sim
 
 
 class Query:
-    """A query that has done some micro-batches."""
+    """A query with some completed micro-batches."""
 
     def __init__(self) -> None:
         self.recentProgress: list[Any] = []
@@ -32,7 +32,7 @@ class Query:
         return self.recentProgress[-1] if self.recentProgress else None
 
 
-def test_every_micro_batch_is_told_once() -> None:
+def test_every_micro_batch_is_reported_once() -> None:
     query, books = Query(), Progress()
     assert list(books.news(query)) == []
     query.recentProgress = [batch(4, rows=9, published=3, rejected=1, pending_0=2), batch(5, published=4, rejected=0)]
@@ -40,7 +40,7 @@ def test_every_micro_batch_is_told_once() -> None:
     assert list(books.news(query)) == []
 
 
-def test_what_is_pending_is_that_of_all_shards_heard_of() -> None:
+def test_pending_rows_are_summed_over_all_shards_seen() -> None:
     query, books = Query(), Progress()
     query.recentProgress = [
         batch(0, rows=7, pending_0=3, pending_1=None),
@@ -49,7 +49,7 @@ def test_what_is_pending_is_that_of_all_shards_heard_of() -> None:
     assert [one.pending for one in books.news(query)] == [3, 8]
 
 
-def test_a_micro_batch_that_counted_nothing_is_told_all_the_same() -> None:
+def test_micro_batch_without_counters_is_reported() -> None:
     query, books = Query(), Progress()
     query.recentProgress = [
         SimpleNamespace(batchId=0, timestamp="2026-01-31T12:00:00.000Z", observedMetrics={}, durationMs={})
@@ -63,11 +63,11 @@ def tell(books: Progress, *batches: Any) -> None:
     assert len(list(books.news(query))) == len(batches)
 
 
-def test_a_stream_is_idle_once_nothing_came_for_a_while_and_nothing_is_pending() -> None:
+def test_stream_is_idle_after_a_while_without_rows_and_without_pending_ones() -> None:
     books = Progress()
     assert not books.idle(10.0)
     tell(books, batch(0, rows=5, pending_0=5), batch(1, at=2), batch(2, at=30))
-    assert not books.idle(10.0)  # five rows are pending, however long it takes
+    assert not books.idle(10.0)  # five rows stay pending
     tell(books, batch(3, at=32, published=5, pending_0=0))
     assert books.idle(10.0)
     tell(books, batch(4, at=34, rows=1, pending_0=0), batch(5, at=36), batch(6, at=45.9))
@@ -76,7 +76,7 @@ def test_a_stream_is_idle_once_nothing_came_for_a_while_and_nothing_is_pending()
     assert books.idle(10.0)
 
 
-def test_a_micro_batch_that_was_planned_before_does_not_make_a_stream_idle() -> None:
+def test_micro_batch_planned_earlier_does_not_make_a_stream_idle() -> None:
     books = Progress()
     tell(books, batch(7))
     assert not books.idle(10.0)
@@ -84,7 +84,7 @@ def test_a_micro_batch_that_was_planned_before_does_not_make_a_stream_idle() -> 
     assert not books.idle(10.0)
 
 
-def test_rejected_lines_are_rows_that_came() -> None:
+def test_rejected_lines_count_as_activity() -> None:
     books = Progress()
     tell(books, batch(0), batch(1, at=1), batch(2, at=1000, rejected=1))
     assert not books.idle(10.0)

@@ -1,4 +1,4 @@
-"""What a job keeps beside Spark's checkpoint, and when it may go on."""
+"""Files of a job beside Spark's checkpoint, and the checks before a restore."""
 
 import os
 import stat
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from castleguard.errors import OutputError, SnapshotError, UnavailableError
-from castleguard.spark.kept import (
+from castleguard.spark.job_folder import (
     KEY,
     LOCK,
     PLAN,
@@ -27,16 +27,16 @@ def rights(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_the_folder_and_what_is_in_it_are_for_their_owner_alone(tmp_path: Path) -> None:
+def test_folder_and_files_are_private_to_their_owner(tmp_path: Path) -> None:
     with folder_of(tmp_path / "deep" / "state") as folder:
         keep_plan(folder, FACTS)
         batch_key(folder, FACTS, FILES)
         assert [rights(path) for path in (folder, folder / PLAN, folder / KEY)] == [0o700, 0o600, 0o600]
 
 
-def test_a_job_runs_once(tmp_path: Path) -> None:
+def test_folder_is_locked_against_a_second_process(tmp_path: Path) -> None:
     with folder_of(tmp_path / "state") as folder:
-        with pytest.raises(UnavailableError, match="is in use by another process: a job runs once"), folder_of(folder):
+        with pytest.raises(UnavailableError, match="is in use by another process: stop that first"), folder_of(folder):
             pass
         keep_plan(folder, FACTS)
         with pytest.raises(UnavailableError), folder_of(folder):
@@ -45,13 +45,13 @@ def test_a_job_runs_once(tmp_path: Path) -> None:
         pass
 
 
-def test_a_checkpoint_of_castleguard_run_is_refused(tmp_path: Path) -> None:
+def test_checkpoint_of_castleguard_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "state.db").touch()
-    with pytest.raises(OutputError, match=r"is a file, and checkpoint\.path is a folder in Spark"):
+    with pytest.raises(OutputError, match=r"is a file, but in Spark checkpoint\.path is a folder"):
         folder_of(tmp_path / "state.db").__enter__()
 
 
-def test_the_same_plan_goes_on_and_another_is_told_by_what_differs(tmp_path: Path) -> None:
+def test_same_plan_is_accepted_and_differences_of_another_are_named(tmp_path: Path) -> None:
     with folder_of(tmp_path / "state") as folder:
         assert not check_plan(folder, FACTS)
         keep_plan(folder, FACTS)
@@ -59,24 +59,24 @@ def test_the_same_plan_goes_on_and_another_is_told_by_what_differs(tmp_path: Pat
         with pytest.raises(SnapshotError) as caught:
             check_plan(folder, {"privacy": {"k": 5}, "route": {"shards": 3}})
     said = str(caught.value)
-    assert "belongs to a job with another route.shards. To change that: run the job as it was with --until-idle" in said
-    assert said.endswith("take the files away that it has read, and name a new checkpoint.path and a new sink.path")
+    assert "belongs to a job with another route.shards. To change that: run the unchanged job with --until-idle" in said
+    assert said.endswith("remove the files that it has read, and use a new checkpoint.path and a new sink.path")
 
 
-def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+def test_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "offsets").mkdir()
-    with pytest.raises(SnapshotError, match=r"holds something else \(offsets\)"):
+    with pytest.raises(SnapshotError, match=r"holds other files \(offsets\)"):
         check_plan(tmp_path, FACTS)
 
 
 @pytest.mark.parametrize("text", ["", "{", "null", "[]", "\xff"])
-def test_a_plan_that_is_empty_or_damaged_is_told_with_what_to_do(tmp_path: Path, text: str) -> None:
+def test_empty_or_damaged_plan_is_refused_with_a_remedy(tmp_path: Path, text: str) -> None:
     (tmp_path / PLAN).write_text(text, encoding="latin-1")
-    with pytest.raises(SnapshotError, match=r"castleguard\.json is empty or damaged.*name a new checkpoint\.path"):
+    with pytest.raises(SnapshotError, match=r"castleguard\.json is empty or damaged.*use a new checkpoint\.path"):
         check_plan(tmp_path, FACTS)
 
 
-def test_a_plan_is_there_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_is_written_atomically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         raise OSError(5, "Input/output error")
 
@@ -92,30 +92,30 @@ def test_a_plan_is_there_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: p
         assert check_plan(folder, FACTS)
 
 
-def test_looking_at_a_folder_that_is_not_there_makes_none(tmp_path: Path) -> None:
+def test_checking_a_missing_folder_does_not_create_it(tmp_path: Path) -> None:
     assert not check_plan(tmp_path / "state", FACTS)
     assert not (tmp_path / "state").exists()
 
 
-def test_a_batch_that_is_run_again_has_its_key_and_another_batch_another(tmp_path: Path) -> None:
+def test_repeated_batch_keeps_its_key_and_another_batch_gets_a_new_one(tmp_path: Path) -> None:
     first = batch_key(tmp_path, FACTS, FILES)
     assert len(first) == 32
     assert batch_key(tmp_path, FACTS, FILES) == first
-    # Rows that changed must not get the noise of before: the difference would show what changed.
+    # Changed rows must not get the earlier noise: the difference would reveal the change.
     changed = batch_key(tmp_path, FACTS, [("a.csv", 10, 2)])
     assert changed != first
     assert batch_key(tmp_path, {"privacy": {"k": 6}}, [("a.csv", 10, 2)]) not in (first, changed)
 
 
-def test_a_key_that_is_damaged_is_refused(tmp_path: Path) -> None:
+def test_damaged_key_is_refused(tmp_path: Path) -> None:
     batch_key(tmp_path, FACTS, FILES)
     text = (tmp_path / KEY).read_text()
     (tmp_path / KEY).write_text(text[:-10])
-    with pytest.raises(SnapshotError, match="damaged: delete it, and the output with it"):
+    with pytest.raises(SnapshotError, match="damaged: delete it together with the output"):
         batch_key(tmp_path, FACTS, FILES)
 
 
-def test_no_bit_of_a_key_changes_unnoticed(tmp_path: Path) -> None:
+def test_every_flipped_bit_of_a_key_is_detected(tmp_path: Path) -> None:
     """Another key would publish the same rows with other noise."""
     key = batch_key(tmp_path, FACTS, FILES)
     whole = (tmp_path / KEY).read_bytes()
@@ -142,22 +142,22 @@ def logged(folder: Path, *names: str) -> None:
         (folder / "_spark_metadata" / name).write_text("v1\n")
 
 
-def test_a_stream_begins_in_a_folder_that_is_empty_or_not_there(tmp_path: Path) -> None:
+def test_stream_starts_in_an_empty_or_missing_folder(tmp_path: Path) -> None:
     check_stream_output(tmp_path / "out", tmp_path / "state", known=False)
     logged(tmp_path / "out")
     check_stream_output(tmp_path / "out", tmp_path / "state", known=False)
     (tmp_path / "out" / "part-1").touch()
-    with pytest.raises(OutputError, match="is not empty: name a folder that this job has for itself"):
+    with pytest.raises(OutputError, match="is not empty: use a folder for this job only"):
         check_stream_output(tmp_path / "out", tmp_path / "state", known=False)
 
 
-def test_an_output_without_its_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_output_without_its_checkpoint_is_refused(tmp_path: Path) -> None:
     logged(tmp_path / "out", "0")
-    with pytest.raises(OutputError, match="Spark would leave out rows there without a word"):
+    with pytest.raises(OutputError, match="Spark would skip rows silently"):
         check_stream_output(tmp_path / "out", tmp_path / "state", known=False)
 
 
-def test_a_checkpoint_that_is_older_than_the_output_is_refused(tmp_path: Path) -> None:
+def test_checkpoint_older_than_the_output_is_refused(tmp_path: Path) -> None:
     logged(tmp_path / "out", "0", "9.compact", "10")
     begun(tmp_path / "state", 9)
     with pytest.raises(OutputError, match="must be an old copy"):
@@ -166,40 +166,42 @@ def test_a_checkpoint_that_is_older_than_the_output_is_refused(tmp_path: Path) -
     check_stream_output(tmp_path / "out", tmp_path / "state", known=True)
 
 
-def test_an_output_that_is_gone_is_refused(tmp_path: Path) -> None:
+def test_missing_output_is_refused(tmp_path: Path) -> None:
     state, out = tmp_path / "state", tmp_path / "out"
     begun(state, 0)
-    check_stream_output(out, state, known=True)  # nothing is through
+    check_stream_output(out, state, known=True)  # no micro-batch is complete
     begun(state, 0, log="commits")
-    with pytest.raises(OutputError, match=r"out is missing, though the checkpoint .* has published there: bring back"):
+    with pytest.raises(
+        OutputError, match=r"out is missing, although the checkpoint .* has published there: bring back"
+    ):
         check_stream_output(out, state, known=True)
     (out / "outcome=published").mkdir(parents=True)
-    with pytest.raises(OutputError, match="_spark_metadata is missing, though the checkpoint"):
+    with pytest.raises(OutputError, match="_spark_metadata is missing, although the checkpoint"):
         check_stream_output(out, state, known=True)
     logged(out, "0")
     check_stream_output(out, state, known=True)
 
 
-def test_an_output_that_is_older_than_the_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_output_older_than_the_checkpoint_is_refused(tmp_path: Path) -> None:
     state, out = tmp_path / "state", tmp_path / "out"
     begun(state, 5, 6, 7, 8)
     begun(state, 5, 6, 7, log="commits")
     logged(out, "3", "4", "5", "6")
-    with pytest.raises(OutputError, match=r"out ends with micro-batch 6, and the checkpoint .* has gone on to 7"):
+    with pytest.raises(OutputError, match=r"out ends with micro-batch 6, but the checkpoint .* with 7"):
         check_stream_output(out, state, known=True)
-    for name in ("7", "8"):  # the output is told of a micro-batch first
+    for name in ("7", "8"):  # the log of the output comes first
         logged(out, name)
         check_stream_output(out, state, known=True)
 
 
-def test_a_batch_is_written_once(tmp_path: Path) -> None:
+def test_batch_is_written_once(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     check_batch_output(folder)
     folder.mkdir()
     check_batch_output(folder)
     assert not folder.exists()
     (folder / "_temporary").mkdir(parents=True)
-    with pytest.raises(OutputError, match="is there and not complete"):
+    with pytest.raises(OutputError, match="exists but is not complete"):
         check_batch_output(folder)
     (folder / "_SUCCESS").touch()
     with pytest.raises(OutputError, match="is complete, and a batch is written once"):
@@ -207,7 +209,7 @@ def test_a_batch_is_written_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_unwritable_folder_is_reported(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(OutputError, match="cannot be used as a checkpoint: Permission denied"):
         folder_of(tmp_path / "state").__enter__()

@@ -1,4 +1,4 @@
-"""A job file in Spark: what is refused before anything starts, and how a query is looked after. No Spark is started."""
+"""A job file in Spark: checks before the start, and monitoring of a query. No Spark is started."""
 
 import json
 from collections.abc import Callable
@@ -20,12 +20,12 @@ from castleguard.errors import (
 )
 from castleguard.jobs.load import load
 from castleguard.runtime.stopping import Stop
-from castleguard.spark import job as module
-from castleguard.spark.job import Prepared, check_inputs, check_kept, follow_query, opened, prepare
-from castleguard.spark.kept import KEY, PLAN
-from castleguard.spark.progress import Batch
+from castleguard.spark import spark_job as module
+from castleguard.spark.job_folder import KEY, PLAN
+from castleguard.spark.query_progress import Batch
 from castleguard.spark.reading import FileRead
-from tests.unit.spark.test_progress import batch
+from castleguard.spark.spark_job import Prepared, check_inputs, check_kept, follow_query, opened, prepare
+from tests.unit.spark.test_query_progress import batch
 
 JOB = """\
 source: {type: csv, path: in/, follow: true}
@@ -44,7 +44,7 @@ Change = Callable[..., JobFile]
 
 @pytest.fixture
 def job(tmp_path: Path) -> Change:
-    """The job file, with some of its text replaced."""
+    """Load the job file, with some of its text replaced."""
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.csv").write_text("pid,age,illness\n1,20,flu\n")
 
@@ -61,7 +61,7 @@ def job(tmp_path: Path) -> Change:
 
 @pytest.fixture(autouse=True)
 def sessions(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """What sessions were started with, in place of starting them."""
+    """Record the arguments of sessions instead of starting them."""
     started: list[tuple[Any, ...]] = []
 
     def start(settings: dict[str, str], shards: int, master: str | None, *, name: str) -> Any:
@@ -75,7 +75,7 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 BATCH = (", follow: true", "")
 
 
-def test_a_job_is_prepared_with_places_as_positions(job: Change) -> None:
+def test_places_are_the_default_positions(job: Change) -> None:
     found = prepare(job())
     assert found.streaming
     assert found.every == 2.0
@@ -84,14 +84,14 @@ def test_a_job_is_prepared_with_places_as_positions(job: Change) -> None:
     assert "Each of the 2 shards keeps this by itself" in found.guarantee.promise
 
 
-def test_positions_of_the_file_are_read_too(job: Change) -> None:
+def test_position_columns_of_the_file_are_read(job: Change) -> None:
     found = prepare(job(("shards: 2", "shards: 2, position: [at]")))
     assert found.plan.position == ("at",)
     assert found.reading.columns.names == ["pid", "age", "illness", "at"]
     assert prepare(job(("shards: 2", "shards: 2, position: []"))).plan.position == ()
 
 
-def test_a_job_without_the_section_is_told_what_to_add(job: Change) -> None:
+def test_job_without_a_spark_section_is_refused_with_a_remedy(job: Change) -> None:
     plain = job(("spark: {shards: 2}\n", ""))
     with pytest.raises(ConfigError, match=r"has no spark section: add spark: \{shards: 2\}, or run the job with"):
         prepare(plain)
@@ -108,27 +108,30 @@ def test_a_job_without_the_section_is_told_what_to_add(job: Change) -> None:
         ),
         (
             ("name: age", "name: _ROW"),
-            "job.yaml:2  schema cannot have a column '_ROW' in Spark: where a row stood has that name there; rename it",
+            "job.yaml:2  schema cannot have a column '_ROW' in Spark: the name is reserved for the place of a row",
         ),
         (("person: pid", "person: _offset"), "job.yaml:2  schema cannot have a column '_offset' in Spark"),
-        (("shards: 2", "shards: 2, position: [_Bad]"), "job.yaml:9  spark.position cannot have '_Bad': it is taken"),
-        (("path: out/", "path: state/out"), "job.yaml:7  sink.path is inside of checkpoint.path: name a folder beside"),
-        (("path: state", "path: out/a/state"), "job.yaml:8  checkpoint.path is inside of sink.path: name a folder"),
-        (("path: out/", "path: in/out"), "job.yaml:7  sink.path is inside of the folder that is read"),
-        (("path: state", "path: in/a/state"), "job.yaml:8  checkpoint.path is inside of the folder that is read"),
+        (("shards: 2", "shards: 2, position: [_Bad]"), "job.yaml:9  spark.position cannot have '_Bad': it is reserved"),
+        (("path: out/", "path: state/out"), "job.yaml:7  sink.path is inside checkpoint.path: use a separate"),
+        (
+            ("path: state", "path: out/a/state"),
+            "job.yaml:8  checkpoint.path is inside sink.path: use a separate folder",
+        ),
+        (("path: out/", "path: in/out"), "job.yaml:7  sink.path is inside the folder that is read"),
+        (("path: state", "path: in/a/state"), "job.yaml:8  checkpoint.path is inside the folder that is read"),
         (
             ("type: parquet, path: out/", 'type: kafka, brokers: "b:1", topic: t'),
-            "job.yaml:7  sink.type kafka may get rows twice in Spark, which writes to it without transactions: use a",
+            "job.yaml:7  sink.type kafka may receive rows twice, because Spark writes to it without transactions: use",
         ),
     ],
 )
-def test_what_cannot_be_promised_is_refused_with_its_line(job: Change, changes: tuple[str, str], said: str) -> None:
+def test_job_without_a_guarantee_is_refused_with_its_line(job: Change, changes: tuple[str, str], said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         prepare(job(changes))
     assert said in str(caught.value)
 
 
-def test_no_limit_moves_rows_where_presence_is_hidden(job: Change) -> None:
+def test_limits_of_a_micro_batch_are_refused_where_presence_is_hidden(job: Change) -> None:
     sdgs = (
         "algorithm: castle, k: 5, delay: 100, max_wait: 10s",
         "algorithm: sdgs, k: 5, sample_rate: 0.5, epsilon: 1, window: 60s, window_unit: seconds",
@@ -156,13 +159,13 @@ def test_locality_takes_its_cuts_from_the_domain_or_from_a_file(job: Change, tmp
     write_cuts(cut_domain(even.job.schema, 3), even.job.schema, tmp_path / "cuts.json")
     three = job(("shards: 2", "shards: 3, route: locality, cuts: cuts.json"))
     assert prepare(three).plan.shards == 3
-    with pytest.raises(ConfigError, match=r"spark.shards is 2, and .*cuts.json cuts the domain into 3"):
+    with pytest.raises(ConfigError, match=r"spark.shards is 2, but .*cuts.json cuts the domain into 3"):
         prepare(job(("shards: 2", "shards: 2, route: locality, cuts: cuts.json")))
     with pytest.raises(ConfigError, match="cannot be read"):
         prepare(job(("shards: 2", "shards: 2, route: locality, cuts: gone.json")))
 
 
-def test_a_stream_keeps_its_plan_before_a_session_is_started(
+def test_stream_stores_its_plan_before_a_session_is_started(
     job: Change, tmp_path: Path, sessions: list[tuple[Any, ...]]
 ) -> None:
     settings = ("shards: 2", "shards: 2, settings: {spark.executor.cores: 3}")
@@ -170,7 +173,7 @@ def test_a_stream_keeps_its_plan_before_a_session_is_started(
         assert key is None
         assert sessions == [({"spark.executor.cores": "3"}, 2, "local[1]", "castleguard job")]
         assert (tmp_path / "state" / PLAN).stat().st_size
-        with pytest.raises(UnavailableError, match="a job runs once"), opened(prepare(job())):
+        with pytest.raises(UnavailableError, match="is in use by another process"), opened(prepare(job())):
             pass
     assert sessions[-1] == ("stopped",)
     assert check_kept(prepare(job()))
@@ -214,11 +217,11 @@ KAFKA = (
         (("a:1,b:1", "c:1"), "source.brokers"),
     ],
 )
-def test_messages_that_are_read_in_another_way_are_refused(job: Change, change: tuple[str, str], differs: str) -> None:
+def test_changed_reading_of_messages_is_refused(job: Change, change: tuple[str, str], differs: str) -> None:
     with opened(prepare(job(KAFKA))):
         pass
     assert check_kept(prepare(job(KAFKA, ("a:1,b:1", "b:1, a:1"))))
-    with pytest.raises(SnapshotError, match=f"with another {differs}. To change that: run the job as it was"):
+    with pytest.raises(SnapshotError, match=f"with another {differs}. To change that: run the unchanged job"):
         check_kept(prepare(job(KAFKA, change)))
 
 
@@ -237,7 +240,7 @@ def test_files_of_another_type_are_refused(job: Change, tmp_path: Path) -> None:
         check_kept(prepare(job(parquet)))
 
 
-def test_a_plan_that_is_kept_is_not_written_again(job: Change, tmp_path: Path) -> None:
+def test_stored_plan_is_not_written_again(job: Change, tmp_path: Path) -> None:
     with opened(prepare(job())):
         pass
     before = (tmp_path / "state" / PLAN).stat()
@@ -247,7 +250,7 @@ def test_a_plan_that_is_kept_is_not_written_again(job: Change, tmp_path: Path) -
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_the_folder_of_a_stream_says_what_is_promised(job: Change, tmp_path: Path) -> None:
+def test_folder_of_a_stream_has_a_manifest(job: Change, tmp_path: Path) -> None:
     found = prepare(job())
     with opened(found):
         pass
@@ -262,7 +265,7 @@ def test_the_folder_of_a_stream_says_what_is_promised(job: Change, tmp_path: Pat
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_what_describes_a_folder_is_not_a_file_that_was_left_out(job: Change, tmp_path: Path) -> None:
+def test_manifest_does_not_count_as_a_skipped_file(job: Change, tmp_path: Path) -> None:
     (tmp_path / "in" / "_castleguard.json").write_text("{}")
     (tmp_path / "in" / "_b.csv").write_text("pid,age,illness\n1,20,flu\n")
     reading = prepare(job()).reading
@@ -270,7 +273,7 @@ def test_what_describes_a_folder_is_not_a_file_that_was_left_out(job: Change, tm
     assert reading.left_out() == ["_b.csv"]
 
 
-def test_a_batch_whose_files_changed_is_not_complete(job: Change, tmp_path: Path) -> None:
+def test_batch_whose_files_changed_is_not_complete(job: Change, tmp_path: Path) -> None:
     found = prepare(job(BATCH))
     assert [name for name, _, _ in found.inputs] == ["a.csv"]
     (tmp_path / "out").mkdir()
@@ -278,19 +281,19 @@ def test_a_batch_whose_files_changed_is_not_complete(job: Change, tmp_path: Path
     check_inputs(found)
     assert (tmp_path / "out" / "_SUCCESS").exists()
     (tmp_path / "in" / "a.csv").write_text("pid,age,illness\n1,20,flu\n2,20,flu\n")
-    with pytest.raises(InputError, match=r"^a\.csv has changed while it was read: .*out must not be used; delete it"):
+    with pytest.raises(InputError, match=r"^a\.csv changed while it was read: .*out must not be used; delete it"):
         check_inputs(found)
     assert not (tmp_path / "out" / "_SUCCESS").exists()
 
 
-def test_the_time_between_micro_batches_and_settings_may_change(job: Change) -> None:
+def test_interval_and_settings_may_change(job: Change) -> None:
     with opened(prepare(job())):
         pass
     later = prepare(job(("every: 2s", "every: 3s"), ("shards: 2", "shards: 2, max_files: 5")))
     assert check_kept(later)
 
 
-def test_an_output_of_another_stream_is_refused(job: Change, tmp_path: Path, sessions: list[tuple[Any, ...]]) -> None:
+def test_output_of_another_stream_is_refused(job: Change, tmp_path: Path, sessions: list[tuple[Any, ...]]) -> None:
     (tmp_path / "out" / "_spark_metadata").mkdir(parents=True)
     (tmp_path / "out" / "_spark_metadata" / "0").write_text("v1")
     with pytest.raises(OutputError, match="whose checkpoint is not in"):
@@ -300,14 +303,14 @@ def test_an_output_of_another_stream_is_refused(job: Change, tmp_path: Path, ses
     assert sessions == []
 
 
-def test_a_checkpoint_of_castleguard_run_is_refused(job: Change, tmp_path: Path) -> None:
+def test_checkpoint_of_castleguard_run_is_refused(job: Change, tmp_path: Path) -> None:
     (tmp_path / "state").touch()
     for changes in ((), (BATCH,)):
-        with pytest.raises(OutputError, match=r"is a file, and checkpoint\.path is a folder in Spark"):
+        with pytest.raises(OutputError, match=r"is a file, but in Spark checkpoint\.path is a folder"):
             check_kept(prepare(job(*changes)))
 
 
-def test_a_batch_has_a_key_where_it_has_a_folder(job: Change, tmp_path: Path) -> None:
+def test_batch_with_a_folder_has_a_key(job: Change, tmp_path: Path) -> None:
     with opened(prepare(job(BATCH))) as (_, first):
         assert first is not None
         assert (tmp_path / "state" / KEY).exists()
@@ -318,17 +321,17 @@ def test_a_batch_has_a_key_where_it_has_a_folder(job: Change, tmp_path: Path) ->
     assert not check_kept(prepare(job(BATCH)))
 
 
-def test_a_batch_that_was_written_is_not_written_again(job: Change, tmp_path: Path) -> None:
+def test_written_batch_is_not_written_again(job: Change, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     assert not check_kept(prepare(job(BATCH)))
-    assert (tmp_path / "out").exists()  # only looked at
+    assert (tmp_path / "out").exists()  # a check only
     (tmp_path / "out" / "_SUCCESS").touch()
     with pytest.raises(OutputError, match="is complete, and a batch is written once"):
         check_kept(prepare(job(BATCH)))
 
 
 class Query:
-    """A query whose progress is written down before."""
+    """A query with scripted progress."""
 
     def __init__(self, *batches: Any, fails: Exception | None = None) -> None:
         self._batches = list(batches)
@@ -356,12 +359,12 @@ class Query:
 
 @pytest.fixture
 def prepared(job: Change, monkeypatch: pytest.MonkeyPatch) -> Prepared:
-    monkeypatch.setattr(module, "_LOOK", 0.0)
+    monkeypatch.setattr(module, "_POLL", 0.0)
     monkeypatch.setattr(module, "_IDLE_TRIGGERS", 0)
     return prepare(job((", max_wait: 10s", ", max_wait: 1ms")))
 
 
-def test_a_query_is_told_of_until_it_is_asked_to_stop(prepared: Prepared) -> None:
+def test_query_is_reported_until_it_is_asked_to_stop(prepared: Prepared) -> None:
     query, stop, told = Query(batch(0, rows=3), batch(1, published=3)), Stop(), list[Batch]()
 
     def tell(one: Batch) -> None:
@@ -374,7 +377,7 @@ def test_a_query_is_told_of_until_it_is_asked_to_stop(prepared: Prepared) -> Non
     assert query.stopped
 
 
-def test_a_stream_that_is_idle_ends_if_that_is_asked_for(prepared: Prepared) -> None:
+def test_idle_stream_ends_with_until_idle(prepared: Prepared) -> None:
     query = Query(batch(0, rows=3, pending_0=3), batch(1, published=3, pending_0=0), batch(2, at=9.0))
     told: list[Batch] = []
     assert follow_query(query, prepared, told.append, stop=Stop(), until_idle=True) == "idle"
@@ -382,7 +385,7 @@ def test_a_stream_that_is_idle_ends_if_that_is_asked_for(prepared: Prepared) -> 
     assert query.stopped
 
 
-def test_a_query_that_fails_is_told_in_one_line_without_values(prepared: Prepared) -> None:
+def test_failed_query_is_reported_in_one_line_without_values(prepared: Prepared) -> None:
     ours = Query(fails=RuntimeError("... castleguard.errors.SchemaError: a.csv has no column 'age'\n\tat java"))
     with pytest.raises(SchemaError, match=r"^a\.csv has no column 'age'$"):
         follow_query(ours, prepared, lambda _: None, stop=Stop())
@@ -393,7 +396,7 @@ def test_a_query_that_fails_is_told_in_one_line_without_values(prepared: Prepare
     assert "Ann" not in str(caught.value)
 
 
-def test_a_java_that_was_stopped_with_us_has_stopped(prepared: Prepared) -> None:
+def test_java_stopped_by_the_same_signal_counts_as_stopped(prepared: Prepared) -> None:
     stop = Stop()
     query = Query(batch(0, rows=1), fails=RuntimeError("SparkContext was shut down"))
     assert follow_query(query, prepared, lambda _: stop.ask(), stop=stop) == "stopped"

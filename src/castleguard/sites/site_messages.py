@@ -1,8 +1,8 @@
-"""What sites tell one another. Every message may be lost, doubled, late or out of order.
+"""Messages between sites. Every message may be lost, duplicated, late or out of order.
 
-A message is a record of the snapshot codec (facts, arrays, blobs; no pickle), sealed with the key that the sites share
-and the relay does not have. Quasi-identifiers and persons never travel: a row is what would be published of it, a
-keyed hash that stands for its person, and the codes of its sensitive values.
+A message is a record of the snapshot codec (facts, arrays, blobs; no pickle), sealed with a key that the sites share
+and the relay does not have. Quasi-identifiers and persons are never sent: a row consists of its published columns, a
+keyed hash of its person, and the codes of its sensitive values.
 """
 
 import zlib
@@ -33,41 +33,41 @@ class Seal(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows on their way to the site that publishes them."""
+    """Rows offered to the site that publishes them."""
 
     tokens: NDArray[np.uint64]
-    """(rows,) keyed hashes of the persons; without a person column, the site and the number of the row."""
+    """(rows,) keyed hashes of the persons; without a person column, site and number of the row."""
     values: NDArray[np.int64]
     """(rows, sensitive columns) codes."""
     payload: pa.Table
-    """Sensitive and public columns, as they are published."""
+    """Sensitive and public columns as published."""
     levels: NDArray[np.int64]
-    """(rows,) the smallest of the proposed boxes that a row lies in; OUTSIDE, if it lies in none. Never falls: whoever
-    takes some of the rows takes the first ones."""
+    """(rows,) index of the smallest proposed box that contains the row; OUTSIDE if none does. Ascending, because a
+    verdict takes the first rows of an offer."""
 
     def __repr__(self) -> str:
-        """How many, never what is in them."""
+        """Show the number of rows, never their values."""
         return f"Rows({self.tokens.size})"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Message:
-    """One of the kinds below. `sender` and `epoch` say who sends it, and since which start of its process."""
+    """Base of all messages. `epoch` identifies the start of the sender's process."""
 
     sender: str
     epoch: str
     agreed: str
-    """See `Membership.agreement`: whoever has agreed on something else is not heard."""
+    """`Membership.agreement` of the sender: messages with another one are ignored."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Hello(Message):
-    """A site has started: what it said in an earlier epoch is void."""
+    """The sender has started: its messages of earlier epochs are void."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Share(Message):
-    """A cluster of the sender as it is now; `version` grows with every change that is told."""
+    """The current state of a cluster of the sender; `version` grows with every message about it."""
 
     cluster: int
     version: int
@@ -85,7 +85,7 @@ class Retract(Message):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Join(Message):
-    """The sender has rows that cannot leave alone: please release this cluster of yours together with them."""
+    """The sender asks the receiver to release this cluster together with rows of the sender."""
 
     cluster: int
     version: int
@@ -93,46 +93,45 @@ class Join(Message):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Prepare(Message):
-    """Who has rows in this box? The sender coordinates a release of it."""
+    """The sender coordinates a release and asks for rows in its boxes."""
 
     release: str
     lower: Bounds
-    """(boxes, columns) one inside the other, the smallest first: as many are taken as k and l need."""
+    """(boxes, columns) nested boxes, the smallest first: the smallest one that satisfies k and l is published."""
     upper: Bounds
     losses: NDArray[np.float64]
     cluster: int
-    """The cluster of the sender that it is made of: whoever asked to join that brings rows from around it too."""
+    """The sender's cluster behind the release: sites that asked to join it also offer rows outside the boxes."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Prepared(Message):
-    """The sender's rows for a release, locked until it is decided; none, if it has none."""
+    """The sender's rows for a release, locked until it is decided; `rows` is None if it has none."""
 
     release: str
     offer: str = ""
-    """The name of this answer: the record on the log says by it whose rows are taken."""
+    """Name of this offer, used by the record on the log."""
     rows: Rows | None = None
     lower: Bounds = field(default_factory=lambda: np.empty(0))
-    """Of the rows outside; nothing, if there are none."""
+    """Bounds of the rows outside all boxes; empty if there are none."""
     upper: Bounds = field(default_factory=lambda: np.empty(0))
     otherwise: float = 1.0
-    """About what the rows would lose where they are."""
+    """Estimated information loss of the rows without the release."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Decided(Message):
-    """A release has been decided: the log says how."""
+    """A release has been decided: the verdict is on the log."""
 
     release: str
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Published(Message):
-    """Boxes that the sender has published with their k persons and l values: others may use them."""
+    """Boxes that the sender has published with k persons and l values: others may reuse them."""
 
     heard: dict[str, str]
-    """Of which epochs of the other sites the sender has heard: who finds its own there knows that this is no old
-    message."""
+    """Latest epochs of the other sites known to the sender: a receiver ignores a message that lacks its own."""
     lower: NDArray[np.float64]
     """(boxes, columns)"""
     upper: NDArray[np.float64]
@@ -144,7 +143,7 @@ KINDS: dict[str, type[Message]] = {
 
 
 def encode(message: Message, seal: Seal | None = None) -> bytes:
-    """The message as bytes, sealed if there is a key."""
+    """Encode a message, sealed if a seal is given."""
     facts: dict[str, Any] = {"format": FORMAT, "kind": type(message).__name__.lower()}
     arrays: dict[str, NDArray[Any]] = {}
     blobs: dict[str, bytes] = {}
@@ -161,15 +160,15 @@ def encode(message: Message, seal: Seal | None = None) -> bytes:
 
 
 def decode(data: bytes, seal: Seal | None = None) -> Message:
-    """The message in `data`. Raises SnapshotError if it is none, damaged, of another version or of another key."""
+    """Decode a message. Raises SnapshotError if it is damaged, of another version, or sealed with another key."""
     try:
         record = unpack(zlib.decompress(data if seal is None else seal.open(data, _LABEL)))
     except zlib.error as exc:
-        raise SnapshotError("a message that cannot be read") from exc
+        raise SnapshotError("the message cannot be read") from exc
     facts = dict(record.facts)
     format, kind = facts.pop("format", None), KINDS.get(str(facts.pop("kind", None)))
     if format != FORMAT or kind is None:
-        raise SnapshotError("a message of another version: all sites of a job run the same one")
+        raise SnapshotError("the message is of another version: run the same version at all sites")
     arrays = dict(record.arrays)
     try:
         if "payload" in record.blobs:
@@ -178,7 +177,7 @@ def decode(data: bytes, seal: Seal | None = None) -> Message:
         everything: dict[str, Any] = {**facts, **arrays}
         return kind(**everything)
     except (TypeError, KeyError, pa.ArrowException) as exc:
-        raise SnapshotError("a message that lacks something: all sites of a job run the same version") from exc
+        raise SnapshotError("the message is incomplete: run the same version at all sites") from exc
 
 
 _LABEL = "a message between sites"

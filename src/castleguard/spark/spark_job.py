@@ -1,15 +1,14 @@
-"""A job file in Spark: from the file to a plan, from the plan to a query, and what is told while it runs.
+"""A job file in Spark: from the file to a plan, from the plan to a query, and its progress.
 
-prepare    the file and the folders around it: no Spark is needed, and nothing is changed
-opened     the job's folder is locked and its plan kept there, a session is started
-run_batch  a source that ends: one batch
-start      a source that does not: a query, which `follow_query` looks after
+prepare    checks the file and its folders, without Spark and without changing anything
+opened     locks the job's folder, stores the plan there, and starts a session
+run_batch  runs a finite source as one batch
+start      starts the query of an endless source, which `follow_query` monitors
 """
 
 import hashlib
 import os
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -26,10 +25,10 @@ from castleguard.shards.cuts_file import read_cuts
 from castleguard.shards.plan import Plan, Route
 from castleguard.shards.promises import guarantee, hides_presence
 from castleguard.shards.routing import HashRoute, LocalityRoute
-from castleguard.spark import kept
+from castleguard.spark import job_folder
 from castleguard.spark.committed import DONE
 from castleguard.spark.description import describe
-from castleguard.spark.failures import translated, words_of
+from castleguard.spark.failures import translate, translated
 from castleguard.spark.frames import (
     Inputs,
     Reading,
@@ -42,7 +41,8 @@ from castleguard.spark.frames import (
     with_malformed,
     written,
 )
-from castleguard.spark.progress import Batch, Progress, counting_in, counting_out
+from castleguard.spark.operator import any_pandas, run_plan
+from castleguard.spark.query_progress import Batch, Progress, counting_in, counting_out
 from castleguard.spark.reading import RESERVED, FileRead, MessageRead
 from castleguard.spark.session import session
 
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 EVERY = 5.0
-"""Seconds between two micro-batches, where a job has no checkpoint that says otherwise."""
+"""Seconds between two micro-batches of a job without a checkpoint section."""
 
-_LOOK = 0.2  # seconds between two looks at a query
+_POLL = 0.2  # seconds between two checks of a query
 _IDLE_TRIGGERS = 2
 
 
@@ -64,9 +64,9 @@ class Prepared:
     plan: Plan
     reading: Reading
     guarantee: Guarantee
-    """Of all shards together."""
+    """Guarantee of all shards together."""
     inputs: Inputs = ()
-    """The files of a source that ends."""
+    """The files of a finite source."""
 
     @property
     def streaming(self) -> bool:
@@ -79,7 +79,7 @@ class Prepared:
         return EVERY if self.job.checkpoint is None else self.job.checkpoint.every
 
     def facts(self) -> dict[str, Any]:
-        """What no other job has in common with this one, as it is kept beside the checkpoint."""
+        """Return the identity of the job, which is stored beside the checkpoint."""
         job = self.job
         return {
             "schema": job.schema.fingerprint(),
@@ -87,12 +87,12 @@ class Prepared:
             "numbers": job.numbers,
             "streaming": self.streaming,
             **self.plan.fingerprint(),
-            "source": {"type": job.source.type, "where": _where(job.source.options), **self._how_it_is_read()},
-            "sink": {"type": job.sink.type, "where": _where(job.sink.options), "csv": _how_csv_is_written(job)},
+            "source": {"type": job.source.type, "where": _location(job.source.options), **self._reading_facts()},
+            "sink": {"type": job.sink.type, "where": _location(job.sink.options), "csv": _formula_option(job)},
         }
 
-    def _how_it_is_read(self) -> dict[str, Any]:
-        """What makes other rows of the same bytes: rows that are read again must be the same."""
+    def _reading_facts(self) -> dict[str, Any]:
+        """Return the options that affect how bytes become rows: a replay must read the same rows."""
         reading = self.reading
         found: dict[str, Any] = {
             "format": reading.format,
@@ -101,13 +101,13 @@ class Prepared:
         if isinstance(reading, MessageRead):
             brokers = sorted(name.strip() for name in str(self.job.source.options.brokers).split(","))
             found |= {"columns": list(reading.order), "key_column": reading.key_column}
-            found["brokers"] = _hashed(",".join(brokers))
+            found["brokers"] = _hash(",".join(brokers))
         return found
 
 
 def prepare(job: JobFile, *, allow_duplicates: bool = False) -> Prepared:
-    """Look at everything that can be known before Spark is started. Raises CastleguardError, with file and line where
-    the file is to be changed.
+    """Check everything that can be checked before Spark starts. Raises CastleguardError, with file and line if the job
+    file must change.
     """
     if job.spark is None:
         raise ConfigError(
@@ -116,13 +116,9 @@ def prepare(job: JobFile, *, allow_duplicates: bool = False) -> Prepared:
     check_places(job)
     _check_names(job)
     if job.sink.type == "kafka" and not allow_duplicates:
-        twice = (
-            ", and a row that is published twice with noise says more than is promised"
-            if job.policy.draws_noise
-            else ""
-        )
+        twice = ", and a row published twice with noise reveals more than promised" if job.policy.draws_noise else ""
         raise ConfigError(
-            f"{job.where('sink')}  sink.type kafka may get rows twice in Spark, which writes to it without "
+            f"{job.where('sink')}  sink.type kafka may receive rows twice, because Spark writes to it without "
             f"transactions{twice}: use a folder (parquet, csv, jsonl), or --allow-duplicates"
         )
     plan = plan_of(job)
@@ -136,33 +132,33 @@ def prepare(job: JobFile, *, allow_duplicates: bool = False) -> Prepared:
 
 
 def _check_names(job: JobFile) -> None:
-    """The names of places are taken. Spark compares names without regard to capitals."""
+    """Refuse columns with the names of places. Spark compares names without case."""
     assert job.spark is not None
     for name in job.schema.columns:
         if name.casefold() in RESERVED:
             raise ConfigError(
-                f"{job.where('schema')}  schema cannot have a column {name!r} in Spark: where a row stood has that "
-                f"name there; rename it"
+                f"{job.where('schema')}  schema cannot have a column {name!r} in Spark: the name is reserved for the "
+                f"place of a row; rename the column"
             )
     own = place_names(job.source.type)
     for name in job.spark.position or ():
         if name.casefold() in RESERVED and name not in own:
-            raise ConfigError(f"{job.where('spark', 'position')}  spark.position cannot have {name!r}: it is taken")
+            raise ConfigError(f"{job.where('spark', 'position')}  spark.position cannot have {name!r}: it is reserved")
 
 
 def _check_limits(job: JobFile) -> None:
-    """With a limit, one row more moves others into the next micro-batch."""
+    """Refuse limits of a micro-batch where presence is hidden: one more row would move others into the next one."""
     assert job.spark is not None
     for key in ("max_files", "max_offsets"):
         if getattr(job.spark, key) is not None and hides_presence(job.schema, job.policy):
             raise ConfigError(
-                f"{job.where('spark', key)}  spark.{key} cannot be used with this policy, which hides that a row is "
-                f"there: one row more would move others into the next micro-batch; delete the line"
+                f"{job.where('spark', key)}  spark.{key} cannot be used with this policy, which hides the presence of "
+                f"a row: one more row would move others into the next micro-batch; delete the line"
             )
 
 
 def promised(job: JobFile, plan: Plan) -> Guarantee:
-    """The statement for all shards together. Raises ConfigError if nothing can be promised."""
+    """Return the guarantee of all shards together. Raises ConfigError if the plan has none."""
     try:
         return guarantee(plan, streaming=job.source.never_ends)
     except PolicyError as exc:
@@ -172,7 +168,7 @@ def promised(job: JobFile, plan: Plan) -> Guarantee:
 
 
 def plan_of(job: JobFile) -> Plan:
-    """What the shards are to do."""
+    """Return the plan of the shards."""
     assert job.spark is not None
     position = place_names(job.source.type) if job.spark.position is None else job.spark.position
     try:
@@ -190,51 +186,51 @@ def _route(job: JobFile, position: tuple[str, ...]) -> Route:
     cuts = cut_domain(job.schema, shards) if job.spark.cuts is None else read_cuts(job.spark.cuts, job.schema)
     if cuts.shards != shards:
         raise ConfigError(
-            f"{job.where('spark', 'shards')}  spark.shards is {shards}, and {job.spark.cuts} cuts the domain into "
-            f"{cuts.shards}: the two must be the same"
+            f"{job.where('spark', 'shards')}  spark.shards is {shards}, but {job.spark.cuts} cuts the domain into "
+            f"{cuts.shards}: make them equal"
         )
     return LocalityRoute(job.schema, cuts)
 
 
 def _check_folders(job: JobFile, reading: Reading) -> None:
-    """Spark looks at all that lies below the folder of a stream: what the job writes itself must lie elsewhere. And
-    what is for others must not lie where raw rows and keys are.
+    """Refuse nested folders.
+
+    Spark reads everything below the folder of a stream, so the job must write elsewhere; and the output must not be
+    beside raw rows and keys.
     """
     paths = {"sink": getattr(job.sink.options, "path", None)}
     paths["checkpoint"] = None if job.checkpoint is None else job.checkpoint.path
     real = {key: Path(os.path.realpath(path)) for key, path in paths.items() if path is not None}
     for key, other in (("sink", "checkpoint"), ("checkpoint", "sink")):
         if key in real and other in real and real[key].is_relative_to(real[other]):
-            raise ConfigError(f"{job.where(key)}  {key}.path is inside of {other}.path: name a folder beside it")
+            raise ConfigError(f"{job.where(key)}  {key}.path is inside {other}.path: use a separate folder")
     if not (isinstance(reading, FileRead) and job.source.never_ends):
         return
     for key, path in real.items():
         if path.is_relative_to(os.path.realpath(reading.folder)):
-            raise ConfigError(f"{job.where(key)}  {key}.path is inside of the folder that is read: name another folder")
+            raise ConfigError(f"{job.where(key)}  {key}.path is inside the folder that is read: use another folder")
 
 
 @contextmanager
 def opened(prepared: Prepared, *, master: str | None = None) -> "Iterator[tuple[SparkSession, bytes | None]]":
-    """A session, with the job's folder locked and its plan kept; and the key of a batch, if it has a folder."""
+    """Lock the job's folder, store its plan, and yield a session; with the key of a batch that has a folder."""
     job = prepared.job
     assert job.spark is not None
     facts = prepared.facts()
     with ExitStack() as opened:
-        opened.enter_context(warnings.catch_warnings())
-        # Of pandas it is handed bytes and whole numbers only, whatever the version.
-        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+        opened.enter_context(any_pandas())
         known, key = False, None
         if job.checkpoint is not None:
-            folder = opened.enter_context(kept.folder_of(job.checkpoint.path))
+            folder = opened.enter_context(job_folder.folder_of(job.checkpoint.path))
             if prepared.streaming:
-                known = kept.check_plan(folder, facts)
+                known = job_folder.check_plan(folder, facts)
         _check_output(prepared, known=known)
         if job.checkpoint is not None and prepared.streaming:
             if not known:
-                kept.keep_plan(job.checkpoint.path, facts)
-            describe(job, prepared.guarantee, ended=None)  # the plan is kept: the folder is known to be this job's
+                job_folder.keep_plan(job.checkpoint.path, facts)
+            describe(job, prepared.guarantee, ended=None)  # after the plan: the folder certainly is this job's
         elif job.checkpoint is not None:
-            key = kept.batch_key(job.checkpoint.path, facts, prepared.inputs)
+            key = job_folder.batch_key(job.checkpoint.path, facts, prepared.inputs)
         with translated():
             spark = session(job.spark.plain_settings(), job.spark.shards, master, name=f"castleguard {job.name}")
         opened.callback(_stop_session, spark)
@@ -246,18 +242,18 @@ def _check_output(prepared: Prepared, *, known: bool) -> None:
     if job.sink.type == "kafka":
         return
     if not prepared.streaming:
-        kept.check_batch_output(job.sink.options.path)
+        job_folder.check_batch_output(job.sink.options.path)
         return
     assert job.checkpoint is not None
-    kept.check_stream_output(job.sink.options.path, job.checkpoint.path, known=known)
+    job_folder.check_stream_output(job.sink.options.path, job.checkpoint.path, known=known)
 
 
 def check_kept(prepared: Prepared) -> bool:
-    """Whether the job would go on from what it has kept; False: it would begin. Nothing is changed. Raises as a run."""
+    """Whether a run would restore the checkpoint; False: it would start a new stream. Raises like a run."""
     known, checkpoint = False, prepared.job.checkpoint
     if checkpoint is not None:
-        kept.check_folder(checkpoint.path)
-        known = prepared.streaming and kept.check_plan(checkpoint.path, prepared.facts())
+        job_folder.check_folder(checkpoint.path)
+        known = prepared.streaming and job_folder.check_plan(checkpoint.path, prepared.facts())
     if prepared.streaming or not _is_empty(prepared.job.sink.options):
         _check_output(prepared, known=known)
     return known
@@ -269,18 +265,16 @@ def _is_empty(options: Any) -> bool:
 
 
 def frame_of(spark: "SparkSession", prepared: Prepared, key: bytes | None) -> "DataFrame":
-    """All that comes out, with what is counted on the way."""
-    from castleguard.spark.operator import run_plan
-
+    """Return the frame of the output, with counters."""
     read = source_frame(spark, prepared.job, prepared.reading, prepared.inputs)
     output = run_plan(counting_in(good(read)), prepared.plan, key=key)
-    if prepared.job.source.type != "parquet":  # in which nothing can be malformed
+    if prepared.job.source.type != "parquet":  # which cannot have malformed rows
         output = with_malformed(output, read)
     return counting_out(output, prepared.plan.shards)
 
 
 def run_batch(spark: "SparkSession", prepared: Prepared, key: bytes | None) -> None:
-    """Read everything, publish it, and return when it is there."""
+    """Read and publish everything, and return when it is written."""
     with translated():
         written(frame_of(spark, prepared, key), prepared.job).mode("errorifexists").save()
     check_inputs(prepared)
@@ -288,8 +282,9 @@ def run_batch(spark: "SparkSession", prepared: Prepared, key: bytes | None) -> N
 
 
 def check_inputs(prepared: Prepared) -> None:
-    """Raise InputError if files have changed while they were read: Spark may have read them more than once, and the
-    key was for what they were. The output then loses the sign that it is complete.
+    """Raise InputError if files changed while they were read, and remove the output's success marker.
+
+    Spark may have read a file more than once, and the batch key belongs to its former content.
     """
     assert isinstance(prepared.reading, FileRead)
     changed = changed_inputs(prepared.reading.folder, prepared.inputs)
@@ -300,13 +295,13 @@ def check_inputs(prepared: Prepared) -> None:
         (path / DONE).unlink(missing_ok=True)
     what = "what was published" if path is None else str(path)
     raise InputError(
-        f"{min(changed)} has changed while it was read: {what} must not be used; delete it, and run again when the "
-        f"files stay as they are"
+        f"{min(changed)} changed while it was read: {what} must not be used; delete it, and run again when the files "
+        f"no longer change"
     )
 
 
 def start(spark: "SparkSession", prepared: Prepared) -> Any:
-    """The query of a stream, which runs from now on."""
+    """Start the query of a stream."""
     checkpoint = prepared.job.checkpoint
     assert checkpoint is not None
     with translated():
@@ -317,31 +312,32 @@ def start(spark: "SparkSession", prepared: Prepared) -> Any:
 
 
 def follow_query(
-    query: Any, prepared: Prepared, tell: Callable[[Batch], None], *, stop: Stop, until_idle: bool = False
+    query: Any, prepared: Prepared, report: Callable[[Batch], None], *, stop: Stop, until_idle: bool = False
 ) -> str:
-    """Tell every micro-batch, until the query fails, is told to stop, or has nothing more to do. Returns "stopped" or
-    "idle". Raises CastleguardError for what ended it.
+    """Report every micro-batch until the query fails, is asked to stop, or is idle. Returns "stopped" or "idle".
+
+    Raises CastleguardError if the query failed.
     """
-    books = Progress()
+    progress = Progress()
     patience = (prepared.job.policy.max_wait or 0.0) + _IDLE_TRIGGERS * prepared.every
     outcome = "stopped"
     with translated():
         try:
             while query.isActive and not stop.asked:
-                for batch in books.news(query):
-                    tell(batch)
-                if until_idle and books.idle(patience):
+                for batch in progress.news(query):
+                    report(batch)
+                if until_idle and progress.idle(patience):
                     outcome = "idle"
                     break
-                time.sleep(_LOOK)
+                time.sleep(_POLL)
             failure = query.exception()
             if failure is not None:
                 raise failure
             query.stop()
-            for batch in books.news(query):
-                tell(batch)
+            for batch in progress.news(query):
+                report(batch)
         except Exception:
-            # Whoever stops a group of processes stops Java, too, which may be the first to go.
+            # A signal to the process group also stops Java, possibly first.
             if not stop.asked:
                 raise
     return outcome
@@ -350,21 +346,21 @@ def follow_query(
 def _stop_session(spark: "SparkSession") -> None:
     try:
         spark.stop()
-    except Exception as exc:  # it is over either way, and what ended it has been told
+    except Exception as exc:  # the session has ended either way, and its error was reported
         if os.environ.get("CASTLEGUARD_DEBUG"):
-            raise words_of(exc) from exc
+            raise translate(exc) from exc
 
 
-def _where(options: Any) -> str:
-    """What is read or written."""
-    return _hashed(os.path.abspath(options.path) if hasattr(options, "path") else str(options.topic))
+def _location(options: Any) -> str:
+    """Return a hash of the path or topic."""
+    return _hash(os.path.abspath(options.path) if hasattr(options, "path") else str(options.topic))
 
 
-def _how_csv_is_written(job: JobFile) -> str | None:
-    """Equal groups must look equal in all files of a folder."""
+def _formula_option(job: JobFile) -> str | None:
+    """Return how formulas are escaped in CSV: equal groups must look equal in all files of a folder."""
     return job.sink.options.csv.formulas if job.sink.type == "csv" else None
 
 
-def _hashed(text: str) -> str:
-    """A hash of it: a name that came from the environment must not be read anywhere."""
+def _hash(text: str) -> str:
+    """Hash a name: it may come from the environment and must not be stored in clear."""
     return hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=16).hexdigest()

@@ -1,12 +1,11 @@
-"""Releases across sites, as one site sees them: those it coordinates, and those it has offered rows to.
+"""Joint releases from the view of one site: those it coordinates, and those it has offered rows to.
 
-Who may publish a row: its own site while the row is not locked, and the coordinator of the one release that it is
-locked for, if that is committed on the log with this site in it. Nobody else, and never both.
+A row may be published by its own site while it is not locked, or by the coordinator of the one release that it is
+locked for, if the log has committed that release with the row's offer. Never by both, and by no other site.
 
-`choose` says which of the rows on offer a release takes, and in which box. `Tempo` says how much a site takes part: as
-long as others agree faster than its own rows arrive, more and more; else hardly. Locked rows are missing in the
-clusters of their site. While only few rows arrive before they are decided that does no harm; where many do, the groups
-that are made of the others lose more than those that are made together gain.
+`choose` selects the rows of a release and its box. `Throttle` limits how much a site takes part: more as long as
+decisions are faster than arrivals, else hardly at all. Locked rows are missing from the clusters of their site. That is
+harmless while few rows arrive before the decision; if many arrive, the local groups lose more than joint releases gain.
 """
 
 import json
@@ -20,36 +19,35 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.algorithms.dcastle.engine import OUTSIDE, MemberEngine
-from castleguard.sites.messages import Bounds, Prepared
+from castleguard.sites.site_messages import Bounds, Prepared
 
 Positions = NDArray[np.int64]
 Stage = Literal["asking", "deciding", "late"]
-"""Of a release that is coordinated here: answers are awaited; it waits for its place on the log; its rows were due
-before the log could be reached, and have been given up unless the log says otherwise."""
+"""Stage of a release coordinated here: waiting for answers; waiting for its record on the log; its rows were due while
+the log was unavailable, and are given up unless the log shows that it was committed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What the log says about a release."""
+    """The decision of a release, as recorded on the log."""
 
     offers: dict[str, int] = field(default_factory=dict)
-    """How many rows of which offers are published by it, in the order in which they were offered; its coordinator's are
-    under its own name. None, if it was aborted. An offer is named, not its site: one that is made later for the same
-    release, because the question came twice, is another one."""
+    """Number of published rows per offer, counted from its first row; the coordinator's own under the release's name.
+    Empty if aborted. Keyed by offer, not by site: a repeated question may lead to a second offer of one site."""
     loss: float = 0.0
-    """Of the group."""
+    """Information loss of the group."""
 
     def takes(self, offer: str, rows: int) -> NDArray[np.bool_]:
-        """Which of the rows of an offer are published."""
+        """Mask of the published rows of an offer."""
         return np.arange(rows) < self.offers.get(offer, 0)
 
     def to_bytes(self) -> bytes:
-        """As it stands on the log."""
+        """Encode the verdict for the log."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Verdict":
-        """The verdict in a record."""
+        """Decode a verdict from the log."""
         return cls(**json.loads(data))
 
 
@@ -58,33 +56,33 @@ ABORT = Verdict()
 
 @dataclass(eq=False, kw_only=True)
 class Offer:
-    """Rows of this site that are locked for a release which another site coordinates."""
+    """Rows of this site that are locked for a release of another site."""
 
     name: str
     release: str
     positions: Positions
-    """In the order in which they are offered: the deepest in the boxes first, the oldest of these first."""
+    """Ordered by box, the smallest first, then by age, the oldest first."""
     answer: bytes = field(repr=False)
-    """The message with the rows; to be sent once the lock is on disk."""
+    """The message with the rows; sent once the lock is stored."""
     coordinator: str
     began: int = 0
-    """Arrivals when it was made."""
+    """Number of arrivals when the offer was made."""
     made: float
-    """When that was, in seconds."""
+    """Time of the offer, in seconds."""
     sent: bool = False
     looked_up: float = -inf
-    """When the log was asked last, or the offer was made, in seconds; after a restart it is asked at once."""
+    """Time of the latest look-up on the log, or of the offer; minus infinity after a restore, to look it up at once."""
 
 
 @dataclass(eq=False, kw_only=True)
 class Outcome:
-    """A release as it will be published."""
+    """A release in its published form."""
 
     lower: Bounds
     upper: Bounds
     rows: int
     payload: pa.Table = field(repr=False)
-    """Of all rows, in their final order."""
+    """Payload of all rows, in their final order."""
     verdict: Verdict
 
 
@@ -95,34 +93,29 @@ class Lead:
     release: str
     cluster: int
     positions: Positions
-    """The own rows that it locks, the deepest in the boxes first."""
+    """Locked rows of this site, ordered by box, the smallest first."""
     levels: NDArray[np.int64]
-    """(rows,) the smallest box that each lies in."""
+    """(rows,) index of the smallest box that contains each row."""
     lower: Bounds
     """(boxes, columns), the smallest first."""
     upper: Bounds
     losses: NDArray[np.float64]
     otherwise: float
-    """About what the own rows would lose without it."""
+    """Estimated information loss of the own rows without the release."""
     awaited: set[str] = field(default_factory=set)
     answers: dict[str, Prepared] = field(default_factory=dict)
     began: int = 0
-    """Arrivals when it was proposed."""
+    """Number of arrivals when it was proposed."""
     made: float
-    """When that was, in seconds."""
+    """Time of the proposal, in seconds."""
     stage: Stage = "asking"
     tried: bool = False
-    """Whether the log was asked to commit it: until then it is not committed."""
+    """Whether a write of the verdict was attempted: if not, the release is not committed."""
     outcome: Outcome | None = None
 
 
-def unique_name(site: str, epoch: str, number: int) -> str:
-    """A name that no other release or offer has."""
-    return f"{site}.{epoch}.{number}"
-
-
 def facts_of(lead: Lead) -> dict[str, Any]:
-    """What JSON can hold of a release."""
+    """Return the scalar fields of a release as JSON values."""
     facts: dict[str, Any] = {"release": lead.release, "stage": lead.stage, "made": lead.made}
     if lead.outcome is not None:
         facts |= {"rows": lead.outcome.rows, "verdict": asdict(lead.outcome.verdict)}
@@ -131,22 +124,22 @@ def facts_of(lead: Lead) -> dict[str, Any]:
 
 Box = tuple[Bounds, Bounds]
 Judge = Callable[[Verdict, Box], bool]
-"""Whether what a verdict takes may be published as one group in a box."""
+"""Whether the rows that a verdict takes may be published as one group in a box."""
 
-_ROUNDS = 5  # in which the share of the others' rows is halved
+_ROUNDS = 5  # of the binary search for the share of the others' rows
 
 
-def choose(lead: Lead, engine: MemberEngine, may_be: Judge) -> tuple[Verdict, Box] | None:
-    """The best that may be published, and loses less than the rows would without it."""
-    for verdict, box in _verdicts(lead, engine):
-        if _benefit(lead, verdict) > 0.0 and may_be(verdict, box):
-            return _no_more_than_needed(lead, verdict, box, may_be), box
+def choose(lead: Lead, engine: MemberEngine, is_allowed: Judge) -> tuple[Verdict, Box] | None:
+    """Return the best verdict that is allowed and loses less than the rows would without it; None if none does."""
+    for verdict, box in _candidates(lead, engine):
+        if _benefit(lead, verdict) > 0.0 and is_allowed(verdict, box):
+            return _trim(lead, verdict, box, is_allowed), box
     return None
 
 
-def _verdicts(lead: Lead, engine: MemberEngine) -> Iterator[tuple[Verdict, Box]]:
-    """What could be published, the best first: the smallest box that will do, or everything with those who asked to
-    join if that is worth more.
+def _candidates(lead: Lead, engine: MemberEngine) -> Iterator[tuple[Verdict, Box]]:
+    """Yield verdicts, the best first: the boxes from the smallest on, and all rows including those outside the boxes
+    as soon as that gains more.
     """
     everything = _everything(lead, engine)
     for level in range(len(lead.losses)):
@@ -159,7 +152,7 @@ def _verdicts(lead: Lead, engine: MemberEngine) -> Iterator[tuple[Verdict, Box]]
 
 
 def _everything(lead: Lead, engine: MemberEngine) -> tuple[Verdict, Box] | None:
-    """All rows on offer, if some lie outside of the boxes: in the box around the largest one and those."""
+    """Return the verdict that takes all offered rows, in the box around all of them; None if none is outside."""
     outside = [answer for answer in lead.answers.values() if answer.lower.size]
     if not outside:
         return None
@@ -170,7 +163,7 @@ def _everything(lead: Lead, engine: MemberEngine) -> tuple[Verdict, Box] | None:
 
 
 def _all_of(lead: Lead, level: int, loss: float) -> Verdict:
-    """All rows up to a level."""
+    """Return the verdict that takes all rows up to a level."""
     offers = {lead.release: _count(lead.levels, level)}
     for answer in lead.answers.values():
         if answer.rows is not None:
@@ -182,15 +175,13 @@ def _count(levels: NDArray[np.int64], level: int) -> int:
     return int(np.searchsorted(levels, level, side="right"))
 
 
-def _no_more_than_needed(lead: Lead, verdict: Verdict, box: Box, may_be: Judge) -> Verdict:
-    """With fewer rows of the others, of each as large a share, if that will do: what is not needed here may make a
-    group elsewhere.
-    """
+def _trim(lead: Lead, verdict: Verdict, box: Box, is_allowed: Judge) -> Verdict:
+    """Take the smallest share of the others' rows that is allowed: the rest can form groups elsewhere."""
     low, high = 0.0, 1.0
     for _ in range(_ROUNDS):
         share = (low + high) / 2
         fewer = {name: rows if name == lead.release else ceil(share * rows) for name, rows in verdict.offers.items()}
-        if may_be(Verdict(offers=fewer, loss=verdict.loss), box):
+        if is_allowed(Verdict(offers=fewer, loss=verdict.loss), box):
             high = share
         else:
             low = share
@@ -199,36 +190,36 @@ def _no_more_than_needed(lead: Lead, verdict: Verdict, box: Box, may_be: Judge) 
 
 
 def _benefit(lead: Lead, verdict: Verdict) -> float:
-    """What all rows together lose less in a release than without it, about."""
+    """Return the estimated information loss that a release saves over all its rows."""
     benefit = verdict.offers[lead.release] * (lead.otherwise - verdict.loss)
     for answer in lead.answers.values():
         benefit += verdict.offers.get(answer.offer, 0) * (answer.otherwise - verdict.loss)
     return benefit
 
 
-_MOST = 128  # releases that are open at once
-_PAUSE = 5.0  # seconds after which a pause ends, if too few rows arrive
+_MOST = 128  # open releases
+_PAUSE = 5.0  # seconds after which a pause ends if few rows arrive
 
 
 class Moment(NamedTuple):
-    """When something is."""
+    """A time in arrivals and in seconds."""
 
     arrivals: int
     seconds: float
 
 
-class Tempo:
-    """How long agreements take, in arrivals."""
+class Throttle:
+    """Limits open releases: doubles the limit after a fast decision; after a slow one resets it to 1 and pauses."""
 
     def __init__(self, *, delay: int, slow: int) -> None:
-        """`slow`: arrivals that are too many for an agreement."""
+        """`slow`: number of arrivals above which a decision counts as slow."""
         self._delay = delay
         self._slow = slow
         self._window = 1
         self._paused: Moment | None = None
 
-    def took(self, began: int, now: Moment) -> None:
-        """Rows were locked at so many arrivals, and have been decided now."""
+    def record(self, began: int, now: Moment) -> None:
+        """Record a decision, now, about rows that were locked at arrival `began`."""
         if now.arrivals - began > self._slow:
             self._window = 1
             self._paused = now
@@ -236,7 +227,7 @@ class Tempo:
             self._window = min(2 * self._window, _MOST)
 
     def is_paused(self, now: Moment) -> bool:
-        """Whether no rows should be locked."""
+        """Whether to lock no rows."""
         since = self._paused
         if since is not None and (
             now.arrivals - since.arrivals >= self._delay // 4 or now.seconds - since.seconds >= _PAUSE
@@ -245,5 +236,5 @@ class Tempo:
         return self._paused is not None
 
     def has_room(self, now: Moment, releases: int) -> bool:
-        """Whether another release may be proposed, while so many are open."""
+        """Whether another release may be proposed while `releases` are open."""
         return releases < self._window and not self.is_paused(now)

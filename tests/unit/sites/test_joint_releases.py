@@ -1,4 +1,4 @@
-"""What a release takes: nothing that its box does not hold, and no more than it needs."""
+"""Choice of a release: only rows inside its box, and no more of them than needed."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ import pytest
 from castleguard.algorithms.dcastle.engine import OUTSIDE, MemberEngine
 from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.schema.roles import Numeric, Schema
-from castleguard.sites.messages import Prepared, Rows
-from castleguard.sites.releases import Box, Lead, Verdict, choose
+from castleguard.sites.joint_releases import Box, Lead, Verdict, choose
+from castleguard.sites.site_messages import Prepared, Rows
 
 SCHEMA = Schema(person=None, quasi_identifiers=[Numeric("q", lower=0, upper=100, step=1)])
 
@@ -21,7 +21,7 @@ def engine() -> MemberEngine:
 
 
 def make_lead(*levels: int, boxes: list[tuple[float, float]]) -> Lead:
-    """Own rows in boxes of one column, one inside the other."""
+    """A release with own rows in nested boxes of one column."""
     lower, upper = np.array(boxes).T[..., None]
     return Lead(
         release="a.1.1",
@@ -37,7 +37,7 @@ def make_lead(*levels: int, boxes: list[tuple[float, float]]) -> Lead:
 
 
 def answer(name: str, *levels: int, **outside: Any) -> Prepared:
-    """Rows of another site."""
+    """An answer with rows of another site."""
     count = len(levels)
     rows = Rows(
         np.arange(count).astype(np.uint64), np.empty((count, 0), dtype=np.int64), pa.table({}), np.array(levels)
@@ -46,15 +46,15 @@ def answer(name: str, *levels: int, **outside: Any) -> Prepared:
 
 
 def at_least(k: int) -> Any:
-    """Judges rows by their number."""
+    """Allow groups of at least so many rows."""
 
-    def may_be(verdict: Verdict, box: Box) -> bool:
+    def is_allowed(verdict: Verdict, box: Box) -> bool:
         return sum(verdict.offers.values()) >= k
 
-    return may_be
+    return is_allowed
 
 
-def test_the_smallest_box_that_will_do_is_taken(engine: MemberEngine) -> None:
+def test_smallest_allowed_box_is_chosen(engine: MemberEngine) -> None:
     lead = make_lead(0, 0, 1, boxes=[(40, 50), (30, 60), (0, 90)])
     lead.answers = {"b": answer("b", 0, 1, 1, 2)}
     verdict, box = choose(lead, engine, at_least(5)) or pytest.fail("nothing was chosen")
@@ -62,7 +62,7 @@ def test_the_smallest_box_that_will_do_is_taken(engine: MemberEngine) -> None:
     assert verdict.offers == {"a.1.1": 3, "b.1.1": 2}
 
 
-def test_no_more_rows_of_the_others_are_taken_than_needed_and_of_each_a_like_share(engine: MemberEngine) -> None:
+def test_others_rows_are_trimmed_to_the_smallest_allowed_share(engine: MemberEngine) -> None:
     lead = make_lead(0, 0, boxes=[(40, 50)])
     lead.answers = {"b": answer("b", *[0] * 40), "c": answer("c", *[0] * 20)}
     verdict, _ = choose(lead, engine, at_least(8)) or pytest.fail("nothing was chosen")
@@ -71,8 +71,8 @@ def test_no_more_rows_of_the_others_are_taken_than_needed_and_of_each_a_like_sha
     assert verdict.offers["b.1.1"] > verdict.offers["c.1.1"] > 0
 
 
-def test_rows_that_lie_in_a_larger_box_only_are_never_taken_in_a_smaller_one(engine: MemberEngine) -> None:
-    """Whoever joins from outside brings rows of all levels: the box must hold them too."""
+def test_rows_outside_a_box_are_never_published_in_it(engine: MemberEngine) -> None:
+    """A joining site offers rows of all levels: the box must contain them too."""
     lead = make_lead(0, 0, boxes=[(40, 50), (10, 60)])
     lead.answers = {
         "b": answer("b", 0, 1, 1, *[OUTSIDE] * 6, lower=np.array([70.0]), upper=np.array([80.0]), otherwise=1.0)
@@ -82,7 +82,7 @@ def test_rows_that_lie_in_a_larger_box_only_are_never_taken_in_a_smaller_one(eng
     assert (box[0].tolist(), box[1].tolist()) == ([10], [80])
 
 
-def test_nothing_is_taken_that_would_lose_less_elsewhere(engine: MemberEngine) -> None:
+def test_rows_that_lose_less_without_the_release_are_not_taken(engine: MemberEngine) -> None:
     lead = make_lead(0, 0, boxes=[(0, 90)])
     lead.otherwise = 0.1
     lead.answers = {"b": answer("b", 0, 0, 0, otherwise=0.1)}

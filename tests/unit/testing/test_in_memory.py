@@ -1,15 +1,15 @@
-"""The source and the sink in memory: what the contract suites do not ask."""
+"""Sources and sinks in memory, beyond the contract suites."""
 
 import pyarrow as pa
 import pytest
 
 from castleguard.errors import UnavailableError
-from castleguard.testing.jobs import MemoryLog, MemoryParts, MemorySink, MemorySource
+from castleguard.testing.in_memory import MemoryLog, MemoryParts, MemoryReader, MemorySink, MemorySource, MemoryWriter
 
 TABLE = pa.table({"a": [1, 2, 3]})
 
 
-def test_a_log_that_is_out_is_read_when_it_is_back() -> None:
+def test_log_is_read_after_an_outage() -> None:
     log = MemoryLog(TABLE.schema, outages=2)
     log.add(TABLE)
     source = MemorySource(log)
@@ -21,7 +21,7 @@ def test_a_log_that_is_out_is_read_when_it_is_back() -> None:
     assert read.rows.num_rows == 3
 
 
-def test_lag_is_what_was_not_read() -> None:
+def test_lag_counts_unread_rows() -> None:
     log = MemoryLog(TABLE.schema)
     log.add(TABLE, TABLE)
     log.add_bad(b"x")
@@ -32,7 +32,7 @@ def test_lag_is_what_was_not_read() -> None:
     assert lags == [6, 4, 3, 1, 0, 0]
 
 
-def test_acknowledged_positions_are_kept() -> None:
+def test_acknowledged_positions_are_recorded() -> None:
     source = MemorySource(MemoryLog(TABLE.schema))
     source.acknowledge({"entry": 0, "row": 0})
     assert source.acknowledged == [{"entry": 0, "row": 0}]
@@ -40,7 +40,7 @@ def test_acknowledged_positions_are_kept() -> None:
     assert source.closed
 
 
-def test_a_sink_that_is_not_exactly_once_keeps_what_is_delivered_again() -> None:
+def test_sink_without_exactly_once_stores_repeated_deliveries() -> None:
     for exactly_once, rows in ((True, 3), (False, 6)):
         parts = MemoryParts()
         sink = MemorySink(parts, exactly_once=exactly_once)
@@ -50,7 +50,7 @@ def test_a_sink_that_is_not_exactly_once_keeps_what_is_delivered_again() -> None
         assert sink.last() == (1 if exactly_once else 0)
 
 
-def test_what_happens_around_a_delivery_can_be_scripted() -> None:
+def test_events_around_a_delivery_can_be_scripted() -> None:
     parts = MemoryParts()
     seen: list[tuple[str, int, int]] = []
     sink = MemorySink(parts, happens=lambda moment, number: seen.append((moment, number, len(parts.delivered))))
@@ -58,3 +58,26 @@ def test_what_happens_around_a_delivery_can_be_scripted() -> None:
     assert seen == [("before", 7, 0), ("after", 7, 1)]
     sink.close()
     assert sink.closed
+
+
+def test_reader_yields_all_rows_in_order() -> None:
+    source = MemoryReader([TABLE.slice(0, 1), TABLE.slice(1)])
+    assert pa.Table.from_batches(list(source)).equals(TABLE)
+    source.close()
+    assert source.closed
+
+
+def test_writer_discards_its_tables_when_aborted() -> None:
+    sink = MemoryWriter()
+    sink.write(TABLE)
+    sink.abort()
+    assert sink.aborted
+    assert sink.tables == []
+
+
+def test_writer_keeps_its_tables_if_aborted_after_closing() -> None:
+    sink = MemoryWriter()
+    sink.write(TABLE)
+    sink.close()
+    sink.abort()
+    assert sink.table().equals(TABLE)

@@ -1,7 +1,7 @@
-"""A quasi-identifier as a row of public cells, and the places between two cells where it may be cut.
+"""A quasi-identifier as a sequence of public cells, and the places between cells where it may be cut.
 
-The cells of a number are the half-open ones of its public grid, the cells of a category are the leaves of its
-hierarchy. So numbers and categories are cut alike: between cell c - 1 and cell c.
+The cells of a number are the half-open cells of its public grid; those of a category are the leaves of its hierarchy.
+Both are cut the same way: between cell c - 1 and cell c.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Sche
 
 @dataclass(frozen=True)
 class Axis:
-    """One quasi-identifier."""
+    """The cells of one quasi-identifier."""
 
     role: QuasiIdentifier
 
@@ -24,30 +24,30 @@ class Axis:
         if isinstance(self.role, Numeric) and self.role.domain is None:
             raise SchemaError(
                 f"column {self.role.name!r} needs lower and upper to be cut: "
-                f"a cut point of a domain that is observed would tell of the rows"
+                f"cut points of an observed domain would reveal rows"
             )
 
     @property
     def name(self) -> str:
-        """Of the column."""
+        """Name of the column."""
         return self.role.name
 
     @property
     def cells(self) -> int:
-        """How many there are; at least 1."""
+        """Number of cells, at least 1."""
         if isinstance(self.role, Categorical):
             return len(self.role.hierarchy.leaves)
         return cell_count(self.role.edges)
 
     def at(self, cell: int) -> float:
-        """Where a cell begins, in coded units."""
+        """Return the lower edge of a cell, in coded units."""
         return float(cell) if isinstance(self.role, Categorical) else float(self.role.edges[cell])
 
     def places(self, first: int, last: int) -> Cells:
-        """The cells before which the range from `first` to `last` may be cut, ascending.
+        """Return the cells before which the range from `first` to `last` may be cut, ascending.
 
-        A category is cut between two children of the lowest node that covers the range: both sides are unions of
-        whole children, and can be published as such.
+        A category is cut between children of the lowest node that covers the range: each side is then a union of whole
+        children, and can be published as such.
         """
         if isinstance(self.role, Numeric):
             return np.arange(first + 1, last + 1, dtype=np.int64)
@@ -56,7 +56,7 @@ class Axis:
         return np.unique(children[(children > first) & (children <= last)])
 
     def cell_before(self, at: float) -> int | None:
-        """The cell that begins at a cut point; None if no cell does, or nothing is below it."""
+        """Return the cell that begins at a cut point; None if no cell does, or none lies below it."""
         if isinstance(self.role, Categorical):
             return int(at) if at == int(at) and 0 < at < self.cells else None
         cell = int(np.searchsorted(self.role.edges, at))
@@ -64,10 +64,10 @@ class Axis:
 
 
 def axes_of(schema: Schema, columns: Sequence[str] | None = None) -> tuple[Axis, ...]:
-    """The quasi-identifiers that may be cut: the ones that are named, or all but timestamps.
+    """Return the quasi-identifiers that may be cut: the named ones, or all but timestamps.
 
-    A timestamp usually runs with the stream, and all rows of one hour would go to one shard; it is taken if there is
-    nothing else, or by name. Raises SchemaError if a number has no declared domain.
+    A timestamp usually advances with the stream, so all rows of one hour would go to one shard. It is used only by name
+    or if the schema has nothing else. Raises SchemaError if a number has no declared domain.
     """
     if columns is None:
         roles = [role for role in schema.quasi_identifiers if not _is_timestamp(role)]
@@ -76,7 +76,7 @@ def axes_of(schema: Schema, columns: Sequence[str] | None = None) -> tuple[Axis,
     for name in columns:
         if name not in known:
             raise SchemaError(
-                f"column {name!r} is no quasi-identifier and cannot be cut (those are {', '.join(known)})"
+                f"column {name!r} is not a quasi-identifier and cannot be cut (choose from {', '.join(known)})"
             )
     return tuple(Axis(known[name]) for name in dict.fromkeys(columns))
 

@@ -1,4 +1,4 @@
-"""What sites tell one another, there and back; and what is not listened to."""
+"""Messages between sites: round trips, and messages that are refused."""
 
 import zlib
 from typing import Any
@@ -10,7 +10,7 @@ import pytest
 from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.codec import Record, pack
 from castleguard.errors import SnapshotError
-from castleguard.sites.messages import (
+from castleguard.sites.site_messages import (
     FORMAT,
     KINDS,
     Decided,
@@ -72,21 +72,21 @@ def same(one: object, other: object) -> bool:
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
 @pytest.mark.parametrize("seal", [None, Cipher(KEY)], ids=["plain", "sealed"])
-def test_a_message_comes_back_as_it_was(message: Message, seal: Cipher | None) -> None:
+def test_message_round_trips(message: Message, seal: Cipher | None) -> None:
     assert is_same(decode(encode(message, seal), seal), message)
 
 
-def test_every_kind_is_among_them() -> None:
+def test_every_kind_of_message_is_tested() -> None:
     assert {type(message) for message in MESSAGES} == set(KINDS.values())
 
 
 @pytest.mark.parametrize("seal", [None, Cipher(KEY)], ids=["plain", "sealed"])
-def test_a_damaged_message_is_refused(seal: Cipher | None) -> None:
+def test_damaged_message_is_refused(seal: Cipher | None) -> None:
     data, refused = encode(MESSAGES[6], seal), 0
     for at in range(0, len(data), 7):
         damaged = data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :]
         try:
-            assert is_same(decode(damaged, seal), MESSAGES[6])  # a few bits of what is compressed do not matter
+            assert is_same(decode(damaged, seal), MESSAGES[6])  # some bits of the compressed data do not matter
         except SnapshotError:
             refused += 1
     assert refused > (0.9 if seal is None else 0.99) * len(range(0, len(data), 7))
@@ -95,7 +95,7 @@ def test_a_damaged_message_is_refused(seal: Cipher | None) -> None:
             decode(data[:length], seal)
 
 
-def test_a_message_under_another_key_is_refused() -> None:
+def test_message_under_another_key_is_refused() -> None:
     sealed = encode(MESSAGES[0], Cipher(KEY))
     for seal in (Cipher(bytes(32)), None):
         with pytest.raises(SnapshotError):
@@ -104,7 +104,7 @@ def test_a_message_under_another_key_is_refused() -> None:
         decode(encode(MESSAGES[0]), Cipher(KEY))
 
 
-def test_a_sealed_message_shows_nothing() -> None:
+def test_sealed_message_reveals_nothing() -> None:
     sealed = encode(MESSAGES[6], Cipher(KEY))
     assert b"flu" not in sealed
     assert b"sender" not in sealed
@@ -116,25 +116,25 @@ def test_a_sealed_message_shows_nothing() -> None:
     [
         ({"format": FORMAT - 1, "kind": "hello", **_ME}, "another version"),
         ({"format": FORMAT, "kind": "farewell", **_ME}, "another version"),
-        ({"format": FORMAT, "kind": "hello", "sender": "a"}, "lacks something"),
-        ({"format": FORMAT, "kind": "hello", **_ME, "colour": "red"}, "lacks something"),
+        ({"format": FORMAT, "kind": "hello", "sender": "a"}, "is incomplete"),
+        ({"format": FORMAT, "kind": "hello", **_ME, "colour": "red"}, "is incomplete"),
     ],
 )
-def test_a_message_of_another_version_is_refused(facts: dict[str, Any], words: str) -> None:
+def test_message_of_another_version_is_refused(facts: dict[str, Any], words: str) -> None:
     with pytest.raises(SnapshotError, match=words):
         decode(zlib.compress(pack(Record(facts))))
 
 
 @pytest.mark.parametrize("blob", [b"", b"no table"])
-def test_rows_that_are_none_are_refused(blob: bytes) -> None:
+def test_malformed_rows_are_refused(blob: bytes) -> None:
     facts = {"format": FORMAT, "kind": "prepared", **_ME, "release": "b.0001.1"}
     arrays = {"tokens": _ROWS.tokens, "values": _ROWS.values, "levels": _ROWS.levels}
-    with pytest.raises(SnapshotError, match="lacks something"):
+    with pytest.raises(SnapshotError, match="is incomplete"):
         decode(zlib.compress(pack(Record(facts, arrays, {"payload": blob}))))
-    with pytest.raises(SnapshotError, match="lacks something"):
+    with pytest.raises(SnapshotError, match="is incomplete"):
         decode(zlib.compress(pack(Record(facts, {}, {"payload": blob}))))
 
 
-def test_rows_do_not_print_what_is_in_them() -> None:
+def test_repr_of_rows_shows_no_values() -> None:
     assert "flu" not in repr(MESSAGES[6])
     assert "Rows(2)" in repr(MESSAGES[6])

@@ -1,10 +1,10 @@
-"""A source and a sink in memory for jobs: the smallest ones that keep the contract of `connectors/base.py`.
+"""Sources and sinks in memory: minimal implementations of the contracts in `connectors/base.py`.
 
-What they hold (`MemoryLog`, `MemoryParts`) outlives them, as a topic outlives the process that reads it: a test closes
-a source, or drops it as a crash would, and opens the next one at a position.
+The data of a job's source and sink (`MemoryLog`, `MemoryParts`) outlives them, as a topic outlives the process that
+reads it: a test closes a source, or abandons it as a crash would, and opens the next one at a position.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -16,14 +16,14 @@ from castleguard.errors import UnavailableError
 
 @dataclass
 class MemoryLog:
-    """What there is to read: batches and bad rows, in the order in which they arrived. It may grow at any time."""
+    """Batches and bad rows in order of arrival. May grow at any time."""
 
     schema: pa.Schema
     entries: list[pa.RecordBatch | BadRow] = field(default_factory=list)
     ended: bool = False
-    """Whether no further row will ever come."""
+    """Whether the log is complete."""
     outages: int = 0
-    """How many of the next reads find the log unavailable."""
+    """Number of upcoming reads that fail as unavailable."""
 
     def add(self, *tables: pa.Table | pa.RecordBatch) -> None:
         """Append rows."""
@@ -31,12 +31,12 @@ class MemoryLog:
             self.entries += [table] if isinstance(table, pa.RecordBatch) else table.combine_chunks().to_batches()
 
     def add_bad(self, raw: bytes, reason: str = "not a row") -> None:
-        """Append something that is no row."""
+        """Append a malformed entry."""
         self.entries.append(BadRow(f"entry {len(self.entries)}", reason, raw))
 
 
 class MemorySource:
-    """Reads a log, an entry at a time, at most `batch_rows` rows of it. Never waits: a test has a clock of its own."""
+    """Reads a log entry by entry, at most `batch_rows` rows at a time. Never waits: tests use a manual clock."""
 
     def __init__(self, log: MemoryLog, position: Position | None = None, *, batch_rows: int = 65536) -> None:
         self.acknowledged: list[Position] = []
@@ -48,11 +48,11 @@ class MemorySource:
 
     @property
     def finished(self) -> bool:
-        """Whether the log has ended and all of it was read."""
+        """Whether the log has ended and was read completely."""
         return self._log.ended and self._entry == len(self._log.entries)
 
     def read(self, timeout: float) -> Read | None:
-        """The next entry, or the next rows of it."""
+        """Return the next entry, or the next rows of it."""
         if self._log.outages:
             self._log.outages -= 1
             raise UnavailableError("the log cannot be reached")
@@ -70,21 +70,21 @@ class MemorySource:
         return None
 
     def position(self) -> Position:
-        """Entry and row within it."""
+        """Return the next entry and the row within it."""
         return {"entry": self._entry, "row": self._row}
 
     def acknowledge(self, position: Position) -> None:
-        """Remember it."""
+        """Record the position."""
         self.acknowledged.append(position)
 
     def lag(self) -> int | None:
-        """Rows in the log that were not read."""
+        """Return the number of unread rows in the log."""
         batches = [entry for entry in self._log.entries[self._entry :] if isinstance(entry, pa.RecordBatch)]
         waiting: int = sum(batch.num_rows for batch in batches)
         return waiting - self._row
 
     def close(self) -> None:
-        """Remember that it was called."""
+        """Record the call."""
         self.closed = True
 
 
@@ -94,31 +94,30 @@ def _place(entry: int, first: int, row: int) -> str:
 
 @dataclass
 class MemoryParts:
-    """What has been delivered, with its numbers."""
+    """Delivered segments with their numbers."""
 
     delivered: list[tuple[int, pa.Table]] = field(default_factory=list)
 
     def table(self) -> pa.Table:
-        """All of it, in one table."""
+        """Return all segments as one table."""
         return pa.concat_tables(table for _, table in self.delivered)
 
 
-def _nothing_happens(moment: str, number: int) -> None:
-    """No crash."""
+def _do_nothing(moment: str, number: int) -> None:
+    """Let the delivery succeed."""
 
 
 class MemorySink:
-    """Keeps segments by their numbers. One that is not `exactly_once` keeps a segment as often as it is delivered."""
+    """Stores segments by their numbers. Without `exactly_once`, a repeated delivery is stored again."""
 
     def __init__(
         self,
         parts: MemoryParts,
         *,
         exactly_once: bool = True,
-        happens: Callable[[str, int], None] = _nothing_happens,
+        happens: Callable[[str, int], None] = _do_nothing,
     ) -> None:
-        """`happens` is called with "before" and "after" a delivery and its number; what it raises, the delivery
-        raises."""
+        """`happens` is called with "before" or "after" and the number of each delivery; its errors propagate."""
         self.exactly_once = exactly_once
         self.longest_row: int | None = None
         self.closed = False
@@ -126,14 +125,14 @@ class MemorySink:
         self._happens = happens
 
     def last(self) -> int:
-        """The highest number; 0 if that cannot be trusted."""
+        """Return the highest number; 0 without `exactly_once`."""
         return max((number for number, _ in self._parts.delivered), default=0) if self.exactly_once else 0
 
     def check(self, columns: pa.Schema) -> None:
-        """Memory holds everything."""
+        """Accept any columns."""
 
     def deliver(self, number: int, table: pa.Table) -> None:
-        """Keep a segment."""
+        """Store a segment."""
         self._happens("before", number)
         if self.exactly_once:
             self._parts.delivered = [part for part in self._parts.delivered if part[0] != number]
@@ -141,5 +140,57 @@ class MemorySink:
         self._happens("after", number)
 
     def close(self) -> None:
-        """Remember that it was called."""
+        """Record the call."""
         self.closed = True
+
+
+class MemoryReader:
+    """Yields the batches of the given tables, one table after the other."""
+
+    malformed = 0
+
+    def __init__(self, tables: Iterable[pa.Table]) -> None:
+        """`tables` may be a generator."""
+        self.closed = False
+        self._tables = tables
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Yield the batches."""
+        for table in self._tables:
+            yield from table.combine_chunks().to_batches()
+
+    def fraction(self) -> float | None:
+        """Return None: the number of tables is unknown."""
+        return None
+
+    def close(self) -> None:
+        """Record the call."""
+        self.closed = True
+
+
+class MemoryWriter:
+    """Stores written tables; discards them when aborted."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.tables: list[pa.Table] = []
+        self.closed = False
+        self.aborted = False
+
+    def write(self, table: pa.Table) -> None:
+        """Store a table."""
+        self.tables.append(table)
+
+    def close(self) -> None:
+        """Record the call."""
+        self.closed = True
+
+    def abort(self) -> None:
+        """Discard the tables, unless the writer is closed."""
+        if not self.closed:
+            self.aborted = True
+            self.tables = []
+
+    def table(self) -> pa.Table:
+        """Return all written rows as one table."""
+        return pa.concat_tables(self.tables)

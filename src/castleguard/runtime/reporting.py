@@ -1,6 +1,6 @@
-"""What a job tells: how it stands, what it has counted over all its streams, and what it promises.
+"""What a job reports: its status, its books over all streams, and the guarantee of each epoch.
 
-A watcher is told the state about once a second, the checkpoint gets the books, and readers of the sink find the
+The watcher gets the status about once a second, the checkpoint stores the books, and readers of the sink find the
 statement of each epoch beside the parts.
 """
 
@@ -23,61 +23,61 @@ from castleguard.telemetry.metrics import Status
 _EVERY = 1.0  # seconds
 
 
-class Telling:
-    """Calls `watch` with what `status` returns, when the state changes and about once a second."""
+class StatusReporter:
+    """Passes the status to `watch` when the state changes and about once a second."""
 
     def __init__(self, watch: Callable[[Status], None], status: Callable[[], Status], clock: Clock) -> None:
         self._watch = watch
         self._status = status
         self._clock = clock
-        self._told_at = 0.0
+        self._reported_at = 0.0
         self.state = "starting"
         self.opened = False
-        """Whether there is a status to tell."""
+        """Whether the job is constructed and `status` can be called."""
 
-    def tell(self, state: str, *, at_once: bool = False) -> None:
-        """Tell it, but not all the time."""
+    def report(self, state: str, *, at_once: bool = False) -> None:
+        """Report the state; an unchanged one about once a second, or `at_once`."""
         now = self._clock.now()
-        if at_once or state != self.state or not 0.0 <= now - self._told_at < _EVERY:
-            self.state, self._told_at = state, now
+        if at_once or state != self.state or not 0.0 <= now - self._reported_at < _EVERY:
+            self.state, self._reported_at = state, now
             if self.opened:
                 self._watch(self._status())
 
-    def tell_waiting(self) -> None:
-        """Tell that something is not available."""
-        self.tell("waiting", at_once=True)
+    def report_waiting(self) -> None:
+        """Report that the source or the sink is unavailable."""
+        self.report("waiting", at_once=True)
 
-    def tell_failure(self) -> None:
-        """The last word of a job that dies of an error. A failure of the watcher must not hide that error."""
+    def report_failure(self) -> None:
+        """Report that the job failed. An error of the watcher must not hide the job's own error."""
         with suppress(Exception):
-            self.tell("failed", at_once=True)
+            self.report("failed", at_once=True)
 
 
-_ENOUGH = 1000  # rows before a share of rejects means something
+_ENOUGH = 1000  # rows before the share of rejected ones is checked
 
 
 class JobBooks:
-    """What earlier streams of a job have counted, and what its source read that is not a row."""
+    """Books of a job's earlier streams, and the number of malformed rows its source has read."""
 
     def __init__(self, latest: Checkpoint) -> None:
-        """As a checkpoint has them. The books of the present stream are in its snapshot."""
+        """Load them from a checkpoint. The books of the current stream are in its snapshot."""
         self.malformed = int(latest.books.get("bad", 0))
         facts = latest.books if latest.snapshot is None else latest.books["before"]
-        # What is open or tried at the end of a stream is of no interest afterwards.
+        # Gauges of an ended stream mean nothing.
         self.before = replace(Books.load(facts), open_clusters=0, threshold=0.0) if facts else None
-        """Of streams that were flushed for good; None if there were none."""
+        """Books of ended streams; None if there were none."""
 
     def total(self, report: Books) -> Books:
-        """The books of the whole job, with the report of its present stream."""
+        """Return the books of the whole job; `report`: those of the current stream."""
         return replace(report + (self.before or Books()), malformed=self.malformed)
 
     def facts(self, report: Books) -> dict[str, Any]:
-        """As a checkpoint holds them."""
+        """Return the books as JSON values for the checkpoint."""
         before = {} if self.before is None else self.before.facts()
         return {**self.total(report).facts(), "bad": self.malformed, "before": before}
 
     def warn_if_empty(self, report: Books) -> None:
-        """Log that nothing was published; not for a stream without rows in a job that had some before."""
+        """Warn if nothing was published; not for a stream without rows in a job that had some before."""
         found = None
         if report.rows_in:
             found = empty_output(report)
@@ -88,50 +88,48 @@ class JobBooks:
 
 
 def check_rejects(now: Books, started: Books, max_share: float, *, at_end: bool) -> None:
-    """Stop a job that rejects too much: most likely its schema does not fit its source any more.
+    """Stop a job that rejects too many rows: most likely its schema no longer fits its source.
 
-    What was rejected before this process started does not count: it may have been mended. On the way a few rows mean
-    nothing yet; at the end of the source they are all there are.
+    Rows rejected before this process started do not count: their cause may be fixed. A minimum number of rows is
+    required, except at the end of the source.
     """
-    rejected = rejected_of(now) - rejected_of(started)
+    rejected = _rejected(now) - _rejected(started)
     rows = now.rows_in + now.malformed - started.rows_in - started.malformed
     if rejected <= max_share * rows or (rows < _ENOUGH and not at_end):
         return
     found = (
-        f"{rejected:,} of {rows:,} rows were rejected, more than the share of {max_share:g} that is allowed: look at "
-        f"the dead letters"
+        f"{rejected:,} of {rows:,} rows were rejected, more than the allowed share of {max_share:g}: check the dead "
+        f"letters"
     )
     if at_end:
-        raise InputError(f"{found}. The source has ended, and everything else is published")
+        raise InputError(f"{found}. The source has ended; all other rows are published")
     raise InputError(
-        f"{found}. They are not read again: mend the source, or drain the job and change its schema, then run it again"
+        f"{found}. They are not read again: fix the source, or drain the job and change its schema, then run it again"
     )
 
 
-def rejected_of(books: Books) -> int:
-    """Everything that came in and could not be used."""
+def _rejected(books: Books) -> int:
+    """Rejected and malformed rows."""
     return books.rejected_rows + books.malformed
 
 
 class Counted(Protocol):
-    """What a statement asks of a stream."""
+    """The methods of a stream that a statement calls."""
 
     def describe(self) -> Described:
-        """What tells its output from that of another stream, and what it promises."""
+        """Return the identity, the guarantee and the counting windows of the stream."""
 
     def take_over(self, carried: bytes) -> list[str]:
-        """Go on with the counts of an earlier stream; what differs, if that cannot be."""
+        """Adopt the row counts of an earlier stream. If they do not fit, return what differs."""
 
 
 class Statement:
-    """The epochs of one job; `guarantee` is what is promised in the open one."""
+    """The epochs of one job; `guarantee` is that of the open epoch."""
 
     def __init__(
         self, latest: Checkpoint, stream: Counted, identity: dict[str, Any], manifest: Manifest | None, version: str
     ) -> None:
-        """Begin an epoch with a new stream, which counts on the rows of each person if it can; or go on with the one
-        that a restored stream belongs to.
-        """
+        """Begin an epoch for a new stream, with the earlier row counts if they fit; keep that of a restored one."""
         self._epochs = Epochs.of(latest)
         self._sink = sink_name(identity)
         self._manifest = manifest
@@ -145,31 +143,32 @@ class Statement:
         differing = [] if latest.carried is None else stream.take_over(latest.carried)
         if latest.counts_wiped:
             LOG.warning(
-                "rows of a person that were published before do not count any more: their counts were deleted when the "
-                "checkpoint lost its key. The statement says what all epochs of the job together promise"
+                "earlier rows of each person are no longer counted: their counts were deleted when the checkpoint lost "
+                "its key. The statement gives the guarantee of all epochs of the job together"
             )
         if differing:
             LOG.warning(
-                "rows of a person that were published before do not count any more: another %s than then. The "
-                "statement says what all epochs of the job together promise",
+                "earlier rows of each person are no longer counted: the job has another %s. The statement gives the "
+                "guarantee of all epochs of the job together",
                 " and another ".join(differing),
             )
         for found in other_parts(self._epochs.manifest(self._sink), described):
-            LOG.warning("the sink has %s: name another one to keep them apart", found)
+            LOG.warning("the sink has %s: use another sink to keep them apart", found)
         carried = latest.carried is not None and not differing
         self._epochs.begin(described, version=self._version, sink=self._sink, carried=carried)
 
     def after(self, part: int | None, ended: str | None) -> dict[str, Any]:
-        """The epochs as a commit stores them that publishes `part`, if it does, and ends the open epoch, if it does."""
+        """Return the epochs to store with a commit: it may publish a `part`, and end the open epoch (`ended`)."""
         return self._epochs.after(part, ended).facts()
 
     def commit(self, epochs: dict[str, Any]) -> None:
-        """A commit has stored what `after` returned."""
+        """Adopt the epochs returned by `after`, once a commit has stored them."""
         self._epochs = Epochs.load(epochs)
 
     def write(self, ended: str | None = None) -> None:
-        """Tell readers of the sink what was promised for which part: at the start of a process and at the end of an
-        epoch, never at a commit. What a process that died could not write is made up for at the next start.
+        """Write the manifest, which maps parts to statements: at the start of a process and at the end of an epoch.
+
+        Never at a commit. After a crash the next start writes what is missing.
         """
         if self._manifest is not None:
             epochs = self._epochs if ended is None else self._epochs.after(None, ended)

@@ -1,33 +1,33 @@
-"""A clock that moves when it is told to: hours of a job in no time."""
+"""ManualClock: a clock that a test advances, so that hours of a job pass at once."""
 
 
 class ManualClock:
-    """Keeps the contract of `clock.Clock`; sleeping moves it."""
+    """Implements `runtime.clock.Clock`; sleeping advances it."""
 
     def __init__(self, start: float = 1_000_000.0) -> None:
         self._now = start
         self._elapsed = 0.0
         self.slept = 0.0
-        """How many seconds were slept away in all."""
+        """Total seconds slept."""
 
     def now(self) -> float:
-        """The time that it was moved to."""
+        """Return the current time."""
         return self._now
 
     def elapsed(self) -> float:
-        """How many seconds have passed, wherever it was set to meanwhile."""
+        """Return the seconds that have passed, regardless of `set`."""
         return self._elapsed
 
     def sleep(self, seconds: float) -> None:
-        """Move on at once."""
+        """Advance the clock at once."""
         self.slept += seconds
         self.advance(seconds)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self._now += seconds
         self._elapsed += seconds
 
     def set(self, now: float) -> None:
-        """Show another time, though none has passed: what people and time servers do."""
+        """Jump to another time without elapsed seconds, as people and time servers do."""
         self._now = now
