@@ -1,6 +1,6 @@
-"""From points to the published table: a number under its column's own name, labels for categories.
+"""Encode points as the published table: a number under its column's own name, labels for categories.
 
-For engines that publish values in place of boxes (DOCA). Person and position have no way into the output.
+For engines that publish values instead of boxes (DOCA). The encoder never gets persons or positions.
 """
 
 import numpy as np
@@ -12,14 +12,15 @@ from castleguard.schema.roles import Numeric, Schema
 
 Points = NDArray[np.float64]  # (rows, columns)
 
-# The days and microseconds since 1970 of the years 1 and 9999, which is what Python's dates can hold. The last
-# microsecond is the last that a float64 holds: the one that ends in 999999 would be rounded into the year 10000.
+# Days and microseconds since 1970 of the years 1 to 9999, the range of Python's dates. The upper bound is the largest
+# float64 in the year 9999: the microsecond that ends in 999999 would be rounded into the year 10000.
 _RANGE = {"date": (-719162, 2932896), "timestamp": (-62135596800000000, 253402300799999968)}
 
 
 class PointEncoder:
-    """Encodes one stream. `sensitive` says that points have the codes of sensitive columns too, in place of a payload
-    that then only holds public ones.
+    """Encodes the points of one stream.
+
+    `sensitive`: points contain the codes of sensitive columns, which replace those columns of the payload.
     """
 
     def __init__(self, schema: Schema, *, sensitive: bool) -> None:
@@ -44,7 +45,7 @@ class PointEncoder:
 
 
 class _Numbers:
-    """A number, a date or a timestamp. A mean need not be whole where the values are."""
+    """A number, a date or a timestamp. A mean of integers may be a fraction."""
 
     def __init__(self, role: Numeric) -> None:
         self.name = role.name
@@ -59,12 +60,12 @@ class _Numbers:
 
 
 class _Labels:
-    """A column whose points are numbers of labels."""
+    """A column whose points are indices of labels."""
 
     def __init__(self, name: str, labels: pa.Array) -> None:
         self.name, self.kind = name, labels.type
         self._labels = labels
 
     def encode(self, coded: NDArray[np.float64]) -> pa.Array:
-        """The labels with these numbers."""
+        """Labels with these indices."""
         return self._labels.take(pa.array(coded.astype(np.int64)))

@@ -1,8 +1,7 @@
-"""The gate's judgement of distributions in releases that stand by themselves: rows are counted, whoever has them.
+"""The gate's check of distributions in releases that stand by themselves: counts rows, not pairs.
 
-The reference of closeness is counted here as well. It holds the rows that have left in earlier releases, published or
-not, and all rows of a release enter it together: so the order in which values stand in a published group never changes
-a later verdict (docs/proofs/citadel.md).
+The reference of t-closeness holds the rows of earlier releases, published or not. All rows of a release enter it
+together, so the order of values within a published group never changes a later verdict (docs/proofs/citadel.md).
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,21 +19,21 @@ Flags = NDArray[np.bool_]
 
 
 class ReleaseJudge(ShapeJudge):
-    """Knows the values of the rows that have arrived and not left, and the distribution of those that have left."""
+    """Judges each release by itself, against the distribution of the rows of earlier releases."""
 
     def __init__(self, schema: Schema, criteria: Criteria) -> None:
         super().__init__(schema, criteria, remembered=0)
         self._moment = 0  # of the latest release, in arrivals
 
     def observe(self, codes: Codes, present: Flags) -> None:
-        """Rows arrive. Their values are kept until they leave, if these are compared with."""
+        """Take rows as they arrive. With a reference, their values are kept until they leave."""
         if self._reference is None:
             self._arrivals += len(codes)
         else:
             super().observe(codes, present)
 
     def judge(self, decisions: Decisions, rows: CodedRows, alone: Flags) -> Flags:
-        """Which of the groups that stand `alone` keep the criteria by their rows, release by release."""
+        """Flag the groups of `alone` whose rows meet the criteria, release by release."""
         passed = np.zeros(alone.size, dtype=np.bool_)
         members = np.argsort(decisions.group, kind="stable")
         start = np.searchsorted(decisions.group[members], np.arange(alone.size + 1))
@@ -52,20 +51,20 @@ class ReleaseJudge(ShapeJudge):
         return passed
 
     def snapshot(self, memories: Sequence[Pairs] = ()) -> Arrays:
-        """All that changes."""
+        """The whole state."""
         return super().snapshot(memories) | {"moment": np.array([self._moment], dtype=np.int64)}
 
     def restore(self, arrays: Mapping[str, NDArray], memories: Sequence[Pairs] = ()) -> None:  # type: ignore[type-arg]
-        """Continue from a snapshot."""
+        """Restore from a snapshot."""
         super().restore(arrays, memories)
         self._moment = int(arrays["moment"][0])
 
     def _is_due(self, seen: int, latest: int) -> bool:
-        """Whether a release can have been made when `seen` rows had arrived, if `latest` is its last row."""
+        """Whether a release whose last row is `latest` can have been made when `seen` rows had arrived."""
         return max(self._moment, latest + 1) <= seen <= self._arrivals + len(self._codes)
 
     def _leave(self, positions: NDArray[np.int64]) -> None:
-        """Rows leave together; those that are known enter the reference, each of them once."""
+        """Move rows of one release into the reference; unknown positions are ignored, repeated ones count once."""
         if self._reference is None:
             return
         at = np.unique(positions) - self._arrivals
@@ -75,12 +74,12 @@ class ReleaseJudge(ShapeJudge):
         self._present[at] = False
 
     def _forget(self) -> None:
-        """Drop the values before the first row that is still there."""
+        """Drop the values before the first row that has not left."""
         gone = int(np.argmax(np.append(self._present, True)))
         self._codes, self._present = self._codes[gone:], self._present[gone:]
         self._arrivals += gone
 
 
 def _between(ordered: NDArray[np.int64], value: np.int64) -> slice:
-    """Where a value stands in an ordered array."""
+    """Slice of an ordered array that equals a value."""
     return slice(int(np.searchsorted(ordered, value)), int(np.searchsorted(ordered, value, side="right")))
