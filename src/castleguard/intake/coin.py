@@ -1,4 +1,4 @@
-"""The coin of a row: whether it takes part at all."""
+"""Sampling of rows."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,5 +9,5 @@ from castleguard.privacy.noise import Noise
 
 
 def row_coin(sample_rate: float, key: NDArray[np.uint32]) -> Noise | None:
-    """A coin for each row by itself; None: every row takes part."""
+    """Independent coin for each row; None if every row is kept."""
     return None if sample_rate == 1 else Noise((), key=key, rate=Bernoulli(rate=exact("sample_rate", sample_rate)))

@@ -1,8 +1,8 @@
-"""The coin of SDGS: whether the row of a person takes part in its window.
+"""The coin of SDGS: decides whether a person's row is sampled in its window.
 
-One row of a person takes part in a window at most, so the person and the window are an address that no other row has.
-What the row holds is a part of the address as well: a snapshot that is continued twice, with other rows, shares no
-coin, and equal rows replay equally. Neither other rows nor the order of arrival change a coin.
+A person has at most one row in a window, so person and window are a unique address for its draw. The row's content is
+part of the address too: if a snapshot is restored twice and then gets different rows, their coins are independent,
+while equal rows get equal coins. Other rows and the order of arrival do not change a coin. See docs/proofs/sdgs.md.
 """
 
 import hashlib
@@ -21,17 +21,17 @@ from castleguard.schema.coded import CodedRows
 Flags = NDArray[np.bool_]  # (rows,)
 
 _BLOCK_BITS = 512
-WORDS = 8  # of the rate that are compared at first: a coin is undecided with probability 2^-256
+WORDS = 8  # words of the rate that are compared at first: a coin is undecided with probability 2^-256
 
 
 class WindowCoin:
-    """Exact coins for the rows of one stream, by windows that never go back."""
+    """Exact coins for the rows of one stream; windows never go back."""
 
     def __init__(
         self, rate: Bernoulli, *, key: NDArray[np.uint32], window_at: Callable[[float], int], words: int = WORDS
     ) -> None:
-        """`key`: 8 words. `window_at`: the window of a moment. `words`: how much of the rate is compared at first; it
-        changes no outcome.
+        """`key`: 8 words. `window_at`: window number of a moment. `words`: words of the rate that are compared at
+        first, which changes no outcome.
         """
         self._window_at = window_at
         self._rate = rate.rate
@@ -41,7 +41,7 @@ class WindowCoin:
         self._block = np.zeros(_BLOCK_BITS // 32, dtype=np.uint32)
 
     def flip(self, rows: CodedRows, now: float, present: Flags) -> Flags:
-        """Which of the rows that are present take part. Of a person, one row at most is present in a window."""
+        """Flag the rows of `present` that are sampled. At most one row of a person is present in a window."""
         key = self._keys.at(self._window_at(now))
         keep, undecided = present.copy(), np.zeros(present.size, dtype=np.bool_)
         digest = _digests(rows, np.frombuffer(_derived(key, b"content")[:16], dtype="<u8").astype(np.uint64))
@@ -51,7 +51,7 @@ class WindowCoin:
         return keep
 
     def snapshot(self) -> Arrays:
-        """The keys of this window and of later ones."""
+        """Keys of this window and of later ones."""
         return self._keys.snapshot()
 
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
@@ -59,7 +59,7 @@ class WindowCoin:
         self._keys.restore(arrays)
 
     def _settle(self, key: bytes, person: np.uint64, digest: np.uint64) -> bool:
-        """One coin with as many digits as it takes."""
+        """Flip one coin with as many digits as it takes."""
         rest, number = self._rate, 0
         while rest:
             draw_block(_draw_key(key, number), person, digest, self._block)
@@ -68,7 +68,7 @@ class WindowCoin:
             if drawn != int(scaled):
                 return drawn < int(scaled)
             rest, number = scaled - int(scaled), number + 1
-        return False  # a fraction that begins with all digits of the rate is not below it
+        return False  # a number that starts with all digits of the rate is not below it
 
 
 def _derived(key: bytes, purpose: bytes) -> bytes:
@@ -76,12 +76,12 @@ def _derived(key: bytes, purpose: bytes) -> bytes:
 
 
 def _draw_key(key: bytes, number: int) -> NDArray[np.uint32]:
-    """The key of one block of each row's fraction."""
+    """Key of block `number` of each row's random digits."""
     return np.frombuffer(_derived(key, b"coin %d" % number), dtype="<u4").astype(np.uint32)
 
 
 def _digests(rows: CodedRows, key: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A keyed hash of all that a row holds besides its person."""
+    """Keyed hash of a row's content without its person."""
     count = rows.person.size
     parts = [np.ascontiguousarray(rows.quasi + 0.0), np.ascontiguousarray(rows.sensitive)]  # -0.0 becomes 0.0
     pieces = [part.view(np.uint8).reshape(count, part.shape[1] * 8) for part in parts]

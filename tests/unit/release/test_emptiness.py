@@ -25,18 +25,18 @@ def report(**counts: object) -> Report:
         (report(rows_in=3, rejected={"age: not a number": 3}), 0, r"all 3 rows were rejected \(age: not a number 3\)"),
         (report(rows_in=3, rejected={"age: null": 3}), 2, "all 5 rows were rejected"),
         (report(rows_in=4, suppressed=4, gate_refused=4), 0, "the gate refused all 4 rows"),
-        (report(rows_in=4, suppressed=4, gate_refused=1), 0, r"of 4 rows \(4 suppressed\): too few persons"),
+        (report(rows_in=4, suppressed=4, gate_refused=1), 0, r"from 4 rows \(4 suppressed\): no group had enough"),
         (report(rows_in=4, suppressed=1, sampled_out=3), 0, r"1 suppressed, 3 sampled out"),
         (report(rows_in=9, over_budget=9), 0, r"\(9 over budget\)"),
     ],
 )
 def test_the_reason_is_named(books: Report, malformed: int, found: str) -> None:
-    said = empty_output(replace(books, malformed=malformed))
-    assert said is not None
-    assert "nothing was published" in said
-    assert "\n" not in said
+    reason = empty_output(replace(books, malformed=malformed))
+    assert reason is not None
+    assert "nothing was published" in reason
+    assert "\n" not in reason
     with pytest.raises(AssertionError, match=found):
-        raise AssertionError(said)
+        raise AssertionError(reason)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_python_is_warned_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
         paper = cg.Castle(k=5, delay=10, mode="paper")
         cg.anonymise([{"pid": at % 4, "age": at} for at in range(20)], SCHEMA, paper)
     suppressed, rejected, refused = warnings_of(caplog)
-    assert "too few persons" in suppressed
+    assert "no group had enough persons" in suppressed
     assert "all 1 rows were rejected" in rejected
     assert "the gate refused all 20 rows" in refused
 
