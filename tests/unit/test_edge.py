@@ -105,7 +105,7 @@ def test_the_statement_has_the_sum_and_names_what_passes() -> None:
 
 
 def test_it_needs_public_values_and_a_budget() -> None:
-    with pytest.raises(PolicyError, match="give epsilon"):
+    with pytest.raises(PolicyError, match="give either epsilon"):
         cg.Randomiser(SCHEMA)
     with pytest.raises(SchemaError, match="its values must be declared"):
         cg.Randomiser(

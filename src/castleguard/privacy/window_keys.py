@@ -1,9 +1,9 @@
-"""Keys by window number, of which past ones cannot be made again.
+"""Keys by window number; keys of past windows cannot be derived again.
 
-The leaves of a binary tree are the windows, and the key of a node gives those of its two children (Goldreich,
-Goldwasser and Micali, 1986). Only the keys of nodes that cover the present window and all later ones are kept, at most
-65. So the key of a window depends on the first key and on its number alone, whether or not earlier windows had rows;
-and a snapshot does not reveal the key of any window before it.
+Windows are the leaves of a binary tree, and the key of a node gives those of its two children (Goldreich, Goldwasser
+and Micali, 1986). Only the keys of nodes that cover the current window and all later ones are kept, at most 65. So the
+key of a window depends only on the first key and the window's number, whether or not earlier windows had rows, and a
+snapshot does not reveal the key of any earlier window.
 """
 
 import hashlib
@@ -17,18 +17,18 @@ from castleguard.errors import SnapshotError, UsageError
 from castleguard.kernels.state import Arrays
 
 _DEPTH = 64
-_FIRST = 1 << 63  # window 0, so that there is room for negative ones
+_FIRST = 1 << 63  # window 0; smaller numbers are negative windows
 _KEY_BYTES = 32
 
 
 class _Node(NamedTuple):
     depth: int
-    prefix: int  # the numbers of its windows begin with these `depth` bits
+    prefix: int  # first `depth` bits of the numbers of its windows
     key: bytes
 
     @property
     def end(self) -> int:
-        """The first window after it."""
+        """First window after it."""
         return (self.prefix + 1) << (_DEPTH - self.depth)
 
     def child(self, bit: int) -> "_Node":
@@ -37,17 +37,17 @@ class _Node(NamedTuple):
 
 
 class WindowKeys:
-    """The keys of the present window and of all later ones."""
+    """Keys of the current window and of all later ones."""
 
     def __init__(self, key: bytes) -> None:
-        self._nodes = [_Node(0, 0, key)]  # the earliest last
+        self._nodes = [_Node(0, 0, key)]  # earliest last
 
     def at(self, window: int) -> bytes:
-        """The key of a window, 32 bytes. Those of all windows before it are forgotten."""
+        """Key of a window, 32 bytes. The keys of all earlier windows are forgotten."""
         number = window + _FIRST
         nodes = [node for node in self._nodes if node.end > number]
         if not nodes or number < nodes[-1].prefix << (_DEPTH - nodes[-1].depth):
-            raise UsageError("windows must not go back: the key of an earlier one is gone")
+            raise UsageError("windows must not go back: the keys of earlier ones are forgotten")
         while nodes[-1].depth < _DEPTH:
             node = nodes.pop()
             left, right = node.child(0), node.child(1)
@@ -58,7 +58,7 @@ class WindowKeys:
         return nodes[-1].key
 
     def snapshot(self) -> Arrays:
-        """The nodes. They hold the keys of all windows to come."""
+        """Nodes, which give the keys of this window and all later ones."""
         keys = b"".join(node.key for node in self._nodes)
         return {
             "depths": np.array([node.depth for node in self._nodes], dtype=np.int64),

@@ -49,6 +49,6 @@ def empty_output(books: Books) -> str | None:
         ]
     )
     return (
-        f"nothing was published from {rows:,} rows ({found}): no group had enough persons or values. Lower k or l, raise "
-        f"t, allow a longer delay, or add rows"
+        f"nothing was published from {rows:,} rows ({found}): no group had enough persons or values. Lower k or l, "
+        f"raise t, allow a longer delay, or add rows"
     )

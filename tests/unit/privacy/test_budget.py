@@ -26,13 +26,13 @@ def test_numbers_are_taken_as_they_are_written() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "give epsilon .* or phi"),
-        ({"epsilon": 1, "phi": 1}, "only one of them"),
+        ({}, "give either epsilon .* or phi"),
+        ({"epsilon": 1, "phi": 1}, "give either epsilon"),
         ({"epsilon": 0}, "epsilon must be above 0, got 0"),
         ({"epsilon": float("nan")}, "epsilon must be a number above 0"),
         ({"phi": -1}, "phi must be above 0, got -1"),
         ({"phi": 1, "weights": {"a": 1}}, "with phi every column has the same share"),
-        ({"epsilon": 1, "weights": {"x": 1}}, "weights names 'x', which is none of the columns: a, b"),
+        ({"epsilon": 1, "weights": {"x": 1}}, "weights names an unknown column 'x'; the columns are a, b"),
         ({"epsilon": 1, "weights": {"a": 0}}, "the weight of 'a' must be above 0"),
         ({"epsilon": True}, "epsilon must be a number above 0"),
     ],

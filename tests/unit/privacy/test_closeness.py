@@ -185,7 +185,7 @@ def test_a_missing_value_is_as_far_from_every_other_as_values_can_be() -> None:
         ({"burn_in": True}, "burn_in must be a whole number of at least 0, got True"),
         ({"alpha": 0}, "alpha must be a number above 0, got 0"),
         ({"alpha": float("inf")}, "alpha must be a number above 0, got inf"),
-        ({"reference": "public", "public": [1]}, "public must give for each sensitive column a mapping"),
+        ({"reference": "public", "public": [1]}, "public must map each sensitive column"),
         ({"reference": "public", "public": {"s": {"a": 0.5}}}, "public: the shares of column 's' must add up to 1"),
         ({"reference": "public", "public": {"s": {"a": 1.5, "b": -0.5}}}, "public: the shares of column 's' must be"),
     ],

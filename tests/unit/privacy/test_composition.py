@@ -172,9 +172,9 @@ def test_a_total_that_is_just_the_sum_leaves_basic_composition_alone(dp_delta: f
 
 
 def test_a_total_below_the_sum_is_refused() -> None:
-    with pytest.raises(PolicyError, match=r"total_delta 1e-06 leaves nothing: 24 uses have a delta of 2.4e-06"):
+    with pytest.raises(PolicyError, match=r"total_delta 1e-06 is too small: 24 uses alone have a delta of 2.4e-06"):
         compose(epsilon=1, times=24, dp_delta=1e-7, total_delta=1e-6)
-    with pytest.raises(PolicyError, match="total_delta 1e-06 leaves nothing"):
+    with pytest.raises(PolicyError, match="total_delta 1e-06 is too small"):
         compose_advanced(epsilon=1, times=10, dp_delta=1e-7, total_delta=1e-6)
 
 

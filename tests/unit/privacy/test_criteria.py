@@ -65,7 +65,7 @@ ENTROPIC = Criteria(k=3, l=2, diversity="entropy")
         (CLOSE, {"s": ColumnFacts(None, False)}, "t-closeness needs the values of column 's'"),
         (ENTROPIC, {"s": ColumnFacts(None, False)}, "entropy diversity needs the values of column 's'"),
         (ENTROPIC, {"s": ColumnFacts(5000, False)}, "entropy diversity takes at most 4096 values, column 's' has 5000"),
-        (BY_TREE, {"s": ColumnFacts(3, False)}, "the hierarchical distance needs a hierarchy of column 's'"),
+        (BY_TREE, {"s": ColumnFacts(3, False)}, "distance='hierarchical' needs a hierarchy for column 's'"),
     ],
 )
 def test_columns_of_which_the_criteria_say_nothing_are_refused(

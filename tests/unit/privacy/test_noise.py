@@ -281,5 +281,5 @@ def test_a_table_of_another_shape_is_refused() -> None:
     noise = make_noise(COLUMNS)
     with pytest.raises(UsageError, match="5 columns"):
         noise.randomise(np.zeros((3, 4), dtype=np.int64), 0, np.ones(3, dtype=np.bool_))
-    with pytest.raises(UsageError, match="a flag for every row"):
+    with pytest.raises(UsageError, match="one flag per row"):
         noise.randomise(np.zeros((3, 5), dtype=np.int64), 0, np.ones(2, dtype=np.bool_))

@@ -224,7 +224,7 @@ def test_min_epsilon_is_enough_and_a_little_less_is_not(k: int, rate: float, abo
 def test_the_least_delta_of_all_can_be_reached_and_nothing_below() -> None:
     reached = min_epsilon(k=7, sample_rate=0.25, dp_delta=0.25**7)
     assert sdgs_delta(k=7, sample_rate=0.25, epsilon=reached) == 0.25**7
-    with pytest.raises(PolicyError, match=r"cannot be reached .* sample_rate \*\* k = 6.11e-05"):
+    with pytest.raises(PolicyError, match=r"no epsilon reaches .* sample_rate \*\* k = 6.11e-05"):
         min_epsilon(k=7, sample_rate=0.25, dp_delta=6e-5)
 
 
@@ -243,7 +243,7 @@ def test_a_sample_rate_that_is_none_is_refused(rate: object) -> None:
 
 
 def test_keeping_every_row_is_no_differential_privacy() -> None:
-    with pytest.raises(PolicyError, match="sample_rate 1 keeps every row, so there is no differential privacy"):
+    with pytest.raises(PolicyError, match="sample_rate 1 keeps every row and gives no differential privacy"):
         sdgs_delta(k=10, sample_rate=1, epsilon=1)
 
 
