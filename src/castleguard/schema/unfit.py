@@ -1,4 +1,4 @@
-"""Values that the sink of a stream cannot take, as the sink tells them."""
+"""Contract of a sink's check for values that it cannot take."""
 
 from collections.abc import Callable
 
@@ -7,4 +7,4 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 Unfit = Callable[[pa.ChunkedArray], NDArray[np.bool_] | None]
-"""Which values of a column the sink cannot take; None: it takes all."""
+"""Flags the values of a column that the sink cannot take; None: it takes all."""

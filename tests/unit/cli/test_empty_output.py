@@ -66,7 +66,7 @@ def test_drain_warns(run: Run, folder: Path) -> None:
     outcome = run("drain", "job.yaml", "--quiet")
     assert outcome.code == 0
     assert outcome.err.count("nothing was published") == 1
-    assert "of 2 rows (2 suppressed)" in outcome.err
+    assert "from 2 rows (2 suppressed)" in outcome.err
     # A job that had rows before, and none since, has nothing to warn of.
     assert "nothing was published" not in run("drain", "job.yaml").err
 

@@ -150,7 +150,7 @@ def test_a_mapping_refuses_a_node_that_is_neither_leaf_nor_parent(below: object)
 
 
 def test_a_single_text_is_no_list_of_values() -> None:
-    with pytest.raises(SchemaError, match="not a single text"):
+    with pytest.raises(SchemaError, match="not a single string"):
         Hierarchy.flat("abc")
 
 

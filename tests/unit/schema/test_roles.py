@@ -72,8 +72,8 @@ def test_an_observed_domain_hides_nothing() -> None:
         (lambda: Numeric("age", lower=0), "column 'age': give both lower and upper, or neither"),
         (lambda: Numeric("age", step=1), "column 'age': step needs lower and upper"),
         (lambda: Numeric("age", lower=9, upper=1), "column 'age': lower must not be above upper, got 9 and 1"),
-        (lambda: Numeric("", lower=0, upper=1), "a column name must be a text that is not empty"),
-        (lambda: Numeric(5, lower=0, upper=1), "a column name must be a text that is not empty, got 5"),  # type: ignore[arg-type]
+        (lambda: Numeric("", lower=0, upper=1), "a column name must be a non-empty string"),
+        (lambda: Numeric(5, lower=0, upper=1), "a column name must be a non-empty string, got 5"),  # type: ignore[arg-type]
         (lambda: Numeric("age", lower=0, upper=1, null="drop"), "null must be 'reject' or 'root', got 'drop'"),  # type: ignore[arg-type]
         (lambda: Numeric("age", lower=0, upper=1, invalid="clamp"), "invalid must be 'reject' or 'root', got 'clamp'"),  # type: ignore[arg-type]
         (lambda: Numeric("age", lower=0, upper=1, outside="x"), "outside must be 'clamp' or 'reject' or 'root'"),  # type: ignore[arg-type]
@@ -127,13 +127,13 @@ def test_a_schema_lists_the_columns_it_reads() -> None:
     ("make", "message"),
     [
         (lambda: Schema(person="p", quasi_identifiers=[]), "at least one quasi-identifier"),
-        (lambda: Schema(person="", quasi_identifiers=[AGE]), "a column name must be a text"),
+        (lambda: Schema(person="", quasi_identifiers=[AGE]), "a column name must be a non-empty string"),
         (lambda: Schema(person="p", quasi_identifiers=["age"]), "must be Numeric or Categorical, got str"),  # type: ignore[list-item]
         (lambda: Schema(person="p", quasi_identifiers=AGE), "quasi_identifiers must be a list, got Numeric"),  # type: ignore[arg-type]
         (lambda: Schema(person="p", quasi_identifiers=[AGE], sensitive="job"), "sensitive must be a list, got str"),
         (lambda: Schema(person="p", quasi_identifiers=[AGE], sensitive=[5]), "must be a name or Sensitive, got int"),  # type: ignore[list-item]
         (lambda: Schema(person="p", quasi_identifiers=[AGE], public="job"), "public must be a list, got str"),
-        (lambda: Schema(person="p", quasi_identifiers=[AGE], public=[""]), "a column name must be a text"),
+        (lambda: Schema(person="p", quasi_identifiers=[AGE], public=[""]), "a column name must be a non-empty string"),
         (lambda: Schema(person="age", quasi_identifiers=[AGE]), "'age' is declared twice"),
         (lambda: Schema(person="p", quasi_identifiers=[AGE, AGE]), "'age' is declared twice"),
         (lambda: Schema(person="p", quasi_identifiers=[AGE], sensitive=["x"], public=["x"]), "'x' is declared twice"),

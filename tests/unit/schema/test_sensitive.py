@@ -59,11 +59,11 @@ def test_codes_are_published_as_labels_and_missing_as_null(sensitive: cg.Sensiti
     ("given", "message"),
     [
         ({"bins": [1], "values": ["a"]}, "give only one of bins and values"),
-        ({"values": []}, "values must be texts or whole numbers, at least one"),
-        ({"values": [1.5]}, "values must be texts or whole numbers"),
-        ({"values": [True]}, "values must be texts or whole numbers"),
+        ({"values": []}, "values must be strings or whole numbers, at least one"),
+        ({"values": [1.5]}, "values must be strings or whole numbers"),
+        ({"values": [True]}, "values must be strings or whole numbers"),
         ({"values": "abc"}, "values must be a list"),
-        ({"values": [1, "1"]}, "values has the same value twice"),
+        ({"values": [1, "1"]}, "values contains the same value twice"),
         ({"hierarchy": "tree.csv"}, "hierarchy must be a Hierarchy"),
     ],
 )

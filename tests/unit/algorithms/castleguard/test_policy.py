@@ -63,10 +63,10 @@ def test_bad_parameters_get_one_clear_sentence(
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        (cg.Schema(person="p", quasi_identifiers=[cg.Numeric("age")]), "column 'age': lower and upper are needed"),
+        (cg.Schema(person="p", quasi_identifiers=[cg.Numeric("age")]), "column 'age' needs lower and upper"),
         (
             cg.Schema(person="p", quasi_identifiers=[AGE], sensitive=["job"]),
-            "column 'job': its values must be declared",
+            "column 'job' needs declared values",
         ),
     ],
 )
