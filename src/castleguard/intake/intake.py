@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from castleguard.intake.window_coin import WindowCoin
 from castleguard.kernels.state import Arrays
+from castleguard.privacy.epsilon_shares import exact
 from castleguard.privacy.ledger import Ledger
+from castleguard.privacy.mechanisms import Bernoulli
 from castleguard.privacy.noise import Noise
 from castleguard.schema.coded import CodedRows
 
@@ -143,3 +145,8 @@ class Intake:
     def _parts(self) -> dict[str, Ledger | Noise | WindowCoin | Perturbation]:
         parts = {"ledger": self._ledger, "coin": self._coin, "noise": self._perturbation}
         return {name: part for name, part in parts.items() if part is not None}
+
+
+def row_coin(sample_rate: float, key: NDArray[np.uint32]) -> Noise | None:
+    """Independent coin for each row; None if every row is kept."""
+    return None if sample_rate == 1 else Noise((), key=key, rate=Bernoulli(rate=exact("sample_rate", sample_rate)))

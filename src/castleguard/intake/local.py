@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.kernels.state import Arrays
-from castleguard.privacy.budget import Shares
+from castleguard.privacy.epsilon_shares import Shares
 from castleguard.privacy.mechanisms import DiscreteLaplace, Mechanism, RandomisedResponse
 from castleguard.privacy.noise import Noise
 from castleguard.schema.cells import cell_starts

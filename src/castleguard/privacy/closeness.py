@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.errors import PolicyError
-from castleguard.privacy.declared import check_parameters, declare
+from castleguard.privacy.parameter_fields import check_parameters, declare
 from castleguard.privacy.parameters import is_number
 
 Distance = Literal["equal", "ordered", "hierarchical"]

@@ -1,6 +1,7 @@
-"""Encode boxes as the published table: ranges for numbers, labels for categories, then the payload.
+"""Encode the published table: ranges or values for numbers, labels for categories, then the payload.
 
-The encoder never gets persons or positions, so they cannot be published.
+`Encoder` writes boxes; `PointEncoder` writes points, for engines that publish values instead of boxes (DOCA). Encoders
+never get persons or positions, so these cannot be published.
 """
 
 import datetime as dt
@@ -140,3 +141,64 @@ def _text(value: object) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return value.isoformat() if isinstance(value, dt.date | dt.datetime) else str(value)
+
+
+Points = NDArray[np.float64]  # (rows, columns)
+
+# Days and microseconds since 1970 of the years 1 to 9999, the range of Python's dates. The upper bound is the largest
+# float64 in the year 9999: the microsecond that ends in 999999 would be rounded into the year 10000.
+_CALENDAR = {"date": (-719162, 2932896), "timestamp": (-62135596800000000, 253402300799999968)}
+
+
+class PointEncoder:
+    """Encodes the points of one stream.
+
+    `sensitive`: points contain the codes of sensitive columns, which replace those columns of the payload.
+    """
+
+    def __init__(self, schema: Schema, *, sensitive: bool) -> None:
+        self._columns: list[_PointNumbers | _PointLabels] = []
+        for role in schema.quasi_identifiers:
+            if isinstance(role, Numeric):
+                self._columns.append(_PointNumbers(role))
+            else:
+                self._columns.append(_PointLabels(role.name, pa.array(role.hierarchy.leaves, pa.string())))
+        self.fields = [pa.field(column.name, column.kind) for column in self._columns]
+        """The published quasi-identifier columns."""
+        self._dropped = [role.name for role in schema.sensitive] if sensitive else []
+        if sensitive:
+            self._columns += [_PointLabels(role.name, sensitive_labels(role)) for role in schema.sensitive]
+
+    def encode(self, points: Points, payload: pa.Table) -> pa.Table:
+        """One row per point: its values, then its payload."""
+        payload = payload.drop_columns(self._dropped)
+        arrays = [column.encode(points[:, at]) for at, column in enumerate(self._columns)]
+        fields = [pa.field(column.name, array.type) for column, array in zip(self._columns, arrays, strict=True)]
+        return pa.table([*arrays, *payload.columns], schema=pa.schema([*fields, *payload.schema]))
+
+
+class _PointNumbers:
+    """A number, a date or a timestamp. A mean of integers may be a fraction."""
+
+    def __init__(self, role: Numeric) -> None:
+        self.name = role.name
+        self._role = role
+        self.kind = numeric_type(role, exact=True)
+
+    def encode(self, coded: NDArray[np.float64]) -> pa.Array:
+        """Coded numbers as published values."""
+        if self._role.kind != "number":
+            coded = np.clip(np.floor(coded), *_CALENDAR[self._role.kind])
+        return numeric_values(self._role, self.kind, coded)
+
+
+class _PointLabels:
+    """A column whose points are indices of labels."""
+
+    def __init__(self, name: str, labels: pa.Array) -> None:
+        self.name, self.kind = name, labels.type
+        self._labels = labels
+
+    def encode(self, coded: NDArray[np.float64]) -> pa.Array:
+        """Labels with these indices."""
+        return self._labels.take(pa.array(coded.astype(np.int64)))

@@ -38,8 +38,7 @@ from numpy.typing import NDArray
 from castleguard.kernels.census import count_distinct, mark_outside
 from castleguard.privacy.criteria import Criteria
 from castleguard.privacy.matching import persons_apart
-from castleguard.release.releases import ReleaseJudge
-from castleguard.release.shape import Arrays, Pairs, ShapeJudge
+from castleguard.release.shape_judge import Arrays, Pairs, ReleaseJudge, ShapeJudge
 from castleguard.schema.cells import largest_inside
 from castleguard.schema.coded import NEW, NOBODY, REUSED, ROOT, CodedRows, Decisions, Persons, SensitiveCodes
 from castleguard.schema.roles import Numeric, QuasiIdentifier, Schema

@@ -16,11 +16,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.books import Tally
-from castleguard.release.cells import CellGate
-from castleguard.release.encode import Encoder
+from castleguard.release.cell_gate import CellGate
+from castleguard.release.encode import Encoder, PointEncoder
 from castleguard.release.gate import Gate
 from castleguard.release.point_gate import PointGate
-from castleguard.release.points import PointEncoder
 from castleguard.schema.batch_reader import PayloadTypes
 from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions
 from castleguard.schema.roles import Schema

@@ -15,12 +15,11 @@ import pyarrow as pa
 from castleguard.errors import SchemaError
 from castleguard.schema.casting import Misfits, cast_values
 from castleguard.schema.coded import Decoded, Quasi, Rejects, join_rejects
-from castleguard.schema.declared import ARROW_TYPES, read_declared
+from castleguard.schema.declared_types import ARROW_TYPES, read_declared
 from castleguard.schema.decode import SAMPLE, Decoder, reject_reasons
-from castleguard.schema.publishable import plain, plain_type
+from castleguard.schema.publishable import Unfit, plain, plain_type
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.schema.table import has_types, split_table
-from castleguard.schema.unfit import Unfit
 from castleguard.schema.untyped import convert_values, kind_of_value
 from castleguard.telemetry.logs import LOG
 

@@ -7,7 +7,7 @@
     UUIDs       16 bytes, any usual spelling, any case                  6ba7b810-9dad-11d1-80b4-00c04fd430c8
     days        dates, timestamps at midnight UTC and their text, the
                 number of their digits                                  20200102
-    moments     other timestamps and their text, in UTC (`moments.py`)  @1577968200
+    moments     other timestamps and their text, in UTC (`canonical_times.py`)  @1577968200
     times       of day                                                  12:30:00
     booleans    and their names in any case, as numbers                 1
 
@@ -20,7 +20,7 @@ import re
 import unicodedata
 
 from castleguard.kernels.spelling import MOST_DIGITS
-from castleguard.schema.moments import read_moment, read_time
+from castleguard.schema.canonical_times import read_moment, read_time
 
 # Invisible letters and marks besides the format characters (Cf): fillers, joiners, variation selectors.
 _INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")

@@ -21,10 +21,9 @@ from castleguard.schema.column import FINE, OTHER_TYPE, TOO_LONG, UNPUBLISHABLE,
 from castleguard.schema.identities import hash_persons, hash_values, kind_of_persons
 from castleguard.schema.numbers import check_domain, read_numbers
 from castleguard.schema.person import PersonKind
-from castleguard.schema.publishable import plain, too_long, unpublishable
+from castleguard.schema.publishable import Unfit, plain, too_long, unpublishable
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
-from castleguard.schema.unfit import Unfit
 
 SAMPLE = 1000
 """Rows that suffice to estimate the spacing of a column's values."""

@@ -12,7 +12,7 @@ engine sees them: a released row counts in its group, so it can no longer be lef
 
 import datetime as dt
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,9 @@ from numpy.typing import NDArray
 from castleguard.errors import SchemaError
 from castleguard.intact import DAMAGE
 from castleguard.schema.column import failing_rows
+
+Unfit = Callable[[pa.ChunkedArray], NDArray[np.bool_] | None]
+"""Flags the values of a column that the sink cannot take; None: it takes all."""
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:

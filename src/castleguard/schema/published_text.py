@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from castleguard.schema.publishable import Unfit
 from castleguard.schema.roles import Categorical, Schema
-from castleguard.schema.unfit import Unfit
 
 
 class SchemaText(NamedTuple):

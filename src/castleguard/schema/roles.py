@@ -17,8 +17,7 @@ from castleguard.schema.cells import has_single_values
 from castleguard.schema.grid import Bound, Edges, Grid, Kind, Step, coded, kind_of, make_grid
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.person import Person
-from castleguard.schema.sensitive import Public, Sensitive, check_hierarchy, check_name
-from castleguard.schema.value_type import ValueType
+from castleguard.schema.sensitive import Public, Sensitive, ValueType, check_hierarchy, check_name
 
 Answer = Literal["reject", "root"]
 """Answer to a bad value: reject the row, or publish the whole row at the root."""

@@ -8,14 +8,15 @@ because the set of values must not depend on the data.
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
+from typing import Literal, get_args
 
 import numpy as np
 
 from castleguard.errors import SchemaError
 from castleguard.schema.grid import Bound, Edges, Kind, coded, kind_of
 from castleguard.schema.hierarchy import Hierarchy
-from castleguard.schema.value_type import ValueType, check_type
 
+ValueType = Literal["text", "integer", "number", "boolean", "date", "timestamp"]
 Label = str | int
 
 
@@ -147,3 +148,10 @@ def check_hierarchy(name: str, hierarchy: object) -> None:
             f"column {name!r}: hierarchy must be a Hierarchy (from_csv, from_mapping or flat), "
             f"got {type(hierarchy).__name__}"
         )
+
+
+def check_type(name: str, given: object) -> None:
+    """Refuse a type that is not one of `ValueType`; None is allowed."""
+    if given is not None and given not in get_args(ValueType):
+        choices = " or ".join(map(repr, get_args(ValueType)))
+        raise SchemaError(f"column {name!r}: type must be {choices}, got {given!r}")

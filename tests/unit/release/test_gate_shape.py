@@ -10,7 +10,7 @@ from castleguard.errors import PolicyError
 from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.criteria import Criteria
 from castleguard.release.gate import Gate
-from castleguard.release.shape import ShapeJudge
+from castleguard.release.shape_judge import ShapeJudge
 from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Numeric, Schema

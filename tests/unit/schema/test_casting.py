@@ -50,6 +50,6 @@ def test_an_integer_that_a_float_cannot_hold_does_not_convert() -> None:
     ("values", "kind"), [([[4711]], pa.int64()), (pa.array([b"4711"], pa.binary(4)), pa.binary(16))], ids=str
 )
 def test_a_type_that_never_converts_is_refused_without_a_value(values: pa.Array, kind: pa.DataType) -> None:
-    with pytest.raises(SchemaError, match=r"the type was .* in the batches before, and .* does not convert") as told:
+    with pytest.raises(SchemaError, match=r"the type was .* in earlier batches, and .* does not convert") as told:
         cast_values(pa.chunked_array([values]), kind)
     assert "4711" not in str(told.value)

@@ -147,7 +147,7 @@ def test_an_extension_is_published_as_its_values() -> None:
 
 def test_a_union_is_refused_by_its_type() -> None:
     union = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["a", "b"])])
-    with pytest.raises(SchemaError, match=r"column 'note': values of type sparse_union.* cannot be published"):
+    with pytest.raises(SchemaError, match=r"column 'note': cannot publish values of type sparse_union"):
         cg.Anonymiser(SCHEMA, cg.Castle(k=2, delay=3)).push(pa.table({"pid": [1, 2], "age": [1, 2], "note": union}))
 
 

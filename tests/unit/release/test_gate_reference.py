@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from castleguard.privacy.closeness import Closeness
-from castleguard.release.reference import Reference
+from castleguard.release.gate_reference import Reference
 
 SIZES = [3, 5]
 KINDS: list[dict[str, Any]] = [

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from castleguard.privacy.criteria import Criteria
 from castleguard.release.grouped import all_of
-from castleguard.release.shape import ShapeJudge
+from castleguard.release.shape_judge import ShapeJudge
 from castleguard.schema.cells import contains
 from castleguard.schema.coded import NEW, ROOT, CodedRows, Decisions
 from castleguard.schema.roles import Categorical, Numeric, Schema

@@ -17,8 +17,8 @@ from castleguard.schema.column import FINE, NULL, is_text, strip
 from castleguard.schema.grid import EXACT
 from castleguard.schema.numbers import read_numbers
 from castleguard.schema.publishable import plain
+from castleguard.schema.sensitive import ValueType
 from castleguard.schema.times import DAY
-from castleguard.schema.value_type import ValueType
 
 ARROW_TYPES: dict[ValueType, pa.DataType] = {
     "text": pa.string(),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from castleguard.privacy.criteria import Criteria
-from castleguard.release.cells import CellGate
+from castleguard.release.cell_gate import CellGate
 from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from castleguard.errors import PolicyError
-from castleguard.privacy.budget import share_epsilon
+from castleguard.privacy.epsilon_shares import share_epsilon
 
 numbers = st.floats(1e-6, 1e6)
 

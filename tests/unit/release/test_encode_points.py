@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from castleguard.release.points import PointEncoder
+from castleguard.release.encode import PointEncoder
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from castleguard.errors import SnapshotError, UsageError
-from castleguard.privacy.window_keys import WindowKeys
+from castleguard.intake.window_coin import WindowKeys
 from tests.reference.window_coin import window_key
 
 KEY = bytes(range(32))

@@ -8,10 +8,9 @@ import pyarrow as pa
 import pytest
 
 from castleguard.errors import SchemaError
-from castleguard.schema.declared import ARROW_TYPES, read_declared
+from castleguard.schema.declared_types import ARROW_TYPES, read_declared
 from castleguard.schema.roles import Numeric, Schema
-from castleguard.schema.sensitive import Public, Sensitive
-from castleguard.schema.value_type import ValueType
+from castleguard.schema.sensitive import Public, Sensitive, ValueType
 
 DAY = dt.date(2020, 1, 2)
 NOON = dt.datetime(2020, 1, 2, 12)
