@@ -32,7 +32,8 @@ class Policy(ABC):
     """Parameters of an algorithm (the fields of the frozen dataclass that derives from it), and its answers.
 
     A field declares its help text, bounds, unit and symbol (`field(metadata=declare(...))`,
-    `privacy/parameter_fields.py`). Job files, the JSON Schema, command-line options and reference tables are generated from the fields.
+    `privacy/parameter_fields.py`). Job files, the JSON Schema, command-line options and reference tables are generated
+    from the fields.
     """
 
     name: ClassVar[str]

@@ -6,14 +6,14 @@ Plain augmenting paths. The engine's compiled matching shares no code with it, s
 from collections.abc import Iterable
 
 
-def persons_apart(pairs: Iterable[tuple[int, int]], enough: int | None = None) -> int:
+def largest_matching(pairs: Iterable[tuple[int, int]], enough: int | None = None) -> int:
     """Size of a largest matching between persons and values, from the (person, value) pairs of a group.
 
     The search stops once `enough` are matched.
 
-    >>> persons_apart([(1, 10), (1, 20), (2, 10)])
+    >>> largest_matching([(1, 10), (1, 20), (2, 10)])
     2
-    >>> persons_apart([(1, 10), (1, 20), (1, 30)])
+    >>> largest_matching([(1, 10), (1, 20), (1, 30)])
     1
     """
     holders: dict[int, set[int]] = {}

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from castleguard.kernels.census import count_distinct, mark_outside
 from castleguard.privacy.criteria import Criteria
-from castleguard.privacy.matching import persons_apart
+from castleguard.privacy.matching import largest_matching
 from castleguard.release.shape_judge import Arrays, Pairs, ReleaseJudge, ShapeJudge
 from castleguard.schema.cells import largest_inside
 from castleguard.schema.coded import NEW, NOBODY, REUSED, ROOT, CodedRows, Decisions, Persons, SensitiveCodes
@@ -263,7 +263,7 @@ class Gate:
     def _meets_l_per_person(self, rows: CodedRows, members: Iterable[int]) -> bool:
         """Whether l different persons can be matched to l different values, in every sensitive column."""
         return all(
-            persons_apart(
+            largest_matching(
                 ((int(rows.person[row]), int(rows.sensitive[row, column])) for row in members), self._criteria.l
             )
             >= self._criteria.l

@@ -1,4 +1,4 @@
-"""A stream that published nothing says so, and why."""
+"""A stream that published nothing logs a warning with the reason."""
 
 import logging
 from dataclasses import replace
@@ -48,7 +48,7 @@ def test_the_reason_is_named(books: Report, malformed: int, found: str) -> None:
         report(rows_in=2, handed_over=2),
     ],
 )
-def test_nothing_is_said_where_something_came_out_or_may_yet(books: Report) -> None:
+def test_no_reason_is_given_if_rows_were_published_or_are_pending(books: Report) -> None:
     assert empty_output(replace(books, malformed=5)) is None
 
 
@@ -56,7 +56,7 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [line for line in caplog.messages if "nothing was published" in line]
 
 
-def test_python_is_warned_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_empty_output_is_logged_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="castleguard"):
         assert cg.anonymise([{"pid": 1, "age": 30}], SCHEMA, POLICY).num_rows == 0
         assert cg.anonymise([{"pid": 1, "age": "old"}], SCHEMA, POLICY).num_rows == 0
@@ -68,7 +68,7 @@ def test_python_is_warned_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
     assert "the gate refused all 20 rows" in refused
 
 
-def test_python_is_not_warned_where_rows_came_out_or_none_came_in(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_warning_is_logged_if_rows_were_published_or_none_came_in(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="castleguard"):
         cg.anonymise([{"pid": at, "age": at} for at in range(20)], SCHEMA, POLICY)
         cg.Anonymiser(SCHEMA, POLICY).flush()

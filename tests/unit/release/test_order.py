@@ -1,4 +1,4 @@
-"""Input order: a decided row waits for all earlier ones, and nothing is lost on the way."""
+"""Input order: a decided row waits for all earlier ones, and no row is lost."""
 
 import numpy as np
 from hypothesis import given
@@ -8,7 +8,7 @@ from castleguard.release.publisher import InputOrder, Outgoing, join, no_outgoin
 
 
 def leaving(positions: list[int], groups: list[int]) -> Outgoing:
-    """Rows in groups; the box of a group is its number, so that it can be recognised anywhere."""
+    """Rows in groups; the box of a group is its number, so it can be recognised anywhere."""
     count = max(groups, default=-1) + 1
     box = np.arange(count, dtype=np.float64).reshape(count, 1)
     position, group = np.array(positions, dtype=np.int64), np.array(groups, dtype=np.int64)
@@ -19,7 +19,7 @@ def boxes(rows: Outgoing) -> list[tuple[int, float]]:
     return [(int(p), float(rows.lower[g, 0])) for p, g in zip(rows.position, rows.group, strict=True)]
 
 
-def test_rows_leave_when_their_turn_has_come() -> None:
+def test_rows_leave_once_all_earlier_rows_are_decided() -> None:
     order = InputOrder(1)
     assert boxes(order.release(leaving([3, 1], [0, 1]), oldest=0)) == []
     assert boxes(order.release(leaving([0], [0]), oldest=2)) == [(0, 0.0), (1, 1.0)]
