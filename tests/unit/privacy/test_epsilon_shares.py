@@ -37,6 +37,6 @@ def test_numbers_are_taken_as_they_are_written() -> None:
         ({"epsilon": True}, "epsilon must be a number above 0"),
     ],
 )
-def test_what_cannot_be_split_is_refused_in_one_sentence(given: dict[str, object], message: str) -> None:
+def test_an_epsilon_that_cannot_be_split_is_refused_in_one_sentence(given: dict[str, object], message: str) -> None:
     with pytest.raises(PolicyError, match=message):
         share_epsilon(["a", "b"], **given)  # type: ignore[arg-type]

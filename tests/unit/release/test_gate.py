@@ -284,12 +284,12 @@ def test_a_box_of_width_zero_is_refused_unless_the_domain_has_one_point() -> Non
 
 
 def test_a_joint_group_is_checked_with_half_open_cells() -> None:
-    nobody = np.empty(0, dtype=np.uint64)
+    no_tokens = np.empty(0, dtype=np.uint64)
     box = (np.array([20.0, 2.0]), np.array([40.0, 4.0]))
-    none = np.empty((0, 2), dtype=np.int64)
-    assert gate().check_joint(box, rows(), nobody, none)
-    assert not gate().check_joint(box, rows([(40.0, 3.0)] * 5), nobody, none)
-    assert not gate().check_joint((np.array([30.0, 3.0]), np.array([30.0, 3.0])), rows(), nobody, none)
+    no_values = np.empty((0, 2), dtype=np.int64)
+    assert gate().check_joint(box, rows(), no_tokens, no_values)
+    assert not gate().check_joint(box, rows([(40.0, 3.0)] * 5), no_tokens, no_values)
+    assert not gate().check_joint((np.array([30.0, 3.0]), np.array([30.0, 3.0])), rows(), no_tokens, no_values)
 
 
 def test_paper_mode_needs_no_grid_but_keeps_the_domain() -> None:

@@ -104,7 +104,7 @@ def test_a_bound_on_a_persons_rows_needs_persons(policy: cg.Doca) -> None:
 
 
 def test_weights_name_columns() -> None:
-    with pytest.raises(PolicyError, match="weights names 'z'"):
+    with pytest.raises(PolicyError, match="weights names an unknown column 'z'"):
         cg.Anonymiser(ONE, strict(weights={"z": 1}))
     shares = strict(epsilon=0.7, weights={"s": 5}).shares(MIXED)
     assert list(shares) == ["x", "job", "s"]
