@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from castleguard.algorithms.sdgs.engine import SdgsEngine
 from castleguard.algorithms.sdgs.policy import Sdgs
-from castleguard.release.cells import CellGate
+from castleguard.release.cell_gate import CellGate
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.decode import Decoder
 from castleguard.schema.roles import Schema

@@ -16,7 +16,7 @@ from castleguard.algorithms.stages import check_schema, make_keys
 from castleguard.checkpoint.codec import Record, differences, pack, unpack
 from castleguard.errors import SnapshotError
 from castleguard.intake.local import LocalNoise
-from castleguard.privacy.budget import float_above, share_epsilon
+from castleguard.privacy.epsilon_shares import float_above, share_epsilon
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
 from castleguard.release.encode import numeric_type, numeric_values, sensitive_labels
 from castleguard.schema.coded import CodedRows

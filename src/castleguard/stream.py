@@ -31,8 +31,8 @@ from castleguard.runtime.clock import advance
 from castleguard.runtime.epochs import Described, check_same_stream, counting_of, identity_of
 from castleguard.schema.batch_reader import BatchReader, GridCheck, Part
 from castleguard.schema.coded import CodedRows, Decisions
+from castleguard.schema.publishable import Unfit
 from castleguard.schema.roles import Schema
-from castleguard.schema.unfit import Unfit
 from castleguard.telemetry.logs import LOG
 
 _SLICE = 1 << 16  # rows per call of the engine: bounds its memory

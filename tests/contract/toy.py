@@ -17,8 +17,8 @@ from castleguard.algorithms.stages import Keys, Stages
 from castleguard.errors import SchemaError
 from castleguard.intake.intake import Intake
 from castleguard.privacy.criteria import Criteria
-from castleguard.privacy.declared import declare
 from castleguard.privacy.guarantee import Guarantee
+from castleguard.privacy.parameter_fields import declare
 from castleguard.release.encode import Encoder, Numbers
 from castleguard.release.gate import Gate
 from castleguard.schema.coded import NEW, CodedRows, Decisions

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from castleguard.algorithms.sdgs.engine import SdgsEngine
 from castleguard.algorithms.sdgs.policy import Sdgs
-from castleguard.release.cells import CellGate
+from castleguard.release.cell_gate import CellGate
 from castleguard.schema.coded import CodedRows, Decisions
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema

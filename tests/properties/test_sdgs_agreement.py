@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from castleguard.algorithms.sdgs.axes import CategoryAxis
 from castleguard.algorithms.sdgs.engine import SdgsEngine
 from castleguard.algorithms.sdgs.partition import Partition, Released, Rule, adapt
-from castleguard.release.cells import CellGate
+from castleguard.release.cell_gate import CellGate
 from castleguard.schema.coded import CodedRows, Decisions
 from tests.properties.sdgs_streams import Front, Stream, call_twin, one_by_one, streams, twin_of, with_calls
 from tests.properties.streams import examples

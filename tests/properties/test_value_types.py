@@ -22,7 +22,7 @@ from castleguard.connectors.file_source import FileSource
 from castleguard.connectors.formats import open_reader
 from castleguard.connectors.listing import list_files
 from castleguard.job import Job, Parts
-from castleguard.schema.value_type import ValueType
+from castleguard.schema.sensitive import ValueType
 from castleguard.testing.in_memory import MemoryParts, MemorySink
 from tests.properties.streams import examples
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from castleguard.algorithms.facts import Joint, MembershipGame, Presence, Publication, ShardPromise
 from castleguard.errors import PolicyError
-from castleguard.privacy.declared import check_parameters
 from castleguard.privacy.guarantee import Guarantee
+from castleguard.privacy.parameter_fields import check_parameters
 from castleguard.schema.roles import QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
 
@@ -31,8 +31,9 @@ MAX_DELAY = 1 << 30
 class Policy(ABC):
     """Parameters of an algorithm (the fields of the frozen dataclass that derives from it), and its answers.
 
-    A field declares its help text, bounds, unit and symbol (`field(metadata=declare(...))`, `privacy/declared.py`). Job
-    files, the JSON Schema, command-line options and reference tables are generated from the fields.
+    A field declares its help text, bounds, unit and symbol (`field(metadata=declare(...))`,
+    `privacy/parameter_fields.py`). Job files, the JSON Schema, command-line options and reference tables are generated
+    from the fields.
     """
 
     name: ClassVar[str]

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from castleguard.errors import PolicyError
-from castleguard.privacy.declared import Declared, Parameter, parameters_of
+from castleguard.privacy.parameter_fields import Declared, Parameter, parameters_of
 
 Type = Literal["count", "number", "length", "seconds", "choice", "flag", "text", "shares", "number or shares"]
 """What can be written as one value; a length is a number of seconds or a count, by another parameter."""

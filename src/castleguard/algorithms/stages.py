@@ -12,11 +12,10 @@ from castleguard.algorithms.base import Policy
 from castleguard.algorithms.engine import Engine
 from castleguard.errors import PolicyError, SchemaError, UsageError
 from castleguard.intake.intake import Intake
-from castleguard.release.cells import CellGate
-from castleguard.release.encode import Encoder
+from castleguard.release.cell_gate import CellGate
+from castleguard.release.encode import Encoder, PointEncoder
 from castleguard.release.gate import Gate
 from castleguard.release.point_gate import PointGate
-from castleguard.release.points import PointEncoder
 from castleguard.schema.arguments import kind_of
 from castleguard.schema.decode import Decoder
 from castleguard.schema.roles import Schema

@@ -226,7 +226,7 @@ def make_policy(algorithm: str, options: dict[str, Any]) -> "Policy":
     from castleguard.algorithms.parameters import missing_parts, nest, singles_of
     from castleguard.algorithms.registry import find
     from castleguard.errors import PolicyError
-    from castleguard.privacy.declared import parameters_of
+    from castleguard.privacy.parameter_fields import parameters_of
 
     kind = find(algorithm)
     known = singles_of(kind)

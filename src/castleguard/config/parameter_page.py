@@ -6,7 +6,7 @@ from castleguard.algorithms.base import Policy
 from castleguard.algorithms.parameters import default_words, single_type
 from castleguard.algorithms.registry import built_in, find
 from castleguard.config.docstrings import summary
-from castleguard.privacy.declared import Parameter, parameters_of
+from castleguard.privacy.parameter_fields import Parameter, parameters_of
 
 COMMAND = "castleguard schema --parameters --output docs/reference/parameters.md"
 

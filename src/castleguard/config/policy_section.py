@@ -12,7 +12,7 @@ from castleguard.config.problems import Problem, explain, suggest
 from castleguard.config.secrets import FromEnvironment
 from castleguard.config.sections import Section, section_model
 from castleguard.errors import PolicyError
-from castleguard.privacy.declared import parameters_of
+from castleguard.privacy.parameter_fields import parameters_of
 
 
 def policy_model(algorithm: str) -> type[Section]:

@@ -2,7 +2,7 @@
 
 Policies and the options of connectors are such dataclasses. They know nothing of files; here their fields are turned
 into what pydantic checks, so that there is one list of parameters and not two. Parameters of policies declare their
-help (`privacy/declared.py`); for options of connectors it is the docstring below the field.
+help (`privacy/parameter_fields.py`); for options of connectors it is the docstring below the field.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from castleguard.config.expected import Flag, Number, Plain, Seconds, Text, Whol
 from castleguard.config.problems import KnownKeys, Problem
 from castleguard.config.secrets import FromEnvironment
 from castleguard.errors import CastleguardError
-from castleguard.privacy.declared import Declared, parameters_of
+from castleguard.privacy.parameter_fields import Declared, parameters_of
 
 _LEAVES: dict[object, tuple[Any, str]] = {
     bool: (Flag, "true or false"),

@@ -1,4 +1,4 @@
-"""Between decoding and the engine: leaving rows out (budget, sampling) and making their values noisy.
+"""The stage between decoding and the engine: leaves rows out (budget, sampling) and adds noise to values.
 
-In the noisy modes this is the only stage that sees raw values.
+In the noisy modes no later stage sees raw values.
 """

@@ -1,8 +1,8 @@
 """The stage between decoding and the engine: the ledger's cap, the coin, the noise, in this order.
 
-Whoever is over budget or sampled out goes no further, and nothing of its values is kept. With a clock that counts
-arrivals the engine still learns that a row came, because the delay is counted in arrivals; with a clock that counts
-sampled rows it learns nothing of it.
+A row that is over budget or sampled out goes no further, and its values are not kept. With a clock that counts
+arrivals, the engine still learns that a row arrived, because the delay is counted in arrivals. With a clock that counts
+sampled rows, it does not.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from castleguard.intake.window_coin import WindowCoin
 from castleguard.kernels.state import Arrays
+from castleguard.privacy.epsilon_shares import exact
 from castleguard.privacy.ledger import Ledger
+from castleguard.privacy.mechanisms import Bernoulli
 from castleguard.privacy.noise import Noise
 from castleguard.schema.coded import CodedRows
 
@@ -22,38 +24,38 @@ Flags = NDArray[np.bool_]
 
 
 class Perturbation(Protocol):
-    """What makes values noisy. The same rows with the same arrival numbers get the same noise, in any batches."""
+    """Noise on values. Rows with the same values and arrival numbers get the same noise, in any batches."""
 
     def apply(self, rows: CodedRows, first: int, present: Flags) -> CodedRows:
-        """Noisy rows; row i has arrival number first + i. Of the values of a row that is not present nothing stays."""
+        """Noisy rows; row i has arrival number first + i. The values of rows that are not present are erased."""
         ...
 
     def snapshot(self) -> Arrays:
-        """The state that changes."""
+        """The whole state."""
         ...
 
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
-        """Continue from a snapshot."""
+        """Restore from a snapshot."""
         ...
 
 
 class Taken(NamedTuple):
-    """Rows on their way to the engine."""
+    """Rows for the engine, and counts of those left out."""
 
     rows: CodedRows
     payload: pa.Table
     present: Flags | None
-    """None: all of them are."""
+    """None: all rows are."""
     over_budget: int = 0
     sampled_out: int = 0
 
 
 class Intake:
-    """One stream's intake. Any part may be missing; without parts rows pass as they are.
+    """The intake of one stream. Every part is optional; without parts, rows pass unchanged.
 
-    `labels` has the public values of every sensitive column: the payload is then made anew from the codes, and raw
-    values end here. `in_rows` says that the ledger's window counts arrivals, not seconds; `leave_no_trace` that rows
-    which go no further do not reach the engine at all.
+    `labels`: public values of every sensitive column, from which the payload is rebuilt by code, so that raw values go
+    no further. `in_rows`: the ledger's window counts arrivals, not seconds. `leave_no_trace`: the engine does not see
+    rows that are left out, not even as a flag.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class Intake:
         self._arrivals = 0
 
     def take(self, rows: CodedRows, payload: pa.Table, now: float) -> Taken:
-        """Pass rows on that arrive at `now` seconds."""
+        """Process rows that arrive at `now` seconds."""
         first, count = self._arrivals, rows.person.size
         self._arrivals = first + count
         if self._ledger is None and self._coin is None and self._perturbation is None:
@@ -101,14 +103,14 @@ class Intake:
         )
 
     def snapshot(self) -> Arrays:
-        """The state of all parts."""
+        """State of all parts."""
         arrays: Arrays = {"arrivals": np.array([self._arrivals])}
         for name, part in self._parts().items():
             arrays |= {f"{name}_{field}": array for field, array in part.snapshot().items()}
         return arrays
 
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
-        """Continue from a snapshot."""
+        """Restore from a snapshot."""
         self._arrivals = int(arrays["arrivals"][0])
         for name, part in self._parts().items():
             prefix = f"{name}_"
@@ -117,18 +119,18 @@ class Intake:
 
     @property
     def counting(self) -> dict[str, object] | None:
-        """What the ledger counts by, as JSON can hold it; None if there is no ledger."""
+        """Windows of the ledger and their unit, as JSON values; None without a ledger."""
         return (
             None if self._ledger is None else {**self._ledger.windows, "unit": "rows" if self._in_rows else "seconds"}
         )
 
     def carry(self) -> Arrays:
-        """What the ledger has counted, and at which arrival."""
+        """Counts of the ledger, and the number of arrivals, for the next stream of a job."""
         counted = {} if self._ledger is None else self._ledger.snapshot()
         return {"arrivals": np.array([self._arrivals]), **counted}
 
     def take_over(self, carried: Mapping[str, NDArray]) -> int:  # type: ignore[type-arg]
-        """Go on with what another intake has counted, before the first row; the number of the first arrival."""
+        """Take over the counts of another intake before the first row; returns the number of the first arrival."""
         assert self._ledger is not None
         self._ledger.restore(carried)
         self._arrivals = int(carried["arrivals"][0])
@@ -143,3 +145,8 @@ class Intake:
     def _parts(self) -> dict[str, Ledger | Noise | WindowCoin | Perturbation]:
         parts = {"ledger": self._ledger, "coin": self._coin, "noise": self._perturbation}
         return {name: part for name, part in parts.items() if part is not None}
+
+
+def row_coin(sample_rate: float, key: NDArray[np.uint32]) -> Noise | None:
+    """Independent coin for each row; None if every row is kept."""
+    return None if sample_rate == 1 else Noise((), key=key, rate=Bernoulli(rate=exact("sample_rate", sample_rate)))

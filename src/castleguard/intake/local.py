@@ -1,7 +1,9 @@
-"""Noise on every value of a row (strict CASTLEGUARD): discrete Laplace on public grids, randomised response for the
-rest. Each column is epsilon-locally private by itself, a row by the sum. See docs/proofs/local.md.
+"""Local noise on every value of a row (strict CASTLEGUARD).
 
-A value is first made a level (`schema/levels.py`). Only levels are randomised, with integers throughout.
+Discrete Laplace for numbers on public grids, randomised response for the rest (papers: `privacy/mechanisms.py`). Each
+column is epsilon-locally private with its own epsilon, a row with the sum. See docs/proofs/local.md.
+
+A value is first mapped to a level (`schema/levels.py`). Only levels are randomised, in integer arithmetic.
 """
 
 from collections.abc import Mapping
@@ -10,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.kernels.state import Arrays
-from castleguard.privacy.budget import Shares
+from castleguard.privacy.epsilon_shares import Shares
 from castleguard.privacy.mechanisms import DiscreteLaplace, Mechanism, RandomisedResponse
 from castleguard.privacy.noise import Noise
 from castleguard.schema.cells import cell_starts
@@ -20,11 +22,11 @@ from castleguard.schema.roles import Numeric, QuasiIdentifier, Schema
 
 
 class LocalNoise:
-    """Randomises the rows of one stream. `shares` has the epsilon of every quasi-identifier and sensitive column.
+    """Randomises the rows of one stream. `shares`: epsilon of every quasi-identifier and sensitive column.
 
-    Without `numbers` only what is no number is randomised: for paper-mode DOCA, which has noise of its own for those.
-    With `cells` a noisy number is handed on as the lower edge of its cell, for an engine that publishes cells: the last
-    level then lies in the last cell. Without, it is the grid point itself.
+    Without `numbers`, numeric columns are left alone: paper-mode DOCA has noise of its own for them. With `cells`, a
+    noisy number is the lower edge of its cell, for engines that publish cells; the last level lies in the last cell.
+    Without `cells` it is the grid point itself.
     """
 
     def __init__(
@@ -40,7 +42,7 @@ class LocalNoise:
         self._noise = Noise(mechanisms(schema, shares, numbers=numbers), key=key)
 
     def apply(self, rows: CodedRows, first: int, present: NDArray[np.bool_]) -> CodedRows:
-        """Noisy rows; row i has arrival number first + i. Of a row that is not present nothing stays."""
+        """Noisy rows; row i has arrival number first + i. The values of rows that are not present are erased."""
         levels = self._to_levels(rows)
         self._noise.randomise(levels, first, present)
         levels[~present] = 0
@@ -51,11 +53,11 @@ class LocalNoise:
         return CodedRows(quasi, rows.person, levels[:, len(self._roles) :].copy(), rows.to_root)
 
     def snapshot(self) -> Arrays:
-        """The generator's state."""
+        """State of the generator."""
         return self._noise.snapshot()
 
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]  # of any element type
-        """Continue from a snapshot."""
+        """Restore from a snapshot."""
         self._noise.restore(arrays)
 
     def _coded(self, role: QuasiIdentifier, levels: Levels) -> NDArray[np.float64]:
@@ -73,7 +75,7 @@ class LocalNoise:
 
 
 def mechanisms(schema: Schema, shares: Shares, *, numbers: bool = True) -> list[Mechanism]:
-    """What randomises each column; without `numbers` each that is none."""
+    """Mechanism of each column; without `numbers`, of the columns that are not numeric."""
     found: list[Mechanism] = []
     labels = label_counts(schema)
     for role in schema.quasi_identifiers:

@@ -1,7 +1,7 @@
-"""perturb as CASTLEGUARD prints it (Algorithm 2): Laplace noise by the range seen so far. For science.
+"""CASTLEGUARD's perturb as printed (Algorithm 2): Laplace noise scaled by the range seen so far. For experiments.
 
-The first row of a stream is not perturbed at all, and an extreme value changes everybody's noise after it: see
-docs/concepts/castleguard.md for what that means. Sensitive values stay as they are.
+The first row of a stream is not perturbed at all, and an extreme value changes the noise of all later rows: see
+docs/concepts/castleguard.md for the consequences. Sensitive values are not perturbed.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from castleguard.schema.roles import Numeric, Schema
 
 
 class PaperNoise:
-    """Perturbs the quasi-identifiers of one stream by Laplace(R / phi); `range_floor` is the least R."""
+    """Perturbs the quasi-identifiers of one stream by Laplace(R / phi); `range_floor`: smallest R."""
 
     def __init__(self, schema: Schema, *, phi: float, range_floor: float, key: NDArray[np.uint32]) -> None:
         self._phi = phi
@@ -37,14 +37,14 @@ class PaperNoise:
         self._draws = Draws(new_words(key), *np.full((3, PURPOSES), -1, dtype=np.int64))
 
     def apply(self, rows: CodedRows, first: int, present: NDArray[np.bool_]) -> CodedRows:
-        """Perturbed rows; row i has arrival number first + i. A row that is not present changes nothing."""
+        """Perturbed rows; row i has arrival number first + i. Rows that are not present do not change the range."""
         quasi = rows.quasi.copy()
         perturb_rows(self._draws, self._ranges, quasi, ~present | rows.to_root, self._phi, self._floor, first)
         quasi[~present] = 0.0
         return rows._replace(quasi=quasi)
 
     def snapshot(self) -> Arrays:
-        """The generator's state, and the ranges seen."""
+        """State of the generator, and the ranges seen."""
         draws = self._draws
         return {
             "seen": self._ranges.seen.copy(),
@@ -53,6 +53,6 @@ class PaperNoise:
         }
 
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]  # of any element type
-        """Continue from a snapshot."""
+        """Restore from a snapshot."""
         self._ranges.seen[...] = arrays["seen"]
         self._draws = Draws(arrays["words"].copy(), *(row.copy() for row in arrays["drawn"]))

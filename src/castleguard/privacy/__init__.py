@@ -1,4 +1,4 @@
-"""The guarantees themselves, independent of any stream: criteria, matching, the statement, and the accounting.
+"""Guarantees independent of any stream: criteria, mechanisms, accounting, and the privacy statement.
 
 >>> from castleguard.privacy import min_k
 >>> min_k(sample_rate=0.1, epsilon=1, dp_delta=1e-6)

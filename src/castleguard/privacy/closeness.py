@@ -1,8 +1,8 @@
-"""t-closeness (Li, Li, Venkatasubramanian, ICDE 2007): a group's values are distributed nearly as everybody's are.
+"""t-closeness (Li, Li, Venkatasubramanian, ICDE 2007): a group's values are distributed nearly as those of all rows.
 
-"Nearly" is the earth mover's distance between the two distributions: how far shares have to be moved to make one the
-other, where values are equally far apart, or as far as they lie in their order, or as high as one has to climb in
-their tree. "Everybody" is, in a stream, who has arrived so far. See docs/concepts/criteria.md.
+The measure is the earth mover's distance between the two distributions. The ground distance between two values is
+constant (equal), the difference of their ranks (ordered), or the height of their lowest common ancestor (hierarchical).
+In a stream, "all rows" are those that have arrived so far. See docs/concepts/criteria.md and docs/proofs/criteria.md.
 """
 
 import math
@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.errors import PolicyError
-from castleguard.privacy.declared import check_parameters, declare
+from castleguard.privacy.parameter_fields import check_parameters, declare
 from castleguard.privacy.parameters import is_number
 
 Distance = Literal["equal", "ordered", "hierarchical"]
 ReferenceKind = Literal["cumulative", "window", "decay", "public"]
 Label = str | int
-Shares = NDArray[np.float64]  # (values,) they add up to 1; the last value is the missing one
+Shares = NDArray[np.float64]  # (values,) sum to 1; the last one is that of the missing value
 
 _LONGEST_BURN_IN = 1000
 _LARGEST_WINDOW = 1 << 26
@@ -29,9 +29,9 @@ _SMALLEST_DECAY = 0.001
 
 @dataclass(frozen=True, kw_only=True)
 class Closeness:
-    """No published group is farther than `t` from the distribution of all rows, in any sensitive column.
+    """No published group is farther than `t` from the reference distribution, in any sensitive column.
 
-    What is compared, and with what, is said in docs/concepts/criteria.md. The promise is for the moment of a release.
+    docs/concepts/criteria.md defines both distributions. The promise holds at the moment of a release.
     """
 
     t: float = field(metadata=declare("Largest distance of a group from the reference.", above=0, most=1))
@@ -93,13 +93,13 @@ class Closeness:
                 raise PolicyError(f"{name} and reference={name!r} go together: give both or neither")
 
     def chosen_burn_in(self, delay: int = _LONGEST_BURN_IN) -> int:
-        """The burn-in in force."""
+        """Burn-in in effect."""
         if self.burn_in is not None:
             return self.burn_in
         return 0 if self.reference == "public" else min(delay, _LONGEST_BURN_IN)
 
     def public_shares(self, column: str, labels: Sequence[Label]) -> Shares:
-        """The public reference for a column whose public values are `labels`; the missing value is last."""
+        """Public reference of a column whose public values are `labels`; the missing value is last."""
         given = {} if self.public is None else dict(self.public.get(column, {}))
         shares = [given.pop(label, given.pop(str(label), 0.0)) for label in labels]
         missing = given.pop(None, 0.0)
@@ -110,7 +110,7 @@ class Closeness:
         return np.array([*shares, missing], dtype=np.float64)
 
     def fingerprint(self) -> dict[str, object]:
-        """A canonical description that JSON can hold."""
+        """Canonical description as JSON values."""
         described: dict[str, object] = {
             name: getattr(self, name) for name in ("t", "distance", "reference", "window", "decay", "burn_in", "alpha")
         }
@@ -132,17 +132,15 @@ class Closeness:
 
 
 class Tree(NamedTuple):
-    """Where values stand in a hierarchy; nodes are numbered so that a child comes after its parent (the root is 0)."""
+    """A hierarchy of values; the root is node 0, and children come after their parents."""
 
-    parents: NDArray[np.int64]  # (nodes,) the root's is -1
-    heights: NDArray[np.float64]  # (nodes,) the longest way down to a leaf, as a share of the root's
-    leaves: NDArray[np.int64]  # (values,) the node of each value
+    parents: NDArray[np.int64]  # (nodes,) -1 for the root
+    heights: NDArray[np.float64]  # (nodes,) longest path down to a leaf, as a share of the root's
+    leaves: NDArray[np.int64]  # (values,) node of each value
 
 
 def tree_with_missing(parents: NDArray[np.integer], leaf_nodes: NDArray[np.integer]) -> Tree:
-    """A hierarchy with one more leaf directly below the root, which stands for a missing value: it is as far from
-    every other value as values can be.
-    """
+    """A hierarchy with one more leaf, directly below the root, for the missing value: as far as possible from all."""
     grown = np.append(parents.astype(np.int64), 0)
     heights = np.zeros(grown.size)
     for node in range(grown.size - 1, 0, -1):
@@ -151,7 +149,7 @@ def tree_with_missing(parents: NDArray[np.integer], leaf_nodes: NDArray[np.integ
 
 
 def distance_equal(p: Shares, q: Shares) -> float:
-    """The distance where any two values are 1 apart: the shares that have to be moved.
+    """Distance if any two values are 1 apart: half the sum of the differences.
 
     >>> round(distance_equal(np.array([1.0, 0.0, 0.0]), np.array([0.5, 0.25, 0.25])), 12)
     0.5
@@ -160,45 +158,45 @@ def distance_equal(p: Shares, q: Shares) -> float:
 
 
 def distance_ordered(p: Shares, q: Shares) -> float:
-    """The distance where values are as far apart as they lie in their order, the first and the last 1 apart."""
+    """Distance if values are as far apart as their ranks, the first and the last 1 apart."""
     return float(np.sum(np.abs(np.cumsum(p - q)[:-1])) / max(p.size - 1, 1))
 
 
 def distance_hierarchical(p: Shares, q: Shares, tree: Tree) -> float:
-    """The distance where two values are as far apart as the lowest node above both is high.
+    """Distance if two values are as far apart as the height of their lowest common ancestor.
 
-    At every node what its branches have too much of is moved to those that have too little, as far as that goes; the
-    rest is moved higher up (Li et al., section 4.3).
+    At every node, the surplus of some branches is moved to the deficit of others as far as possible; the rest is moved
+    higher up (Li et al., section 4.3).
     """
     extra = np.zeros(tree.parents.size)
     extra[tree.leaves] = p - q
-    too_much = np.zeros(tree.parents.size)
+    surplus = np.zeros(tree.parents.size)
     moved = 0.0
     for node in range(tree.parents.size - 1, -1, -1):
-        # Branches have too_much - extra too little. A leaf has no branches, and its height is 0.
-        moved += tree.heights[node] * min(too_much[node], too_much[node] - extra[node])
+        # The deficit of the branches is surplus - extra. A leaf has no branches and height 0.
+        moved += tree.heights[node] * min(surplus[node], surplus[node] - extra[node])
         above = tree.parents[node]
         if above >= 0:
             extra[above] += extra[node]
-            too_much[above] += max(extra[node], 0.0)
+            surplus[above] += max(extra[node], 0.0)
     return float(moved)
 
 
 def distance_between(kind: Distance, p: Shares, q: Shares, tree: Tree | None) -> float:
-    """The distance of that kind; a hierarchical one needs the tree."""
+    """Distance of this kind; a hierarchical one needs the tree."""
     if kind == "hierarchical" and tree is not None:
         return distance_hierarchical(p, q, tree)
     return distance_ordered(p, q) if kind == "ordered" else distance_equal(p, q)
 
 
 def _checked(public: object) -> dict[str, dict[Label | None, float]]:
-    """The public shares as plain mappings, each of them a distribution."""
+    """Public shares as dicts; refused unless each is a distribution."""
     if not isinstance(public, Mapping) or not all(isinstance(shares, Mapping) for shares in public.values()):
-        raise PolicyError("public must give for each sensitive column a mapping from values to shares")
+        raise PolicyError("public must map each sensitive column to a mapping from values to shares")
     checked: dict[str, dict[Label | None, float]] = {}
     for column, shares in public.items():
         if not all(is_number(share) and share >= 0 for share in shares.values()):
-            raise PolicyError(f"public: the shares of column {column!r} must be numbers that are not negative")
+            raise PolicyError(f"public: the shares of column {column!r} must be numbers of at least 0")
         if not math.isclose(math.fsum(shares.values()), 1.0, abs_tol=1e-9):
             raise PolicyError(f"public: the shares of column {column!r} must add up to 1")
         checked[column] = {label: float(share) for label, share in shares.items()}

@@ -1,15 +1,15 @@
-"""What several uses of a mechanism cost together, and what sampling or belonging to a group does to one use.
+"""Privacy loss of several uses of a mechanism, and the effect of sampling and of groups on one use.
 
-A mechanism that is (epsilon, dp_delta)-differentially private loses more with every use on rows of the same person.
-Three bounds on the sum are known, and none is always the smallest:
+Every use of an (epsilon, dp_delta)-differentially private mechanism on rows of the same person adds to the loss. Three
+bounds on the total are known, and none is always the smallest:
 
     basic      epsilons and deltas add up                             Dwork, McSherry, Nissim and Smith 2006
-    advanced   epsilon grows with the root of the number of uses      Dwork, Rothblum and Vadhan 2010, with the mean
-               and a further delta is paid                            loss of Kairouz, Oh and Viswanath 2015
+    advanced   epsilon grows with the root of the number of uses,     Dwork, Rothblum and Vadhan 2010, with the mean
+               at the cost of a further delta                         loss of Kairouz, Oh and Viswanath 2015
     zCDP       the same through concentrated differential privacy,    Bun and Steinke 2016; converted as in Canonne,
                for uses without a delta of their own                  Kamath and Steinke 2020
 
-All of them are true at once, so `compose` takes the smallest. docs/proofs/accounting.md has the formulas.
+All three hold, so `compose` takes the smallest. See docs/proofs/accounting.md for the formulas.
 """
 
 import math
@@ -28,7 +28,7 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """A bound on what was given away: (epsilon, dp_delta)-differential privacy, and where the bound comes from."""
+    """Bound on a privacy loss: (epsilon, dp_delta)-differential privacy, and the method that gives it."""
 
     epsilon: float
     dp_delta: float
@@ -39,10 +39,10 @@ class Loss:
 
 
 def compose(*, epsilon: float, times: int, dp_delta: float = 0.0, total_delta: float, tight: bool = False) -> Loss:
-    """The smallest epsilon that is known for `times` uses at one total delta.
+    """Smallest known epsilon for `times` uses at one total delta.
 
-    Basic composition may leave a part of the total unused: its delta is `times` times `dp_delta`.
-    `tight` is explained at `zcdp_rho`.
+    Basic composition may leave part of the total unused: its delta is `times` times `dp_delta`.
+    See `zcdp_rho` for `tight`.
 
     >>> compose(epsilon=0.1, times=1000, total_delta=1e-6).method
     'zCDP'
@@ -56,10 +56,10 @@ def compose(*, epsilon: float, times: int, dp_delta: float = 0.0, total_delta: f
 def compositions(
     *, epsilon: float, times: int, dp_delta: float = 0.0, total_delta: float, tight: bool = False
 ) -> tuple[Loss, ...]:
-    """Every bound that applies at this total delta: basic always, advanced and zCDP where delta is left for them."""
+    """Every bound that applies at this total delta: basic always, advanced and zCDP if some delta is left for them."""
     allowed = check_probability("total_delta", total_delta, zero=True)
     basic = compose_basic(epsilon=epsilon, times=times, dp_delta=dp_delta)
-    # A total that was meant to be the sum, to the last unit, may miss it by rounding.
+    # A total equal to the sum of the deltas may be below it by rounding.
     if basic.dp_delta > allowed * (1 + _ROUNDING):
         raise PolicyError(_overspent(times, basic.dp_delta, allowed))
     losses = [basic]
@@ -82,7 +82,7 @@ def compose_basic(*, epsilon: float, times: int, dp_delta: float = 0.0) -> Loss:
 
 
 def compose_advanced(*, epsilon: float, times: int, dp_delta: float = 0.0, total_delta: float) -> Loss:
-    """Epsilon grows with the root of the number of uses; what the uses leave of the total delta pays for that.
+    """Epsilon grows with the root of the number of uses, at the cost of the delta that the uses leave.
 
     With c uses and d' = total_delta - c dp_delta: epsilon sqrt(2 c ln(1/d')) + c epsilon tanh(epsilon/2).
     """
@@ -96,7 +96,7 @@ def compose_advanced(*, epsilon: float, times: int, dp_delta: float = 0.0, total
 
 
 def compose_zcdp(*, epsilon: float | Iterable[float], times: int = 1, total_delta: float, tight: bool = False) -> Loss:
-    """`times` uses of purely epsilon-DP mechanisms: one of them, or a list that is used as a whole each time.
+    """`times` uses of pure epsilon-DP mechanisms: a single one, or a list that is used as a whole each time.
 
     >>> both = compose_zcdp(epsilon=[0.1, 0.3], times=50, total_delta=1e-6)
     >>> both.epsilon < 50 * (0.1 + 0.3)
@@ -109,20 +109,19 @@ def compose_zcdp(*, epsilon: float | Iterable[float], times: int = 1, total_delt
 
 
 def zcdp_rho(*, epsilon: float, tight: bool = False) -> float:
-    """The rho for which every purely epsilon-DP mechanism is rho-zCDP. Rhos add up.
+    """Rho for which every pure epsilon-DP mechanism is rho-zCDP. Rhos add up.
 
-    epsilon**2 / 2 by default; epsilon tanh(epsilon/2), the exact value for randomised response and never more, if
-    `tight`.
+    epsilon**2 / 2 by default. If `tight`, epsilon tanh(epsilon/2): never more, and exact for randomised response.
     """
     loss = check_epsilon(epsilon)
     return loss * math.tanh(loss / 2) if tight else loss * loss / 2
 
 
 def zcdp_epsilon(*, rho: float, total_delta: float) -> float:
-    """The epsilon at this delta of a rho-zCDP mechanism.
+    """Epsilon of a rho-zCDP mechanism at this delta.
 
-    The minimum over orders a > 1 of a rho + ln(1 - 1/a) + ln(1/(a delta)) / (a-1). Every order is a valid bound, so a
-    search that ends early errs to the safe side; rho + 2 sqrt(rho ln(1/delta)) is never exceeded.
+    The minimum over orders a > 1 of a rho + ln(1 - 1/a) + ln(1/(a delta)) / (a-1). Every order gives a valid bound, so
+    a search that ends early errs on the safe side; rho + 2 sqrt(rho ln(1/delta)) is never exceeded.
     """
     rho, delta = check_epsilon(rho, name="rho"), check_probability("total_delta", total_delta)
     if rho == 0:
@@ -138,12 +137,12 @@ def zcdp_epsilon(*, rho: float, total_delta: float) -> float:
 
 
 def subsampled(*, epsilon: float, dp_delta: float = 0.0, sample_rate: float) -> Loss:
-    """One use on a Poisson sample: every row is kept with probability `sample_rate` before the mechanism sees it.
+    """Loss of one use on a Poisson sample: every row is kept with probability `sample_rate` before the mechanism.
 
     epsilon' = ln(1 + rate (exp(epsilon) - 1)), delta' = rate delta (Li, Qardaji and Su 2012; Balle, Barthe and Gaboardi
-    2018). It holds only if the mechanism is (epsilon, dp_delta)-DP for adding and removing a row, and nobody learns who
-    was sampled: noisy counts are such a case. It does NOT apply where each row is published with noise of its own, as
-    in local randomisation: there a published row shows that it was sampled, and sampling gains nothing.
+    2018). This holds only if the mechanism is (epsilon, dp_delta)-DP for adding and removing a row and the sample stays
+    secret, as with noisy counts. It does NOT apply where each row is published with noise of its own, as in local
+    randomisation: a published row shows that it was sampled, so sampling gains nothing.
 
     >>> subsampled(epsilon=1, sample_rate=0.1).epsilon < 0.16
     True
@@ -158,7 +157,7 @@ def subsampled(*, epsilon: float, dp_delta: float = 0.0, sample_rate: float) -> 
 
 
 def group(*, epsilon: float, dp_delta: float = 0.0, size: int) -> Loss:
-    """One use, seen by `size` rows that come and go together: (size epsilon, delta (e^(size epsilon)-1)/(e^epsilon-1)).
+    """Loss of one use for a group of `size` rows: (size epsilon, delta (e^(size epsilon)-1)/(e^epsilon-1)).
 
     >>> group(epsilon=0.5, size=4)
     Loss(epsilon=2.0, dp_delta=0.0, method='group')
@@ -176,13 +175,13 @@ def group(*, epsilon: float, dp_delta: float = 0.0, size: int) -> Loss:
 
 def _overspent(times: int, spent: float, total: float) -> str:
     return (
-        f"total_delta {total:g} leaves nothing: {times} uses have a delta of {rounded_up(spent, 3)} of their own, "
-        "so allow more or make dp_delta smaller"
+        f"total_delta {total:g} is too small: {times} uses alone have a delta of {rounded_up(spent, 3)} "
+        "(raise total_delta or lower dp_delta)"
     )
 
 
 def _minimum(function: Callable[[float], float], low: float, high: float) -> float:
-    """The least value that a golden-section search meets."""
+    """Smallest value that a golden-section search finds."""
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = function(left), function(right)
     while high - low > 1e-9:

@@ -1,4 +1,4 @@
-"""The syntactic promise: k-anonymity over persons, diversity and closeness, as one value that engine and gate share."""
+"""Criteria of published groups: k-anonymity over persons, diversity and closeness, one value for engine and gate."""
 
 import math
 from collections.abc import Mapping
@@ -13,32 +13,34 @@ from castleguard.privacy.diversity import Diversity
 
 CountedPer = Literal["row", "person"]
 
-MOST_VALUES = 4096  # of a column whose distribution is judged: they are counted one by one
+MOST_VALUES = 4096  # values of a column whose distribution is judged: each has its own counter
 
 
 class ColumnFacts(NamedTuple):
-    """What the criteria have to know about a sensitive column."""
+    """Facts about a sensitive column that the criteria depend on."""
 
-    values: int | None  # public values, None if they are not declared
+    values: int | None  # number of public values, None if they are not declared
     has_tree: bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class Criteria:
-    """What every published group must have. k: Samarati and Sweeney 1998, over persons as CASTLE's Definition 2.1;
-    l: l-diversity, Machanavajjhala et al. 2006; closeness: Li et al. 2007. See docs/concepts/criteria.md.
+    """Criteria that every published group must meet.
+
+    k: Samarati and Sweeney 1998, over persons as in CASTLE's Definition 2.1; l: l-diversity, Machanavajjhala et al.
+    2006; closeness: Li et al. 2007. See docs/concepts/criteria.md and docs/proofs/criteria.md.
     """
 
     k: int
     """Distinct persons per group."""
     l: int = 1  # the papers' own name
-    """Distinct values of every sensitive column per group; 1 asks for nothing."""
+    """Distinct values of every sensitive column per group; 1: no l-diversity."""
     l_per: CountedPer = "row"
-    """"row": the values of all rows count. "person": l different persons must each stand for a value of their own."""
+    """"row": the values of all rows count. "person": l different persons must have l different values, one each."""
     diversity: Diversity = "distinct"
-    """Beyond l distinct values: "entropy" asks for an entropy of ln l, "recursive" for (c, l)-diversity."""
+    """Form of l-diversity. "entropy": also an entropy of at least ln l. "recursive": also (c, l)-diversity."""
     c: float | None = None
-    """Of (c, l)-diversity: the most frequent value occurs less than c times as often as all from the l-th on."""
+    """For (c, l)-diversity: the most frequent value occurs less than c times as often as all from the l-th on."""
     closeness: Closeness | None = None
 
     def __post_init__(self) -> None:
@@ -47,7 +49,7 @@ class Criteria:
         if not isinstance(self.l, int) or isinstance(self.l, bool) or self.l < 1:
             raise PolicyError(f"l must be a whole number of at least 1, got {self.l}")
         if self.l > self.k:
-            raise PolicyError(f"l must not be above k, got l={self.l} and k={self.k}: l values need l rows in a group")
+            raise PolicyError(f"l must not be above k, got l={self.l} and k={self.k} (l values need l rows in a group)")
         if self.l_per not in ("row", "person"):
             raise PolicyError(f"l_per must be 'row' or 'person', got {self.l_per!r}")
         if self.diversity not in get_args(Diversity):
@@ -68,11 +70,11 @@ class Criteria:
 
     @property
     def judges_shape(self) -> bool:
-        """Whether it matters how often values occur, not only which: adding a row may then break the promise."""
+        """Whether the frequencies of values matter; if so, adding a row may break a criterion."""
         return self.diversity != "distinct" or self.closeness is not None
 
     def check_columns(self, columns: Mapping[str, ColumnFacts]) -> None:
-        """Refuse sensitive columns for which this promise says nothing."""
+        """Refuse sensitive columns that these criteria cannot be judged on."""
         what = "t-closeness" if self.closeness is not None else f"{self.diversity} diversity"
         if self.l > 1 and not columns:
             raise PolicyError(f"l={self.l} needs at least one sensitive column in the schema")
@@ -83,8 +85,8 @@ class Criteria:
         by_tree = self.closeness is not None and self.closeness.distance == "hierarchical"
         for name, facts in columns.items():
             if facts.values is None:
-                raise PolicyError(f"{what} needs the values of column {name!r}: give its values, hierarchy or bins")
+                raise PolicyError(f"{what} needs the values of column {name!r}: declare its values, hierarchy or bins")
             if facts.values > MOST_VALUES:
                 raise PolicyError(f"{what} takes at most {MOST_VALUES} values, column {name!r} has {facts.values}")
             if by_tree and not facts.has_tree:
-                raise PolicyError(f"the hierarchical distance needs a hierarchy of column {name!r}")
+                raise PolicyError(f"distance='hierarchical' needs a hierarchy for column {name!r}")

@@ -1,7 +1,7 @@
-"""Entropy and recursive (c, l)-diversity of a group (Machanavajjhala, Gehrke, Kifer, Venkitasubramaniam: l-Diversity,
-ACM TKDD 1(1), 2007), from how often each value occurs in it. See docs/concepts/criteria.md.
+"""Entropy and recursive (c, l)-diversity of a group, from the counts of its values.
 
-Plain numpy, for the gate and for whoever wants to know: the engine's own kernels are written apart.
+Machanavajjhala, Gehrke, Kifer, Venkitasubramaniam: l-Diversity, ACM TKDD 1(1), 2007. See docs/concepts/criteria.md and
+docs/proofs/criteria.md. Plain numpy, for the gate; the engine's kernels have code of their own.
 """
 
 from typing import Literal
@@ -9,14 +9,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Counts = NDArray[np.float64] | NDArray[np.int64]  # (values,) how often each value occurs, 0 for one that does not
+Counts = NDArray[np.float64] | NDArray[np.int64]  # (values,) occurrences of each value
 Diversity = Literal["distinct", "entropy", "recursive"]
 
-SLACK = 1e-9  # what rounding may take from an entropy: l values of the same count have exactly ln l
+SLACK = 1e-9  # rounding error of an entropy: l values of the same count have exactly ln l
 
 
 def entropy(counts: Counts) -> float:
-    """Shannon's entropy of the counts, in nats; 0 for no counts at all.
+    """Shannon entropy of the counts, in nats; 0 if there are none.
 
     >>> round(entropy(np.array([5, 5, 0])), 6) == round(float(np.log(2)), 6)
     True
@@ -30,7 +30,7 @@ def entropy(counts: Counts) -> float:
 
 
 def is_entropy_diverse(counts: Counts, l: int, *, slack: float = SLACK) -> bool:
-    """Whether the entropy is at least ln l: as uncertain as l values of the same count."""
+    """Whether the entropy is at least ln l, the entropy of l equally frequent values."""
     return bool(np.any(np.asarray(counts) > 0)) and entropy(counts) >= np.log(l) - slack
 
 

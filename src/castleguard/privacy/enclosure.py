@@ -1,8 +1,8 @@
-"""Real numbers known to lie between two decimals, and the binary digits that follow from that for certain.
+"""Interval arithmetic with decimals, for binary digits of probabilities that are certainly correct.
 
-A probability such as 1 / (1 + exp(-1/3)) has infinitely many digits. Computed with every lower bound rounded down and
-every upper bound rounded up, it is enclosed; where both bounds have the same leading binary digits, these are the
-digits of the number itself. If they differ, more precision decides.
+A probability such as 1 / (1 + exp(-1/3)) has infinitely many digits. Lower bounds are rounded down and upper bounds up.
+Where both bounds have the same leading binary digits, these are digits of the number itself; if not, the precision is
+raised. See docs/proofs/noise.md.
 """
 
 import decimal
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-_MARGIN = 24  # decimal digits beyond those asked for: enough unless a difference cancels more
+_MARGIN = 24  # extra decimal digits: enough unless a difference cancels more
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Enclosure:
 
 
 class Arithmetic:
-    """Operations on enclosed numbers that are not negative, with a number of decimal digits."""
+    """Operations on enclosures of non-negative numbers, with a fixed number of decimal digits."""
 
     def __init__(self, digits: int) -> None:
         self._down = _context(digits, decimal.ROUND_FLOOR)
@@ -35,7 +35,7 @@ class Arithmetic:
         return Enclosure(self._down.divide(upper, lower), self._up.divide(upper, lower))
 
     def exp_minus(self, number: Fraction) -> Enclosure:
-        """exp(-number). `exp` of the decimal module is correctly rounded to nearest, so one step aside encloses."""
+        """exp(-number). The decimal module rounds `exp` correctly to nearest, so the two neighbours enclose it."""
         exponent = self.rational(number)
         low = self._down.next_minus(self._down.exp(exponent.high.copy_negate()))
         high = self._up.next_plus(self._up.exp(exponent.low.copy_negate()))
@@ -54,14 +54,14 @@ class Arithmetic:
         return Enclosure(self._down.multiply(a.low, b.low), self._up.multiply(a.high, b.high))
 
     def divide(self, a: Enclosure, b: Enclosure) -> Enclosure:
-        """a / b. While b is not told from zero, nothing is known of the quotient."""
+        """a / b. Unbounded if b may be zero."""
         if b.low == 0:
             return Enclosure(Decimal(0), Decimal("Infinity"))
         return Enclosure(self._down.divide(a.low, b.high), self._up.divide(a.high, b.low))
 
 
 def leading_bits(numbers: Callable[[Arithmetic], list[Enclosure]], bits: int) -> list[int]:
-    """floor(number * 2^bits) of every number, for certain. Ends for irrational numbers only: others may be all edge."""
+    """Exact floor(number * 2^bits) of every number. Sure to end for irrational numbers only."""
     digits = bits * 302 // 1000 + _MARGIN
     while True:
         arithmetic = Arithmetic(digits)
@@ -77,7 +77,7 @@ def _floor(number: Decimal) -> Decimal:
 
 
 def _context(digits: int, rounding: str) -> decimal.Context:
-    """Exponents as wide as they go; what is smaller still is enclosed by zero and the smallest decimal."""
+    """A context with the widest exponents; a smaller number lies between zero and the smallest decimal."""
     return decimal.Context(
         prec=digits,
         rounding=rounding,

@@ -1,4 +1,4 @@
-"""The privacy statement as a value: what is promised, to whom it applies, and what is not promised."""
+"""The privacy statement as a value: the promise, its scope and its limits."""
 
 import textwrap
 from dataclasses import dataclass
@@ -12,25 +12,25 @@ _WIDTH = 100  # characters of a line
 
 @dataclass(frozen=True, kw_only=True)
 class DifferentialPrivacy:
-    """A claim of differential privacy, whole: a number without its unit, neighbours and horizon says nothing."""
+    """A complete claim of differential privacy: an epsilon means nothing without unit, neighbours and horizon."""
 
     epsilon: float
     dp_delta: float
     unit: str
-    """What one person can hide in: "one row", "all rows of one person in one window"."""
+    """Unit of protection: "one row", "all rows of one person in one window"."""
     neighbours: str
-    """What an observer cannot tell apart: "with and without it", "its values replaced by any others"."""
+    """Neighbouring inputs, which an observer cannot tell apart: "with and without it"."""
     horizon: str
-    """For how long the numbers hold before they add up: "the whole stream", "any 3600 seconds"."""
+    """Period for which epsilon and delta hold before they add up: "the whole stream", "any 3600 seconds"."""
     covered: tuple[str, ...]
-    """The columns that the claim speaks of."""
+    """Columns that the claim covers."""
     uncovered: tuple[str, ...] = ()
-    """What is published, or shows, outside the claim."""
+    """Columns and facts that are published or visible outside the claim."""
     randomness: str = SYSTEM
 
     @property
     def void(self) -> bool:
-        """Whether the claim does not hold, because the draws can be repeated."""
+        """Whether the claim does not hold because the draws can be repeated."""
         return self.randomness == SEED
 
     @property
@@ -52,18 +52,18 @@ class DifferentialPrivacy:
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """What a policy promises for a schema. `str()` is the whole statement."""
+    """Promise of a policy for a schema. `str()` is the whole statement."""
 
     promise: str
-    """What holds for everything that is published."""
+    """Promise for everything that is published."""
     limits: tuple[str, ...] = ()
-    """What is not promised, a sentence each."""
+    """Limits of the promise, a sentence each."""
     k: int | None = None
     l: int | None = None
     delay: int | None = None
     max_wait: float | None = None
     privacy: DifferentialPrivacy | None = None
-    """The claim of differential privacy; None: there is none."""
+    """Claim of differential privacy, if any."""
 
     @property
     def sentence(self) -> str:
@@ -72,7 +72,7 @@ class Guarantee:
         return " ".join((self.promise, *claim, *self.limits))
 
     def paragraphs(self) -> str:
-        """The promise, the claim of differential privacy, and the limits: a wrapped paragraph each."""
+        """Promise, claim of differential privacy and limits, a wrapped paragraph each."""
         claim = "" if self.privacy is None else self.privacy.sentence
         texts = (self.promise, claim, " ".join(self.limits))
         return "\n".join("\n".join(textwrap.wrap(text, _WIDTH)) for text in texts if text)

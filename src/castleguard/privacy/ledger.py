@@ -1,7 +1,7 @@
-"""The ledger: a bound on what one person can spend. See docs/proofs/local.md.
+"""The ledger: bounds the rows of one person, and so the person's privacy loss. See docs/proofs/local.md.
 
-A promise per row says little about a person with many rows. The ledger admits at most so many rows of a person in any
-window, and leaves the others out; what it admits depends on persons and times only, never on a value.
+A promise per row says little about a person with many rows. The ledger admits a limited number of rows of a person in
+any window and leaves out the others. Its choice depends on persons and times only, never on values.
 """
 
 import math
@@ -20,30 +20,31 @@ from castleguard.kernels.state import Arrays
 class Ledger:
     """Admits at most `rows_per_person` rows of a person.
 
-    Sliding: in any window of that length, however it lies. Aligned: in each of the windows [0, w), [w, 2w), ... An
-    infinite window (for ever) keeps every person it has seen in memory. All rows of NOBODY are those of one person, or,
-    without `admits_nobody`, are left out: where admitted rows are counted as persons, they must not be among them.
+    Sliding: in every window of this length. Aligned: in each of the windows [0, w), [w, 2w), ... With an infinite
+    window, every person stays in memory. All rows of NOBODY count as one person's. Without `admits_nobody` they are
+    left out, for policies that count admitted rows as persons.
     """
 
     def __init__(
         self, *, rows_per_person: int, window: float = math.inf, aligned: bool = False, admits_nobody: bool = True
     ) -> None:
-        self._most = rows_per_person
+        self._max_rows = rows_per_person
         self._window = window
         self._aligned = aligned
         self._admits_nobody = admits_nobody
-        self._current = -math.inf  # the aligned window that is being counted
+        self._current = -math.inf  # current aligned window
         self._books = _new_books(0, 0)
 
     @property
     def windows(self) -> dict[str, object]:
-        """How windows lie, as JSON can hold it: a ledger goes on only with what another of the same kind has counted.
-        The rows that are admitted in a window may differ.
+        """Length and alignment of the windows, as JSON values.
+
+        A ledger can take over the counts of another only if these agree; the row limits may differ.
         """
         return {"window": None if self._window == math.inf else self._window, "aligned": self._aligned}
 
     def admit(self, person: NDArray[np.uint64], when: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which rows may go on. `when` (seconds, or arrival numbers) never goes back, between calls neither."""
+        """Flag the admitted rows. `when` (seconds or arrival numbers) never decreases, nor does it between calls."""
         admitted = np.zeros(person.size, dtype=np.bool_)
         named: NDArray[np.bool_] = (person != NOBODY) | self._admits_nobody
         if not self._aligned:
@@ -58,7 +59,7 @@ class Ledger:
         return admitted & named
 
     def snapshot(self) -> Arrays:
-        """Who has spent what: person hashes and times."""
+        """Person hashes and times of the admitted rows, and counts by person."""
         books = self._books
         head, tail, held = (int(end) for end in books.ends)
         table = books.table[books.table[:, 1] != 0]
@@ -70,7 +71,7 @@ class Ledger:
         }
 
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
-        """Continue from a snapshot."""
+        """Restore from a snapshot."""
         held = int(arrays["marks"][1])
         count = arrays["person"].size
         books = _new_books(count, held)
@@ -83,10 +84,12 @@ class Ledger:
         self, person: NDArray[np.uint64], when: NDArray[np.float64], window: float, admitted: NDArray[np.bool_]
     ) -> None:
         self._make_room(person.size, 0 if window == math.inf else person.size)
-        admit_rows(self._books, np.ascontiguousarray(person), np.ascontiguousarray(when), self._most, window, admitted)
+        admit_rows(
+            self._books, np.ascontiguousarray(person), np.ascontiguousarray(when), self._max_rows, window, admitted
+        )
 
     def _make_room(self, persons: int, queued: int) -> None:
-        """Room for so many more persons and rows to queue: larger arrays, without what has left the window."""
+        """Make room for more persons and queued rows: larger arrays, without rows that have left the window."""
         books = self._books
         head, tail, held = (int(books.ends[end]) for end in (HEAD, TAIL, HELD))
         if tail + queued <= books.person.size and 2 * (held + persons) <= len(books.table):
@@ -109,7 +112,7 @@ def _new_books(queued: int, persons: int) -> Books:
 
 
 def _runs(numbers: NDArray[np.float64]) -> list[tuple[int, int]]:
-    """Where each run of equal numbers starts and stops."""
+    """Start and stop of each run of equal numbers."""
     cuts = np.flatnonzero(np.diff(numbers)) + 1
     edges = [0, *(int(cut) for cut in cuts), numbers.size]
     return [(start, stop) for start, stop in pairwise(edges) if stop > start]

@@ -1,19 +1,19 @@
-"""How many persons of a group can each stand for a sensitive value of their own: the gate's own answer.
+"""The gate's matching of persons to sensitive values, for `l_per="person"`. See docs/proofs/castle.md.
 
-A plain augmenting-path matching, written apart from the engine's compiled one, so that one can catch the other.
+Plain augmenting paths. The engine's compiled matching shares no code with it, so either can reveal a bug of the other.
 """
 
 from collections.abc import Iterable
 
 
-def persons_apart(pairs: Iterable[tuple[int, int]], enough: int | None = None) -> int:
-    """The size of a largest matching between persons and values, from the (person, value) pairs of a group.
+def largest_matching(pairs: Iterable[tuple[int, int]], enough: int | None = None) -> int:
+    """Size of a largest matching between persons and values, from the (person, value) pairs of a group.
 
-    The search ends once `enough` are matched.
+    The search stops once `enough` are matched.
 
-    >>> persons_apart([(1, 10), (1, 20), (2, 10)])
+    >>> largest_matching([(1, 10), (1, 20), (2, 10)])
     2
-    >>> persons_apart([(1, 10), (1, 20), (1, 30)])
+    >>> largest_matching([(1, 10), (1, 20), (1, 30)])
     1
     """
     holders: dict[int, set[int]] = {}
@@ -29,7 +29,7 @@ def persons_apart(pairs: Iterable[tuple[int, int]], enough: int | None = None) -
 
 
 class _Matching:
-    """Persons and the values that they stand for, each at most once."""
+    """Persons matched to values, each at most once."""
 
     def __init__(self, holders: dict[int, set[int]]) -> None:
         self._holders = holders
@@ -37,8 +37,8 @@ class _Matching:
         self._person_of: dict[int, int] = {}
 
     def find_person(self, first: int) -> bool:
-        """Find a person for one more value, moving others to other values of theirs if need be."""
-        reached_by: dict[int, int] = {}  # the value from which a person was reached
+        """Match one more value, moving other persons to other values of theirs if necessary."""
+        reached_by: dict[int, int] = {}  # value from which a person was reached
         waiting = [first]
         while waiting:
             value = waiting.pop()
@@ -51,7 +51,7 @@ class _Matching:
         return False
 
     def _move_up(self, person: int, reached_by: dict[int, int]) -> None:
-        """Give the free person the value it was reached by; whoever stood for that value moves on likewise."""
+        """Match the free person to the value it was reached from; move that value's former person in the same way."""
         while True:
             value = reached_by[person]
             moved = self._person_of.get(value)

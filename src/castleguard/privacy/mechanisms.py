@@ -1,9 +1,9 @@
-"""The mechanisms that randomise one value: discrete Laplace noise, k-ary randomised response, and a coin.
+"""Mechanisms that randomise one value: discrete Laplace noise, k-ary randomised response, and a coin.
 
-A mechanism publishes a level, a whole number from 0 to `top`, as some level, such that any two true levels give any
-outcome with probabilities that differ by a factor of at most exp(epsilon). It states its law in closed form, and knows
-the cumulative probabilities that `kernels/noise.py` compares random words with, truncated to any number of words. The
-proofs are in docs/proofs/noise.md.
+A mechanism maps a level, a whole number from 0 to `top`, to a random level. For any two true levels, the probabilities
+of an outcome differ by a factor of at most exp(epsilon). A mechanism has its probabilities in closed form, and the
+cumulative ones, truncated to any number of words, that `kernels/noise.py` compares random words with. The proofs are in
+docs/proofs/noise.md.
 """
 
 from dataclasses import dataclass
@@ -21,25 +21,25 @@ _WORD = 32
 _SHOWN = 50  # decimal digits of a probability
 
 Table = list[int]
-"""Cumulative probabilities of a draw's outcomes but the last, ascending, each floor(c * 2^(32 * words))."""
+"""Cumulative probabilities of a draw's outcomes except the last, ascending, each as floor(c * 2^(32 * words))."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiscreteLaplace:
     """y = clip(i + N, 0, D) for a level i of 0..D, where P(N = n) is proportional to q^|n| and q = exp(-epsilon/D).
 
-    Ghosh, Roughgarden and Sundararajan 2009 (the geometric mechanism); its exact sampling is due to Canonne, Kamath
-    and Steinke 2020, here replaced by table look-ups with the same law.
+    Ghosh, Roughgarden and Sundararajan 2009 (the geometric mechanism). Exact sampling is due to Canonne, Kamath and
+    Steinke 2020; here it is replaced by table look-ups with the same distribution.
 
-    Why the draws give this law: N is zero with probability (1 - q)/(1 + q), else it has a fair sign and |N| - 1 is
-    geometric with ratio q. The base-256 digits of a geometric variable are independent, because q^(256 h + r) is a
-    product of a function of h and one of r: digit d is geometric with ratio q^(256^d), cut off at 256. One table has
-    zero, and sign with lowest digit; each further digit has its own. Where the highest digit would exceed D, it is not
-    cut off: all that lies beyond is one outcome, as clipping makes it.
+    Why the draws have this distribution: N is zero with probability (1 - q)/(1 + q), else it has a fair sign and
+    |N| - 1 is geometric with ratio q. The base-256 digits of a geometric variable are independent, because
+    q^(256 h + r) is a product of a function of h and one of r: digit d is geometric with ratio q^(256^d), truncated at
+    256. One table covers zero and the sign with the lowest digit; every further digit has its own. The highest digit
+    is not truncated: everything beyond D is one outcome, because of the clipping.
     """
 
     cells: int
-    """D, the number of steps between the lowest and the highest level; 0 for a domain of one point."""
+    """D: steps between the lowest and the highest level; 0 for a domain of one point."""
     epsilon: Fraction
 
     def __post_init__(self) -> None:
@@ -49,11 +49,11 @@ class DiscreteLaplace:
 
     @property
     def top(self) -> int:
-        """The highest level."""
+        """Highest level."""
         return self.cells
 
     def decimal_probability(self, true: int, seen: int) -> Decimal:
-        """P(y = seen | i = true) to fifty digits: q^|n| (1 - q)/(1 + q) inside, q^|n| / (1 + q) at both ends."""
+        """P(y = seen | i = true) to 50 digits: q^|n| (1 - q)/(1 + q) inside, q^|n| / (1 + q) at both ends."""
         _check_levels(self.top, true, seen)
         if self.cells == 0:
             return Decimal(1)
@@ -65,14 +65,14 @@ class DiscreteLaplace:
         return share.low
 
     def probability(self, true: int, seen: int) -> float:
-        """The same as a float."""
+        """`decimal_probability` as a float."""
         return float(self.decimal_probability(true, seen))
 
     def tables(self, words: int) -> list[Table]:
-        """What is drawn for one value: sign with lowest digit, then the higher digits; nothing for a single level."""
+        """Tables of the draws for one value: sign with lowest digit, then higher digits; none for a single level."""
         if self.cells == 0:
             return []
-        # A size of `cells` or more leads to an end from everywhere, so |N| - 1 is told apart below cells - 1 only.
+        # |N| >= cells reaches an end from every level, so |N| - 1 is resolved only below cells - 1.
         digits = 1
         while DIGIT**digits < self.cells - 1:
             digits += 1
@@ -84,7 +84,7 @@ class DiscreteLaplace:
         return [self._signed_table(DIGIT, words, cut=True), *middle, top]
 
     def _signed_table(self, largest: int, words: int, *, cut: bool) -> Table:
-        """Outcomes -largest .. largest; not `cut`: the outer two stand for everything beyond as well.
+        """Outcomes -largest .. largest; without `cut`, the outer two include everything beyond.
 
         P(at most -s) = P(at least s) = (q^s - E)/((1 + q)(1 - E/q)) with E = q^(largest + 1) if cut, else 0.
         """
@@ -100,11 +100,11 @@ class DiscreteLaplace:
 
         bits = _WORD * words
         lower = leading_bits(tails, bits)
-        # Irrational numbers: floor(1 - t) is one less floor(t), less one unit.
+        # For irrational t, floor((1 - t) 2^bits) = 2^bits - 1 - floor(t 2^bits).
         return [*reversed(lower), *((1 << bits) - 1 - tail for tail in lower)]
 
     def _digit_table(self, weight: int, largest: int, words: int, *, cut: bool) -> Table:
-        """Outcomes 0 .. largest of the digit that counts `weight`; not `cut`: the last stands for all beyond as well.
+        """Outcomes 0 .. largest of the digit of weight `weight`; without `cut`, the last includes everything beyond.
 
         P(at least r) = (Q^r - E)/(1 - E) with Q = q^weight, and E = Q^(largest + 1) if cut, else 0.
         """
@@ -134,12 +134,12 @@ class DiscreteLaplace:
 
 @dataclass(frozen=True, kw_only=True)
 class RandomisedResponse:
-    """One of m values is kept with probability e^epsilon / (e^epsilon + m - 1), else it becomes any of the others, each
-    with the same probability. Warner 1965 for m = 2; Kairouz, Oh and Viswanath 2014 (k-RR).
+    """Keeps one of m values with probability e^epsilon / (e^epsilon + m - 1), else replaces it by one of the others,
+    each with the same probability. Warner 1965 for m = 2; Kairouz, Oh and Viswanath 2014 (k-RR).
     """
 
     values: int
-    """m; a single value is always kept."""
+    """m. A single value is always kept."""
     epsilon: Fraction
 
     def __post_init__(self) -> None:
@@ -149,22 +149,22 @@ class RandomisedResponse:
 
     @property
     def top(self) -> int:
-        """The highest level."""
+        """Highest level."""
         return self.values - 1
 
     def decimal_probability(self, true: int, seen: int) -> Decimal:
-        """P(seen | true) to fifty digits: 1 / (1 + (m - 1) e^-epsilon) if they agree, e^-epsilon times that if not."""
+        """P(seen | true) to 50 digits: 1 / (1 + (m - 1) e^-epsilon) if they agree, e^-epsilon times that if not."""
         _check_levels(self.top, true, seen)
         arithmetic = Arithmetic(_SHOWN + 30)
         apart, whole = self._apart(arithmetic)
         return arithmetic.divide(arithmetic.rational(1) if true == seen else apart, whole).low
 
     def probability(self, true: int, seen: int) -> float:
-        """The same as a float."""
+        """`decimal_probability` as a float."""
         return float(self.decimal_probability(true, seen))
 
     def tables(self, words: int) -> list[Table]:
-        """What is drawn for one value: kept or not; nothing for a single level."""
+        """Table of the draw for one value: kept or not; none for a single level."""
         if self.values == 1:
             return []
 
@@ -187,7 +187,7 @@ Mechanism = DiscreteLaplace | RandomisedResponse
 
 @dataclass(frozen=True, kw_only=True)
 class Bernoulli:
-    """A coin that says yes with probability `rate`, exactly: the rate of sampling, CASTLEGUARD's beta."""
+    """A coin with the exact probability `rate`, the sampling rate: CASTLEGUARD's beta."""
 
     rate: Fraction
 
@@ -196,17 +196,17 @@ class Bernoulli:
             raise PolicyError(f"rate must be a Fraction above 0 and at most 1, got {self.rate}")
 
     def digits(self, words: int) -> tuple[int, bool]:
-        """floor(rate * 2^(32 * words)), and whether nothing was cut off."""
+        """floor(rate * 2^(32 * words)), and whether that is exact."""
         scaled = self.rate * (1 << _WORD * words)
         return int(scaled), scaled.denominator == 1
 
 
 def _check_epsilon(epsilon: object) -> None:
-    # A float is no epsilon: 0.1 would be taken for a number that nobody wrote.
+    # Floats are refused: 0.1 is not exactly one tenth.
     if not isinstance(epsilon, Fraction) or epsilon <= 0:
         raise PolicyError(f"epsilon must be a Fraction above 0, got {epsilon!r}")
 
 
 def _check_levels(top: int, *levels: int) -> None:
     if not all(0 <= level <= top for level in levels):
-        raise PolicyError(f"a level is a whole number from 0 to {top}")
+        raise PolicyError(f"levels must be whole numbers from 0 to {top}")

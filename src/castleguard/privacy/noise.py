@@ -1,9 +1,9 @@
-"""The randomness of a local policy: one object that randomises the levels of rows, and decides which rows are sampled.
+"""Randomness of a local policy: randomises the levels of rows and samples rows. See docs/proofs/noise.md.
 
-What it draws for a row depends on the key, the row's position, its levels and the mechanisms, on nothing else: not on
-batches, not on other rows, not on restarts. The same row at the same position gets the same noise again, another row
-there gets independent noise (kernels/content.py). The coin does not look at levels. The key is replaced at every
-multiple of 2^20 positions, so that a snapshot does not tell anyone the noise of rows before the last of them.
+The draws for a row depend only on the key, the row's position, its levels and the mechanisms, not on batches, other
+rows or restarts. The same row at the same position gets the same noise again; a different row there gets independent
+noise (kernels/content.py). The coin does not depend on levels. The key is replaced at every multiple of 2^20
+positions, so a snapshot does not reveal the noise of rows before the latest multiple.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,14 +22,14 @@ from castleguard.privacy.mechanisms import Bernoulli, DiscreteLaplace, Mechanism
 Levels = NDArray[np.int64]  # (rows, columns)
 Flags = NDArray[np.bool_]  # (rows,)
 
-WORDS = 8  # per entry of a table: a draw is undecided with probability 2^-256
+WORDS = 8  # words per table entry: a draw is undecided with probability 2^-256
 _WORD = 32
 
 
 class Noise:
-    """Mechanisms for the columns of a row, a coin for whole rows, and the key that both draw from.
+    """Mechanisms for the columns of a row, a coin for whole rows, and the key of both.
 
-    Positions never go back beyond the latest multiple of 2^20: the key that they need is gone.
+    Positions must not go back beyond the latest multiple of 2^20, because the key for them is gone.
     """
 
     def __init__(
@@ -40,15 +40,15 @@ class Noise:
         rate: Bernoulli | None = None,
         words: int = WORDS,
     ) -> None:
-        """`key`: 8 words. `rate`: how `sample` decides; left out, every row is kept. `words`: how long the tables are
-        at first, which changes no outcome.
+        """`key`: 8 words. `rate`: coin of `sample`; None keeps every row. `words`: initial words per table entry, which
+        changes no outcome.
         """
         self._mechanisms = tuple(mechanisms)
         self._coin = rate or Bernoulli(rate=Fraction(1))
         self._words = self._coin_words = words
         self._tables = pack(self._mechanisms, words)
-        # Two copies of one key: sampling runs ahead of randomising, and each replaces its copy in its own time. One
-        # that nothing is drawn from would never be replaced, and give the others away: it is not kept at all.
+        # Two copies of one key, because sampling runs ahead of randomising and each replaces its own copy. A copy that
+        # is never drawn from would never be replaced and would reveal past keys, so it is not kept.
         self._draws = _new_draws(key) if self._mechanisms else _no_draws()
         self._coin_draws = _new_draws(key) if self._coin.rate < 1 else _no_draws()
         self._work = Work(
@@ -60,10 +60,10 @@ class Noise:
         )
 
     def randomise(self, levels: Levels, first_position: int, present: Flags) -> None:
-        """Randomise levels in place, a column by each mechanism; rows that are not present stay as they are."""
+        """Randomise levels in place, one mechanism per column; rows that are not present stay unchanged."""
         rows, columns = levels.shape
         if columns != len(self._mechanisms) or present.shape != (rows,):
-            raise UsageError(f"levels must have {len(self._mechanisms)} columns, and present a flag for every row")
+            raise UsageError(f"levels must have {len(self._mechanisms)} columns, and present one flag per row")
         if columns == 0:
             return
         _check_position(self._draws, first_position)
@@ -79,7 +79,7 @@ class Noise:
                 self._tables = pack(self._mechanisms, self._words)
 
     def sample(self, first_position: int, rows: int) -> Flags:
-        """Which of the next rows are kept."""
+        """Flag the rows that are kept."""
         keep = np.ones(rows, dtype=np.bool_)
         if self._coin.rate == 1:
             return keep
@@ -97,11 +97,11 @@ class Noise:
 
     @property
     def words(self) -> int:
-        """How many words each entry of the tables has by now."""
+        """Current number of words per table entry."""
         return self._words
 
     def snapshot(self) -> Arrays:
-        """The keys, of the mechanisms and of the coin, and the positions where they begin, -1 if there is none."""
+        """Keys of the mechanisms and of the coin, and the position from which each holds; -1 for no key."""
         both = (self._draws, self._coin_draws)
         return {
             "keys": np.stack([draws.words[0, :8] for draws in both]),
@@ -109,7 +109,7 @@ class Noise:
         }
 
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
-        """Continue from a snapshot. One that does not fit is refused as a whole."""
+        """Restore from a snapshot. One that does not fit is refused, without effect."""
         for name, mine in self.snapshot().items():
             theirs = arrays.get(name)
             if theirs is None or theirs.shape != mine.shape or theirs.dtype != mine.dtype:
@@ -122,7 +122,7 @@ class Noise:
 
 
 def pack(mechanisms: Sequence[Mechanism], words: int) -> Tables:
-    """The tables of all columns, one after the other."""
+    """Concatenate the tables of all columns."""
     columns = np.zeros((len(mechanisms), 4), dtype=np.int64)
     packed: list[Table] = []
     for column, mechanism in enumerate(mechanisms):
@@ -132,7 +132,7 @@ def pack(mechanisms: Sequence[Mechanism], words: int) -> Tables:
         columns[column, kernels.DRAWS] = len(tables)
         columns[column, kernels.TOP] = mechanism.top
         packed += tables
-    one = (1 << _WORD * words) - 1  # stands for the last outcome's cumulative probability, which nothing exceeds
+    one = (1 << _WORD * words) - 1  # cumulative probability of the last outcome; no draw exceeds it
     entries = _split([entry for table in packed for entry in (*table, one)], words)
     start = np.cumsum([0] + [len(table) + 1 for table in packed], dtype=np.int64)
     heads = np.ascontiguousarray(entries[:, 0])
@@ -144,23 +144,23 @@ def pack(mechanisms: Sequence[Mechanism], words: int) -> Tables:
 
 
 def _split(numbers: list[int], words: int) -> NDArray[np.uint32]:
-    """Numbers below 2^(32 * words) as rows of words, the highest first."""
+    """Numbers below 2^(32 * words) as rows of words, most significant first."""
     data = b"".join(number.to_bytes(4 * words, "big") for number in numbers)
     return np.frombuffer(data, dtype=">u4").reshape(-1, words).astype(np.uint32)
 
 
 def _new_draws(key: NDArray[np.uint32], begin: int = 0) -> Draws:
-    """Draws with nothing cached, by a key that holds from position `begin` on."""
+    """Draws without cached blocks, under a key that holds from position `begin` on."""
     state = np.full((3, PURPOSES), -1, dtype=np.int64)
     state[0, 0] = begin
     return Draws(new_words(key), state[0], state[1], state[2])
 
 
 def _no_draws() -> Draws:
-    """Draws without a key; nothing may be drawn from them."""
+    """Draws without a key; must not be drawn from."""
     return _new_draws(np.zeros(8, dtype=np.uint32), begin=-1)
 
 
 def _check_position(draws: Draws, first_position: int) -> None:
     if first_position < draws.position[0]:
-        raise UsageError("positions must not go back: the key of earlier rows is gone")
+        raise UsageError("positions must not go back: the key of earlier rows is forgotten")

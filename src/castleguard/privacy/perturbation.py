@@ -1,12 +1,12 @@
-"""How far CASTLEGUARD's noise carries: Theorem 1 of its paper, solved for each of its three quantities.
+"""Size of CASTLEGUARD's noise: Theorem 1 of its paper, solved for each of its three quantities.
 
-A value of an attribute with range R gets Laplace noise of scale R/phi. The noise stays below `distance` times R with
+A value of an attribute with range R gets Laplace noise of scale R/phi, so
 
     P[|noise| < distance R] = 1 - exp(-distance phi).
 
-Where the range is public and values are clamped to it, the same noise makes the attribute phi-differentially private:
-phi is the epsilon of one numeric attribute of one row, and several attributes add up. Where the range is the one seen
-so far, as in the paper, there is no such claim.
+If the range is public and values are clamped to it, the attribute is phi-differentially private: phi is the epsilon of
+one numeric attribute of one row, and several attributes add up. If the range is the one seen so far, as in the paper,
+no such claim holds. See docs/proofs/castleguard.md.
 """
 
 import math
@@ -15,7 +15,7 @@ from castleguard.privacy.parameters import check_positive, check_probability
 
 
 def probability_within(*, phi: float, distance: float) -> float:
-    """The probability that a value moves by less than `distance`, a share of the attribute's range.
+    """Probability that a value moves by less than `distance`, a share of the attribute's range.
 
     >>> round(probability_within(phi=100, distance=0.05), 6)
     0.993262
@@ -24,7 +24,7 @@ def probability_within(*, phi: float, distance: float) -> float:
 
 
 def phi_for(*, probability: float, distance: float) -> float:
-    """The phi with which a value moves by less than `distance`, a share of the range, with this probability.
+    """Phi for which a value moves by less than `distance`, a share of the range, with this probability.
 
     >>> round(phi_for(probability=0.9, distance=0.05), 4)
     46.0517
@@ -33,7 +33,7 @@ def phi_for(*, probability: float, distance: float) -> float:
 
 
 def distance_for(*, phi: float, probability: float) -> float:
-    """The share of the range by less than which a value moves with this probability.
+    """Share of the range within which a value moves with this probability.
 
     >>> round(distance_for(phi=100, probability=0.9), 6)
     0.023026

@@ -1,1 +1,1 @@
-"""What leaves: the gate that re-checks every group, the order, the encoder, and the books."""
+"""The last stages: gates that check every group again, input order, encoders."""

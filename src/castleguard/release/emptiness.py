@@ -1,6 +1,6 @@
-"""The warning at the end of a stream that published nothing: what became of its rows, and what to do about it.
+"""Warning at the end of a stream that published nothing: what happened to its rows, and what to do about it.
 
-An empty output looks like success to a script. So whatever ends a stream asks here, and logs the sentence.
+Without it an empty output would look like success to a script.
 """
 
 from castleguard.books import Books
@@ -8,7 +8,7 @@ from castleguard.telemetry.logs import LOG
 
 
 def warn_at_end(books: Books, *, dropped: int) -> None:
-    """Log that rows of an open window were dropped, or that rows came in and none was ever published."""
+    """Log a warning if rows of an open window were dropped, or if rows came in and none was published."""
     if dropped:
         LOG.warning(
             "%d rows of a window that has not ended were dropped, because presence is promised: tick the stream at the "
@@ -20,7 +20,7 @@ def warn_at_end(books: Books, *, dropped: int) -> None:
 
 
 def empty_output(books: Books) -> str | None:
-    """Why nothing was published, in one line; None if something was, or still may be."""
+    """Explain in one line why nothing was published; None if rows were published or are pending."""
     if books.published or books.received or books.handed_over or books.pending:
         return None
     rows = books.rows_in + books.malformed
@@ -34,7 +34,7 @@ def empty_output(books: Books) -> str | None:
     if books.gate_refused and books.gate_refused == books.suppressed:
         return (
             f"nothing was published: the gate refused all {books.gate_refused:,} rows that the engine would have "
-            f"published. No group has what the policy promises: ask for less (k, l, t), or use mode='strict'"
+            f"published. No group meets the policy's criteria: lower k or l, raise t, or use mode='strict'"
         )
     others = (
         ("suppressed", books.suppressed),
@@ -49,6 +49,6 @@ def empty_output(books: Books) -> str | None:
         ]
     )
     return (
-        f"nothing was published of {rows:,} rows ({found}): too few persons or values came together. Ask for less "
-        f"(k, l, t), allow a longer delay, or bring more rows"
+        f"nothing was published from {rows:,} rows ({found}): no group had enough persons or values. Lower k or l, "
+        f"raise t, allow a longer delay, or add rows"
     )

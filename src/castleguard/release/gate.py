@@ -1,20 +1,32 @@
-"""The gate: nothing is published that it has not counted itself.
+"""The gate: publishes a group only if its own count of the decoded rows meets the criteria.
 
-It sees each decision of the engine beside the rows as they were decoded, and trusts neither the engine's counts nor
-its claim that a box was published before. A group that is not proven is refused: its rows are suppressed and counted.
+The gate compares each decision of the engine with the rows as they were decoded. It uses neither the engine's counts
+nor the engine's claim that a box was published before. If a group fails, its rows are suppressed and counted.
 
-* A new group must have k persons and l values of every sensitive column by itself.
-* A reused box must be one that passed here before: it is known by its bounds, in a table as bounded as the engine's.
-* The root is a group like any other: its first release must pass, later rows join it.
-* Where reuse is off nothing joins what was published before: every group of every release must pass by itself.
-* Where shares are bounded, no person may have more than 1/k of the rows of a new group. That implies k persons, which
-  are counted all the same; rows without a person are one person's here.
-* Where a promise is made about the distribution of sensitive values, a group must keep it by itself and together with
-  what is remembered of its box, by a reference that the gate has counted itself up to the moment of the decision.
-* Where shares are bounded, that is judged over all rows of a group in its release, by a reference that holds the rows
-  of earlier releases. Nothing is remembered: unions of groups that keep a distribution keep it.
-* A box must lie in the public domain, its numbers on the public grid and at least one cell wide, its categories must be
-  one node's leaves, and every row must lie in its own box; the cells of a grid are half-open (`schema/cells.py`).
+Every group, new or reused:
+
+* The box lies in the public domain, where the schema declares one. Its categories are exactly the leaves of one node.
+  With `on_grid`, its numeric bounds are edges of the public grid, at least one cell apart unless the domain has one
+  point.
+* Every row lies in its own box; grid cells are half-open (`schema/cells.py`). A row that may be published at the root
+  only is in the root group.
+
+k and l (docs/proofs/castle.md, "K and L by the gate"):
+
+* A new group has at least k distinct persons and at least l distinct values of every sensitive column. Rows without a
+  person (NOBODY) count for neither.
+* A reused box has passed this gate before. The gate knows boxes by their bounds, in a table of the engine's size.
+* The first release of the root must pass like a new group; later rows join it.
+* With `reuse` off, no row joins an earlier group: every group of every release must pass by itself.
+* With `bounded_share`, no person has more than 1/k of the rows of a new group (docs/proofs/citadel.md). This implies
+  k persons, which are counted all the same. Here all rows of NOBODY count as one person's.
+
+Distributions of sensitive values (entropy, (c, l)-diversity, t-closeness; docs/proofs/criteria.md):
+
+* A group meets the criterion by itself and together with the remembered pairs of its box. The reference is the gate's
+  own, counted up to the moment of the decision.
+* With `bounded_share`, the criterion is judged over all rows of a group in its release, against a reference of the rows
+  of earlier releases. Nothing is remembered: a union of groups that meet the criterion meets it too.
 """
 
 from collections import OrderedDict
@@ -25,9 +37,8 @@ from numpy.typing import NDArray
 
 from castleguard.kernels.census import count_distinct, mark_outside
 from castleguard.privacy.criteria import Criteria
-from castleguard.privacy.matching import persons_apart
-from castleguard.release.releases import ReleaseJudge
-from castleguard.release.shape import Arrays, Pairs, ShapeJudge
+from castleguard.privacy.matching import largest_matching
+from castleguard.release.shape_judge import Arrays, Pairs, ReleaseJudge, ShapeJudge
 from castleguard.schema.cells import largest_inside
 from castleguard.schema.coded import NEW, NOBODY, REUSED, ROOT, CodedRows, Decisions, Persons, SensitiveCodes
 from castleguard.schema.roles import Numeric, QuasiIdentifier, Schema
@@ -39,10 +50,10 @@ Box = tuple[NDArray[np.float64], NDArray[np.float64]]  # lower and upper bounds,
 class Gate:
     """Checks the decisions of one stream, in order.
 
-    `known` bounds the table of boxes that may be used again; `on_grid` says that published numbers must be grid edges;
-    `remembered` bounds the (person, value) pairs of a sensitive column that are remembered of these boxes; `reuse` says
-    whether rows may join what was published before; `bounded_share`, whether a person may have at most 1/k of the rows
-    of a group: distributions are then those of rows in one release, in place of pairs over all releases.
+    `known`: size of the table of boxes that may be reused. `on_grid`: published numbers must be grid edges.
+    `remembered`: limit of the (person, value) pairs remembered of these boxes, per sensitive column. `reuse`: rows may
+    join an earlier group. `bounded_share`: a person may have at most 1/k of the rows of a new group; distributions then
+    count the rows of one release instead of the pairs of all releases.
     """
 
     def __init__(
@@ -58,7 +69,7 @@ class Gate:
     ) -> None:
         self._schema = schema
         self._criteria = criteria
-        self._most = known
+        self._max_boxes = known
         self._on_grid = on_grid
         self._reuse = reuse
         self._bounded_share = bounded_share
@@ -74,26 +85,26 @@ class Gate:
 
     @property
     def least(self) -> int | None:
-        """Persons, or rows, that it asks for in a group."""
+        """Smallest number of persons in a published group."""
         return self._criteria.k
 
     def check(self, decisions: Decisions, rows: CodedRows) -> Flags:
-        """Which groups may be published. `rows` are the decoded rows at `decisions.position`."""
+        """Flag the groups that may be published. `rows` are the decoded rows at `decisions.position`."""
         sound = self._boxes_are_public(decisions)
         outside = np.zeros(sound.size, dtype=np.bool_)
         largest = self._largest_inside(decisions.upper)
         mark_outside(decisions.group, rows.quasi, rows.to_root, decisions.lower, largest, outside)
-        rootless = np.zeros(sound.size, dtype=np.bool_)
-        rootless[decisions.group[rows.to_root]] = True
-        sound &= ~outside & (~rootless | (decisions.kind == ROOT))
+        needs_root = np.zeros(sound.size, dtype=np.bool_)
+        needs_root[decisions.group[rows.to_root]] = True
+        sound &= ~outside & (~needs_root | (decisions.kind == ROOT))
         if not self._reuse:
             sound &= decisions.kind != REUSED
-        passed = sound & self._stands_alone(decisions, rows)
+        passed = sound & self._meets_k_and_l(decisions, rows)
         if self._releases is not None:
             passed = self._releases.judge(decisions, rows, passed)
         if self._judge is not None:
             return self._judge_in_order(self._judge, decisions, rows, sound, passed)
-        # A new group that nobody may use again needs no memory; the others are looked at in their order.
+        # A new group whose box is not kept leaves no trace in the table. The others depend on one another's order.
         for group in np.flatnonzero(decisions.kept | (decisions.kind != NEW)):
             kind = decisions.kind[group]
             if kind == ROOT:
@@ -108,11 +119,13 @@ class Gate:
         return passed
 
     def check_joint(self, box: Box, rows: CodedRows, tokens: Persons, values: SensitiveCodes) -> bool:
-        """Whether rows of this stream and rows of other sites, of which only tokens and values are known, may be one
-        group in a box. Every site has made sure that its own rows lie in it.
+        """Whether rows of this stream and of other sites may form one group in a box (docs/proofs/dcastle.md).
+
+        Of other sites' rows only person tokens and sensitive values are known; each site checks that its rows lie in
+        the box.
         """
         one = np.zeros(rows.person.size, dtype=np.int64)
-        decisions = _groups(box[0][None, :], box[1][None, :], one)
+        decisions = _new_groups(box[0][None, :], box[1][None, :], one)
         outside = np.zeros(1, dtype=np.bool_)
         mark_outside(one, rows.quasi, rows.to_root, decisions.lower, self._largest_inside(decisions.upper), outside)
         if outside[0] or rows.to_root.any() or not self._boxes_are_public(decisions)[0]:
@@ -125,26 +138,27 @@ class Gate:
         return all(np.unique(codes[:, at]).size >= self._criteria.l for at in columns)
 
     def knows(self, box: Box) -> bool:
-        """Whether a box has been published here and may be used again."""
+        """Whether a box has passed this gate and may be reused."""
         return box[0].tobytes() + box[1].tobytes() in self._known
 
     def adopt(self, lower: NDArray[np.float64], upper: NDArray[np.float64]) -> Flags:
-        """Boxes (boxes, columns) were published together with other sites, or by them, with their k persons and l
-        values: which of them may be used here too.
+        """Flag the boxes (boxes, columns) of releases by or with other sites that may be reused here.
+
+        The gate of the coordinating site has counted their k persons and l values.
         """
-        public = self._boxes_are_public(_groups(lower, upper, np.zeros(0, dtype=np.int64)))
+        public = self._boxes_are_public(_new_groups(lower, upper, np.zeros(0, dtype=np.int64)))
         for low, high in zip(lower[public], upper[public], strict=True):
             self._remember(low.tobytes() + high.tobytes())
         return public
 
     def observe(self, sensitive: SensitiveCodes, present: Flags | None = None) -> None:
-        """Rows are handed to the engine, in order of arrival; only those that are `present` can be published."""
+        """Count rows for the reference as the engine gets them; only rows that are `present` can be published."""
         judge = self._judge or self._releases
         if judge is not None:
             judge.observe(sensitive, np.ones(len(sensitive), dtype=np.bool_) if present is None else present)
 
     def snapshot(self) -> Arrays:
-        """What has been published and may be used again, oldest use first; and whether the root is open."""
+        """Known boxes, least recently used first; whether the root is open; state of the distributions."""
         boxes = np.frombuffer(b"".join(self._known), dtype=np.float64)
         width = 2 * len(self._schema.quasi_identifiers)
         arrays: Arrays = {"known": boxes.reshape(-1, width).copy(), "root": np.array([float(self._root_is_open)])}
@@ -155,7 +169,7 @@ class Gate:
         return arrays
 
     def restore(self, arrays: Arrays) -> None:
-        """Continue from a snapshot."""
+        """Restore from a snapshot."""
         judge = self._judge
         self._known = OrderedDict(
             (box.tobytes(), None if judge is None else judge.new_memory(numbered=True)) for box in arrays["known"]
@@ -168,24 +182,27 @@ class Gate:
             self._releases.restore(arrays)
 
     def _memories(self) -> list[Pairs]:
-        """What is remembered of the root, and of the known boxes in their order."""
+        """Remembered pairs of the root, then of the known boxes in their order."""
         return [memory for memory in (self._root_memory, *self._known.values()) if memory is not None]
 
     def _remember(self, box: bytes) -> None:
         if box not in self._known:
             self._known[box] = None if self._judge is None else self._judge.new_memory(numbered=box != self._root_box)
         self._known.move_to_end(box)
-        if len(self._known) > self._most:
+        if len(self._known) > self._max_boxes:
             self._known.popitem(last=False)
 
     def _memory_of(self, box: bytes) -> Pairs | None:
-        """What is remembered of a box, None if nothing is. The root's rows and others in its box are one group."""
+        """Remembered pairs of a box, None if it has none. The root and other groups in the root's box share them."""
         return self._root_memory if box == self._root_box else self._known.get(box)
 
     def _judge_in_order(
         self, judge: ShapeJudge, decisions: Decisions, rows: CodedRows, sound: Flags, alone: Flags
     ) -> Flags:
-        """The same where distributions are judged: every group changes what the next one is compared with."""
+        """Flag the groups that may be published where distributions are judged by pairs.
+
+        In order, because each group changes the reference and the pairs that the next one is compared with.
+        """
         passed = np.zeros(alone.size, dtype=np.bool_)
         lower, upper = decisions.lower + 0.0, decisions.upper + 0.0  # 0 and -0 are the same bound
         order = np.argsort(decisions.group, kind="stable")
@@ -204,16 +221,16 @@ class Gate:
                 memory is None or judge.keeps(memory.counts_with(pairs), memory.nobody(pairs))
             )
             if passed[group]:
-                self._note(judge, pairs, box, kind=kind, kept=bool(decisions.kept[group]), rows=members.size)
+                self._record(judge, pairs, box, kind=kind, kept=bool(decisions.kept[group]), rows=members.size)
         judge.move_on()
         return passed
 
-    def _note(self, judge: ShapeJudge, pairs: Pairs, box: bytes, *, kind: int, kept: bool, rows: int) -> None:
-        """Remember what is published in a box, if the box may be used again or is remembered anyway."""
+    def _record(self, judge: ShapeJudge, pairs: Pairs, box: bytes, *, kind: int, kept: bool, rows: int) -> None:
+        """Remember the published pairs of a box if the box may be reused or has remembered pairs already."""
         opens = kind == ROOT and not self._root_is_open
         stays = kind == REUSED or (kept and kind != ROOT)
         if (stays or self._memory_of(box) is not None) and judge.is_crowded(rows):
-            # Everything is forgotten: a box that was known, and the root, have to be earned again.
+            # Forget everything: known boxes and the root must pass as new groups again.
             self._known.clear()
             self._root_memory = judge.new_memory(numbered=False)
             self._root_is_open = False
@@ -225,28 +242,28 @@ class Gate:
         if memory is not None:
             judge.remember(memory, pairs)
 
-    def _stands_alone(self, decisions: Decisions, rows: CodedRows) -> Flags:
-        """Whether each group has its k persons and l values by itself; rows of NOBODY count for neither."""
+    def _meets_k_and_l(self, decisions: Decisions, rows: CodedRows) -> Flags:
+        """Whether each group has k persons and l values by itself; rows of NOBODY count for neither."""
         groups = decisions.loss.size
         order = np.argsort(decisions.group, kind="stable")
         order = order[rows.person[order] != NOBODY]
-        passed = _distinct(decisions.group, rows.person, order, groups) >= self._criteria.k
+        passed = _count_keys(decisions.group, rows.person, order, groups) >= self._criteria.k
         if self._bounded_share:
             passed &= np.bincount(decisions.group, minlength=groups) >= self._criteria.k * _most_rows(decisions, rows)
         if self._criteria.l > 1:
             for column in range(rows.sensitive.shape[1]):
                 values = np.ascontiguousarray(rows.sensitive[:, column]).view(np.uint64)
-                passed &= _distinct(decisions.group, values, order, groups) >= self._criteria.l
+                passed &= _count_keys(decisions.group, values, order, groups) >= self._criteria.l
             if self._criteria.l_per == "person":
                 start = np.searchsorted(decisions.group[order], np.arange(groups + 1))
                 for group in np.flatnonzero(passed & (decisions.kind != REUSED)):
-                    passed[group] = self._persons_stand_apart(rows, order[start[group] : start[group + 1]])
+                    passed[group] = self._meets_l_per_person(rows, order[start[group] : start[group + 1]])
         return passed
 
-    def _persons_stand_apart(self, rows: CodedRows, members: Iterable[int]) -> bool:
-        """Whether l different persons can stand for l different values, in every sensitive column."""
+    def _meets_l_per_person(self, rows: CodedRows, members: Iterable[int]) -> bool:
+        """Whether l different persons can be matched to l different values, in every sensitive column."""
         return all(
-            persons_apart(
+            largest_matching(
                 ((int(rows.person[row]), int(rows.sensitive[row, column])) for row in members), self._criteria.l
             )
             >= self._criteria.l
@@ -254,7 +271,7 @@ class Gate:
         )
 
     def _boxes_are_public(self, decisions: Decisions) -> Flags:
-        """Whether each box says nothing beyond the schema: inside the domain, on the grid, or one node's leaves."""
+        """Whether each box follows from the schema alone: inside the domain, on the grid, or the leaves of one node."""
         sound: Flags = np.all(decisions.lower <= decisions.upper, axis=1)
         whole = np.all((decisions.lower == self._root[0]) & (decisions.upper == self._root[1]), axis=1)
         sound &= whole | (decisions.kind != ROOT)
@@ -266,12 +283,12 @@ class Gate:
                 sound &= (lower >= role.domain[0]) & (upper <= role.domain[1])
                 if self._on_grid:
                     sound &= _are_in(lower, role.edges) & _are_in(upper, role.edges)
-                    # Two equal bounds would tell a value, unless the whole domain is this one value.
+                    # Two equal bounds would publish a value, unless the domain is that one value.
                     sound &= (lower < upper) | (role.edges.size == 1)
         return sound
 
     def _largest_inside(self, upper: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The largest value that each side of a box holds (groups, columns): cells of a grid are half-open."""
+        """Largest value inside each side of a box (groups, columns): grid cells are half-open."""
         largest = upper.copy()
         for column, role in enumerate(self._schema.quasi_identifiers):
             if self._on_grid and isinstance(role, Numeric) and role.edges.size:
@@ -279,8 +296,8 @@ class Gate:
         return largest
 
 
-def _groups(lower: NDArray[np.float64], upper: NDArray[np.float64], group: NDArray[np.int64]) -> Decisions:
-    """New groups in boxes."""
+def _new_groups(lower: NDArray[np.float64], upper: NDArray[np.float64], group: NDArray[np.int64]) -> Decisions:
+    """Decisions that propose a new group for each box."""
     zeros = np.zeros(len(lower), dtype=np.int64)
     nothing = np.zeros(0, dtype=np.int64)
     return Decisions(
@@ -297,10 +314,10 @@ def _groups(lower: NDArray[np.float64], upper: NDArray[np.float64], group: NDArr
     )
 
 
-def _distinct(
+def _count_keys(
     group: NDArray[np.int64], keys: NDArray[np.uint64], order: NDArray[np.int64], groups: int
 ) -> NDArray[np.int64]:
-    """How many different keys each group has."""
+    """(groups,) number of distinct keys in each group."""
     capacity = 1 << max(4, (2 * group.size).bit_length())
     distinct = np.zeros(groups, dtype=np.int64)
     seen = np.empty(capacity, dtype=np.uint64)
@@ -309,21 +326,21 @@ def _distinct(
 
 
 def _are_in(values: NDArray[np.float64], allowed: NDArray[np.float64]) -> Flags:
-    """Whether each value is one of the sorted allowed ones."""
+    """Whether each value is among the allowed ones, which are sorted."""
     at = np.searchsorted(allowed, values)
     found: Flags = allowed[np.minimum(at, allowed.size - 1)] == values
     return found
 
 
 def _root_interval(role: QuasiIdentifier) -> tuple[float, float]:
-    """The interval that says nothing."""
+    """The whole domain of a column; infinite if the schema declares none."""
     if isinstance(role, Numeric):
         return role.domain or (-np.inf, np.inf)
     return 0.0, float(len(role.hierarchy.leaves) - 1)
 
 
 def _node_intervals(schema: Schema, column: int) -> NDArray[np.float64]:
-    """The leaf intervals of a category's nodes, each as first * leaves + last; empty for a number."""
+    """Leaf intervals of a category's nodes, each as first * leaves + last; empty for a number."""
     role = schema.quasi_identifiers[column]
     if isinstance(role, Numeric):
         return np.empty(0)
@@ -332,7 +349,7 @@ def _node_intervals(schema: Schema, column: int) -> NDArray[np.float64]:
 
 
 def _most_rows(decisions: Decisions, rows: CodedRows) -> NDArray[np.int64]:
-    """(groups,) the most rows that one person has in each group; rows of NOBODY are one person's."""
+    """(groups,) rows of the person with the most rows in each group; rows of NOBODY count as one person's."""
     most = np.zeros(decisions.loss.size, dtype=np.int64)
     order = np.lexsort((rows.person, decisions.group))
     group, person = decisions.group[order], rows.person[order]

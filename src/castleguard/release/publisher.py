@@ -1,11 +1,11 @@
-"""From what an engine decides to what is published: gate, order, encode. Owns the rows between arrival and release.
+"""Publish the engine's decisions: gate, order, encode. Owns the rows between arrival and release.
 
-Pending rows are kept apart from the engine's ring on purpose: the gate compares the engine's decisions with what was
-decoded, not with what the engine remembers.
+Pending rows are kept apart from the engine's ring on purpose: the gate compares the engine's decisions with the decoded
+rows, not with the engine's copy of them.
 
 In input order (CASTLE, Theorem 3), a row that is decided early is held until every earlier row has been decided. It is
-then out no later than its own expiry, so the delay still holds; but the members of a group trickle out, so k holds once
-the last of them is out.
+still published before its own expiry, so the delay holds. But the rows of a group may be published one by one, so k
+holds only once the last of them is out.
 """
 
 from bisect import bisect_right
@@ -16,19 +16,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.books import Tally
-from castleguard.release.cells import CellGate
-from castleguard.release.encode import Encoder
+from castleguard.release.cell_gate import CellGate
+from castleguard.release.encode import Encoder, PointEncoder
 from castleguard.release.gate import Gate
 from castleguard.release.point_gate import PointGate
-from castleguard.release.points import PointEncoder
 from castleguard.schema.batch_reader import PayloadTypes
 from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions
 from castleguard.schema.roles import Schema
 from castleguard.telemetry.logs import LOG
 
 
-class Leaving(NamedTuple):
-    """Rows on their way out, in order of output. Groups are indices into the boxes."""
+class Outgoing(NamedTuple):
+    """Decided rows in order of output. Groups are indices into the boxes."""
 
     position: NDArray[np.int64]  # (rows,)
     group: NDArray[np.int64]  # (rows,)
@@ -38,22 +37,22 @@ class Leaving(NamedTuple):
     kind: NDArray[np.int64]  # (groups,)
 
 
-def nothing_leaving(columns: int) -> Leaving:
-    """No rows at all."""
+def no_outgoing(columns: int) -> Outgoing:
+    """Outgoing without rows."""
     none = np.empty(0, dtype=np.int64)
-    return Leaving(none, none, np.empty((0, columns)), np.empty((0, columns)), np.empty(0), none)
+    return Outgoing(none, none, np.empty((0, columns)), np.empty((0, columns)), np.empty(0), none)
 
 
-def join(one: Leaving, other: Leaving) -> Leaving:
-    """Both, one after the other."""
+def join(one: Outgoing, other: Outgoing) -> Outgoing:
+    """Concatenate two sets of rows."""
     shifted = other._replace(group=other.group + one.loss.size)
-    return Leaving(*(np.concatenate(pair) for pair in zip(one, shifted, strict=True)))
+    return Outgoing(*(np.concatenate(pair) for pair in zip(one, shifted, strict=True)))
 
 
-def select(leaving: Leaving, rows: NDArray[np.int64]) -> Leaving:
-    """Only these rows, in this order, with only the boxes that they need."""
+def select(leaving: Outgoing, rows: NDArray[np.int64]) -> Outgoing:
+    """Select these rows, in this order, with the boxes that they need."""
     groups, group = np.unique(leaving.group[rows], return_inverse=True)
-    return Leaving(
+    return Outgoing(
         position=leaving.position[rows],
         group=group.astype(np.int64),
         lower=leaving.lower[groups],
@@ -67,10 +66,10 @@ class InputOrder:
     """Holds rows back until all earlier ones have been decided."""
 
     def __init__(self, columns: int) -> None:
-        self.held = nothing_leaving(columns)
+        self.held = no_outgoing(columns)
 
-    def release(self, decided: Leaving, oldest: int) -> Leaving:
-        """Take over decided rows; those before `oldest`, the first undecided position, leave in input order."""
+    def release(self, decided: Outgoing, oldest: int) -> Outgoing:
+        """Add decided rows, and return those before `oldest`, the first undecided position, in input order."""
         waiting = join(self.held, decided)
         order = np.argsort(waiting.position, kind="stable")
         turn = np.searchsorted(waiting.position[order], oldest)
@@ -86,7 +85,7 @@ class Pending:
 
     def __init__(self, columns: int, sensitive: int) -> None:
         self._first = 0  # position of the first row held
-        self._start = 0  # where it stands in the arrays
+        self._start = 0  # its index in the arrays
         self._stop = 0
         self._rows = _room(0, columns, sensitive)
         self._gone = np.zeros(0, dtype=np.bool_)  # the row has left
@@ -103,7 +102,7 @@ class Pending:
         self._first = position
 
     def append(self, rows: CodedRows, payload: pa.Table, present: NDArray[np.bool_] | None = None) -> None:
-        """Take over rows that get the next positions; one that is not `present` counts as gone from the start."""
+        """Append rows at the next positions; a row that is not `present` counts as gone from the start."""
         count = rows.person.size
         if count == 0:
             return
@@ -117,7 +116,7 @@ class Pending:
         self._stop += count
 
     def leave(self, positions: NDArray[np.int64]) -> None:
-        """Note that rows leave. A row that left before, or never came, is a bug that must not publish anything."""
+        """Mark rows as gone. A row that is gone already, or never arrived, is a bug: nothing may be published."""
         at = positions - self._first + self._start
         known = at.size == 0 or (at.min() >= self._start and at.max() < self._stop)
         before = int(np.count_nonzero(self._gone[self._start : self._stop]))
@@ -127,12 +126,12 @@ class Pending:
             raise AssertionError("a row was decided twice, or never arrived: nothing of this release is published")
 
     def coded(self, positions: NDArray[np.int64]) -> CodedRows:
-        """The decoded rows at these positions, in this order."""
+        """Decoded rows at these positions, in this order."""
         at = positions - self._first + self._start
         return self._rows.take(at)
 
     def payload(self, positions: NDArray[np.int64], schema: pa.Schema) -> pa.Table:
-        """The payload of these positions, in this order, with these types."""
+        """Payload at these positions, in this order, with these types."""
         if len(schema) == 0 or not self._payload:
             return schema.empty_table()
         if len(self._payload) > _MOST_CHUNKS:
@@ -142,7 +141,7 @@ class Pending:
         return table.take(pa.array(positions - self._starts[0]))
 
     def forget(self, before: int) -> None:
-        """All rows before this position have left."""
+        """Drop all rows before this position: they are gone."""
         gone = before - self._first
         if gone <= 0:
             return
@@ -155,13 +154,13 @@ class Pending:
             del self._payload[:dead], self._starts[:dead]
 
     def snapshot(self, schema: pa.Schema) -> tuple[int, CodedRows, NDArray[np.bool_], pa.Table]:
-        """First position, rows, which of them have left, and payload of everything that is held."""
+        """First position, rows, flags of those that are gone, and payload of all rows held."""
         positions = np.arange(self._first, self.next)
         gone = self._gone[self._start : self._stop].copy()
         return self._first, self.coded(positions), gone, self.payload(positions, schema)
 
     def restore(self, first: int, rows: CodedRows, gone: NDArray[np.bool_], payload: pa.Table) -> None:
-        """Continue from a snapshot."""
+        """Restore from a snapshot."""
         self._first = first
         self._start = self._stop = 0
         self._payload, self._starts = [], []
@@ -169,13 +168,13 @@ class Pending:
         self._gone[: gone.size] = gone
 
     def _join_payload(self, schema: pa.Schema) -> None:
-        """Make one chunk of many small ones, without the rows that have left."""
+        """Merge many small chunks into one, without the rows dropped from the front."""
         table = pa.concat_tables([chunk.cast(schema) for chunk in self._payload])
         self._payload = [table.slice(self._first - self._starts[0]).combine_chunks()]
         self._starts = [self._first]
 
     def _make_room(self, count: int) -> None:
-        """Move what is held to the front, into larger arrays if it would not fit twice: moving stays rare."""
+        """Move held rows to the front, into larger arrays if they would not fit twice, so that moving stays rare."""
         held = self._stop - self._start
         size = max(self._rows.person.size, 2 * (held + count))
         fresh = _room(size, self._rows.quasi.shape[1], self._rows.sensitive.shape[1])
@@ -212,7 +211,7 @@ class Publisher:
         sealed: bool,
         in_order: bool,
     ) -> None:
-        """`sealed`: sensitive columns are published as codes. `in_order`: rows leave in the order of arrival."""
+        """`sealed`: sensitive columns are published as codes. `in_order`: rows are published in order of arrival."""
         self._columns = len(schema.quasi_identifiers)
         self._gate = gate
         self._encoder = encoder
@@ -238,7 +237,7 @@ class Publisher:
         self._tally.gate_refused += refused
         self._tally.suppressed += refused + decisions.dropped.size
         self._tally.groups += int(np.count_nonzero(passed & (decisions.kind == NEW)))
-        decided = Leaving(
+        decided = Outgoing(
             decisions.position, decisions.group, decisions.lower, decisions.upper, decisions.loss, decisions.kind
         )
         leaving = select(decided, through) if refused else decided
@@ -246,7 +245,7 @@ class Publisher:
             leaving = self._order.release(leaving, oldest)
         self._count(leaving)
         published = self.payload.published
-        if leaving.position.size:  # from its first published row on, the stream publishes the same types for ever
+        if leaving.position.size:  # the first published row fixes the types of the stream
             self.payload.settle()
         payload = self.pending.payload(leaving.position, published)
         self.pending.forget(oldest)
@@ -254,8 +253,8 @@ class Publisher:
             return self._encoder.encode(leaving.lower, leaving.upper, leaving.group, payload)
         return self._encoder.encode(decisions.points[through], payload)
 
-    def _count(self, leaving: Leaving) -> None:
-        """Enter the rows that leave now into the books."""
+    def _count(self, leaving: Outgoing) -> None:
+        """Count the published rows in the books."""
         kind = leaving.kind[leaving.group]
         self._tally.published += leaving.position.size
         self._tally.at_root += int(np.count_nonzero(kind == ROOT))
@@ -263,15 +262,15 @@ class Publisher:
         self._tally.loss += float(np.sum(leaving.loss[leaving.group]))
 
     def snapshot(self) -> tuple[int, NDArray[np.bool_], Groups, pa.Table]:
-        """The position of the first row that is kept, which rows have left, the state by group, and the payload."""
+        """First position held, flags of rows that are gone, state by group, and payload."""
         first, rows, gone, payload = self.pending.snapshot(self.payload.schema)
-        held = nothing_leaving(self._columns) if self._order is None else self._order.held
+        held = no_outgoing(self._columns) if self._order is None else self._order.held
         return first, gone, {"gate": self._gate.snapshot(), "rows": rows._asdict(), "held": held._asdict()}, payload
 
     def restore(self, first: int, gone: NDArray[np.bool_], groups: Groups, payload: pa.Table) -> None:
-        """Go on from what `snapshot` returned."""
+        """Restore from a snapshot."""
         self._gate.restore(groups["gate"])
         self.payload.schema = payload.schema
         self.pending.restore(first, CodedRows(**groups["rows"]), gone, payload)
         if self._order is not None:
-            self._order.held = Leaving(**groups["held"])
+            self._order.held = Outgoing(**groups["held"])

@@ -1,6 +1,6 @@
-"""What the columns are, and how a batch of them becomes coded rows.
+"""Roles of columns, and decoding of batches into coded rows.
 
-Read in this order: `roles` (what a column is), `hierarchy` and `grid` (what it may be published as), `coded` (what the
-later stages see), `decode` (how a batch gets there; `numbers`, `categories` and `identities` do one kind of column
-each), `table` (which objects are accepted as a batch).
+Read in this order: `roles`; `hierarchy` and `grid` (published forms of a column); `coded` (rows as later stages see
+them); `decode`, with `numbers`, `categories` and `identities` for one kind of column each; `table` (objects accepted
+as a batch).
 """

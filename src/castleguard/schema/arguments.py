@@ -1,11 +1,8 @@
-"""One-line errors for arguments of the wrong kind: swapped, or a class in place of an instance.
-
-Public constructors ask here first, so that a mistake is named where it was made and not three calls further down.
-"""
+"""Words for arguments of the wrong kind, for one-line errors of public constructors."""
 
 
 def kind_of(value: object) -> str:
-    """What an argument is, in words, without its content.
+    """Kind of an argument in words, without its content.
 
     >>> kind_of(3), kind_of(int)
     ('int', 'the class int (make one: int(...))')

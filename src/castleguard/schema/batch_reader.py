@@ -1,8 +1,8 @@
-"""Batches as decoded rows: a batch is cut where a value decides a type, and each part is decoded and typed.
+"""Read batches as decoded rows. A batch is cut before each row that decides a type, and each part is decoded.
 
-A stream publishes each sensitive and public column with one type: that which the schema declares, else the one that its
-input declares, else that of its first value. The cut of a stream into batches decides nothing. The first values are
-also compared with the public grid: bounds of a cell with a single value would tell that value.
+A stream publishes each sensitive and public column with one type: the one declared by the schema, else by its input,
+else that of its first value. How a stream is cut into batches does not matter. The first values are also compared with
+the public grid: the bounds of a cell that holds a single value would reveal it.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -15,18 +15,17 @@ import pyarrow as pa
 from castleguard.errors import SchemaError
 from castleguard.schema.casting import Misfits, cast_values
 from castleguard.schema.coded import Decoded, Quasi, Rejects, join_rejects
-from castleguard.schema.declared import ARROW_TYPES, read_declared
+from castleguard.schema.declared_types import ARROW_TYPES, read_declared
 from castleguard.schema.decode import SAMPLE, Decoder, reject_reasons
-from castleguard.schema.publishable import plain, plain_type
+from castleguard.schema.publishable import Unfit, plain, plain_type
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.schema.table import has_types, split_table
-from castleguard.schema.unfit import Unfit
 from castleguard.schema.untyped import convert_values, kind_of_value
 from castleguard.telemetry.logs import LOG
 
 
 class Arrivals(NamedTuple):
-    """The rows of a batch, with the values of columns that have no type of their own."""
+    """Rows of a batch, with the Python values of untyped columns."""
 
     table: pa.Table
     values: dict[str, list[Any]]
@@ -38,34 +37,34 @@ class Arrivals(NamedTuple):
         return f"Arrivals(rows={self.table.num_rows})"
 
     def slice(self, start: int, length: int | None = None) -> "Arrivals":
-        """Some of the rows."""
+        """A range of the rows."""
         stop = None if length is None else start + length
         values = {name: column[start:stop] for name, column in self.values.items()}
         return Arrivals(self.table.slice(start, length), values, self.typed)
 
     def first_value(self, name: str, without: Collection[int] = ()) -> int | None:
-        """The first row that has a value in this column, leaving some rows out; None if none has."""
+        """First row with a value in this column, ignoring the rows `without`; None if no row has one."""
         found = (at for at, value in enumerate(self.values[name]) if value is not None and at not in without)
         return next(found, None)
 
 
 class PayloadTypes:
-    """The types of the payload columns of one stream, sensitive ones first. A column without a type so far is null."""
+    """Types of the payload columns of one stream, sensitive ones first. A column without a type so far is null."""
 
     def __init__(self, schema: Schema, *, sealed: bool) -> None:
-        """`sealed`: sensitive columns are published as codes, so that no type of theirs is kept."""
+        """`sealed`: sensitive columns are published as codes and need no type."""
         names = [*(role.name for role in schema.sensitive), *schema.public]
         self.names = names[len(schema.sensitive) if sealed else 0 :]
-        """Columns whose values are published as they came."""
+        """Columns whose values are published unchanged."""
         self._declared = {name: schema.types[name] for name in self.names if name in schema.types}
         declared = {name: ARROW_TYPES[kind] for name, kind in self._declared.items()}
         self.schema = pa.schema([(name, declared.get(name, pa.null())) for name in names])
 
     def parts(self, rows: Arrivals, rejects: Callable[[Arrivals], Rejects]) -> Iterator[Arrivals]:
-        """Cut a batch before each row whose values decide a type, which is decided when the part before it is done.
+        """Cut a batch before each row whose values decide a type; the type is decided after the part before it.
 
-        A column without a type is text as soon as a row is published. Whether one is, before the row with the first
-        value comes, must not depend on what else is in the batch. So the rows before it go first.
+        A column without a type becomes text when a row is published. Whether that happens before the row with the first
+        value must not depend on the rest of the batch, so the rows before it are processed first.
         """
         while True:
             part = self._next_part(rows, rejects)
@@ -86,8 +85,9 @@ class PayloadTypes:
     def _find_types(
         self, rows: Arrivals, rejects: Callable[[Arrivals], Rejects]
     ) -> tuple[int | None, dict[str, pa.DataType]]:
-        """The first row with a value in a column without a type, and the types that its values decide; None if there is
-        none. A row that is rejected because of its other columns decides nothing.
+        """First row with a value in an untyped column, and the types that its values decide; None without such a row.
+
+        A row that is rejected because of its other columns decides nothing.
         """
         undecided = [name for name in rows.values if pa.types.is_null(self.schema.field(name).type)]
         found = {name: rows.first_value(name) for name in undecided}
@@ -106,7 +106,7 @@ class PayloadTypes:
         self.schema = self.schema.set(at, self.schema.field(at).with_type(kind))
 
     def _take_types(self, table: pa.Table) -> None:
-        """Give columns without a type the one that the batch declares, if it declares one."""
+        """Give untyped columns the type that the batch declares, if any."""
         for name in self.names:
             at = table.schema.get_field_index(name)
             if at >= 0 and pa.types.is_null(self.schema.field(name).type):
@@ -116,9 +116,9 @@ class PayloadTypes:
                     raise SchemaError(f"column {name!r}: {exc}") from exc
 
     def as_published(self, rows: Arrivals) -> tuple[pa.Table, dict[str, Misfits]]:
-        """A batch with its sensitive and public columns in the types that they are published with, and by column the
-        rows with a value that does not convert. Before decoding: values that differ, and are published as the same
-        one, must not count as two.
+        """Convert sensitive and public columns to their published types; by column, the rows that do not convert.
+
+        Done before decoding: values that differ but are published as the same must not count as two.
         """
         table, misfits = rows.table, {}
         for name in self.names:
@@ -146,7 +146,7 @@ class PayloadTypes:
         return cast_values(column, kind) if convert is None else convert(column)
 
     def typed(self, payload: pa.Table) -> pa.Table:
-        """The payload with the types that are published, as far as they are known."""
+        """Payload in the published types, as far as they are known."""
         if payload.schema.equals(self.schema, check_metadata=True) or not payload.num_columns:
             return payload
         columns = [
@@ -157,8 +157,9 @@ class PayloadTypes:
 
     @property
     def published(self) -> pa.Schema:
-        """The types in the output, with text for a column that never had a value: parts of the output can be read
-        together only if every column has a type, and text can hold whatever comes later.
+        """Types of the output; a column that never had a value is text.
+
+        Parts of the output can be read together only if every column has a type, and text can hold any later value.
         """
         schema = self.schema
         for number, field in enumerate(schema):
@@ -172,17 +173,17 @@ class PayloadTypes:
 
 
 class GridCheck:
-    """Looks at the first values of a stream, and warns once."""
+    """Checks the first values of a stream against the grid, and warns once."""
 
     def __init__(self, schema: Schema, *, needed: bool) -> None:
-        """`needed`: published bounds are made of true values."""
+        """`needed`: published bounds depend on true values."""
         self._roles = schema.quasi_identifiers
         self._needed = needed
         self.done = False
         self.sample: Quasi = np.empty((0, len(self._roles)))
 
     def look_at(self, values: Quasi) -> None:
-        """Warn once where a cell of the public grid holds a single value of the data: its bounds then tell it."""
+        """Warn once if a cell of the public grid holds a single value of the data: its bounds would reveal it."""
         if self.done or not self._needed:
             return
         self.sample = np.concatenate([self.sample, values])[:SAMPLE]
@@ -197,14 +198,14 @@ class GridCheck:
         self.sample = self.sample[:0]
         if fine:
             LOG.warning(
-                "%s: a cell of the grid holds a single value of the data, so published bounds can tell it; "
-                "give a larger step",
+                "%s: a cell of the grid holds a single value of the data, so published bounds can reveal it; "
+                "set a larger step",
                 ", ".join(fine),
             )
 
 
 class Part(NamedTuple):
-    """Rows of a batch that decide no type, or begin with the one that does."""
+    """Rows of a batch in which at most the first row decides a type."""
 
     decoded: Decoded
     payload: pa.Table
@@ -221,7 +222,7 @@ class BatchReader:
     unfit: Unfit | None = None
     """Finds values that the sink cannot take."""
     longest_row: int | None = None
-    """Bytes that a row may take as JSON where it goes; a longer one is rejected. None: any number."""
+    """Largest row as JSON that the sink takes, in bytes; longer rows are rejected. None: no limit."""
 
     def __init__(self, schema: Schema, decoder: Decoder, types: PayloadTypes) -> None:
         self._schema = schema
@@ -230,7 +231,9 @@ class BatchReader:
         self._rejects: Rejects | None = None
 
     def read(self, batch: object) -> Iterator[Part]:
-        """The parts of a batch; each must be taken in before the next is asked for. If none is, no type is decided."""
+        """Parts of a batch; the caller must process each before asking for the next. If the first fails, no type is
+        decided.
+        """
         person, known = self._schema.person, self._types.schema
         table, values = split_table(batch, self._schema.columns, person=person, apart=self._types.names)
         self._decoder.longest_row = self.longest_row
@@ -250,7 +253,7 @@ class BatchReader:
         self._rejects = join_rejects(rejects, sizes)
 
     def rejected(self) -> list[tuple[int, str]]:
-        """Rows of the latest batch that were rejected: the row's number, and "column: reason"."""
+        """Rejected rows of the latest batch: row number and "column: reason"."""
         return [] if self._rejects is None else reject_reasons(self._schema, self._rejects)
 
     def _decode(self, rows: Arrivals) -> Decoded:
@@ -258,7 +261,7 @@ class BatchReader:
         return self._decoder.decode(table, self.unfit, typed=rows.typed, misfits=misfits)
 
     def _look(self, rows: Arrivals) -> Rejects:
-        """Rows that would be rejected, without taking in any."""
+        """Rows that would be rejected; leaves the decoder's state unchanged."""
         before = self._decoder.counter, self._decoder.person_kind
         found = self._decode(rows).rejected
         self._decoder.counter, self._decoder.person_kind = before

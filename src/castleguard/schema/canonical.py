@@ -1,28 +1,28 @@
-"""The canonical form of an identity: one text for everything that means the same person, or the same value.
+"""The canonical form of an identity: one text for all spellings of the same person or value.
 
     numbers     12, 12.0, "012", "+ 12", "1.2e1", full-width digits    12
-                groups of thousands, a minus behind: "1 234-"          -1234
+                thousands separators, trailing minus: "1 234-"         -1234
     text        after NFKC, without invisible characters and outer
                 blanks, runs of blanks as one; case folded or kept      jane doe
     UUIDs       16 bytes, any usual spelling, any case                  6ba7b810-9dad-11d1-80b4-00c04fd430c8
     days        dates, timestamps at midnight UTC and their text, the
                 number of their digits                                  20200102
-    moments     other timestamps and their text, in UTC (`moments.py`)  @1577968200
+    moments     other timestamps and their text, in UTC (`canonical_times.py`)  @1577968200
     times       of day                                                  12:30:00
     booleans    and their names in any case, as numbers                 1
 
-A number is its sign and digits: plain up to 40 of them, else without outer zeros and with an exponent, never expanded.
-A UUID whose hexadecimal digits read as a number is that number, so that the form depends on the value alone, never on
-what else is in the column. Where a choice has to be made, two persons are taken for one rather than one for two.
+A number is its sign and digits: written out up to 40 digits, else without outer zeros and with an exponent. A UUID
+whose hexadecimal digits read as a number is that number, so the form depends on the value alone, never on the rest of
+the column. Where a spelling is ambiguous, two persons are counted as one rather than one as two.
 """
 
 import re
 import unicodedata
 
 from castleguard.kernels.spelling import MOST_DIGITS
-from castleguard.schema.moments import read_moment, read_time
+from castleguard.schema.canonical_times import read_moment, read_time
 
-# Letters and marks that show nothing, beside the format characters (Cf): fillers, joiners, variation selectors.
+# Invisible letters and marks besides the format characters (Cf): fillers, joiners, variation selectors.
 _INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 _SIGNS = str.maketrans(
     dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-")
@@ -30,22 +30,22 @@ _SIGNS = str.maketrans(
     | dict.fromkeys("\u201c\u201d\u201f", '"')
     | {"\u066b": ".", "\u066c": ","}  # of Arabic numbers
 )
-_ACUTE = "\u00b4"  # typed for an apostrophe; NFKC would make a blank of it
+_ACUTE = "\u00b4"  # typed for an apostrophe; NFKC would turn it into a blank
 _DIGIT = re.compile(r"(?![0-9])\d")  # of other scripts
 _NUMBER = re.compile(r"([+-]?)(?=\.?[0-9])([0-9]*)\.?([0-9]*)(?:[eE]([+-]?[0-9]+))?")
 _GROUPED = re.compile(r"[0-9]{1,3}(?P<mark>[ ,'])[0-9]{3}(?P<more>(?:(?P=mark)[0-9]{3})*)(?P<part>\.[0-9]*)?")
 _COMMA = re.compile(r"(?![1-9][0-9]{0,2},[0-9]{3}$)[0-9]+,[0-9]+(?:[eE][+-]?[0-9]+)?")  # "1,234" is ambiguous
 _NO_NUMBER = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _UUID = re.compile(r"([0-9a-f]{8})(-?)([0-9a-f]{4})\2([0-9a-f]{4})\2([0-9a-f]{4})\2([0-9a-f]{12})")
-_MOST_EXPONENT = 4000  # digits of an exponent that is reckoned with; a number beyond is indistinguishable
+_MOST_EXPONENT = 4000  # digits of the longest exponent that is read; longer ones are indistinguishable
 _ROUNDS = 4
 _TRUTHS = {"true": "1", "false": "0"}
 
 
 def canonical(text: str, *, fold: bool, whole: bool = False) -> str | None:
-    """The canonical form of a text; None if it is missing, or a number that says nothing ("nan").
+    """Canonical form of a text; None if it is missing or not a number ("nan").
 
-    `fold` takes letters in both cases for the same. `whole` takes a number for its whole part.
+    `fold`: ignore case. `whole`: numbers count by their whole part.
 
     >>> [canonical(text, fold=True) for text in (" Jane\\u00a0 DOE\\ufeff", "-000", "1e20", "2020-01-02T00:00Z")]
     ['jane doe', '0', '100000000000000000000', '20200102']
@@ -66,7 +66,7 @@ def canonical(text: str, *, fold: bool, whole: bool = False) -> str | None:
 
 
 def reads_as(text: str, kind: str) -> bool:
-    """Whether a text is missing, or a number ("number") or UUID ("uuid") in any spelling."""
+    """Whether a text is missing, or reads as a number ("number") or UUID ("uuid") in any spelling."""
     clean = _clean(text, fold=False)
     if not clean or _NO_NUMBER.fullmatch(clean):
         return True
@@ -74,7 +74,7 @@ def reads_as(text: str, kind: str) -> bool:
 
 
 def canonical_number(text: str, *, whole: bool = False) -> str | None:
-    """A number that is spelt in ASCII; None if its exponent cannot be reckoned with.
+    """Canonical form of a number in ASCII; None if its exponent is too long.
 
     >>> [canonical_number(text) for text in ("0012.50", "1200", "1e999999999", "-0")]
     ['12.5', '1200', '1e999999999', '0']
@@ -103,7 +103,7 @@ def canonical_number(text: str, *, whole: bool = False) -> str | None:
 
 
 def _plain_number(text: str) -> str | None:
-    """A number without blanks and groups, its sign in front, with a point; None if the text is not a number.
+    """A number with its sign in front, a decimal point, no blanks or separators; None if the text is not a number.
 
     "1,234" is left alone: it may be more than a thousand or less than two.
     """
@@ -121,24 +121,24 @@ def _plain_number(text: str) -> str | None:
 
 
 def _clean(text: str, *, fold: bool) -> str:
-    """Text as it shows: what folds, composes or vanishes does so until nothing changes any more."""
+    """Text as it is displayed: normalised, composed and folded until nothing changes."""
     for _ in range(_ROUNDS):
         before = text
         text = unicodedata.normalize("NFKC", text.replace(_ACUTE, "'"))
         if not text.isprintable():
-            text = "".join(character for character in text if _shows(character))
+            text = "".join(character for character in text if _is_visible(character))
         text = _INVISIBLE.sub("", text).translate(_SIGNS)
         if not text.isascii():
             text = _DIGIT.sub(_ascii_digit, text)
         if fold:
-            # By way of capitals, which the Turkish i without a dot shares with i; a dot of its own is none.
+            # Via capitals, which i shares with the Turkish dotless i; a combining dot above is dropped.
             text = text.upper().casefold().replace("i\u0307", "i")
         if text == before:
             break
     return " ".join(text.split())
 
 
-def _shows(character: str) -> bool:
+def _is_visible(character: str) -> bool:
     category = unicodedata.category(character)
     return category != "Cf" and (category != "Cc" or character.isspace())
 
@@ -148,7 +148,7 @@ def _ascii_digit(found: re.Match[str]) -> str:
 
 
 def _uuid(text: str, *, whole: bool) -> str | None:
-    """A UUID in the usual spelling, or as the number that its digits are."""
+    """A UUID in its usual spelling, or as a number if its digits read as one; None if the text is not a UUID."""
     if len(text) < 32 or len(text) > 47:
         return None
     inner = text.lower().removeprefix("urn:uuid:")

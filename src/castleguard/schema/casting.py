@@ -1,8 +1,8 @@
-"""A column in the type that it is published with.
+"""Conversion of a column to the type that it is published with.
 
-A stream publishes a column with one type for ever. A later value that does not convert to it costs its own row only:
-refusing the batch would let the cut into batches decide whether a stream lives. A value converts if it is the same
-there and back again: 5 is not True, and a time of day is not dropped.
+The published type of a column never changes. A later value that does not convert rejects its own row only: if it failed
+the batch, the cut into batches would decide whether a stream survives. A value converts if the round trip returns the
+same value: 5 is not True, and a time of day is not dropped.
 """
 
 import numpy as np
@@ -13,11 +13,11 @@ from castleguard.errors import SchemaError
 from castleguard.schema.column import Flags, failing_rows
 
 Misfits = Flags
-"""Which rows have a value that does not convert."""
+"""Flags of the rows with a value that does not convert."""
 
 
 def cast_values(column: pa.ChunkedArray, kind: pa.DataType) -> tuple[pa.ChunkedArray, Misfits | None]:
-    """The column as `kind`, and which rows have a value that does not convert: null there. None: all convert.
+    """Convert a column to `kind`, and flag the rows that do not convert, which become null. None: all convert.
 
     Raises SchemaError if values of the column's type never convert.
     """
@@ -35,12 +35,12 @@ def cast_values(column: pa.ChunkedArray, kind: pa.DataType) -> tuple[pa.ChunkedA
 
 
 def _check_kinds(given: pa.DataType, kind: pa.DataType) -> None:
-    """Refuse a type of which not even a missing value converts."""
+    """Refuse a type that never converts."""
     try:
         pa.nulls(1, given).cast(kind)
     except pa.ArrowException:
-        # Arrow's message may quote a value: it is not handed on.
-        raise SchemaError(f"the type was {kind} in the batches before, and {given} does not convert") from None
+        # Arrow's message may quote a value, so it is dropped.
+        raise SchemaError(f"the type was {kind} in earlier batches, and {given} does not convert to it") from None
 
 
 def _converts(array: pa.Array, kind: pa.DataType) -> bool:
@@ -52,9 +52,9 @@ def _converts(array: pa.Array, kind: pa.DataType) -> bool:
 
 
 def _changed(column: pa.ChunkedArray, converted: pa.ChunkedArray) -> Misfits:
-    """Which values are not the same after the way there and back."""
+    """Flag the values that a round trip changes."""
     if _is_text(converted.type):
-        return np.zeros(len(column), np.bool_)  # text says what it was made from
+        return np.zeros(len(column), np.bool_)  # text loses nothing
     try:
         same = pc.equal(converted.cast(column.type), column)
     except pa.ArrowException:
@@ -70,5 +70,5 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _without(column: pa.ChunkedArray, rows: Misfits) -> pa.ChunkedArray:
-    """The column with nulls in these rows."""
+    """Replace these rows of a column by null."""
     return column.take(pa.array(np.arange(rows.size), mask=rows)) if rows.any() else column

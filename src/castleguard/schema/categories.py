@@ -1,7 +1,6 @@
-"""Categorical quasi-identifiers: any column as leaf numbers of a hierarchy.
+"""Categorical quasi-identifiers: read any column as leaf numbers of a hierarchy.
 
-Only leaves are accepted: an inner node ("University") says less than the hierarchy's leaves do, and a row that is
-already generalised has no place in the depth-first order.
+Only leaves are accepted: a row that is already generalised to an inner node ("University") has no leaf number.
 """
 
 import numpy as np
@@ -12,7 +11,7 @@ from castleguard.schema.column import FINE, NULL, UNKNOWN, Column, as_text, null
 
 
 def read_leaves(array: pa.Array, leaves: pa.Array) -> Column:
-    """The leaf number of every value; `leaves` holds the labels as large_string, in leaf order."""
+    """Leaf number of every value; `leaves`: labels as large_string, in leaf order."""
     text = as_text(array)
     if text is None:
         text, missing = pa.nulls(len(array), pa.large_string()), null_mask(array)

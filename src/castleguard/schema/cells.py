@@ -1,11 +1,11 @@
-"""Half-open cells of a public grid: the cell of a value, and the values that a published range holds.
+"""Half-open cells of a public grid: the cell of a value, and the values inside a published range.
 
 Edges e_0 < e_1 < ... < e_m bound the cells [e_0, e_1), [e_1, e_2), ..., [e_(m-1), e_m]: a value on an edge lies in the
-cell above it, and only the last edge belongs to the cell below it. The cells i to j are published as [e_i, e_(j+1)],
-whatever values lie in them, so no published range has width 0. A grid of one edge is one cell that holds one value.
+cell above it, except that the last edge belongs to the last cell. The cells i to j are published as [e_i, e_(j+1)] for
+any values in them, so no published range has width 0. A grid of one edge is one cell that holds one value.
 
-The strict modes code a number as the lower edge of its cell, so no later stage can tell two values of a cell apart.
-Every module that asks whether a number lies in a published range asks here; `kernels/loss.py` has the same rule for
+The strict modes code a number as the lower edge of its cell, so later stages cannot tell two values of a cell apart.
+All modules use this one to decide whether a number lies in a published range; `kernels/loss.py` has the same rule for
 compiled code. Paper mode publishes closed intervals of values and has no cells.
 """
 
@@ -20,16 +20,16 @@ Flags = NDArray[np.bool_]
 
 
 def cell_count(edges: Edges) -> int:
-    """How many cells a grid has; at least 1."""
+    """Number of cells of a grid; at least 1."""
     return max(edges.size - 1, 1)
 
 
 def cells_of(edges: Edges, values: Values) -> Cells:
-    """The number of the cell of each value. A value outside the domain lies in the nearest cell."""
+    """Cell number of each value. A value outside the domain lies in the nearest cell."""
     last = cell_count(edges) - 1
     if last == 0:
         return np.zeros(values.shape, dtype=np.int64)
-    # Edges are evenly spaced but for the last: a guess by division is off by rounding at most, and fast.
+    # All edges but the last are evenly spaced, so a guess by division is fast and wrong by rounding at most.
     places = (values - edges[0]) * (1.0 / (edges[1] - edges[0]))
     found: Cells = np.clip(places, 0, last, out=places).astype(np.int64)
     found -= (values < edges[found]) & (found > 0)
@@ -41,7 +41,7 @@ def cells_of(edges: Edges, values: Values) -> Cells:
 
 
 def cell_starts(edges: Edges, values: Values) -> Values:
-    """The lower edge of the cell of each value: how the strict modes code a number.
+    """Lower edge of the cell of each value: the code of a number in the strict modes.
 
     >>> cell_starts(np.array([0.0, 10.0, 20.0]), np.array([0.0, 9.5, 10.0, 20.0])).tolist()
     [0.0, 0.0, 10.0, 10.0]
@@ -50,18 +50,18 @@ def cell_starts(edges: Edges, values: Values) -> Values:
 
 
 def cell_ends(edges: Edges, cells: Cells) -> Values:
-    """The upper edge of each cell: where a published range that ends with this cell ends."""
+    """Upper edge of each cell: the upper bound of a published range that ends with this cell."""
     return edges[np.minimum(cells + 1, edges.size - 1)]
 
 
 def last_cells(edges: Edges, upper: Values) -> Cells:
-    """The last cell of each range that is published with this upper bound."""
+    """Last cell of each range that is published with this upper bound."""
     found: Cells = np.searchsorted(edges, upper, side="left") - 1
     return np.clip(found, 0, cell_count(edges) - 1)
 
 
 def largest_inside(upper: Values, last_edge: float | Values) -> Values:
-    """The largest float64 inside each published range: its upper bound if that ends the domain, else the one below it.
+    """Largest float64 inside each published range: its upper bound at the end of the domain, else the one below it.
 
     >>> largest_inside(np.array([50.0, 100.0]), 100.0).tolist()
     [49.99999999999999, 100.0]
@@ -70,15 +70,15 @@ def largest_inside(upper: Values, last_edge: float | Values) -> Values:
 
 
 def contains(values: Values, lower: Values, upper: Values, last_edge: float) -> Flags:
-    """Whether each value lies in its published range: below the upper bound, or on it where it ends the domain."""
+    """Whether each value lies in its published range: below the upper bound, or on it at the end of the domain."""
     inside: Flags = (lower <= values) & (values <= largest_inside(upper, last_edge))
     return inside
 
 
 def has_single_values(edges: Edges, values: Values) -> bool:
-    """Whether some cell can hold only one value of the spacing that these values have in common.
+    """Whether some cell can hold only one value, given the common spacing of these values.
 
-    Such a cell hides nothing: whoever reads its two edges knows the value between them.
+    Such a cell hides nothing: its two edges reveal the value between them.
     """
     finest = resolution(values)
     if not finest:

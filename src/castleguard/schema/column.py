@@ -1,11 +1,11 @@
-"""One column while it is being decoded: a number per row, what is wrong with the row, and its values as text.
+"""A column during decoding: a number and a problem per row, and its values as text.
 
-Arrow hands a column over in chunks, possibly dictionary-encoded. Everything after this module sees one plain array,
-and a dictionary is read once per distinct value instead of once per row.
+Arrow delivers a column in chunks, possibly dictionary-encoded. Later code sees one plain array, and a dictionary is
+read once per distinct value instead of once per row.
 
-Text is the one form in which categories and persons are compared. A reader that guesses types may deliver the same
-column as integers in one batch, as floats in the next (because a value was missing) and as text in a third. So 3, 3.0
-and "3" must be one text, blanks around it do not count, and the empty text is a missing value.
+Categories and persons are compared as text. A reader that guesses types may deliver the same column as integers in one
+batch, as floats in the next (because a value was missing) and as text in a third. So 3, 3.0 and "3" are the same text,
+outer blanks do not count, and an empty text is a missing value.
 """
 
 from collections.abc import Callable
@@ -30,28 +30,28 @@ _Number = TypeVar("_Number", bound=np.generic)
 
 
 class Column(NamedTuple):
-    """A decoded column. A value means nothing where `problem` is not FINE."""
+    """A decoded column. A value is meaningless where `problem` is not FINE."""
 
     values: NDArray[np.float64]
     problem: Problems
     clamped: NDArray[np.bool_] | None = None
-    """Which values were moved to the nearest bound of the domain; None: none."""
+    """Flags of values that were moved to the nearest bound of the domain; None: none."""
 
 
 class Distinct(NamedTuple):
-    """The values of a column to be read, and which of them each row has."""
+    """Distinct values of a column, and the index of each row's value."""
 
     values: pa.Array
     rows: NDArray[np.int64] | None
-    """None: the values are the rows."""
+    """None: there is one value per row."""
 
     def spread(self, found: NDArray[_Number]) -> NDArray[_Number]:
-        """What was found per value, per row."""
+        """Expand results per value to results per row."""
         return found if self.rows is None else found[self.rows]
 
 
 def distinct(column: pa.ChunkedArray) -> Distinct:
-    """A column as one array, without its dictionary if it has one."""
+    """A column as one array; a dictionary-encoded one by its distinct values."""
     array = _one_array(column)
     if isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
@@ -60,14 +60,14 @@ def distinct(column: pa.ChunkedArray) -> Distinct:
     dictionary = array.dictionary
     if len(dictionary) >= len(array):
         return Distinct(array.dictionary_decode(), None)
-    # A null row points behind the dictionary, at one null that is read along with it.
+    # Null rows point at an extra null after the dictionary.
     values = pa.concat_arrays([dictionary, pa.nulls(1, dictionary.type)])
     rows = array.indices.cast(pa.int64()).fill_null(len(dictionary)).to_numpy(zero_copy_only=False)
     return Distinct(values, rows)
 
 
 def null_mask(array: pa.Array) -> NDArray[np.bool_]:
-    """Which values are missing."""
+    """Flags of missing values."""
     if array.null_count == 0:
         return np.zeros(len(array), dtype=np.bool_)
     mask: NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False)
@@ -89,7 +89,7 @@ Flags = NDArray[np.bool_]  # (rows,)
 
 
 def failing_rows(column: pa.ChunkedArray, passes: Callable[[Any], bool]) -> Flags | None:
-    """The rows that do not pass; None if all do. A chunk is cut in halves until the rows are found: most have few."""
+    """Flags of rows that do not pass, found by bisecting each chunk; None if all pass."""
     if all(map(passes, column.chunks)):
         return None
     found = np.zeros(len(column), np.bool_)
@@ -111,11 +111,11 @@ def _mark(array: pa.Array, passes: Callable[[Any], bool], found: Flags) -> None:
     _mark(array.slice(half), passes, found[half:])
 
 
-BLANK = 0x20  # the highest byte that counts as a blank
+BLANK = 0x20  # highest byte that counts as a blank
 
 
 class Strings(NamedTuple):
-    """The buffers of a text array: row i is data[offsets[i]:offsets[i + 1]]. `data` is read-only."""
+    """Buffers of a text array: row i is data[offsets[i]:offsets[i + 1]]. `data` is read-only."""
 
     data: NDArray[np.uint8]
     offsets: NDArray[np.int64]
@@ -123,14 +123,14 @@ class Strings(NamedTuple):
 
 
 def as_text(array: pa.Array) -> pa.Array | None:
-    """Every value as stripped text (large_string), null if it is missing or empty; None if the type has no text."""
+    """Values as stripped text (large_string), null if missing or empty; None if the type has no text form."""
     kind = array.type
     if is_text(kind):
         return strip(array)
     if pa.types.is_floating(kind):
         return _float_text(array)
     if pa.types.is_timestamp(kind):
-        # The unit of a timestamp says nothing: without this, seconds and nanoseconds would differ in trailing zeros.
+        # One unit for all, or seconds and nanoseconds would differ in trailing zeros.
         plain = array.cast(pa.timestamp("us"), safe=False).cast(pa.large_string())
         return pc.replace_substring_regex(plain, r"\.?0*$", "")
     if pa.types.is_decimal(kind):
@@ -144,7 +144,7 @@ def as_text(array: pa.Array) -> pa.Array | None:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds text already (or bytes, which are read as UTF-8)."""
+    """Whether a column of this type holds text, or bytes, which are read as UTF-8."""
     return bool(
         pa.types.is_string(kind)
         or pa.types.is_large_string(kind)
@@ -157,7 +157,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def strip(array: pa.Array) -> pa.Array:
-    """A text array as large_string without the blanks around each value; an empty text becomes null."""
+    """Strip outer blanks from a text array, as large_string; an empty text becomes null."""
     text = _utf8(array)
     strings = view_strings(text)
     if strings.data.size and strings.data.min() <= BLANK:
@@ -170,7 +170,7 @@ def strip(array: pa.Array) -> pa.Array:
 
 
 def view_strings(text: pa.Array) -> Strings:
-    """The buffers of a large_string array, without a copy of its text."""
+    """Buffers of a large_string array, without copying its text."""
     _, offset_buffer, data_buffer = text.buffers()
     if len(text) == 0 or offset_buffer is None:
         return Strings(np.zeros(0, np.uint8), np.zeros(1, np.int64), np.zeros(0, np.bool_))
@@ -180,12 +180,12 @@ def view_strings(text: pa.Array) -> Strings:
     return Strings(data, offsets - first, ~null_mask(text))
 
 
-# Whole numbers below these are told apart by floats of this many bits.
+# Floats of this many bits represent all whole numbers below the bound.
 EXACT_BY_WIDTH = {16: 2**11, 32: 2**24, 64: EXACT}
 
 
 def whole_numbers(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """A float array as integers, and which of them are exact: whole numbers that have no neighbour of the same look."""
+    """A float array as integers, and flags of the exact ones: whole numbers that no rounding can have produced."""
     values = array.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
     exact = (np.trunc(values) == values) & (np.abs(values) < EXACT_BY_WIDTH[array.type.bit_width])
     return np.where(exact, values, 0.0).astype(np.int64), exact
@@ -199,7 +199,7 @@ def _float_text(array: pa.Array) -> pa.Array:
 
 
 def _utf8(array: pa.Array) -> pa.Array:
-    """Text or bytes as large_string; bytes that are not UTF-8 keep what can be read of them."""
+    """Text or bytes as large_string; bytes that are not UTF-8 are replaced."""
     if pa.types.is_fixed_size_binary(array.type):
         array = array.cast(pa.binary())
     try:

@@ -1,7 +1,7 @@
-"""From a batch of any origin to coded rows: the first stage of the stream.
+"""Decode a batch into coded rows: the first stage of the stream.
 
-A bad value is answered as its column's role says: the row is refused and counted, or it may only be published at the
-root. It never stops the stream and never disappears silently. Nothing here runs once per row in Python.
+The role of a column says what happens to a row with a bad value: it is rejected and counted, or may be published at the
+root only. A bad value never stops the stream, and no row is lost silently. No Python code runs once per row.
 """
 
 from collections.abc import Mapping
@@ -21,35 +21,34 @@ from castleguard.schema.column import FINE, OTHER_TYPE, TOO_LONG, UNPUBLISHABLE,
 from castleguard.schema.identities import hash_persons, hash_values, kind_of_persons
 from castleguard.schema.numbers import check_domain, read_numbers
 from castleguard.schema.person import PersonKind
-from castleguard.schema.publishable import plain, too_long, unpublishable
+from castleguard.schema.publishable import Unfit, plain, too_long, unpublishable
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
-from castleguard.schema.unfit import Unfit
 
 SAMPLE = 1000
-"""Rows that are enough to tell how fine the values of a column are."""
+"""Rows that suffice to estimate the spacing of a column's values."""
 _ALL_FIT: Mapping[str, Misfits] = MappingProxyType({})
 
 
 class Decoder:
-    """Decodes one stream. The same rows give the same codes however they are batched and typed.
+    """Decodes one stream. The same rows give the same codes in any batches and input types.
 
-    `key` keys the hashes of persons and sensitive values; codes of different keys must not be mixed.
-    `strict` refuses a numeric quasi-identifier without a domain.
-    `diverse` says that diversity is promised: without declared values or bins a number then counts by its whole part,
-    because distinct fractions say nothing about diversity (10.00 and 10.01 say the same; docs/concepts/castle.md, C18).
-    `total` refuses no row and sends none to the root: what cannot be read becomes the role's public default, because a
-    reject would tell something about a value that is to be randomised.
-    `cells` codes a number as the lower edge of its cell in the public grid, for the modes that publish such cells.
-    `sealed` keeps raw sensitive values out of the payload: nulls stand in their place, and only their codes go on.
+    `key`: key of the hashes of persons and sensitive values; codes of different keys must not be mixed.
+    `strict`: refuse a numeric quasi-identifier without a domain.
+    `diverse`: diversity is promised. A number without declared values or bins then counts by its whole part, because
+    distinct fractions are not diverse (10.00 and 10.01 reveal the same; docs/concepts/castle.md, C18).
+    `total`: no row is rejected or sent to the root for its values. A bad value becomes the role's public default,
+    because a reject would reveal something about a value that is to be randomised.
+    `cells`: code a number as the lower edge of its cell in the public grid, for the modes that publish such cells.
+    `sealed`: replace raw sensitive values in the payload by nulls, so that later stages get only their codes.
     """
 
     counter: int
-    """Where `person=None` has got to: the number that the next accepted row gets as its person."""
+    """With `person=None`: the person number of the next accepted row."""
     person_kind: PersonKind | None
-    """What the person column holds, by the schema or by the first batch that has values; None: not known yet."""
+    """Kind of the person column, by the schema or by the first batch that has values; None: not known yet."""
     longest_row: int | None = None
-    """Bytes that a published row may take as JSON; None: any number."""
+    """Largest published row as JSON, in bytes; None: no limit."""
 
     def __init__(
         self,
@@ -85,16 +84,16 @@ class Decoder:
             if strict and isinstance(role, Numeric) and role.domain is None:
                 raise SchemaError(
                     f"column {role.name!r} needs lower and upper (or a hierarchy, if it holds categories): "
-                    'a domain that is observed would publish the extreme rows; only mode="paper" accepts that'
+                    'an observed domain would publish the extreme values; only mode="paper" accepts that'
                 )
 
     @property
     def key(self) -> NDArray[np.uint64]:
-        """The key of the hashes."""
+        """Key of the hashes."""
         return self._key
 
     def change_key(self, key: NDArray[np.uint64]) -> None:
-        """Before the first row: hash with another key."""
+        """Replace the key of the hashes; only before the first row."""
         self._key = np.array(key, dtype=np.uint64)
 
     def decode(
@@ -105,26 +104,26 @@ class Decoder:
         typed: bool = True,
         misfits: Mapping[str, Misfits] = _ALL_FIT,
     ) -> Decoded:
-        """Code the rows that can be used, name the ones that cannot. Columns that are not declared are ignored.
+        """Code the usable rows and list the rejected ones. Undeclared columns are ignored.
 
-        A row with a value that the sink cannot take (`unfit`), or that its column cannot (`misfits`), is refused here,
-        before the engine sees it: a row that has been released can be neither taken out of its group nor left in it.
-        `typed` says that the type of the person column was declared where the table comes from, and is not just what
-        its values have in common: only then does it say what kind of persons there are.
+        Rows with a value that the sink cannot take (`unfit`), or that does not convert to its column's type
+        (`misfits`), are rejected here, before the engine sees them: a released row counts in its group, so it can no
+        longer be left out. `typed`: the source declares the type of the person column; only then does the type tell
+        the kind of persons.
         """
         _check_columns(self._schema.columns, table.column_names)
         quasi, sample, verdict, moved = self._read_quasi(table)
         person, kind = self._read_person(table, typed=typed)
         rows = CodedRows(quasi, person, self._read_sensitive(table), verdict.to_root)
-        self._refuse_misfits(verdict, misfits)
+        self._reject_misfits(verdict, misfits)
         payload = self._read_payload(table, verdict, unfit)
         accepted = np.flatnonzero(verdict.column < 0)
         if len(accepted) < table.num_rows:
             rows = rows.take(accepted)
-            # A table without columns still has a length, but take would lose it.
+            # `take` would lose the length of a table without columns.
             payload = payload.take(pa.array(accepted)) if payload.num_columns else payload.slice(0, len(accepted))
         if self._schema.person is None:
-            # Counted last: a batch that fails on the way uses up no numbers.
+            # Counted last, so that a batch that fails uses no numbers.
             first, self.counter = self.counter, self.counter + len(accepted)
             rows = rows._replace(person=np.arange(first, self.counter, dtype=np.uint64))
         self.person_kind = kind
@@ -136,8 +135,8 @@ class Decoder:
     def _read_quasi(
         self, table: pa.Table
     ) -> "tuple[NDArray[np.float64], NDArray[np.float64], _Verdict, dict[str, NDArray[np.bool_]]]":
-        """Coded values, those of the first rows before they become cells, what becomes of each row, and by column which
-        values were clamped.
+        """Coded values, a sample before they become cells, the verdict on each row, and flags of clamped values by
+        column.
         """
         roles = self._schema.quasi_identifiers
         quasi = np.empty((table.num_rows, len(roles)), dtype=np.float64)
@@ -155,15 +154,13 @@ class Decoder:
                 moved[role.name] = column.clamped
         return quasi, sample, verdict, moved
 
-    def _refuse_misfits(self, verdict: "_Verdict", misfits: Mapping[str, Misfits]) -> None:
+    def _reject_misfits(self, verdict: "_Verdict", misfits: Mapping[str, Misfits]) -> None:
         names = reject_names(self._schema)
         for name, found in misfits.items():
-            verdict.refuse(names.index(name), found, OTHER_TYPE)
+            verdict.reject(names.index(name), found, OTHER_TYPE)
 
     def _read_payload(self, table: pa.Table, verdict: "_Verdict", unfit: Unfit | None) -> pa.Table:
-        """What is published as it came, in plain columns; rows that no sink takes, or that this one does not, are
-        refused.
-        """
+        """Payload in plain columns; rejects rows that no sink, or not this sink, can take."""
         sensitive = [role.name for role in self._schema.sensitive]
         columns: list[pa.Array | pa.ChunkedArray] = []
         for name in (*sensitive, *self._schema.public):
@@ -173,15 +170,15 @@ class Decoder:
             column = _plain_column(table, name)
             at = len(self._schema.quasi_identifiers) + len(columns)
             columns.append(column)
-            verdict.refuse(at, unpublishable(column), UNPUBLISHABLE)
+            verdict.reject(at, unpublishable(column), UNPUBLISHABLE)
             if unfit is not None:
-                verdict.refuse(at, unfit(column), UNPUBLISHABLE)
-        if not columns:  # a table without columns still has a length
+                verdict.reject(at, unfit(column), UNPUBLISHABLE)
+        if not columns:  # keeps the length
             return table.select([])
         if self.longest_row is not None:
             readable = verdict.column < 0
             for at, found in too_long(columns, readable, self.longest_row - self._frame_bytes):
-                verdict.refuse(len(self._schema.quasi_identifiers) + at, found, TOO_LONG)
+                verdict.reject(len(self._schema.quasi_identifiers) + at, found, TOO_LONG)
         return pa.table(columns, names=[*sensitive, *self._schema.public])
 
     def _read_role(self, found: Distinct, role: QuasiIdentifier) -> Column:
@@ -198,7 +195,7 @@ class Decoder:
         return Column(found.spread(column.values), found.spread(column.problem), clamped)
 
     def _read_person(self, table: pa.Table, *, typed: bool) -> tuple[NDArray[np.uint64], PersonKind | None]:
-        """The persons, and what kind they are from now on."""
+        """Hashes of the persons, and their kind from now on."""
         role, kind = self._schema.person_role, self.person_kind
         if role is None:
             return np.zeros(table.num_rows, dtype=np.uint64), kind
@@ -234,27 +231,27 @@ class Decoder:
 
 
 class _Verdict:
-    """What becomes of each row, column by column: a reject by any column wins over the root."""
+    """Verdict on each row, column by column: a reject by any column overrides the root."""
 
     def __init__(self, rows: int) -> None:
         self.to_root = np.zeros(rows, dtype=np.bool_)
-        self.column = np.full(rows, -1, dtype=np.int16)  # the first column that refused the row
+        self.column = np.full(rows, -1, dtype=np.int16)  # first column that rejected the row
         self.reason = np.full(rows, FINE, dtype=np.int8)
 
     def add(self, at: int, role: QuasiIdentifier, problem: NDArray[np.int8]) -> None:
         if not np.any(problem != FINE):
             return
         answers = _answers(role)
-        # FINE is -1, so it reads the last entry: no answer.
-        refused = np.array([*(answers.get(reason) == "reject" for reason in REASONS), False])[problem]
+        # FINE is -1, which selects the last entry: no answer.
+        rejected = np.array([*(answers.get(reason) == "reject" for reason in REASONS), False])[problem]
         rooted = np.array([*(answers.get(reason) == "root" for reason in REASONS), False])[problem]
         self.to_root |= rooted
-        first = refused & (self.column < 0)
+        first = rejected & (self.column < 0)
         self.column[first] = at
         self.reason[first] = problem[first]
 
-    def refuse(self, at: int, found: NDArray[np.bool_] | None, reason: int) -> None:
-        """Refuse rows for a value of the payload."""
+    def reject(self, at: int, found: NDArray[np.bool_] | None, reason: int) -> None:
+        """Reject rows for a value of the payload."""
         if found is not None:
             first = found & (self.column < 0)
             self.column[first] = at
@@ -273,14 +270,14 @@ class _Verdict:
 
 
 def _answers(role: QuasiIdentifier) -> dict[str, str]:
-    """What the role answers to each reason."""
+    """The role's answer to each reason."""
     if isinstance(role, Categorical):
         return {"null": role.null, "unknown": role.unknown}
     return {"null": role.null, "invalid": role.invalid, "outside": role.outside}
 
 
 def _frame_bytes(schema: Schema) -> int:
-    """How many bytes of JSON a published row has besides its payload, at most: names, numbers, times, labels."""
+    """Upper bound of the JSON bytes of a published row besides its payload: names, numbers, times, labels."""
     labels = [
         max(map(len, role.hierarchy.labels)) for role in schema.quasi_identifiers if isinstance(role, Categorical)
     ]
@@ -288,12 +285,12 @@ def _frame_bytes(schema: Schema) -> int:
     return names + _LONGEST_ESCAPE * sum(labels) + _NUMBER_BYTES * 2 * len(schema.columns)
 
 
-_LONGEST_ESCAPE = 6  # bytes of JSON for one character that is not a letter
-_NUMBER_BYTES = 40  # of a number, a time or an interval's bound, with what stands around it
+_LONGEST_ESCAPE = 6  # bytes of JSON for an escaped character
+_NUMBER_BYTES = 40  # bytes of a number, a time or an interval's bound, with punctuation
 
 
 def reject_names(schema: Schema) -> list[str]:
-    """The columns that a row can be rejected for."""
+    """Columns that a row can be rejected for."""
     roles = (*schema.quasi_identifiers, *schema.sensitive)
     return [*(role.name for role in roles), *schema.public]
 
@@ -313,7 +310,7 @@ def _values(table: pa.Table, name: str) -> Distinct:
 
 
 def _bin(found: Distinct, role: Sensitive) -> NDArray[np.int64]:
-    """The number of edges at or below each value; one more than all edges for what is missing or no number."""
+    """Number of edges at or below each value; one more than all edges for a missing or invalid value."""
     edges = role.edges if role.edges is not None else np.empty(0)
     column = read_numbers(found.values, role.kind)
     bins = np.searchsorted(edges, column.values, side="right")
@@ -321,7 +318,7 @@ def _bin(found: Distinct, role: Sensitive) -> NDArray[np.int64]:
 
 
 def _look_up(found: Distinct, labels: pa.Array) -> NDArray[np.int64]:
-    """The place of each value among the declared ones, and the place after the last for what is not among them."""
+    """Index of each value among the declared ones; the index after the last for any other value."""
     column = read_leaves(found.values, labels)
     return found.spread(np.where(column.problem == FINE, column.values, len(labels)).astype(np.int64))
 
@@ -338,7 +335,7 @@ def _check_columns(declared: tuple[str, ...], present: list[str]) -> None:
 
 
 def reject_reasons(schema: Schema, rejects: Rejects) -> list[tuple[int, str]]:
-    """Rejected rows of a batch: the number of each, and "column: reason"."""
+    """Rejected rows of a batch: row number and "column: reason"."""
     names = reject_names(schema)
     found = zip(rejects.index, rejects.column, rejects.reason, strict=True)
     return [(int(row), f"{names[column]}: {REASONS[reason]}") for row, column, reason in found]

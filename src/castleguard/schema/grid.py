@@ -1,8 +1,8 @@
-"""The public grid of a numeric column: from bounds and a step to the edges that published bounds snap to.
+"""The public grid of a numeric column: bounds and a step give the edges that published bounds are rounded to.
 
-A tight range would publish somebody's own value (docs/concepts/castle.md, C23), so bounds are rounded outward to a
+A tight range would publish the value of one person (docs/concepts/castle.md, C23), so bounds are rounded outward to a
 grid that depends on the schema alone. Dates are coded as days, timestamps as microseconds since 1970 (UTC). The
-arithmetic is exact: with a step of 0.1 the third edge is 0.3, not 0.30000000000000004.
+arithmetic is exact: with a step of 0.1, edge 3 is 0.3, not 0.30000000000000004.
 """
 
 import datetime as dt
@@ -22,7 +22,7 @@ Kind = Literal["number", "date", "timestamp"]
 Edges = NDArray[np.float64]
 
 MAX_EDGES = 2**22
-EXACT = 2**53  # whole numbers up to here are exact as float64
+EXACT = 2**53  # whole numbers up to this are exact as float64
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 MICROSECOND = dt.timedelta(microseconds=1)
 
@@ -38,11 +38,11 @@ class Grid:
 
     @property
     def cells(self) -> int:
-        """How many cells lie between `lower` and `upper`."""
+        """Number of cells between `lower` and `upper`."""
         return ceil((self.upper - self.lower) / self.step)
 
     def edges(self) -> Edges:
-        """The sorted edges from `lower` to `upper`, both included; read-only."""
+        """Sorted edges from `lower` to `upper`, both included; read-only."""
         edges = np.append(self._edges_below_upper(), float(self.upper))
         if np.any(np.diff(edges) <= 0):
             raise SchemaError("step is too small for bounds of this size: a float64 cannot tell its edges apart")
@@ -54,17 +54,17 @@ class Grid:
         scale = lcm(self.lower.denominator, self.step.denominator)
         first, stride = int(self.lower * scale), int(self.step * scale)
         if max(scale, abs(first), abs(first + self.cells * stride)) <= EXACT:
-            # Both sides of the division are exact, so its one rounding gives the nearest float64.
+            # Both operands are exact, so the division rounds once, to the nearest float64.
             whole = first + stride * np.arange(self.cells, dtype=np.int64)
             return whole / np.float64(scale)
         return np.array([float(self.lower + i * self.step) for i in range(self.cells)], dtype=np.float64)
 
 
 def make_grid(lower: Bound, upper: Bound, step: Step | None) -> Grid:
-    """The grid of a declared domain; raises SchemaError with the reason, for the caller to put the column before."""
+    """Grid of a declared domain. Raises SchemaError with the reason; the caller adds the column."""
     kind = kind_of(lower)
     if kind_of(upper) != kind:
-        raise SchemaError(f"lower is a {kind} and upper is a {kind_of(upper)}: give two of the same kind")
+        raise SchemaError(f"lower is a {kind} and upper is a {kind_of(upper)}: use two of the same kind")
     low, high = coded(lower), coded(upper)
     if low > high:
         raise SchemaError(f"lower must not be above upper, got {lower} and {upper}")
@@ -81,7 +81,7 @@ def make_grid(lower: Bound, upper: Bound, step: Step | None) -> Grid:
 
 
 def kind_of(bound: Bound) -> Kind:
-    """Whether a bound is a number, a date or a timestamp (a datetime is a date to Python, but not to us)."""
+    """Kind of a bound: number, date or timestamp (in Python a datetime is a date, here it is not)."""
     if isinstance(bound, dt.datetime):
         return "timestamp"
     if isinstance(bound, dt.date):
@@ -92,12 +92,12 @@ def kind_of(bound: Bound) -> Kind:
 
 
 def coded(bound: Bound) -> Fraction:
-    """A bound in coded units, exactly: the number as it prints, days or microseconds since 1970 (naive = UTC)."""
+    """A bound in exact coded units: the number as printed, or days or microseconds since 1970 (naive = UTC)."""
     if isinstance(bound, dt.datetime):
         aware = bound if bound.tzinfo is not None else bound.replace(tzinfo=dt.UTC)
         microseconds = (aware - EPOCH) // MICROSECOND
         if abs(microseconds) > EXACT:
-            raise SchemaError(f"{bound} is too far from 1970 for microseconds: give bounds from 1685 to 2255, or dates")
+            raise SchemaError(f"{bound} is too far from 1970 for microseconds: use bounds from 1685 to 2255, or dates")
         return Fraction(microseconds)
     if isinstance(bound, dt.date):
         return Fraction((bound - EPOCH.date()).days)
@@ -105,16 +105,16 @@ def coded(bound: Bound) -> Fraction:
         raise SchemaError(f"a bound must be finite, got {bound}")
     if abs(bound) > EXACT:
         raise SchemaError(
-            f"{bound} is beyond 2^53, where a float64 no longer tells whole numbers apart: "
+            f"{bound} is beyond 2^53, where float64 no longer represents every whole number: "
             f"declare the column in a larger unit"
         )
     return Fraction(repr(bound))
 
 
 def resolution(values: NDArray[np.float64]) -> float | None:
-    """The widest spacing whose multiples (shifted) hit all values: 1 for whole numbers, 0.05 for 1.10, 1.15, 1.25.
+    """Widest spacing whose shifted multiples include all values: 1 for whole numbers, 0.05 for 1.10, 1.15, 1.25.
 
-    0.0 if they lie on no decimal spacing of up to nine digits, None if there are fewer than two distinct values.
+    0.0 if no decimal spacing of up to nine digits fits, None for fewer than two distinct values.
     """
     distinct = np.unique(values[np.isfinite(values)])
     if distinct.size < 2:
@@ -130,7 +130,7 @@ def resolution(values: NDArray[np.float64]) -> float | None:
 
 
 def _default_step(kind: Kind, width: Fraction, whole: bool) -> Fraction:
-    """A hundredth of the domain, rounded up to a whole number, day or second where the domain is made of those."""
+    """A hundredth of the domain, rounded up to a whole number, day or second if the bounds are such."""
     hundredth = width / 100
     unit = 1_000_000 if kind == "timestamp" else 1
     if kind != "number" or whole:

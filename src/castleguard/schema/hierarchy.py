@@ -1,8 +1,8 @@
 """A generalisation hierarchy: the tree of labels that a category may be published as.
 
-A category is published as the lowest node that covers all values of its group ("Masters" -> "University" -> "*"). The
-leaves are numbered in depth-first order, so that every node covers one interval of leaf numbers: a set of categories
-is then kept as two numbers, like a numeric range.
+A category is published as the lowest node that covers all values of its group ("Masters" -> "University" -> "*").
+Leaves are numbered in depth-first order, so every node covers an interval of leaf numbers, and a set of categories is
+stored as two numbers, like a numeric range.
 """
 
 import csv
@@ -39,17 +39,17 @@ class Hierarchy:
     labels: tuple[str, ...]
     """Per node."""
     parents: NDArray[np.int32]
-    """Per node: the number of its parent; -1 for the root."""
+    """Per node: number of its parent; -1 for the root."""
     first_leaf: NDArray[np.int32]
-    """Per node: the lowest leaf number under it."""
+    """Per node: lowest leaf number under it."""
     last_leaf: NDArray[np.int32]
-    """Per node: the highest leaf number under it, inclusive."""
+    """Per node: highest leaf number under it, inclusive."""
     leaves: tuple[str, ...]
     """Per leaf: its label."""
     leaf_nodes: NDArray[np.int32]
     """Per leaf: its node number."""
     losses: NDArray[np.float64]
-    """Per node: VInfoLoss (CASTLE 2.2) = (leaves under it - 1) / (leaves - 1); 0 if the tree has one leaf only."""
+    """Per node: VInfoLoss (CASTLE 2.2) = (leaves under it - 1) / (leaves - 1); 0 if the tree has one leaf."""
 
     @classmethod
     def from_csv(cls, path: str | Path, delimiter: str = ";") -> "Hierarchy":
@@ -59,7 +59,7 @@ class Hierarchy:
                 rows = [row for row in csv.reader(file, delimiter=delimiter) if any(cell.strip() for cell in row)]
         except (OSError, UnicodeDecodeError, csv.Error, TypeError) as exc:
             why = exc.strerror if isinstance(exc, OSError) else exc
-            raise SchemaError(f"hierarchy {path} cannot be read: {why}") from exc
+            raise SchemaError(f"cannot read hierarchy {path}: {why}") from exc
         return _grow((_row_ancestry(row) for row in rows), source=f"hierarchy {path}")
 
     @classmethod
@@ -76,20 +76,20 @@ class Hierarchy:
     def flat(cls, values: Iterable[Label], root: str = "*") -> "Hierarchy":
         """Build a tree of two levels: a value is published as itself or as the root."""
         if isinstance(values, str):
-            raise SchemaError("a flat hierarchy needs a list of values, not a single text")
+            raise SchemaError("a flat hierarchy needs a list of values, not a single string")
         if not isinstance(values, Iterable):
             raise SchemaError(f"a flat hierarchy needs a list of values, got {type(values).__name__}")
         root_label = label_text(root)
         return _grow(((label_text(value), root_label) for value in values), source="hierarchy")
 
     def digest(self) -> str:
-        """A name for the tree: two trees code and publish alike iff theirs are equal."""
+        """Digest of the tree: two trees code and publish alike iff their digests are equal."""
         return hashlib.sha256(json.dumps([self.labels, self.parents.tolist()]).encode()).hexdigest()
 
     def node(self, low_leaf: int, high_leaf: int) -> int:
-        """The lowest node that covers both leaves; needs 0 <= low_leaf <= high_leaf < number of leaves."""
+        """Lowest node that covers both leaves; needs 0 <= low_leaf <= high_leaf < number of leaves."""
         if not 0 <= low_leaf <= high_leaf < len(self.leaves):
-            raise IndexError(f"leaves {low_leaf} to {high_leaf} are no interval of 0 to {len(self.leaves) - 1}")
+            raise IndexError(f"leaves {low_leaf} to {high_leaf} are not an interval of 0 to {len(self.leaves) - 1}")
         node = int(self.leaf_nodes[low_leaf])
         while self.last_leaf[node] < high_leaf:
             node = int(self.parents[node])
@@ -108,7 +108,7 @@ class Hierarchy:
 
 
 def label_text(label: object) -> str:
-    """A label as data is compared with it: blanks stripped, 3 and 3.0 both "3", True "true"."""
+    """A label in the form that data is compared with: blanks stripped, 3 and 3.0 both "3", True "true"."""
     if isinstance(label, np.generic):
         label = label.item()
     if isinstance(label, bool):
@@ -116,12 +116,12 @@ def label_text(label: object) -> str:
     if isinstance(label, float) and label.is_integer():
         label = int(label)
     if not isinstance(label, str | int | float):
-        raise SchemaError(f"a hierarchy label must be a text or a number, got {type(label).__name__}")
+        raise SchemaError(f"a hierarchy label must be a string or a number, got {type(label).__name__}")
     return str(label).strip()
 
 
 def _row_ancestry(row: Sequence[str]) -> Ancestry:
-    """The cells of one CSV row without the empty ones that pad it at the end."""
+    """Cells of one CSV row, without empty padding at the end."""
     cells = [cell.strip() for cell in row]
     while cells and not cells[-1]:
         cells.pop()
@@ -147,7 +147,7 @@ def _mapping_ancestries(nested: object, above: Ancestry) -> Iterator[Ancestry]:
 
 
 def _grow(ancestries: Iterable[Ancestry], source: str) -> Hierarchy:
-    """Check the ancestries of all leaves against each other and number the tree they make."""
+    """Check that the ancestries of all leaves agree, and number their tree."""
     parent_of: dict[str, str | None] = {}
     children: dict[str, list[str]] = {}
     leaves: set[str] = set()
@@ -179,7 +179,7 @@ def _grow(ancestries: Iterable[Ancestry], source: str) -> Hierarchy:
 
 
 def _check_ancestry(ancestry: Ancestry, source: str) -> None:
-    """Refuse what no tree can hold: an empty label, a root alone, a node that is its own ancestor."""
+    """Refuse an empty label, a root alone, or a node that is its own ancestor."""
     if not ancestry[0]:
         raise SchemaError(f"{source} has an empty leaf: an empty value counts as missing")
     if not all(ancestry):
@@ -192,7 +192,7 @@ def _check_ancestry(ancestry: Ancestry, source: str) -> None:
 
 
 def _number(root: str, children: Mapping[str, Sequence[str]]) -> Hierarchy:
-    """Number nodes and leaves depth first, and derive what each node covers."""
+    """Number nodes and leaves depth first, and derive the leaves of each node."""
     labels: list[str] = []
     parents: list[int] = []
     leaf_nodes: list[int] = []

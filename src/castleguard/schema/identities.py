@@ -1,9 +1,9 @@
-"""Persons and sensitive values as keyed hashes of their canonical form.
+"""Keyed hashes of persons and sensitive values, by their canonical form.
 
-The promise that k rests on: the same person gets the same hash whatever type, format or batch delivers it
-(`canonical.py` has the form). Integers, whole floats and plain ASCII text are hashed column by column; only texts in an
-unusual spelling are read one by one. A person who is missing, or whom a float can no longer tell from the neighbours,
-is NOBODY: such rows add nothing to k and l, however many there are, and are those of one person to ledgers.
+k depends on this promise: the same person gets the same hash from any type, format or batch (`canonical.py` defines the
+form). Integers, whole floats and plain ASCII text are hashed column by column; only texts in an unusual spelling are
+read one by one. A person who is missing, or a float too large to be exact, is NOBODY: such rows count for neither k
+nor l, and are those of one person for ledgers.
 """
 
 import datetime as dt
@@ -31,16 +31,16 @@ Key = NDArray[np.uint64]  # (2,)
 Flags = NDArray[np.bool_]
 
 CANONICAL_FORM = FORM
-"""Version of what counts as one person. A change makes tokens of persons that were kept before it worthless: a job does
-not go on counting their rows with them."""
+"""Version of the canonical form. After a change, stored tokens of persons are invalid, and a job does not take over
+their row counts."""
 
 UUID_BYTES = 16
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # what text does not hold, but padding and line ends
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # control characters other than tabs and line ends
 _CLASSES = byte_classes()
 _HEX = np.array([list(f"{byte:02x}".encode()) for byte in range(256)], dtype=np.uint8)
 _FIRST_DAY, _LAST_DAY = (day.toordinal() - dt.date(1970, 1, 1).toordinal() for day in (dt.date.min, dt.date.max))
 _HEX_PLACES = np.array([at for at in range(36) if at not in (8, 13, 18, 23)])
-# What nearly all values of a kind look like; the others are looked at one by one.
+# The usual spelling of a kind; other values are read one by one.
 _USUAL: dict[PersonKind, str] = {
     "number": r"^[ \t]*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[ \t]*$",
     "uuid": r"^[ \t]*[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}[ \t]*$",
@@ -48,25 +48,25 @@ _USUAL: dict[PersonKind, str] = {
 
 
 class _Form(NamedTuple):
-    """How canonical the canonical form is."""
+    """Options of the canonical form."""
 
     fold: bool
-    """Letters in both cases are the same."""
+    """Ignore case."""
     whole: bool
-    """A number is its whole part."""
+    """A number counts by its whole part."""
     persons: bool
     """A float that is not whole cannot be a person."""
 
 
 def hash_persons(array: pa.Array, key: Key, *, exact_case: bool = False, kind: PersonKind | None = None) -> Hashes:
-    """One hash per person, NOBODY for those that are missing or cannot be told apart.
+    """One hash per person, NOBODY for those that are missing or indistinguishable.
 
-    A `kind` that is not text refuses values that cannot be read as such.
+    Raises SchemaError for values that do not read as `kind`; all values read as text.
     """
     if kind is not None:
         _check_kind(array, kind)
         if kind == "text" and _is_uuid(array.type):
-            array = array.cast(pa.binary())  # text of sixteen characters, or a UUID: decided value by value
+            array = array.cast(pa.binary())  # 16 characters of text or a UUID, decided value by value
     hashes, missing = _hash(array, key, _Form(fold=not exact_case, whole=False, persons=True))
     hashes[hashes == NOBODY] = NOBODY - np.uint64(1)
     hashes[missing] = NOBODY
@@ -74,16 +74,16 @@ def hash_persons(array: pa.Array, key: Key, *, exact_case: bool = False, kind: P
 
 
 def hash_values(array: pa.Array, key: Key, *, whole: bool = False) -> Hashes:
-    """One hash per value, the same for all missing ones. `whole` takes a number for its whole part."""
+    """One hash per value, the same for all missing ones. `whole`: a number counts by its whole part."""
     return _hash(array, key, _Form(fold=False, whole=whole, persons=False))[0]
 
 
-# Python values that say who a person is; a list or an object without a text of its own does not.
+# Python types that can identify a person; a list or an object without its own text form cannot.
 _PERSONS = (int, str, Decimal, dt.date, dt.time, UUID, Enum)
 
 
 def as_person(value: object) -> object:
-    """A Python value as a column of its own type would read it: None if it cannot be a person, text for bytes."""
+    """A Python value as a column of its type would read it: None if it cannot be a person, text for bytes."""
     if isinstance(value, float):
         return value if value.is_integer() and abs(value) < EXACT_BY_WIDTH[64] else None
     if isinstance(value, bytes):
@@ -92,7 +92,7 @@ def as_person(value: object) -> object:
 
 
 def kind_of_persons(kind: pa.DataType) -> PersonKind | None:
-    """What a column of this type holds; None for a column without values."""
+    """Kind of persons in a column of this type; None for a column without values."""
     if pa.types.is_null(kind):
         return None
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -101,7 +101,7 @@ def kind_of_persons(kind: pa.DataType) -> PersonKind | None:
 
 
 def _hash(array: pa.Array, key: Key, form: _Form) -> tuple[Hashes, Flags]:
-    """The hashes, and which values are missing or say nothing."""
+    """Hashes, and flags of values that are missing or indistinguishable."""
     kind = array.type
     if pa.types.is_integer(kind) and kind != pa.uint64():
         values = array.cast(pa.int64())
@@ -124,20 +124,20 @@ def _hash(array: pa.Array, key: Key, form: _Form) -> tuple[Hashes, Flags]:
 
 def _hash_floats(array: pa.Array, key: Key, form: _Form) -> tuple[Hashes, Flags]:
     values = array.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
-    told_apart = np.abs(values) < EXACT_BY_WIDTH[array.type.bit_width]
-    parts = np.trunc(np.where(told_apart, values, 0.0))
+    exact = np.abs(values) < EXACT_BY_WIDTH[array.type.bit_width]
+    parts = np.trunc(np.where(exact, values, 0.0))
     if form.persons:
-        told_apart &= parts == values
-        return hash_integers(parts.astype(np.int64), told_apart, key), ~told_apart
+        exact &= parts == values
+        return hash_integers(parts.astype(np.int64), exact, key), ~exact
     finite = np.isfinite(values)
-    if np.all(told_apart == finite) and (form.whole or np.all((parts == values) | ~finite)):
+    if np.all(exact == finite) and (form.whole or np.all((parts == values) | ~finite)):
         return hash_integers(parts.astype(np.int64), finite, key), ~finite
     # Fractions are printed from the original type: 0.1 as float32 must not become 0.10000000149011612.
     return _hash_texts(array.cast(pa.large_string()), key, form)
 
 
 def _hash_texts(array: pa.Array, key: Key, form: _Form) -> tuple[Hashes, Flags]:
-    """Text or bytes: those in a usual spelling at once, the others one by one."""
+    """Hash text or bytes: usual spellings together, the others one by one."""
     raw = (array.cast(pa.binary()) if pa.types.is_fixed_size_binary(array.type) else array).cast(pa.large_binary())
     data, bounds, valid = view_strings(raw)
     # A copy: the kernel lowers letters in place, and Arrow's buffers are read-only.
@@ -156,11 +156,11 @@ def _hash_texts(array: pa.Array, key: Key, form: _Form) -> tuple[Hashes, Flags]:
 
 
 def _hash_odd(raw: pa.Array, key: Key, form: _Form, *, is_bytes: bool) -> tuple[Hashes, Flags]:
-    """Bytes that need more than a look: each distinct one is read by `canonical`."""
+    """Hash unusual spellings: each distinct one is read by `canonical`."""
     encoded = raw.dictionary_encode()
     values = encoded.dictionary.to_pylist()
     texts = [_decode(value, is_bytes=is_bytes) for value in values]
-    if not form.persons:  # as they are published where text is mixed with other types
+    if not form.persons:  # as published where text is mixed with other types
         texts = [
             value.decode("utf-8", "replace") if text is None else text
             for value, text in zip(values, texts, strict=True)
@@ -172,7 +172,7 @@ def _hash_odd(raw: pa.Array, key: Key, form: _Form, *, is_bytes: bool) -> tuple[
 
 
 def _edged_by_controls(data: NDArray[np.uint8], bounds: NDArray[np.int64]) -> Flags:
-    """Which values are sixteen bytes that begin or end with a control character, as no text does and a UUID may."""
+    """Flags of 16-byte values that start or end with a control character, which a UUID may but text does not."""
     rows = np.flatnonzero(np.diff(bounds) == UUID_BYTES)
     first, last = data[bounds[rows]], data[bounds[rows + 1] - 1]
     found = np.zeros(bounds.size - 1, dtype=np.bool_)
@@ -181,7 +181,7 @@ def _edged_by_controls(data: NDArray[np.uint8], bounds: NDArray[np.int64]) -> Fl
 
 
 def _decode(raw: bytes, *, is_bytes: bool) -> str | None:
-    """Bytes as text; sixteen bytes that are not text as a UUID; None if they are not text at all."""
+    """Bytes as text; 16 bytes that are not text as a UUID; None for other bytes that are not text."""
     try:
         text: str | None = raw.decode()
     except UnicodeDecodeError:
@@ -192,7 +192,7 @@ def _decode(raw: bytes, *, is_bytes: bool) -> str | None:
 
 
 def _canonical_texts(array: pa.Array) -> pa.Array | None:
-    """Values that are not text as large_string, canonical but for numbers and UUIDs; None if the type has no text."""
+    """Non-text values as large_string, canonical except numbers and UUIDs; None if the type has no text form."""
     kind = array.type
     if pa.types.is_timestamp(kind):
         return _moments(array.cast(pa.int64()), TICKS_PER_SECOND[kind.unit])
@@ -205,7 +205,7 @@ def _canonical_texts(array: pa.Array) -> pa.Array | None:
         text = array.cast(pa.large_string())
         return pc.replace_substring_regex(pc.replace_substring_regex(text, r"(\.[0-9]*?)0+$", r"\1"), r"\.$", "")
     if _is_uuid(kind):
-        return _spell_uuids(array)
+        return _format_uuids(array)
     if pa.types.is_decimal(kind):
         return pc.replace_substring_regex(array.cast(pa.large_string()), r"(\.[0-9]*?)0+$", r"\1")
     if pa.types.is_boolean(kind):
@@ -216,7 +216,7 @@ def _canonical_texts(array: pa.Array) -> pa.Array | None:
 
 
 def _moments(ticks: pa.Array, per_second: int) -> pa.Array:
-    """Ticks since 1970 as the canonical form of moments: the digits of a day at midnight, else seconds."""
+    """Ticks since 1970 as canonical moments: the digits of a day at midnight, else seconds."""
     missing = null_mask(ticks)
     seconds, parts = np.divmod(ticks.fill_null(0).to_numpy(zero_copy_only=False), per_second)
     days, within = np.divmod(seconds, 86_400)
@@ -246,7 +246,7 @@ def _digits_of_days(days: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _check_kind(array: pa.Array, kind: PersonKind) -> None:
-    """Refuse, without a value, persons that are not of the kind of their column."""
+    """Refuse persons that are not of their column's kind. The error never quotes a value."""
     own = kind_of_persons(array.type)
     if own is None or kind in (own, "text"):
         return
@@ -265,8 +265,8 @@ def _check_kind(array: pa.Array, kind: PersonKind) -> None:
 
 def _misfit(kind: PersonKind, found: str) -> str:
     return (
-        f"the column holds a {kind} for each person, by the schema or by the rows before, and now {found}: "
-        f"one person could count as two. Declare its kind as text to allow both"
+        f"persons are of kind {kind}, by the schema or by earlier rows, but this batch has {found}: "
+        f"one person could count as two. Declare the kind as text to allow both"
     )
 
 
@@ -278,12 +278,12 @@ def _is_string(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _spell_uuids(array: pa.Array) -> pa.Array:
-    """Sixteen bytes each, as UUIDs in their usual spelling."""
+def _format_uuids(array: pa.Array) -> pa.Array:
+    """Format 16-byte values as UUIDs in their usual spelling."""
     rows = len(array)
     raw = np.frombuffer(array.buffers()[1], np.uint8)[array.offset * UUID_BYTES :][: rows * UUID_BYTES]
-    spelt = np.full((rows, 36), ord("-"), dtype=np.uint8)
-    spelt[:, _HEX_PLACES] = _HEX[raw].reshape(rows, 32)
+    text_bytes = np.full((rows, 36), ord("-"), dtype=np.uint8)
+    text_bytes[:, _HEX_PLACES] = _HEX[raw].reshape(rows, 32)
     bounds = pa.py_buffer(np.arange(0, 36 * (rows + 1), 36, dtype=np.int64))
-    text = pa.LargeStringArray.from_buffers(rows, bounds, pa.py_buffer(spelt.tobytes()))
+    text = pa.LargeStringArray.from_buffers(rows, bounds, pa.py_buffer(text_bytes.tobytes()))
     return pc.if_else(pa.array(null_mask(array)), pa.scalar(None, text.type), text) if array.null_count else text

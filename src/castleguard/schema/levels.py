@@ -1,7 +1,7 @@
-"""Values as levels: whole numbers from 0 to a public maximum, which is what exact noise is made for.
+"""Levels of values: whole numbers from 0 to a public maximum, the input of the exact mechanisms.
 
-The level of a number is its nearest grid point, of a category its leaf, of a sensitive value its place among the
-declared ones, with one more for what is missing.
+The level of a number is its nearest grid point, of a category its leaf, of a sensitive value its index among the
+declared ones, with one more level for a missing value.
 """
 
 import numpy as np
@@ -15,18 +15,18 @@ Levels = NDArray[np.int64]  # (rows, quasi-identifiers, then sensitive columns)
 
 
 def levels_of(schema: Schema, rows: CodedRows) -> Levels:
-    """The levels of all columns."""
+    """Levels of all columns."""
     quasi = [role_levels(role, rows.quasi[:, at]) for at, role in enumerate(schema.quasi_identifiers)]
     return np.column_stack([*quasi, rows.sensitive])
 
 
 def role_levels(role: QuasiIdentifier, values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The levels of one quasi-identifier's coded values."""
+    """Levels of one quasi-identifier's coded values."""
     return numeric_levels(role, values) if isinstance(role, Numeric) else values.astype(np.int64)
 
 
 def label_counts(schema: Schema) -> dict[str, int]:
-    """How many levels every column has that is no number."""
+    """Number of levels of every column that is not numeric."""
     leaves = {
         role.name: len(role.hierarchy.leaves) for role in schema.quasi_identifiers if not isinstance(role, Numeric)
     }
@@ -34,12 +34,12 @@ def label_counts(schema: Schema) -> dict[str, int]:
 
 
 def numeric_levels(role: Numeric, values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The number of the grid point nearest to each value, halves up; whatever the value, it is one of the grid's."""
+    """Index of the grid point nearest to each value, halves up; any value gets an index within the grid."""
     assert role.domain is not None
     edges, cells = role.edges, role.edges.size - 1
     if cells == 0:
         return np.zeros(values.size, dtype=np.int64)
-    with np.errstate(over="ignore"):  # beyond a float64 is beyond the grid, and a warning would tell of a value
+    with np.errstate(over="ignore"):  # an overflow is beyond the grid, and a warning would reveal it
         nearest = np.clip(np.floor((values - role.domain[0]) / _spacing(role) + 0.5), 0, cells - 1)
         # The last cell may be shorter than the others.
         last = values - edges[-2] >= edges[-1] - values
@@ -47,7 +47,7 @@ def numeric_levels(role: Numeric, values: NDArray[np.float64]) -> NDArray[np.int
 
 
 def numeric_means(role: Numeric, levels: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Means of levels in the column's own units, coded."""
+    """Means of levels in coded units of the column."""
     assert role.domain is not None
     if role.edges.size == 1:
         return np.full(levels.size, role.domain[0])
@@ -55,27 +55,27 @@ def numeric_means(role: Numeric, levels: NDArray[np.float64]) -> NDArray[np.floa
 
 
 def check_declared(schema: Schema) -> None:
-    """Refuse a column whose values are not declared: noise must not depend on the data."""
+    """Refuse columns without declared values: noise must not depend on the data."""
     for role in schema.quasi_identifiers:
         check_domain(role)
     check_labels(schema)
 
 
 def check_domain(role: QuasiIdentifier) -> None:
-    """Refuse a number without a declared range."""
+    """Refuse a numeric column without a declared domain."""
     if isinstance(role, Numeric) and role.domain is None:
         raise SchemaError(
-            f"column {role.name!r}: lower and upper are needed: the noise is made for a public range, and one that "
-            f"is observed gives values away"
+            f"column {role.name!r} needs lower and upper: noise is scaled to a public range, and an observed range "
+            f"would reveal values"
         )
 
 
 def check_labels(schema: Schema) -> None:
-    """Refuse a sensitive column whose values are not declared."""
+    """Refuse sensitive columns without declared values."""
     for column in schema.sensitive:
         if column.labels is None:
             raise SchemaError(
-                f"column {column.name!r}: its values must be declared, because it is randomised among them: "
+                f"column {column.name!r} needs declared values, because it is randomised among them: "
                 f"Sensitive({column.name!r}, values=[...]), bins=[...] for numbers, or hierarchy=..."
             )
 

@@ -1,7 +1,7 @@
-"""Numeric quasi-identifiers: any column as float64, checked against its public domain.
+"""Numeric quasi-identifiers: read any column as float64, checked against its public domain.
 
-Text is parsed, because a CSV file has nothing else. A value that cannot be read is a problem of its row, never of the
-batch: a parser that gives up on the whole column is asked again without the rows that cannot work.
+Text is parsed, because CSV files contain nothing else. A bad value affects its own row only: if the parser fails on the
+whole column, it is called again without the bad rows.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ FOREIGN[list(b"0123456789+-.eE")] = False
 
 
 def read_numbers(array: pa.Array, kind: Kind) -> Column:
-    """A column in coded units; NaN, infinities, booleans and what is no number (or time) at all are invalid."""
+    """A column in coded units; NaN, infinities, booleans and anything that is not a number (or time) are invalid."""
     if kind != "number":
         return read_times(array, days=kind == "date")
     if is_text(array.type):
@@ -38,7 +38,7 @@ def read_numbers(array: pa.Array, kind: Kind) -> Column:
     elif pa.types.is_integer(array.type) or pa.types.is_floating(array.type):
         floats = array.cast(pa.float64(), safe=False)
     elif pa.types.is_decimal(array.type):
-        # By way of text, which is rounded to the nearest float; Arrow's own conversion can be off in the last digit.
+        # Via text, which is rounded to the nearest float; Arrow's own conversion can be off in the last digit.
         floats = _parse(array.cast(pa.large_string()))
     else:
         floats = pa.nulls(len(array), pa.float64())
@@ -53,7 +53,7 @@ def read_numbers(array: pa.Array, kind: Kind) -> Column:
 
 
 def check_domain(column: Column, domain: tuple[float, float], *, clamp: bool) -> Column:
-    """Move values outside the domain to its nearest bound, or mark them as outside."""
+    """Clamp values to the domain, or mark those outside."""
     lower, upper = domain
     values, problem, _ = column
     outside = (values < lower) | (values > upper)
@@ -66,7 +66,7 @@ def check_domain(column: Column, domain: tuple[float, float], *, clamp: bool) ->
 
 
 def _parse(text: pa.Array) -> pa.Array:
-    """Stripped text as float64; null where it is missing or no number."""
+    """Stripped text as float64; null where it is missing or not a number."""
     try:
         return text.cast(pa.float64())
     except pa.ArrowInvalid:
@@ -79,7 +79,7 @@ def _parse(text: pa.Array) -> pa.Array:
 
 
 def _rows_with_foreign_bytes(strings: Strings) -> pa.Array:
-    """Which rows hold a byte that no number has: nearly all unreadable text, found without looking at each row."""
+    """Flags of rows with a byte that occurs in no number: finds nearly all unreadable text without a regex."""
     positions = np.flatnonzero(FOREIGN[strings.data])
     found = np.zeros(strings.valid.size, dtype=np.bool_)
     found[np.searchsorted(strings.offsets, positions, side="right") - 1] = True

@@ -1,4 +1,4 @@
-"""The person column: which values of it are one person."""
+"""The person column, and which of its values are the same person."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal, get_args
@@ -7,18 +7,18 @@ from castleguard.errors import SchemaError
 from castleguard.schema.sensitive import check_name
 
 PersonKind = Literal["text", "number", "uuid"]
-"""What the values of a person column are. Text may spell numbers and UUIDs, and any kind may be written as text."""
+"""Kind of the values of a person column. Text may contain numbers and UUIDs, and any kind may be written as text."""
 
 Case = Literal["fold", "exact"]
 """Whether "JANE" and "jane" are one person ("fold") or two ("exact")."""
 
 FORM = 4
-"""The version of the canonical form (`canonical.py`): hashes of different versions must not be compared."""
+"""Version of the canonical form (`canonical.py`): hashes of different versions must not be compared."""
 
 
 @dataclass(frozen=True)
 class Person:
-    """The column that says whose row it is, where its name alone does not say enough.
+    """The person column, with options for comparing its values.
 
     >>> Person("pid", case="exact")
     Person(name='pid', case='exact', kind=None)
@@ -28,7 +28,7 @@ class Person:
     _: KW_ONLY
     case: Case = "fold"
     kind: PersonKind | None = None
-    """None: by the type that the column first comes with. A batch that cannot be read so is refused."""
+    """None: taken from the first batch with values (text if untyped). A batch that does not read as this is refused."""
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -39,5 +39,5 @@ class Person:
                 raise SchemaError(f"column {self.name!r}: {field} must be {choices}, got {value!r}")
 
     def fingerprint(self) -> dict[str, object]:
-        """A canonical description that JSON can hold."""
+        """Canonical description as JSON values."""
         return {"name": self.name, "case": self.case, "kind": self.kind, "form": FORM}

@@ -1,18 +1,18 @@
-"""What of a column may be published: the values of its rows, as far as a sink can take them, and nothing else.
+"""Reduce a column to the values that may be published, and find values that a sink cannot take.
 
-Arrow data carries more than its values. A dictionary holds the values of all rows, also of those that stay; a field
-has metadata, and an extension type some of its own; behind a null of a struct stand values that were there before. So
-columns are made plain before they go on: at every depth without dictionaries, extensions, views and runs, with fields
-that have a name and a type, and with nulls that hide nothing.
+Arrow data carries more than its values. A dictionary holds the values of all rows, including those not published; a
+field and an extension type have metadata; the null of a struct can hide earlier values. So payload columns are made
+plain: at every depth without dictionaries, extensions, views and runs, with fields of a name and a type only, and with
+nulls that hide nothing.
 
-No sink can take text that is not UTF-8, a time outside of the years 1 to 9999, a date with a time of day, a time of day
-beyond midnight, a decimal with more digits than its type has. Such values are found here, before the engine sees their
-row. A row that is released has been counted in its group: it can be neither taken out of it nor left in it.
+No sink can take text that is not UTF-8, a time outside the years 1 to 9999, a date with a time of day, a time of day
+beyond midnight, or a decimal with more digits than its type has. Rows with such values are rejected here, before the
+engine sees them: a released row counts in its group, so it can no longer be left out.
 """
 
 import datetime as dt
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,12 @@ from castleguard.errors import SchemaError
 from castleguard.intact import DAMAGE
 from castleguard.schema.column import failing_rows
 
+Unfit = Callable[[pa.ChunkedArray], NDArray[np.bool_] | None]
+"""Flags the values of a column that the sink cannot take; None: it takes all."""
+
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values, however they are held. Raises SchemaError if there is none."""
+    """Type of the values without encodings. Raises SchemaError if they have no single type."""
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
@@ -47,19 +50,19 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     if _is_long_list(kind):
         return pa.large_list(plain_type(kind.value_type))
     if types.is_union(kind):
-        raise SchemaError(f"values of type {kind} cannot be published: give the column one type")
+        raise SchemaError(f"cannot publish values of type {kind}: give the column one type")
     return kind
 
 
 def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The same values in a plain column. Raises SchemaError."""
+    """The same values as a plain column. Raises SchemaError for a type that cannot be published."""
     if _is_plain(column.type):
         return column
     kind = plain_type(column.type)
     try:
         return pa.chunked_array([_plain(chunk) for chunk in column.chunks], kind)
     except DAMAGE:
-        raise SchemaError(f"values of type {column.type} cannot be published: convert them before") from None
+        raise SchemaError(f"cannot publish values of type {column.type}: convert them first") from None
 
 
 def _is_plain(kind: pa.DataType) -> bool:
@@ -91,7 +94,7 @@ def _plain(array: pa.Array) -> pa.Array:
 def _plain_struct(array: Any) -> pa.Array:
     if not array.type.num_fields:
         return array
-    # Flattened, a child is null wherever its parent is.
+    # In flattened form a child is null wherever its parent is.
     children = [_plain(child) for child in array.flatten()]
     fields = [pa.field(field.name, child.type) for field, child in zip(array.type, children, strict=True)]
     return pa.StructArray.from_arrays(children, fields=fields, mask=_mask(array))
@@ -105,7 +108,7 @@ def _plain_fixed(array: Any) -> pa.Array:
 
 
 def entries(array: Any) -> Any:
-    """A map as a list of its keys and items; any other list as it is."""
+    """A map as a list of keys and items; any other list unchanged."""
     return array.view(pa.list_(array.type.field(0))) if pa.types.is_map(array.type) else array
 
 
@@ -113,7 +116,7 @@ def _plain_list(given: Any) -> pa.Array:
     array = entries(given)
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    values = array.flatten()  # what a null list would hold is left out
+    values = array.flatten()  # without the values behind null lists
     mask = _mask(array)
     if pa.types.is_map(given.type):
         keys, items = (_plain(child) for child in values.flatten())
@@ -124,7 +127,7 @@ def _plain_list(given: Any) -> pa.Array:
 
 
 def _is_long_list(kind: pa.DataType) -> bool:
-    """Whether more values may be in all lists together than a list can count; views may show one value many times."""
+    """Whether the lists need 64-bit offsets; views do, because they may repeat one value many times."""
     types = pa.types
     return bool(types.is_large_list(kind) or types.is_list_view(kind) or types.is_large_list_view(kind))
 
@@ -141,26 +144,26 @@ def _mask(array: pa.Array) -> pa.Array | None:
 _EPOCH = dt.datetime(1970, 1, 1)
 _DAY = 86400
 _TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-# In seconds since 1970, and a day within: a zone moves a time by up to a day.
+# Seconds since 1970, a day within the calendar's ends, because a zone shifts a time by up to a day.
 _FIRST = int((dt.datetime(1, 1, 2) - _EPOCH).total_seconds())
 _LAST = int((dt.datetime(9999, 12, 31) - _EPOCH).total_seconds())
 
 
 def unpublishable(column: pa.ChunkedArray) -> NDArray[np.bool_] | None:
-    """Which rows of a plain column hold such a value, at any depth; None if none does."""
+    """Flags of rows of a plain column with a value that no sink can take, at any depth; None if none has one."""
     return failing_rows(column, _fits) if _may_fail(column.type) else None
 
 
 def publishable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column with nulls in place of such values."""
+    """Replace values that no sink can take by null."""
     found = unpublishable(column)
     return column if found is None else column.take(pa.array(np.arange(found.size), mask=found))
 
 
 def too_long(columns: Sequence[Any], rows: NDArray[np.bool_], most: int) -> Iterator[tuple[int, NDArray[np.bool_]]]:
-    """Which of the `rows` take more than so many bytes of JSON, by the number of their longest column.
+    """Flags of the `rows` that take more than `most` bytes of JSON, by the index of their longest column.
 
-    An upper bound tells of nearly all rows that they do not; the others are written and measured.
+    An upper bound clears nearly all rows; the others are serialised and measured.
     """
     lengths = np.array([_bytes_of(column) for column in columns])
     doubtful = np.flatnonzero(rows & (np.sum(_ESCAPED * lengths + _FIXED, axis=0) > most))
@@ -180,11 +183,11 @@ _FIXED = 64  # bytes of JSON for a value that is not text, at most
 
 
 def _bytes_of(column: Any) -> NDArray[np.int64]:
-    """The bytes of every value whose length differs from row to row."""
+    """Bytes of every value of variable length."""
     kind = column.type
     types = pa.types
     if types.is_nested(kind):
-        # Never more than the whole column has; that suffices for most, and the others are measured.
+        # The whole column is an upper bound. That clears most rows, and the others are measured.
         return np.full(len(column), column.nbytes, np.int64)
     if types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind):
         lengths: NDArray[np.int64] = pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(np.int64)

@@ -1,29 +1,29 @@
-"""Text that a schema itself puts into what is published: names of columns, labels of hierarchies, declared values."""
+"""Text of a schema that occurs in the output: column names, labels of hierarchies, declared values."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from castleguard.schema.publishable import Unfit
 from castleguard.schema.roles import Categorical, Schema
-from castleguard.schema.unfit import Unfit
 
 
 class SchemaText(NamedTuple):
-    """One such text."""
+    """A column name or a label."""
 
     column: str
     text: str
     is_name: bool
-    """Whether it is the name of the column, and not one of its labels."""
+    """Whether it is the column's name, not one of its labels."""
 
     def __str__(self) -> str:
-        """In words: a schema is public."""
+        """Description with the text itself: a schema is public."""
         return f"the name of column {self.text!r}" if self.is_name else f"the label {self.text!r} of {self.column!r}"
 
 
 def schema_texts(schema: Schema) -> Iterator[SchemaText]:
-    """All of them, the names first."""
+    """All text of a schema, names first."""
     roles = (*schema.quasi_identifiers, *schema.sensitive)
     for name in (*(role.name for role in roles), *schema.public):
         yield SchemaText(name, name, is_name=True)
@@ -35,7 +35,7 @@ def schema_texts(schema: Schema) -> Iterator[SchemaText]:
 
 
 def unfit_text(schema: Schema, unfit: Unfit | None) -> SchemaText | None:
-    """The first text of a schema that a sink cannot take; None if it takes all."""
+    """First text of a schema that a sink cannot take; None if it takes all."""
     if unfit is None:
         return None
     texts = list(schema_texts(schema))

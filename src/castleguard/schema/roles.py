@@ -1,7 +1,7 @@
-"""What each column of the stream is: person, quasi-identifier, sensitive or public. Undeclared columns are dropped.
+"""Roles of columns: person, quasi-identifier, sensitive or public. Undeclared columns are dropped.
 
-The schema holds everything about the data that is public: the domains, the grids, the hierarchies. Published ranges
-are functions of it and never of one row's value. There is no default role and no guessed domain.
+The schema contains everything about the data that is public: domains, grids, hierarchies. Published bounds and labels
+are taken from it, never from one row's value. No role has a default and no domain is guessed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,21 +17,20 @@ from castleguard.schema.cells import has_single_values
 from castleguard.schema.grid import Bound, Edges, Grid, Kind, Step, coded, kind_of, make_grid
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.person import Person
-from castleguard.schema.sensitive import Public, Sensitive, check_hierarchy, check_name
-from castleguard.schema.value_type import ValueType
+from castleguard.schema.sensitive import Public, Sensitive, ValueType, check_hierarchy, check_name
 
 Answer = Literal["reject", "root"]
-"""What to do with a value that cannot be used: refuse the row, or publish the whole row at the root."""
+"""Answer to a bad value: reject the row, or publish the whole row at the root."""
 
 OutsideAnswer = Literal["clamp", "reject", "root"]
-"""The same for a number outside its domain, which may also be moved to the nearest bound."""
+"""Answer to a number outside its domain, which may also be moved to the nearest bound."""
 
 
 @dataclass(frozen=True)
 class Numeric:
     """A numeric quasi-identifier, published as a range. Bounds are numbers, dates, or datetimes (naive = UTC).
 
-    Without `lower` and `upper` the domain is what was observed so far, which only `mode="paper"` accepts.
+    Without `lower` and `upper` the domain is the range observed so far, which only `mode="paper"` accepts.
 
     >>> Numeric("age", lower=0, upper=100, step=25).edges
     array([  0.,  25.,  50.,  75., 100.])
@@ -47,8 +46,8 @@ class Numeric:
     outside: OutsideAnswer = "clamp"
     invalid: Answer = "reject"
     default: Bound | None = None
-    """Stands for a value that cannot be read, where a row must not be refused for its values (the randomised modes);
-    None: the middle of the domain."""
+    """Replaces a bad value in the randomised modes, which must not reject a row for its values; None: the middle of the
+    domain."""
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -65,36 +64,36 @@ class Numeric:
         if self.lower is None and self.step is not None:
             raise SchemaError(f"column {self.name!r}: step needs lower and upper")
         try:
-            # Made once here, so that a domain or a default that cannot work fails when it is declared.
+            # Computed here so that an invalid domain or default fails when it is declared.
             _ = self.edges, self.stand_in
         except SchemaError as exc:
             raise SchemaError(f"column {self.name!r}: {exc}") from exc
 
     @cached_property
     def grid(self) -> Grid | None:
-        """The exact public grid; None if the domain is observed."""
+        """Exact public grid; None if the domain is observed."""
         if self.lower is None or self.upper is None:
             return None
         return make_grid(self.lower, self.upper, self.step)
 
     @property
     def kind(self) -> Kind:
-        """What the values are: "number", "date" or "timestamp". An observed domain is one of numbers."""
+        """Kind of the values: "number", "date" or "timestamp". An observed domain consists of numbers."""
         return "number" if self.grid is None else self.grid.kind
 
     @property
     def domain(self) -> tuple[float, float] | None:
-        """Lower and upper bound in coded units (a date in days, a timestamp in microseconds since 1970); or None."""
+        """Lower and upper bound in coded units (days or microseconds since 1970 for dates and timestamps), or None."""
         return None if self.grid is None else (float(self.grid.lower), float(self.grid.upper))
 
     @cached_property
     def edges(self) -> Edges:
-        """The public bounds, sorted, from lower to upper inclusive; empty if the domain is observed. Read-only."""
+        """Sorted public bounds from lower to upper inclusive; empty if the domain is observed. Read-only."""
         return np.empty(0, dtype=np.float64) if self.grid is None else self.grid.edges()
 
     @property
     def stand_in(self) -> float:
-        """The default in coded units."""
+        """Default in coded units."""
         if self.domain is None:
             if self.default is not None:
                 raise SchemaError("default needs lower and upper")
@@ -103,7 +102,7 @@ class Numeric:
         if self.default is None:
             return lower + (upper - lower) / 2
         if kind_of(self.default) != self.kind:
-            raise SchemaError(f"default must be a {self.kind}, as the bounds are, got {self.default}")
+            raise SchemaError(f"default must be a {self.kind} like the bounds, got {self.default}")
         value = float(coded(self.default))
         if not lower <= value <= upper:
             raise SchemaError(f"default must lie between lower and upper, got {self.default}")
@@ -111,7 +110,7 @@ class Numeric:
 
     @property
     def integral(self) -> bool:
-        """Whether every published bound is a whole number (it is then published as an integer)."""
+        """Whether all published bounds are whole numbers, which are published as integers."""
         return self.kind == "number" and self.edges.size > 0 and bool(np.all(self.edges == np.rint(self.edges)))
 
     @property
@@ -124,9 +123,9 @@ class Numeric:
         return has_single_values(self.edges, np.array([first, first + unit]))
 
     def hides_nothing(self, values: NDArray[np.float64]) -> bool:
-        """Whether some cell of the grid can hold only one value like these, so that its published bounds tell it.
+        """Whether some cell of the grid can hold only one value like these, which its published bounds reveal.
 
-        Judged by the spacing that the values have in common: give it a few hundred rows, not two.
+        Judged by the common spacing of the values: pass a few hundred rows, not two.
         """
         return self.grid is None or has_single_values(self.edges, values)
 
@@ -141,8 +140,8 @@ class Categorical:
     null: Answer = "reject"
     unknown: Answer = "reject"
     default: str | None = None
-    """The leaf that stands for a value that cannot be read, where a row must not be refused for its values (the
-    randomised modes); None: the first leaf. A leaf of its own, "unknown", is the honest choice."""
+    """Leaf that replaces a bad value in the randomised modes, which must not reject a row for its values; None: the
+    first leaf. A separate leaf "unknown" is the honest choice."""
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -153,7 +152,7 @@ class Categorical:
 
     @property
     def stand_in(self) -> float:
-        """The default in coded units."""
+        """Default in coded units."""
         return 0.0 if self.default is None else float(self.hierarchy.leaves.index(self.default))
 
 
@@ -162,17 +161,17 @@ QuasiIdentifier = Numeric | Categorical
 
 @dataclass(frozen=True, init=False)
 class Schema:
-    """The roles of all columns that are read. What is not declared here is dropped."""
+    """Roles of all columns that are read. Undeclared columns are dropped."""
 
     person: str | None
-    """The column that says whose row it is; None: every row is a person of its own."""
+    """Column that identifies the person of a row; None: every row is a different person."""
     person_role: Person | None
-    """The same with how its values are compared."""
+    """The person column with its options."""
     quasi_identifiers: tuple[QuasiIdentifier, ...]
     sensitive: tuple[Sensitive, ...]
     public: tuple[str, ...]
     public_roles: tuple[Public, ...]
-    """The same with their types."""
+    """The public columns with their types."""
 
     def __init__(
         self,
@@ -184,8 +183,8 @@ class Schema:
         person_role: Person | None = None,
         public_roles: Sequence[Public] = (),
     ) -> None:
-        """`person_role` and `public_roles` are for `dataclasses.replace`, which hands all fields over: they count if
-        their columns still have the role.
+        """`person_role` and `public_roles` are for `dataclasses.replace`, which passes all fields. They are ignored for
+        columns that no longer have the role.
         """
         for field, given in (("quasi_identifiers", quasi_identifiers), ("sensitive", sensitive), ("public", public)):
             if isinstance(given, str) or not isinstance(given, Iterable):
@@ -211,23 +210,23 @@ class Schema:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Every input column that is read: person, quasi-identifiers, sensitive, public."""
+        """All input columns that are read: person, quasi-identifiers, sensitive, public."""
         person = () if self.person is None else (self.person,)
         return (*person, *(q.name for q in self.quasi_identifiers), *(s.name for s in self.sensitive), *self.public)
 
     @property
     def described(self) -> tuple[str, ...]:
-        """The columns that say something about a person: quasi-identifiers, sensitive."""
+        """Columns that describe a person: quasi-identifiers, sensitive."""
         return (*(q.name for q in self.quasi_identifiers), *(s.name for s in self.sensitive))
 
     @property
     def types(self) -> dict[str, ValueType]:
-        """The declared types of sensitive and public columns."""
+        """Declared types of sensitive and public columns."""
         types = {role.name: role.type for role in self.sensitive} | {role.name: role.type for role in self.public_roles}
         return {name: kind for name, kind in types.items() if kind is not None}
 
     def fingerprint(self) -> dict[str, object]:
-        """A canonical description that JSON can hold: two schemas decode and publish alike iff theirs are equal."""
+        """Canonical description as JSON values: two schemas decode and publish alike iff theirs are equal."""
         return {
             "person": None if self.person_role is None else self.person_role.fingerprint(),
             "quasi_identifiers": [_describe(role) for role in self.quasi_identifiers],
@@ -246,7 +245,7 @@ class Schema:
                 raise SchemaError(f"a sensitive column must be a name or Sensitive, got {type(sensitive).__name__}")
 
     def _check_names(self) -> None:
-        """Every input column has one role, and no two columns are published under the same name."""
+        """Refuse a column with two roles, and two columns that would be published under the same name."""
         seen: set[str] = set()
         for name in self.columns:
             if name in seen:
@@ -260,7 +259,7 @@ class Schema:
                 )
 
     def _published_names(self) -> list[tuple[str, str]]:
-        """(column, name it may be published under) for every published column."""
+        """(column, possible published name) pairs of all published columns."""
         pairs = [(name, name) for name in self.columns if name != self.person]
         for role in self.quasi_identifiers:
             if isinstance(role, Numeric):
@@ -269,7 +268,7 @@ class Schema:
 
 
 def _describe(role: QuasiIdentifier) -> dict[str, object]:
-    """One quasi-identifier, canonically; exact numbers as text."""
+    """Canonical description of a quasi-identifier; exact numbers as text."""
     if isinstance(role, Categorical):
         return {
             "name": role.name,

@@ -1,29 +1,30 @@
-"""The sensitive columns: what is published about a person, and which values count as the same.
+"""Sensitive columns, and which of their values count as the same; public columns with a type.
 
-A column may declare its public values, as a list, as the leaves of a hierarchy, or as bins. A promise about the shape
-of a group's values (t-closeness, entropy) and every mode that randomises or counts values needs them: what they say
-must not depend on the data.
+A sensitive column may declare its public values: as a list, as the leaves of a hierarchy, or as bins. Criteria on the
+distribution of values (t-closeness, entropy) and all modes that randomise or count values need this declaration,
+because the set of values must not depend on the data.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
+from typing import Literal, get_args
 
 import numpy as np
 
 from castleguard.errors import SchemaError
 from castleguard.schema.grid import Bound, Edges, Kind, coded, kind_of
 from castleguard.schema.hierarchy import Hierarchy
-from castleguard.schema.value_type import ValueType, check_type
 
+ValueType = Literal["text", "integer", "number", "boolean", "date", "timestamp"]
 Label = str | int
 
 
 @dataclass(frozen=True)
 class Sensitive:
-    """A sensitive column: published as it is (in the noisy modes as one of its public values), counted for diversity.
+    """A sensitive column: published unchanged (in the noisy modes as one of its public values), counted for diversity.
 
-    At most one of `bins`, `values` and `hierarchy` is given.
+    At most one of `bins`, `values` and `hierarchy` may be given.
 
     >>> Sensitive("fare", bins=[10, 20]).labels
     ('< 10', '[10, 20)', '>= 20')
@@ -32,13 +33,13 @@ class Sensitive:
     name: str
     _: KW_ONLY
     bins: Sequence[Bound] | None = None
-    """Which numbers count as the same: those between two neighbouring edges; an edge belongs to the bin above it."""
+    """Edges of bins: numbers between two neighbouring edges count as the same; an edge belongs to the bin above it."""
     values: Sequence[Label] | None = None
-    """All values there are, in order if they have one; anything else counts as missing."""
+    """All values, in order if they have one; any other value counts as missing."""
     hierarchy: Hierarchy | None = None
-    """The same as the leaves of a tree, for a distance between values that the tree gives."""
+    """All values as the leaves of a tree, for the hierarchical distance."""
     type: ValueType | None = None
-    """What the column is published as; None: what its input declares, or else what its first value is."""
+    """Published type; None: the type that the input declares, or else that of the first value."""
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -55,17 +56,18 @@ class Sensitive:
 
     @property
     def kind(self) -> Kind:
-        """What the binned values are: "number", "date" or "timestamp"."""
+        """Kind of the binned values: "number", "date" or "timestamp"."""
         return kind_of(self.bins[0]) if self.bins else "number"
 
     @property
     def edges(self) -> Edges | None:
-        """The bins in coded units, or None. The code of x is the number of edges <= x."""
+        """Bin edges in coded units, or None. The code of x is the number of edges <= x."""
         return None if self.bins is None else np.array([float(coded(edge)) for edge in self.bins], dtype=np.float64)
 
     @property
     def labels(self) -> tuple[Label, ...] | None:
-        """The public values: the label of code i is labels[i], and code len(labels) is a missing or unknown value.
+        """Public values: labels[i] is the label of code i, and code len(labels) is a missing or unknown value.
+
         None: the values are not declared, and their codes are hashes.
         """
         if self.values is not None:
@@ -79,7 +81,7 @@ class Sensitive:
         return (f"< {edges[0]}", *between, f">= {edges[-1]}")
 
     def fingerprint(self) -> dict[str, object]:
-        """A canonical description that JSON can hold."""
+        """Canonical description as JSON values."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -109,15 +111,15 @@ class Sensitive:
             raise SchemaError(f"column {self.name!r}: values must be a list")
         labels = tuple(value.item() if isinstance(value, np.generic) else value for value in values)
         if not labels or any(isinstance(label, bool) or not isinstance(label, str | int) for label in labels):
-            raise SchemaError(f"column {self.name!r}: values must be texts or whole numbers, at least one")
+            raise SchemaError(f"column {self.name!r}: values must be strings or whole numbers, at least one")
         if len({str(label) for label in labels}) < len(labels):
-            raise SchemaError(f"column {self.name!r}: values has the same value twice")
+            raise SchemaError(f"column {self.name!r}: values contains the same value twice")
         object.__setattr__(self, "values", labels)
 
 
 @dataclass(frozen=True)
 class Public:
-    """A public column with a declared type; without one, its name is enough.
+    """A public column with a declared type; without a type, pass just its name.
 
     >>> Public("office", type="text")
     Public(name='office', type='text')
@@ -126,7 +128,7 @@ class Public:
     name: str
     _: KW_ONLY
     type: ValueType | None = None
-    """What the column is published as; None: what its input declares, or else what its first value is."""
+    """Published type; None: the type that the input declares, or else that of the first value."""
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -134,15 +136,22 @@ class Public:
 
 
 def check_name(name: object) -> None:
-    """Refuse what cannot name a column."""
+    """Refuse a column name that is not a non-empty string."""
     if not isinstance(name, str) or not name:
-        raise SchemaError(f"a column name must be a text that is not empty, got {name!r}")
+        raise SchemaError(f"a column name must be a non-empty string, got {name!r}")
 
 
 def check_hierarchy(name: str, hierarchy: object) -> None:
-    """Refuse what is no tree."""
+    """Refuse anything but a Hierarchy."""
     if not isinstance(hierarchy, Hierarchy):
         raise SchemaError(
             f"column {name!r}: hierarchy must be a Hierarchy (from_csv, from_mapping or flat), "
             f"got {type(hierarchy).__name__}"
         )
+
+
+def check_type(name: str, given: object) -> None:
+    """Refuse a type that is not one of `ValueType`; None is allowed."""
+    if given is not None and given not in get_args(ValueType):
+        choices = " or ".join(map(repr, get_args(ValueType)))
+        raise SchemaError(f"column {name!r}: type must be {choices}, got {given!r}")

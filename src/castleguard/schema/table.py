@@ -1,8 +1,8 @@
-"""What may be pushed: pyarrow, pandas, polars, or a list of dicts; everything becomes an Arrow table.
+"""Convert batches of pyarrow, pandas, polars or a list of dicts to an Arrow table.
 
-One odd value must become a reject, not an exception, and what becomes of a row must not depend on the rows that
-happen to arrive with it. So values are never coerced towards their neighbours (True is not 1.0 because a float stands
-beside it): a column of mixed types becomes text, which the decoder reads value by value.
+An odd value must reject its row, not raise an exception, and the fate of a row must not depend on the other rows of its
+batch. So values are never coerced to the type of their neighbours (True beside a float is not 1.0): a column of mixed
+types becomes text, which the decoder reads value by value.
 """
 
 import datetime as dt
@@ -24,22 +24,22 @@ from castleguard.schema.grid import EXACT
 from castleguard.schema.hierarchy import label_text
 from castleguard.schema.identities import as_person
 
-# Types that Arrow holds as they are. Others (UUIDs, enums, ...) become text; an object without a text of its own is
-# missing, because the one that Python makes up tells where it lies in memory.
+# Types that Arrow stores directly. Others (UUIDs, enums, ...) become text; an object without its own text form is
+# missing, because Python's default text contains its address in memory.
 PLAIN = {bool, int, float, str, bytes, Decimal, dt.date, dt.datetime}
-# What Arrow raises when it meets a value that does not fit. Its messages quote the value: never hand them on.
+# Exceptions of Arrow for a value that does not fit. Their messages quote the value and must never be passed on.
 MISFITS = (pa.ArrowException, OverflowError, TypeError, ValueError)
 
 
-_MOST_PLACES = 400  # of a decimal that is written without an exponent
+_MOST_PLACES = 400  # digits of a decimal that is written without an exponent
 
 
 def to_table(data: object, columns: Sequence[str] | None = None, *, person: str | None = None) -> pa.Table:
-    """A table with the rows of `data`, validated; Arrow data is not copied.
+    """Validated table with the rows of `data`; Arrow data is not copied.
 
-    A list of dicts gives the `columns` that will be read: a key that a dict lacks is null there, even if all lack it.
-    Without `columns` it gives all keys that occur. Among mixed values of the column `person`, what cannot be told apart
-    in a column of its own type is missing.
+    A list of dicts gives a table of the given `columns`, null where a dict lacks the key, even if all lack it; without
+    `columns`, of all keys. Mixed values of the column `person` that would be indistinguishable in a column of their own
+    type are missing.
     """
     return split_table(data, columns, person=person)[0]
 
@@ -47,7 +47,7 @@ def to_table(data: object, columns: Sequence[str] | None = None, *, person: str 
 def split_table(
     data: object, columns: Sequence[str] | None = None, *, person: str | None = None, apart: Collection[str] = ()
 ) -> tuple[pa.Table, dict[str, list[Any]]]:
-    """The table, and the Python values of the columns `apart` that have no type of their own: null in the table."""
+    """The table, and the Python values of untyped columns named in `apart`, which are null in the table."""
     values: dict[str, list[Any]] = {}
 
     def read(name: str, given: list[Any]) -> pa.Array:
@@ -60,7 +60,7 @@ def split_table(
 
 
 _Read = Callable[[str, list[Any]], pa.Array]
-"""An array of the values of a column without a type."""
+"""Reads the values of an untyped column, given its name."""
 
 
 def _to_table(data: object, columns: Sequence[str] | None, read: _Read) -> pa.Table:
@@ -74,7 +74,7 @@ def _to_table(data: object, columns: Sequence[str] | None, read: _Read) -> pa.Ta
         return _from_dicts(data, columns, read)
     if hasattr(data, "__arrow_c_stream__") and not isinstance(data, type):  # polars, and others with Arrow's protocol
         _check_objects(data, columns)
-        with suppress(*DAMAGE):  # a Series speaks it, and has no columns
+        with suppress(*DAMAGE):  # a Series has the protocol but no columns
             return _intact(pa.table(data), columns)
     what = f"the class {data.__name__}" if isinstance(data, type) else type(data).__name__
     raise SchemaError(
@@ -84,7 +84,7 @@ def _to_table(data: object, columns: Sequence[str] | None, read: _Read) -> pa.Ta
 
 
 def has_types(data: object, column: str | None) -> bool:
-    """Whether a column has a type of its own, and not just what the values of this batch have in common."""
+    """Whether a column has a declared type, not just one inferred from the values of this batch."""
     if isinstance(data, list | tuple):
         return False
     if _is_frame_of("pandas", data) and column is not None:
@@ -94,8 +94,9 @@ def has_types(data: object, column: str | None) -> bool:
 
 
 def _intact(table: pa.Table, columns: Sequence[str] | None) -> pa.Table:
-    """The table, if all columns that will be read can be trusted; with its views, runs and dictionaries of views as
-    plain columns: Arrow cannot select rows of them.
+    """Validate the columns that will be read, and convert views, runs and dictionaries of views to plain columns.
+
+    Arrow cannot select rows of those.
     """
     read = [number for number, name in enumerate(table.column_names) if columns is None or name in columns]
     validated(table.select(read), "the batch")
@@ -120,13 +121,13 @@ def _without_view(array: pa.Array) -> pa.Array:
 
 
 def _is_frame_of(library: str, data: object) -> bool:
-    """Whether `data` is a DataFrame of a library, which is then imported already."""
+    """Whether `data` is a DataFrame of a library, without importing it."""
     module = sys.modules.get(library)
     return module is not None and isinstance(data, module.DataFrame)
 
 
 def _check_objects(data: object, columns: Sequence[str] | None) -> None:
-    """Refuse Python objects in a polars DataFrame: Arrow would get their addresses in memory."""
+    """Refuse Python objects in a polars DataFrame: Arrow would receive their addresses in memory."""
     if not _is_frame_of("polars", data):
         return
     frame: Any = data
@@ -136,7 +137,7 @@ def _check_objects(data: object, columns: Sequence[str] | None) -> None:
 
 
 def _from_pandas(frame: Any, read: _Read) -> pa.Table:
-    """Column by column, so that a mixed one does not spoil the others. The index is dropped, NaN becomes null."""
+    """Convert column by column, so that a mixed one does not affect the others. Drops the index; NaN becomes null."""
     arrays = [_from_series(frame.iloc[:, at], str(name), read) for at, name in enumerate(frame.columns)]
     return pa.Table.from_arrays(arrays, names=[str(name) for name in frame.columns])
 
@@ -160,14 +161,14 @@ def _from_dicts(rows: Sequence[object], columns: Sequence[str] | None, read: _Re
 
 
 def _plain_values(values: list[Any], *, persons: bool) -> list[Any]:
-    """Values with those of other libraries as Python has them."""
+    """Values with those of other libraries converted to Python's."""
     if {type(value) for value in values} <= PLAIN | {type(None)}:
         return values
     return [value if type(value) in PLAIN else _plain(value, persons) for value in values]
 
 
 def _from_values(values: list[Any], persons: bool = False) -> pa.Array:
-    """One array of Python values: of their type if they have one in common, else of text."""
+    """Array of Python values: of their common type if they have one, else of text."""
     values = _plain_values(values, persons=persons)
     kinds = {type(value) for value in values} - {type(None)}
     if (len(kinds) <= 1 and kinds <= PLAIN) or (kinds == {int, float} and _fit_floats(values)):
@@ -177,7 +178,7 @@ def _from_values(values: list[Any], persons: bool = False) -> pa.Array:
 
 
 def _plain(value: object, persons: bool) -> object:
-    """A value of another library as Python has it; None if it is missing, or says nothing by its text."""
+    """A value of another library as a Python value; None if it is missing or has no text form of its own."""
     if value is None or _is_missing(value):
         return None
     if isinstance(value, np.datetime64):
@@ -199,7 +200,7 @@ _DATES = ("Y", "M", "W", "D")  # units of numpy that are dates
 
 
 def _is_missing(value: object) -> bool:
-    """Whether a value is how numpy or pandas say that there is none."""
+    """Whether a value is numpy's or pandas's mark of a missing value."""
     if isinstance(value, np.datetime64 | np.timedelta64):
         return bool(np.isnat(value))
     pandas = sys.modules.get("pandas")
@@ -207,15 +208,15 @@ def _is_missing(value: object) -> bool:
 
 
 def _fit_floats(numbers: list[Any]) -> bool:
-    """Whether the integers among these numbers stay what they are beside floats."""
+    """Whether all integers among these numbers are exact as floats."""
     return not any(type(number) is int and abs(number) >= EXACT for number in numbers)
 
 
 def texts_of_values(values: Iterable[object]) -> list[str | None]:
-    """Each value as the text that the decoder would make of it in a column of its own type.
+    """Text of each value, the same that the decoder would make of it in a column of its own type.
 
-    A value of which no text can be made (a number of thousands of digits, a time beyond the calendar) is missing: one
-    odd value must not stop the others.
+    A value without a text (a number of thousands of digits, a time beyond the calendar) is missing, so that it does not
+    stop the others.
     """
     texts: list[str | None] = []
     for value in values:

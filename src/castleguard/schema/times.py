@@ -1,4 +1,4 @@
-"""Dates and timestamps as numbers: days, or microseconds since 1970 in UTC. Text is read as ISO 8601.
+"""Read dates and timestamps as numbers: days or microseconds since 1970 in UTC. Text is parsed as ISO 8601.
 
 A timestamp without a zone is UTC. A date is midnight; the date of a timestamp is its date in UTC.
 """
@@ -21,12 +21,12 @@ ISO_8601 = (
 
 
 def read_times(array: pa.Array, *, days: bool) -> Column:
-    """A column as microseconds (or whole days) since 1970; what is no time, nor text that reads as one, is invalid."""
+    """A column as microseconds (or whole days) since 1970; values that do not read as times are invalid."""
     if is_text(array.type):
         text = strip(array)
         return _column(_parse(text), null_mask(text), DAY if days else 1)
     if pa.types.is_date(array.type):
-        # A date64 counts milliseconds, and may carry a time of day.
+        # date64 counts milliseconds and may contain a time of day.
         milliseconds = pa.types.is_date64(array.type)
         ticks = array.cast(pa.int64()) if milliseconds else array.cast(pa.int32()).cast(pa.int64())
         per_day = 86_400_000 if milliseconds else 1
@@ -37,10 +37,10 @@ def read_times(array: pa.Array, *, days: bool) -> Column:
     missing = null_mask(array)
     if days:
         return _column(ticks, missing, per_day)
-    # Finer ticks are rounded down as integers; as floats, a nanosecond before an edge could land on the edge.
+    # Finer ticks are rounded down as integers: as floats, a nanosecond before an edge could be rounded onto it.
     finer = max(per_day // DAY, 1)
     column = _column(ticks, missing, finer)
-    # Coarser ticks are scaled as floats: seconds that are far away would overflow as integer microseconds.
+    # Coarser ticks are scaled as floats: distant seconds would overflow as integer microseconds.
     return Column(column.values * (DAY * finer / per_day), column.problem)
 
 
@@ -53,8 +53,8 @@ def _column(ticks: pa.Array, missing: NDArray[np.bool_], unit: int) -> Column:
 
 
 def _parse(text: pa.Array) -> pa.Array:
-    """Microseconds since 1970 as int64; null where the text is no time."""
-    # Arrow's own parser is the fast way, but takes a column as a whole: all with a zone, or all without.
+    """Microseconds since 1970 as int64; null where the text is not a time."""
+    # Arrow's parser is fast, but needs a whole column with zones or a whole column without.
     for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
         try:
             return text.cast(kind).cast(pa.int64())
@@ -64,7 +64,7 @@ def _parse(text: pa.Array) -> pa.Array:
 
 
 def _parse_one_by_one(text: pa.Array) -> pa.Array:
-    """The same where values differ in form or some are not times at all."""
+    """`_parse` for columns whose values differ in form or are not all times."""
     parts = pc.extract_regex(text, ISO_8601)
     matched = ~null_mask(parts)
 

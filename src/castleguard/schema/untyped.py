@@ -1,7 +1,7 @@
-"""Columns without a type of their own: lists of dicts, and pandas columns of objects.
+"""Untyped columns: those of lists of dicts, and pandas columns of objects.
 
-What such a column is published as is decided once for a stream, by its first value, and each value is then converted
-by itself. So what becomes of a value depends on the values before it and never on those that share its batch.
+The published type of such a column is decided once for a stream, by its first value, and each value is then converted
+independently. So the outcome depends on earlier values only, never on the rest of the batch.
 """
 
 import datetime as dt
@@ -24,10 +24,10 @@ _INT64 = 2**63
 
 
 def kind_of_value(value: object) -> pa.DataType:
-    """The type that a column has whose first value this is.
+    """Type of a column with this first value.
 
-    A number is a float64, also if it is whole: the next one may have a fraction. Only an integer that a float64 may not
-    hold is an int64, and one that an int64 cannot hold is text.
+    A number is a float64 even if it is whole, because the next one may have a fraction. An integer that may not be
+    exact as float64 is an int64, and one beyond int64 is text.
     """
     if isinstance(value, bool):
         return pa.bool_()
@@ -49,9 +49,9 @@ def kind_of_value(value: object) -> pa.DataType:
 def convert_values(
     values: list[Any], kind: pa.DataType, convert: Convert | None = None
 ) -> tuple[pa.ChunkedArray, Misfits | None]:
-    """Values as `kind`, and which of them do not convert: null there. None: all do.
+    """Convert values to `kind`, and flag those that do not convert, which become null. None: all convert.
 
-    Values of one Python type are converted together by `convert`, by default if they stay the same.
+    Values of one Python type are converted together by `convert`; by default those convert that stay the same.
     """
     kinds = set(map(type, values)) - {type(None)}
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -74,7 +74,7 @@ def convert_values(
 
 
 def _texts(values: list[Any], kinds: set[type], kind: pa.DataType) -> pa.Array:
-    """Values as text; those that are text already at once, if all are UTF-8."""
+    """Values as text; in one step if all are UTF-8 text already."""
     if kinds <= {str}:
         with suppress(*MISFITS):
             return pa.array(values, kind)
@@ -84,7 +84,7 @@ def _texts(values: list[Any], kinds: set[type], kind: pa.DataType) -> pa.Array:
 def _convert_group(
     values: list[Any], python: type, kind: pa.DataType, convert: Convert | None
 ) -> tuple[pa.ChunkedArray, Misfits]:
-    """Values of one Python type (or missing), and which of them do not convert."""
+    """Convert values of one Python type (or missing), and flag those that do not convert."""
     array = _array(values, python)
     lost = np.asarray(array.is_null())
     nothing = pa.chunked_array([pa.nulls(len(values), kind)]), np.ones(len(values), np.bool_)
@@ -99,7 +99,7 @@ def _convert_group(
 
 
 def _array(values: list[Any], python: type) -> pa.Array:
-    """An array whose type follows from the Python type alone; null where a value cannot be held."""
+    """Array whose type depends on the Python type alone; null where a value does not fit."""
     if python is bool:
         return pa.array(values, pa.bool_())
     if python is int:

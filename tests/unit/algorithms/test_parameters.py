@@ -12,7 +12,7 @@ from castleguard.algorithms.parameters import missing_parts, nest, singles_of
 from castleguard.algorithms.registry import built_in, find
 from castleguard.errors import PolicyError
 from castleguard.privacy.closeness import Closeness
-from castleguard.privacy.declared import parameters_of
+from castleguard.privacy.parameter_fields import parameters_of
 
 GIVEN: dict[str, dict[str, Any]] = {
     "citadel": {"k": 5, "delay": 50},

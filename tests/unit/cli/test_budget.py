@@ -113,7 +113,7 @@ def test_windows_that_leave_no_privacy_are_refused(run: Run) -> None:
     shown = ask(run, "--k 2 --sample-rate 0.25 --epsilon 0.6 --windows 10")
     assert shown.code == 1
     assert shown.err.startswith("castleguard: 10 windows with a delta of 0.157 each leave no privacy: take a larger k")
-    assert "leaves nothing" in ask(run, "--k 9 --sample-rate 0.1 --epsilon 1 --windows 9 --total-delta 1e-9").err
+    assert "is too small" in ask(run, "--k 9 --sample-rate 0.1 --epsilon 1 --windows 9 --total-delta 1e-9").err
 
 
 def test_theorem_1_is_solved_for_any_of_its_three(run: Run) -> None:
@@ -178,7 +178,7 @@ def test_a_question_that_is_none_gets_one_sentence_and_code_two(run: Run, questi
     [
         ("--k 3 --sample-rate 1 --epsilon 2", "sample_rate 1 keeps every row"),
         ("--k 3 --sample-rate 0.5 --epsilon 0.2", "epsilon must be at least -ln(1 - sample_rate) = 0.693148"),
-        ("--k 3 --sample-rate 0.5 --delta 0.02", "dp_delta 0.02 cannot be reached at any epsilon"),
+        ("--k 3 --sample-rate 0.5 --delta 0.02", "no epsilon reaches dp_delta 0.02"),
         ("--k 1 --sample-rate 0.5 --delta 0.02", "k must be a whole number of at least 2"),
         ("--sample-rate 0.5 --epsilon 1 --delta 1.5", "dp_delta must be a number above 0 and below 1"),
         ("--phi -1 --distance 0.1", "phi must be a finite number above 0"),

@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(
     ("text", "found"),
-    [(FEW, "too few persons"), (BAD, "all 2 rows were rejected"), (NONE, "no rows were read")],
+    [(FEW, "no group had enough persons"), (BAD, "all 2 rows were rejected"), (NONE, "no rows were read")],
 )
 def test_anonymise_and_run_warn(run: Run, folder: Path, text: str, found: str) -> None:
     (folder / "in.csv").write_text(text)
@@ -66,7 +66,7 @@ def test_drain_warns(run: Run, folder: Path) -> None:
     outcome = run("drain", "job.yaml", "--quiet")
     assert outcome.code == 0
     assert outcome.err.count("nothing was published") == 1
-    assert "of 2 rows (2 suppressed)" in outcome.err
+    assert "from 2 rows (2 suppressed)" in outcome.err
     # A job that had rows before, and none since, has nothing to warn of.
     assert "nothing was published" not in run("drain", "job.yaml").err
 
@@ -92,6 +92,6 @@ def test_a_budget_beyond_all_reason_is_one_line(run: Run, folder: Path) -> None:
     (folder / "in.csv").write_text("pid,age,size\n1,30,2\n")
     outcome = run("randomise", "in.csv", "-o", "out.csv", "--schema", "schema.yaml", "--phi", "1e308")
     assert outcome.code == 1
-    said = "castleguard: phi must be at most 1e+150, got 1e+308: so little noise hides nothing"
+    said = "castleguard: phi must be at most 1e+150, got 1e+308 (this adds practically no noise)"
     assert outcome.err.splitlines() == [said]
     assert not (folder / "out.csv").exists()

@@ -153,7 +153,7 @@ def test_options_that_do_not_fit_are_named(run: Run, people: Path, more: tuple[s
             ("--algorithm", "citadel", "--k", "5", "--delay", "9", "--order", "arrival"),
             "order='arrival' tells which row is whose",
         ),
-        (("--algorithm", "castleguard", "--k", "5", "--delay", "9"), "give epsilon (for the whole row) or phi"),
+        (("--algorithm", "castleguard", "--k", "5", "--delay", "9"), "give either epsilon (for the whole row) or phi"),
         (
             ("--algorithm", "sdgs", "--k", "5", "--epsilon", "1", "--sample-rate", "1", "--start-cells", "4"),
             "sample_rate 1 keeps every row",
@@ -209,9 +209,13 @@ def test_randomise_is_quiet_if_asked_and_repeatable_with_a_seed(run: Run, people
 @pytest.mark.parametrize(
     ("more", "code", "message"),
     [
-        ((), 1, "give epsilon"),
+        ((), 1, "give either epsilon"),
         (("--epsilon", "1", "--weight", "job"), 2, "--weight must look like age=2, got job"),
-        (("--epsilon", "1", "--weight", "wage=2"), 1, "weights names 'wage', which is none of the columns: age, job"),
+        (
+            ("--epsilon", "1", "--weight", "wage=2"),
+            1,
+            "weights names an unknown column 'wage'; the columns are age",
+        ),
     ],
 )
 def test_randomise_says_what_is_missing(run: Run, people: Path, more: tuple[str, ...], code: int, message: str) -> None:

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from castleguard.algorithms.registry import built_in, find
 from castleguard.cli import commands
 from castleguard.config.parameter_page import COMMAND
-from castleguard.privacy.declared import parameters_of
+from castleguard.privacy.parameter_fields import parameters_of
 
 PINNED = Path(__file__).parents[3] / "docs" / "reference" / "parameters.md"
 

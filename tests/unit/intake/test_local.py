@@ -1,4 +1,4 @@
-"""Local noise: values become levels, levels become values, and nothing else gets through."""
+"""Local noise: values become levels, levels become values, and nothing else passes."""
 
 from fractions import Fraction
 
@@ -51,7 +51,7 @@ def test_a_number_becomes_the_nearest_grid_point(lower: int, cells: int, step: f
     assert role.edges.size - 1 == grid.top
 
 
-def test_a_last_cell_that_is_shorter_has_its_own_middle() -> None:
+def test_values_in_a_shorter_last_cell_go_to_its_nearer_edge() -> None:
     role = cg.Numeric("x", lower=0, upper=9, step=4)  # 0, 4, 8, 9
     assert numeric_levels(role, np.array([0.0, 1.9, 2.0, 6.0, 8.4, 8.5, 9.0, 1e300])).tolist() == [
         0,
@@ -65,7 +65,7 @@ def test_a_last_cell_that_is_shorter_has_its_own_middle() -> None:
     ]
 
 
-def test_bounds_as_far_apart_as_floats_allow_warn_of_no_value() -> None:
+def test_an_overflow_beyond_the_domain_raises_no_warning() -> None:
     role = cg.Numeric("x", lower=-(2.0**53), upper=2.0**53)
     levels = numeric_levels(role, np.array([-1e308, 1e308])).tolist()
     assert levels == [0, role.edges.size - 1]
@@ -76,7 +76,7 @@ def test_every_column_has_the_mechanism_of_its_public_domain() -> None:
     assert [mechanism.top for mechanism in mechanisms(SCHEMA, shares)] == [4, 0, 2, 2]
 
 
-def test_with_hardly_any_noise_values_are_the_nearest_grid_points() -> None:
+def test_with_almost_no_noise_values_are_the_nearest_grid_points() -> None:
     given_rows = rows(500)
     noisy = noise("100000").apply(given_rows, 0, np.ones(500, dtype=np.bool_))
     edges = np.array([0.0, 0.3, 0.6, 0.9, 1.0])
@@ -87,7 +87,7 @@ def test_with_hardly_any_noise_values_are_the_nearest_grid_points() -> None:
     assert np.array_equal(noisy.sensitive, given_rows.sensitive)
 
 
-def test_noisy_values_are_public_ones_and_persons_stay() -> None:
+def test_noisy_values_are_public_values_and_persons_are_unchanged() -> None:
     given_rows = rows(2000)
     noisy = noise("0.1").apply(given_rows, 0, np.ones(2000, dtype=np.bool_))
     assert set(noisy.quasi[:, 0].tolist()) == {0.0, 0.3, 0.6, 0.9, 1.0}
@@ -98,7 +98,7 @@ def test_noisy_values_are_public_ones_and_persons_stay() -> None:
     assert not np.array_equal(noisy.sensitive, given_rows.sensitive)
 
 
-def test_of_a_row_that_is_left_out_nothing_stays() -> None:
+def test_the_values_of_a_row_that_is_left_out_are_erased() -> None:
     present = np.arange(100) % 2 == 0
     noisy = noise("100000").apply(rows(100), 0, present)
     assert np.all(noisy.sensitive[~present] == 0)
@@ -118,7 +118,7 @@ def test_batches_and_snapshots_change_no_noise(cut: int) -> None:
     assert np.array_equal(np.concatenate([head.sensitive, tail.sensitive]), whole.sensitive)
 
 
-def test_one_column_more_does_not_change_who_gets_which_budget() -> None:
+def test_shares_of_epsilon_follow_the_names_of_columns() -> None:
     shares = {"n": Fraction(1), "one": Fraction(2), "c": Fraction(3), "s": Fraction(4)}
     assert [mechanism.epsilon for mechanism in mechanisms(SCHEMA, shares)] == [1, 2, 3, 4]
 

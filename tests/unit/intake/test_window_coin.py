@@ -1,4 +1,4 @@
-"""The coin of SDGS: exact, and addressed by the row, so that no other row and no order of arrival changes it."""
+"""The coin of SDGS: exact, and addressed by the row, so other rows and the order of arrival never change it."""
 
 from fractions import Fraction
 
@@ -35,7 +35,7 @@ def flip(rows: CodedRows, now: float = 0.0, rate: Fraction = RATES[0], **more: i
 
 
 @pytest.mark.parametrize("rate", RATES)
-def test_every_coin_falls_as_in_the_twin(rate: Fraction) -> None:
+def test_every_coin_equals_that_of_the_reference(rate: Fraction) -> None:
     rows = rows_of(60)
     expected = [
         takes_part(KEY.tobytes(), 7, int(person), quasi.tolist(), sensitive.tolist(), bool(to_root), rate)
@@ -46,14 +46,14 @@ def test_every_coin_falls_as_in_the_twin(rate: Fraction) -> None:
 
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize("words", [0, 1, 16])
-def test_how_much_of_the_rate_is_compared_at_first_changes_nothing(rate: Fraction, words: int) -> None:
+def test_the_number_of_words_compared_at_first_changes_nothing(rate: Fraction, words: int) -> None:
     rows = rows_of(200)
     assert flip(rows, rate=rate, words=words) == flip(rows, rate=rate)
 
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("rate", RATES)
-def test_so_many_rows_are_kept_as_the_rate_says(rate: Fraction) -> None:
+def test_the_share_of_kept_rows_is_the_rate(rate: Fraction) -> None:
     kept = sum(flip(rows_of(40_000), rate=rate))
     assert abs(kept - 40_000 * rate) < 5 * (40_000 * rate * (1 - rate)) ** 0.5
 
@@ -79,7 +79,7 @@ def test_a_row_that_is_left_out_before_stays_out() -> None:
 @pytest.mark.compiled
 @pytest.mark.parametrize("other", ["person", "quasi", "sensitive", "to_root", "window"])
 def test_another_row_has_another_coin(other: str) -> None:
-    """A snapshot that is continued twice with other rows shares no coin: about half of them agree by chance."""
+    """A snapshot restored twice, with different rows, has independent coins: about half of them agree by chance."""
     rows = rows_of(4000)
     changed = rows
     if other != "window":
@@ -96,13 +96,13 @@ def test_minus_zero_is_zero() -> None:
     assert flip(rows._replace(quasi=-rows.quasi)) == flip(rows)
 
 
-def test_rows_without_sensitive_columns_and_no_rows_at_all_have_coins() -> None:
+def test_no_rows_and_rows_without_sensitive_columns_are_accepted() -> None:
     assert len(flip(rows_of(10, sensitive=0))) == 10
     assert flip(rows_of(0)) == []
 
 
-def test_a_stream_takes_the_same_persons_whatever_comes_before_them() -> None:
-    """One row more, and rows in another order: those who take part are the same."""
+def test_a_stream_samples_the_same_persons_whatever_rows_come_before() -> None:
+    """One more row, and rows in another order: the same persons are sampled."""
     schema = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=5)])
     policy = cg.Sdgs(k=2, sample_rate=0.5, epsilon=1, window=60)
     people = [{"pid": at, "age": at % 100} for at in range(50)]

@@ -1,4 +1,4 @@
-"""Earth mover's distances beside scipy's and beside the linear programme that defines them; what Closeness refuses."""
+"""Earth mover's distances compared with scipy's and with their linear programme; parameters that Closeness refuses."""
 
 import json
 from typing import Any
@@ -50,7 +50,7 @@ def grown(tree: Hierarchy) -> Tree:
 
 
 def cheapest_flow(p: Vector, q: Vector, apart: NDArray[np.float64]) -> float:
-    """The earth mover's distance as Li et al. define it: the least work that moves p to q."""
+    """Earth mover's distance as defined by Li et al.: the least work that moves p to q."""
     size = p.size
     leaving = np.kron(np.eye(size), np.ones(size))
     arriving = np.kron(np.ones(size), np.eye(size))
@@ -60,7 +60,7 @@ def cheapest_flow(p: Vector, q: Vector, apart: NDArray[np.float64]) -> float:
 
 
 def climbing(tree: Hierarchy) -> NDArray[np.float64]:
-    """How far apart values are: the height of the lowest node above both, by walking up from each."""
+    """Distances between values: the height of their lowest common ancestor, found by walking up from each."""
     above: list[list[int]] = []
     for leaf in tree.leaf_nodes:
         path = [int(leaf)]
@@ -125,7 +125,7 @@ def test_in_a_flat_tree_all_values_are_equally_far_apart(pair: tuple[Vector, Vec
 
 
 @given(trees_with_shares())
-def test_distances_are_symmetric_and_nothing_from_itself_and_at_most_one(
+def test_distances_are_symmetric_and_between_zero_and_one(
     drawn: tuple[Hierarchy, Vector, Vector],
 ) -> None:
     tree, p, q = drawn
@@ -145,7 +145,7 @@ def test_a_group_of_one_value_is_as_far_as_that_value_is_rare(drawn: tuple[Vecto
 
 @given(two_shares, st.integers(1, 9), st.integers(1, 9))
 def test_a_mixture_is_no_farther_than_its_parts(pair: tuple[Vector, Vector], one: int, other: int) -> None:
-    """Why a union of groups without a person in common keeps t, by one reference."""
+    """So a union of groups without a common person keeps t, for one reference."""
     p, r = pair
     q = np.roll(p, 1)
     mixed = (one * p + other * r) / (one + other)
@@ -185,12 +185,12 @@ def test_a_missing_value_is_as_far_from_every_other_as_values_can_be() -> None:
         ({"burn_in": True}, "burn_in must be a whole number of at least 0, got True"),
         ({"alpha": 0}, "alpha must be a number above 0, got 0"),
         ({"alpha": float("inf")}, "alpha must be a number above 0, got inf"),
-        ({"reference": "public", "public": [1]}, "public must give for each sensitive column a mapping"),
+        ({"reference": "public", "public": [1]}, "public must map each sensitive column"),
         ({"reference": "public", "public": {"s": {"a": 0.5}}}, "public: the shares of column 's' must add up to 1"),
         ({"reference": "public", "public": {"s": {"a": 1.5, "b": -0.5}}}, "public: the shares of column 's' must be"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(given: dict[str, Any], message: str) -> None:
+def test_invalid_closeness_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(PolicyError) as refused:
         Closeness(**{"t": 0.2, **given})
     assert str(refused.value).startswith(message)

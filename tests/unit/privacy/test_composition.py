@@ -1,4 +1,4 @@
-"""Composition: the closed forms, and what randomised response, the worst mechanism of its epsilon, really loses."""
+"""Composition: the closed forms, and the exact loss of randomised response, the worst mechanism of its epsilon."""
 
 import math
 
@@ -28,7 +28,7 @@ totals = st.floats(1e-9, 0.1)
 
 
 def delta_of_randomised_response(epsilon: float, times: int, total: float, dp_delta: float = 0.0) -> float:
-    """The exact delta at `total` of so many answers, each of which is revealed with probability `dp_delta`.
+    """Exact delta at `total` of `times` answers, each of which is revealed with probability `dp_delta`.
 
     Kairouz, Oh and Viswanath 2015: no (epsilon, dp_delta)-DP mechanism loses more.
     """
@@ -40,7 +40,7 @@ def delta_of_randomised_response(epsilon: float, times: int, total: float, dp_de
 
 
 @given(epsilon=epsilons, times=uses, total_delta=totals, tight=st.booleans())
-def test_no_bound_is_below_what_pure_mechanisms_really_lose(
+def test_no_bound_is_below_the_exact_loss_of_pure_mechanisms(
     epsilon: float, times: int, total_delta: float, tight: bool
 ) -> None:
     for loss in compositions(epsilon=epsilon, times=times, total_delta=total_delta, tight=tight):
@@ -50,7 +50,7 @@ def test_no_bound_is_below_what_pure_mechanisms_really_lose(
 
 
 @given(epsilon=epsilons, times=uses, dp_delta=st.floats(1e-9, 1e-5), more=st.floats(1.01, 100))
-def test_no_bound_is_below_what_mechanisms_with_a_delta_really_lose(
+def test_no_bound_is_below_the_exact_loss_of_mechanisms_with_a_delta(
     epsilon: float, times: int, dp_delta: float, more: float
 ) -> None:
     total_delta = times * dp_delta * more
@@ -78,7 +78,7 @@ def test_advanced_composition_is_the_closed_form() -> None:
 
 @given(rho=st.floats(1e-9, 1e3), total_delta=st.floats(1e-300, 0.999))
 def test_zcdp_is_converted_by_the_best_order(rho: float, total_delta: float) -> None:
-    """The delta of Canonne, Kamath and Steinke at the epsilon that was found: no order gives less than it should."""
+    """The delta of Canonne, Kamath and Steinke at the epsilon found: no order gives a smaller one than it should."""
 
     def log_delta(log_order: float) -> float:
         order = 1 + math.exp(log_order)
@@ -118,13 +118,13 @@ def test_zcdp_of_a_list_adds_rhos() -> None:
     )
 
 
-def test_nothing_costs_nothing() -> None:
+def test_epsilon_zero_costs_nothing() -> None:
     assert compose(epsilon=0, times=10, total_delta=1e-6).epsilon == 0
     assert compose_zcdp(epsilon=0, times=10, total_delta=1e-6).epsilon == 0
 
 
 @given(epsilon=epsilons, times=uses, total_delta=totals, tight=st.booleans())
-def test_the_smallest_is_never_above_any(epsilon: float, times: int, total_delta: float, tight: bool) -> None:
+def test_compose_is_never_above_any_bound(epsilon: float, times: int, total_delta: float, tight: bool) -> None:
     best = compose(epsilon=epsilon, times=times, total_delta=total_delta, tight=tight)
     others = [
         compose_basic(epsilon=epsilon, times=times),
@@ -146,7 +146,7 @@ def test_more_uses_a_larger_epsilon_or_a_smaller_delta_never_cost_less(
 
 
 @pytest.mark.parametrize(("epsilon", "times", "method"), [(1, 3, "basic"), (0.1, 1000, "zCDP")])
-def test_which_bound_is_the_smallest_depends(epsilon: float, times: int, method: str) -> None:
+def test_the_smallest_bound_depends_on_epsilon_and_times(epsilon: float, times: int, method: str) -> None:
     assert compose(epsilon=epsilon, times=times, total_delta=1e-6).method == method
 
 
@@ -172,9 +172,9 @@ def test_a_total_that_is_just_the_sum_leaves_basic_composition_alone(dp_delta: f
 
 
 def test_a_total_below_the_sum_is_refused() -> None:
-    with pytest.raises(PolicyError, match=r"total_delta 1e-06 leaves nothing: 24 uses have a delta of 2.4e-06"):
+    with pytest.raises(PolicyError, match=r"total_delta 1e-06 is too small: 24 uses alone have a delta of 2.4e-06"):
         compose(epsilon=1, times=24, dp_delta=1e-7, total_delta=1e-6)
-    with pytest.raises(PolicyError, match="total_delta 1e-06 leaves nothing"):
+    with pytest.raises(PolicyError, match="total_delta 1e-06 is too small"):
         compose_advanced(epsilon=1, times=10, dp_delta=1e-7, total_delta=1e-6)
 
 
@@ -209,7 +209,7 @@ def test_a_large_group_has_no_privacy_left() -> None:
 
 
 @pytest.mark.parametrize("times", [0, -1, 2.5, "3", None, True])
-def test_a_number_of_uses_that_is_none_is_refused(times: object) -> None:
+def test_an_invalid_number_of_uses_is_refused(times: object) -> None:
     with pytest.raises(PolicyError, match="times must be a whole number of at least 1"):
         compose(epsilon=1, times=times, total_delta=1e-6)  # type: ignore[arg-type]
     with pytest.raises(PolicyError, match="times must be a whole number of at least 1"):
@@ -219,7 +219,7 @@ def test_a_number_of_uses_that_is_none_is_refused(times: object) -> None:
 
 
 @pytest.mark.parametrize("epsilon", [-0.1, math.inf, math.nan, "1", None])
-def test_an_epsilon_that_is_no_loss_is_refused(epsilon: object) -> None:
+def test_an_invalid_epsilon_is_refused(epsilon: object) -> None:
     with pytest.raises(PolicyError, match="epsilon must be a finite number of at least 0"):
         compose(epsilon=epsilon, times=2, total_delta=1e-6)  # type: ignore[arg-type]
     with pytest.raises(PolicyError, match="epsilon must be a finite number of at least 0"):
@@ -227,7 +227,7 @@ def test_an_epsilon_that_is_no_loss_is_refused(epsilon: object) -> None:
 
 
 @pytest.mark.parametrize("delta", [-1e-9, 1, 2, math.nan, "0", None])
-def test_a_delta_that_is_no_probability_is_refused(delta: object) -> None:
+def test_a_delta_that_is_not_a_probability_is_refused(delta: object) -> None:
     with pytest.raises(PolicyError, match="total_delta must be a number at least 0 and below 1"):
         compose(epsilon=1, times=2, total_delta=delta)  # type: ignore[arg-type]
     with pytest.raises(PolicyError, match="dp_delta must be a number at least 0 and below 1"):

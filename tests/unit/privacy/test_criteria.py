@@ -1,4 +1,4 @@
-"""Parameters that cannot be promised are refused when they are written down."""
+"""Invalid criteria are refused at construction."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from castleguard.privacy.criteria import ColumnFacts, Criteria
 
 
 @pytest.mark.parametrize("k", [1, 0, -3, 2.0, "2", None, True])
-def test_k_below_two_or_no_whole_number_is_refused(k: object) -> None:
+def test_k_below_two_or_not_a_whole_number_is_refused(k: object) -> None:
     with pytest.raises(PolicyError, match="k must be"):
         Criteria(k=k)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("l", [0, -1, 2.0, "2", None])
-def test_l_below_one_or_no_whole_number_is_refused(l: object) -> None:
+def test_l_below_one_or_not_a_whole_number_is_refused(l: object) -> None:
     with pytest.raises(PolicyError, match="l must be"):
         Criteria(k=3, l=l)  # type: ignore[arg-type]
 
@@ -46,7 +46,7 @@ def test_an_unknown_way_to_count_is_refused() -> None:
         ({"closeness": 0.2}, "closeness must be a Closeness, got float"),
     ],
 )
-def test_a_shape_that_is_not_defined_is_refused(given: dict[str, Any], message: str) -> None:
+def test_an_invalid_diversity_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(PolicyError) as refused:
         Criteria(**{"k": 3, "l": 2, **given})
     assert str(refused.value) == message
@@ -65,10 +65,10 @@ ENTROPIC = Criteria(k=3, l=2, diversity="entropy")
         (CLOSE, {"s": ColumnFacts(None, False)}, "t-closeness needs the values of column 's'"),
         (ENTROPIC, {"s": ColumnFacts(None, False)}, "entropy diversity needs the values of column 's'"),
         (ENTROPIC, {"s": ColumnFacts(5000, False)}, "entropy diversity takes at most 4096 values, column 's' has 5000"),
-        (BY_TREE, {"s": ColumnFacts(3, False)}, "the hierarchical distance needs a hierarchy of column 's'"),
+        (BY_TREE, {"s": ColumnFacts(3, False)}, "distance='hierarchical' needs a hierarchy for column 's'"),
     ],
 )
-def test_columns_of_which_the_criteria_say_nothing_are_refused(
+def test_columns_that_cannot_be_judged_are_refused(
     criteria: Criteria, columns: dict[str, ColumnFacts], message: str
 ) -> None:
     with pytest.raises(PolicyError) as refused:

@@ -1,4 +1,4 @@
-"""Entropy and (c, l)-diversity from counts, beside scipy and the definitions."""
+"""Entropy and (c, l)-diversity of counts, compared with scipy and the definitions."""
 
 import numpy as np
 import pytest
@@ -17,12 +17,12 @@ def test_entropy_is_shannons_in_nats(counts: Counts) -> None:
 
 
 @given(some_counts)
-def test_entropy_lies_between_nothing_and_the_logarithm_of_the_values(counts: Counts) -> None:
+def test_entropy_lies_between_zero_and_the_logarithm_of_the_number_of_values(counts: Counts) -> None:
     assert 0 <= entropy(counts) <= np.log(np.count_nonzero(counts)) + 1e-12
 
 
 @pytest.mark.parametrize("l", range(1, 9))
-def test_l_values_of_one_count_are_just_entropy_l_diverse(l: int) -> None:
+def test_l_equally_frequent_values_are_entropy_l_diverse_exactly(l: int) -> None:
     for count in (1, 3, 7):
         counts = np.array([count] * l + [0, 0])
         assert is_entropy_diverse(counts, l)
@@ -35,7 +35,7 @@ def test_entropy_l_diversity_needs_l_values(counts: Counts, l: int) -> None:
         assert np.count_nonzero(counts) >= l
 
 
-def test_one_frequent_value_spoils_the_entropy() -> None:
+def test_one_frequent_value_breaks_entropy_diversity() -> None:
     assert is_entropy_diverse(np.array([5, 4, 4]), 2)
     assert not is_entropy_diverse(np.array([50, 1, 1]), 2)
 
@@ -54,7 +54,7 @@ def test_no_rows_are_not_diverse() -> None:
         ((4, 2, 2, 1), 1.0, 3, False),
         ((4, 2, 2, 1), 2.0, 3, True),
         ((9, 1), 100.0, 3, False),  # fewer than l values
-        ((1, 4, 0, 2, 2), 1.0, 2, True),  # the order of values says nothing
+        ((1, 4, 0, 2, 2), 1.0, 2, True),  # the order of values does not matter
     ],
 )
 def test_the_most_frequent_value_is_less_than_c_times_the_rest_from_the_lth_on(

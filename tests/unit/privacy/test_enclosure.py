@@ -1,4 +1,4 @@
-"""Digits that are claimed to be certain, against fractions and against the twin's own series."""
+"""Certain digits, compared with fractions and with the reference's own series."""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -43,7 +43,7 @@ def test_an_exponential_too_small_for_any_decimal_is_still_above_zero(number: in
     assert 0 <= enclosure.low < enclosure.high < Decimal("1e-400000")
 
 
-def test_nothing_is_known_of_a_quotient_by_what_may_be_zero() -> None:
+def test_a_quotient_is_unbounded_if_the_divisor_may_be_zero() -> None:
     arithmetic = Arithmetic(10)
     one = arithmetic.rational(1)
     nearly = arithmetic.subtract(one, arithmetic.exp_minus(Fraction(1, 10**12)))
@@ -52,13 +52,13 @@ def test_nothing_is_known_of_a_quotient_by_what_may_be_zero() -> None:
 
 
 @given(st.fractions(Fraction(1, 10**9), 200, max_denominator=10**9), st.integers(1, 600))
-def test_leading_bits_are_those_of_the_twin(number: Fraction, bits: int) -> None:
+def test_leading_bits_equal_those_of_the_reference(number: Fraction, bits: int) -> None:
     [found] = leading_bits(lambda arithmetic: [arithmetic.exp_minus(number)], bits)
     assert found == reference.sure(reference.exp_minus(number)) >> reference.SURE - bits
 
 
 def test_precision_is_raised_until_the_bits_are_certain() -> None:
-    """Of exp(-2^-200) the first 200 bits are ones: 64 bits are not certain until 1 - 2^-200 is told from 1."""
+    """The first 200 bits of exp(-2^-200) are ones: 64 bits are certain only once 1 - 2^-200 differs from 1."""
     asked: list[int] = []
 
     def numbers(arithmetic: Arithmetic) -> list[Enclosure]:

@@ -1,4 +1,4 @@
-"""The statement says what holds, and what does not."""
+"""The statement names the promise and its limits."""
 
 import castleguard as cg
 
@@ -31,12 +31,12 @@ def test_input_order_promises_less() -> None:
     assert "once the last row of each of its releases is out" in text
 
 
-def test_rows_that_are_taken_for_persons_are_called_rows() -> None:
+def test_without_a_person_column_the_statement_speaks_of_rows() -> None:
     schema = cg.Schema(person=None, quasi_identifiers=SCHEMA.quasi_identifiers)
     assert "at least 7 rows, each taken for a person of its own" in sentence(cg.Castle(k=7, delay=40), schema)
 
 
-def test_what_is_outside_the_promise_is_named() -> None:
+def test_the_statement_names_its_limits() -> None:
     text = sentence(cg.Castle(k=7, delay=40))
     assert "Not promised: differential privacy" in text
     assert "outside the promise: note" in text
@@ -50,7 +50,7 @@ def test_with_reuse_off_k_persons_in_each_release_are_promised_and_no_more() -> 
     assert "Each release" not in sentence(cg.Castle(k=7, delay=40))
 
 
-def test_a_seed_and_paper_mode_are_told() -> None:
+def test_the_statement_names_a_seed_and_paper_mode() -> None:
     assert "SEEDED" in sentence(cg.Castle(k=7, delay=40), seed=1)
     assert "SEEDED" not in sentence(cg.Castle(k=7, delay=40))
     assert "Paper mode" in sentence(cg.Castle(k=7, delay=40, mode="paper"))

@@ -1,4 +1,4 @@
-"""The ledger admits what its definition admits, in any batches, with a snapshot anywhere."""
+"""The ledger admits the rows of its definition, in any batches, with a snapshot at any row."""
 
 import math
 
@@ -21,7 +21,7 @@ Row = tuple[int, int]  # person, time since the row before
     batch=st.integers(1, 50),
     cut=st.integers(0, 5),
 )
-def test_it_admits_what_the_definition_admits(
+def test_admitted_rows_are_those_of_the_definition(
     rows: list[Row], most: int, window: float, aligned: bool, batch: int, cut: int
 ) -> None:
     aligned = aligned and window < math.inf
@@ -41,7 +41,7 @@ def test_it_admits_what_the_definition_admits(
 
 
 @pytest.mark.parametrize("window", [10.0, math.inf])
-def test_it_grows_with_the_rows_of_a_window_and_not_beyond(window: float) -> None:
+def test_memory_grows_with_the_rows_of_a_window_only(window: float) -> None:
     ledger = Ledger(rows_per_person=2, window=window)
     sizes = []
     for at in range(0, 2000, 100):

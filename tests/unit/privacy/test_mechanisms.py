@@ -1,4 +1,4 @@
-"""The laws in closed form: they add up, they keep their epsilon exactly, and the tables are theirs."""
+"""Probabilities in closed form: they sum to 1 and meet epsilon exactly; the tables agree with them."""
 
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -66,7 +66,7 @@ def test_neighbouring_levels_differ_by_their_share_of_epsilon(mechanism: Discret
                 assert is_near(max(pair) / min(pair), step)
 
 
-def test_the_law_of_noise_is_the_two_sided_geometric_one() -> None:
+def test_noise_is_two_sided_geometric() -> None:
     mechanism = DiscreteLaplace(cells=4, epsilon=Fraction(2))
     q = exp(-0.5)
     weights = {n: q ** abs(n) for n in range(-200, 201)}
@@ -77,7 +77,7 @@ def test_the_law_of_noise_is_the_two_sided_geometric_one() -> None:
         assert [mechanism.probability(true, seen) for seen in range(5)] == pytest.approx(law, rel=1e-12)
 
 
-def test_the_law_of_responses_is_that_of_k_rr() -> None:
+def test_responses_are_those_of_k_rr() -> None:
     mechanism = RandomisedResponse(values=4, epsilon=Fraction(2))
     assert mechanism.probability(1, 1) == pytest.approx(exp(2) / (exp(2) + 3), rel=1e-15)
     assert mechanism.probability(1, 3) == pytest.approx(1 / (exp(2) + 3), rel=1e-15)
@@ -86,14 +86,14 @@ def test_the_law_of_responses_is_that_of_k_rr() -> None:
 
 @pytest.mark.parametrize("words", [1, 8, 16])
 @pytest.mark.parametrize(("cells", "epsilon"), ANY_TABLE)
-def test_the_tables_of_noise_are_those_of_the_twin(cells: int, epsilon: int | str, words: int) -> None:
+def test_the_tables_of_noise_equal_those_of_the_reference(cells: int, epsilon: int | str, words: int) -> None:
     tables = DiscreteLaplace(cells=cells, epsilon=Fraction(epsilon)).tables(words)
     twin = reference.edges(reference.Laplace(cells, Fraction(epsilon)))
     assert tables == [[edge >> reference.SURE - 32 * words for edge in table] for table in twin]
 
 
 @given(st.integers(2, 2**31), epsilons, st.integers(1, 16))
-def test_the_table_of_a_response_is_that_of_the_twin(values: int, epsilon: Fraction, words: int) -> None:
+def test_the_table_of_a_response_equals_that_of_the_reference(values: int, epsilon: Fraction, words: int) -> None:
     tables = RandomisedResponse(values=values, epsilon=epsilon).tables(words)
     twin = reference.edges(reference.Response(values, epsilon))
     assert tables == [[edge >> reference.SURE - 32 * words for edge in table] for table in twin]
@@ -101,7 +101,7 @@ def test_the_table_of_a_response_is_that_of_the_twin(values: int, epsilon: Fract
 
 @given(st.integers(1, 10**9), st.integers(1, 10), st.fractions(Fraction(1, 100), 100, max_denominator=100))
 def test_the_digits_together_reach_beyond_the_domain(cells: int, words: int, epsilon: Fraction) -> None:
-    """The largest noise that the tables can give leads from one end to the other, and there are no idle digits."""
+    """The largest noise of the tables reaches from one end to the other, and no digit is idle."""
     tables = DiscreteLaplace(cells=cells, epsilon=epsilon).tables(words)
     sizes = [len(tables[0]) // 2, *(len(table) for table in tables[1:])]
     assert sum(size * 256**digit for digit, size in enumerate(sizes)) >= cells
@@ -141,13 +141,13 @@ def test_a_domain_that_cannot_be_randomised_is_refused(size: object) -> None:
 
 
 @pytest.mark.parametrize("rate", [Fraction(0), Fraction(-1, 2), Fraction(3, 2), 0.5, 1])
-def test_a_rate_that_is_none_is_refused(rate: object) -> None:
+def test_an_invalid_rate_is_refused(rate: object) -> None:
     with pytest.raises(PolicyError, match="rate must be a Fraction"):
         Bernoulli(rate=rate)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("level", [-1, 4])
-def test_the_probability_of_no_level_is_refused(level: int) -> None:
+def test_a_level_outside_the_domain_is_refused(level: int) -> None:
     for mechanism in (DiscreteLaplace(cells=3, epsilon=Fraction(1)), RandomisedResponse(values=4, epsilon=Fraction(1))):
         with pytest.raises(PolicyError, match="from 0 to 3"):
             mechanism.probability(level, 0)

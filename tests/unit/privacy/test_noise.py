@@ -1,4 +1,4 @@
-"""Randomised rows: the same as in the slow twin, however they are batched, restarted or done again."""
+"""Randomised rows equal those of the slow reference, in any batches, after restarts and repetitions."""
 
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
@@ -60,7 +60,7 @@ def some_levels(mechanisms: Sequence[Mechanism], rows: int, seed: int = 1) -> Le
 
 
 def epsilon_with_edge(words: Sequence[int]) -> Fraction:
-    """An epsilon such that DiscreteLaplace(cells=1) has an edge that begins with these words, and then goes on.
+    """An epsilon for which DiscreteLaplace(cells=1) has an edge that starts with these words and continues.
 
     Its edges are c and 1 - c for c = 1 / (1 + e^epsilon).
     """
@@ -73,7 +73,7 @@ def epsilon_with_edge(words: Sequence[int]) -> Fraction:
 
 
 @given(st.lists(mechanisms, min_size=1, max_size=4), keys, positions, st.data())
-def test_every_level_is_that_of_the_twin(
+def test_every_level_equals_that_of_the_reference(
     twins: list[reference.Mechanism], key: tuple[int, ...], first: int, data: st.DataObject
 ) -> None:
     rows = data.draw(st.integers(1, 24))
@@ -88,7 +88,7 @@ def test_every_level_is_that_of_the_twin(
 
 
 @given(keys, st.fractions(0, 1).filter(bool) | st.floats(0, 1, exclude_min=True).map(Fraction), positions)
-def test_every_coin_is_that_of_the_twin(key: tuple[int, ...], rate: Fraction, first: int) -> None:
+def test_every_coin_equals_that_of_the_reference(key: tuple[int, ...], rate: Fraction, first: int) -> None:
     sampler = reference.Sampler(key, [])
     expected = [sampler.keep(first + row, rate) for row in range(20)]
     assert make_noise([], key, rate).sample(first, 20).tolist() == expected
@@ -111,7 +111,7 @@ def test_batches_do_not_matter(sizes: list[int]) -> None:
     present = np.random.default_rng(2).random(rows) < 0.7
     whole = make_noise(COLUMNS, rate=Fraction(1, 3))
     parts = make_noise(COLUMNS, rate=Fraction(1, 3))
-    # Sampled in one go or batch by batch, before or after randomising: the key is the one of the position.
+    # Sampled at once or batch by batch, before or after randomising: the key depends on the position only.
     kept = whole.sample(first, rows)
     together = randomised(whole, levels, first, present.tolist())
     at = 0
@@ -122,7 +122,7 @@ def test_batches_do_not_matter(sizes: list[int]) -> None:
         at += size
 
 
-def test_rows_that_are_not_present_are_not_touched_and_change_nothing_for_others() -> None:
+def test_rows_that_are_not_present_stay_unchanged_and_do_not_affect_others() -> None:
     levels = some_levels(COLUMNS, 50)
     present = [row % 3 > 0 for row in range(50)]
     full = randomised(make_noise(COLUMNS), levels, 0)
@@ -134,7 +134,7 @@ def test_rows_that_are_not_present_are_not_touched_and_change_nothing_for_others
 
 @given(keys, st.sampled_from([3, RATCHET, 2 * RATCHET + 5]), st.integers(1, 3))
 def test_an_undecided_row_is_done_again_with_longer_tables(key: tuple[int, ...], position: int, agreeing: int) -> None:
-    """The mechanism is made for the row: one of its edges begins with the very words that the row will draw."""
+    """The mechanism is built for the row: one of its edges starts with the words that the row will draw."""
     draws = Draws(key)
     for multiple in range(RATCHET, position + 1, RATCHET):
         draws.ratchet(multiple)
@@ -147,7 +147,7 @@ def test_an_undecided_row_is_done_again_with_longer_tables(key: tuple[int, ...],
         mechanisms = (DiscreteLaplace(cells=1, epsilon=epsilon_with_edge(words)), *columns)
         short, long = make_noise(mechanisms, key, words=1), make_noise(mechanisms, key, words=16)
         assert (randomised(short, levels, first) == randomised(long, levels, first)).all()
-        # It did happen: the tables have grown beyond the words that agree.
+        # It happened: the tables have grown beyond the words that agree.
         assert short.words > agreeing
         assert long.words == 16
 
@@ -173,7 +173,7 @@ def test_an_undecided_coin_is_flipped_again_with_more_digits() -> None:
 
 @given(keys, st.integers(0, 2**20 - 1), st.data())
 def test_another_row_at_the_same_position_shares_no_word(key: tuple[int, ...], first: int, data: st.DataObject) -> None:
-    """The same row gets the same noise again; whatever column differs, all columns get other noise."""
+    """The same row gets the same noise again; if any column differs, all columns get different noise."""
     wide = [DiscreteLaplace(cells=2**40, epsilon=Fraction(1))] * 3
     top = 2**40
     middle = np.array([[data.draw(st.integers(top // 2 - 9, top // 2 + 9)) for _ in wide]])
@@ -187,13 +187,13 @@ def test_another_row_at_the_same_position_shares_no_word(key: tuple[int, ...], f
     assert not (inside & (once == differing)).any()
 
 
-def test_a_level_that_does_not_exist_gets_the_noise_of_the_nearest() -> None:
+def test_a_level_outside_the_domain_gets_the_noise_of_the_nearest_level() -> None:
     mechanisms = [DiscreteLaplace(cells=1000, epsilon=Fraction(1))]
     beyond, ends = np.array([[-5], [2**62]]), np.array([[0], [1000]])
     assert (randomised(make_noise(mechanisms), beyond, 0) == randomised(make_noise(mechanisms), ends, 0)).all()
 
 
-def test_a_coin_does_not_look_at_the_row() -> None:
+def test_a_coin_does_not_depend_on_the_row() -> None:
     rate, mechanisms = Fraction(1, 3), COLUMNS
     one, other = make_noise(mechanisms, rate=rate), make_noise(mechanisms, rate=rate)
     randomised(one, some_levels(mechanisms, 30, seed=1), 0)
@@ -208,7 +208,7 @@ def test_without_a_rate_every_row_is_kept() -> None:
 
 
 @pytest.mark.parametrize("at", [10, RATCHET - 1, RATCHET, RATCHET + 3])
-def test_a_restored_noise_goes_on_as_the_first_would_have(at: int) -> None:
+def test_restored_noise_draws_the_same(at: int) -> None:
     levels = some_levels(COLUMNS, 40)
     noise = make_noise(COLUMNS, rate=Fraction(1, 3))
     randomised(noise, levels, at - 10)
@@ -235,8 +235,8 @@ def test_a_snapshot_is_a_copy_and_holds_no_key_of_earlier_rows() -> None:
     assert not set(after["keys"][0].tolist()) & set(KEY)
 
 
-def test_a_key_that_nothing_is_drawn_from_is_not_kept() -> None:
-    """It would never be replaced, and whoever has it can work out the other one."""
+def test_an_unused_key_is_not_kept() -> None:
+    """It would never be replaced, and would reveal the other one."""
     nothing = [0] * 8
     assert make_noise(COLUMNS).snapshot()["keys"].tolist() == [list(KEY), nothing]
     assert make_noise(COLUMNS, rate=Fraction(1)).snapshot()["keys"].tolist() == [list(KEY), nothing]
@@ -264,7 +264,7 @@ def test_a_snapshot_that_does_not_fit_is_refused_as_a_whole(name: str) -> None:
     assert noise.snapshot()["keys"][0].tolist() == list(KEY)
 
 
-def test_positions_whose_key_is_gone_are_refused() -> None:
+def test_positions_before_the_current_key_are_refused() -> None:
     noise = make_noise(COLUMNS, rate=Fraction(1, 2))
     levels = some_levels(COLUMNS, 1)
     randomised(noise, levels, RATCHET)
@@ -281,5 +281,5 @@ def test_a_table_of_another_shape_is_refused() -> None:
     noise = make_noise(COLUMNS)
     with pytest.raises(UsageError, match="5 columns"):
         noise.randomise(np.zeros((3, 4), dtype=np.int64), 0, np.ones(3, dtype=np.bool_))
-    with pytest.raises(UsageError, match="a flag for every row"):
+    with pytest.raises(UsageError, match="one flag per row"):
         noise.randomise(np.zeros((3, 5), dtype=np.int64), 0, np.ones(2, dtype=np.bool_))

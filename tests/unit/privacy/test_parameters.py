@@ -1,4 +1,4 @@
-"""What people read of a loss is never less than the loss."""
+"""A printed loss is never smaller than the loss."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Theorem 1: how far noise of scale R/phi carries."""
+"""Theorem 1: the size of noise of scale R/phi."""
 
 import math
 

@@ -77,7 +77,7 @@ def test_values_that_can_be_checked_by_hand(k: int, rate: float, epsilon: float,
 
 
 def random_cases(number: int) -> list[tuple[int, Fraction, float]]:
-    """Cases all over the place, with rates whose fractions stay short and groups that can be added up."""
+    """Widely spread cases, with short fractions as rates and groups small enough for exact sums."""
     chance = random.Random(20)
     cases: list[tuple[int, Fraction, float]] = []
     while len(cases) < number:
@@ -110,7 +110,7 @@ def test_tight_delta_is_the_definition_of_differential_privacy(k: int, rate: Fra
 
 @pytest.mark.parametrize("tight", [False, True])
 @pytest.mark.parametrize("at_once", [1, 3])
-def test_how_many_candidates_are_looked_at_together_does_not_matter(
+def test_the_batch_size_of_candidates_does_not_matter(
     monkeypatch: pytest.MonkeyPatch, at_once: int, tight: bool
 ) -> None:
     def worst_cases() -> list[sdgs.WorstCase]:
@@ -125,7 +125,7 @@ def test_how_many_candidates_are_looked_at_together_does_not_matter(
 
 
 def test_a_tie_counts_against_the_claim() -> None:
-    """At e^eps = 5 and beta = 1/2, gamma is 9/10: by the formula 9 of 10 rows do not expose, a hair below they do."""
+    """At e^eps = 5 and beta = 1/2, gamma is 9/10: 9 of 10 rows do not expose, but do for a slightly smaller epsilon."""
     exact = twin.d(7, Fraction(1, 2), Fraction(5), 60)
     assert float(exact.value) == 0.5**7
     assert sdgs_delta(k=7, sample_rate=0.5, epsilon=math.log(5)) == pytest.approx(11 / 1024)
@@ -178,7 +178,7 @@ def test_extreme_parameters_give_a_delta_at_once(rate: float, epsilon: float, k:
     assert 0 < tight <= sdgs_delta(k=k, sample_rate=rate, epsilon=epsilon) < 1
 
 
-def test_a_delta_too_small_for_a_float_is_not_called_zero() -> None:
+def test_a_delta_too_small_for_a_float_is_not_zero() -> None:
     assert 0 < sdgs_delta(k=5000, sample_rate=0.1, epsilon=1) < 1e-300
 
 
@@ -221,15 +221,15 @@ def test_min_epsilon_is_enough_and_a_little_less_is_not(k: int, rate: float, abo
     assert less < least or worst_case(k=k, sample_rate=rate, epsilon=less, tight=tight).dp_delta > dp_delta
 
 
-def test_the_least_delta_of_all_can_be_reached_and_nothing_below() -> None:
+def test_the_smallest_delta_is_reached_and_anything_below_is_refused() -> None:
     reached = min_epsilon(k=7, sample_rate=0.25, dp_delta=0.25**7)
     assert sdgs_delta(k=7, sample_rate=0.25, epsilon=reached) == 0.25**7
-    with pytest.raises(PolicyError, match=r"cannot be reached .* sample_rate \*\* k = 6.11e-05"):
+    with pytest.raises(PolicyError, match=r"no epsilon reaches .* sample_rate \*\* k = 6.11e-05"):
         min_epsilon(k=7, sample_rate=0.25, dp_delta=6e-5)
 
 
 @pytest.mark.parametrize("k", [1, 0, -3, 2.0, "7", None, True, 2**53 + 1])
-def test_k_that_is_no_count_is_refused(k: object) -> None:
+def test_an_invalid_k_is_refused(k: object) -> None:
     with pytest.raises(PolicyError, match="k must be a whole number of at least 2"):
         sdgs_delta(k=k, sample_rate=0.5, epsilon=1)  # type: ignore[arg-type]
     with pytest.raises(PolicyError, match="k must be a whole number of at least 2"):
@@ -237,13 +237,13 @@ def test_k_that_is_no_count_is_refused(k: object) -> None:
 
 
 @pytest.mark.parametrize("rate", [0, -0.1, 1.5, math.nan, "0.5", None, True])
-def test_a_sample_rate_that_is_none_is_refused(rate: object) -> None:
+def test_an_invalid_sample_rate_is_refused(rate: object) -> None:
     with pytest.raises(PolicyError, match="sample_rate must be a number above 0 and below 1"):
         min_k(sample_rate=rate, epsilon=1, dp_delta=1e-6)  # type: ignore[arg-type]
 
 
-def test_keeping_every_row_is_no_differential_privacy() -> None:
-    with pytest.raises(PolicyError, match="sample_rate 1 keeps every row, so there is no differential privacy"):
+def test_a_sample_rate_of_one_is_refused() -> None:
+    with pytest.raises(PolicyError, match="sample_rate 1 keeps every row and gives no differential privacy"):
         sdgs_delta(k=10, sample_rate=1, epsilon=1)
 
 
@@ -260,7 +260,7 @@ def test_the_largest_rate_of_an_epsilon_is_not_lost_to_rounding(epsilon: float) 
 
 
 @pytest.mark.parametrize("dp_delta", [0, 1, -1e-6, 2, math.nan, "1e-6", None])
-def test_a_delta_that_is_no_probability_is_refused(dp_delta: object) -> None:
+def test_a_delta_that_is_not_a_probability_is_refused(dp_delta: object) -> None:
     with pytest.raises(PolicyError, match="dp_delta must be a number above 0 and below 1"):
         min_k(sample_rate=0.1, epsilon=1, dp_delta=dp_delta)  # type: ignore[arg-type]
     with pytest.raises(PolicyError, match="dp_delta must be a number above 0 and below 1"):
@@ -268,16 +268,16 @@ def test_a_delta_that_is_no_probability_is_refused(dp_delta: object) -> None:
 
 
 @pytest.mark.parametrize("epsilon", [-1, math.inf, math.nan, "1", None])
-def test_an_epsilon_that_is_no_loss_is_refused(epsilon: object) -> None:
+def test_an_invalid_epsilon_is_refused(epsilon: object) -> None:
     with pytest.raises(PolicyError, match="epsilon must be a finite number"):
         sdgs_delta(k=5, sample_rate=0.1, epsilon=epsilon)  # type: ignore[arg-type]
 
 
-def test_a_k_beyond_all_counts_is_refused() -> None:
+def test_a_k_above_the_largest_count_is_refused() -> None:
     with pytest.raises(PolicyError, match=r"no k up to 2\*\*53"):
         min_k(sample_rate=1 - 2**-53, epsilon=40, dp_delta=1e-300)
 
 
 @pytest.mark.parametrize("name", castleguard.privacy.__all__)
-def test_what_the_package_exports_is_there_and_documented(name: str) -> None:
+def test_every_exported_name_is_documented(name: str) -> None:
     assert getattr(castleguard.privacy, name).__doc__

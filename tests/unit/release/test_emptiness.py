@@ -1,4 +1,4 @@
-"""A stream that published nothing says so, and why."""
+"""A stream that published nothing logs a warning with the reason."""
 
 import logging
 from dataclasses import replace
@@ -25,18 +25,18 @@ def report(**counts: object) -> Report:
         (report(rows_in=3, rejected={"age: not a number": 3}), 0, r"all 3 rows were rejected \(age: not a number 3\)"),
         (report(rows_in=3, rejected={"age: null": 3}), 2, "all 5 rows were rejected"),
         (report(rows_in=4, suppressed=4, gate_refused=4), 0, "the gate refused all 4 rows"),
-        (report(rows_in=4, suppressed=4, gate_refused=1), 0, r"of 4 rows \(4 suppressed\): too few persons"),
+        (report(rows_in=4, suppressed=4, gate_refused=1), 0, r"from 4 rows \(4 suppressed\): no group had enough"),
         (report(rows_in=4, suppressed=1, sampled_out=3), 0, r"1 suppressed, 3 sampled out"),
         (report(rows_in=9, over_budget=9), 0, r"\(9 over budget\)"),
     ],
 )
 def test_the_reason_is_named(books: Report, malformed: int, found: str) -> None:
-    said = empty_output(replace(books, malformed=malformed))
-    assert said is not None
-    assert "nothing was published" in said
-    assert "\n" not in said
+    reason = empty_output(replace(books, malformed=malformed))
+    assert reason is not None
+    assert "nothing was published" in reason
+    assert "\n" not in reason
     with pytest.raises(AssertionError, match=found):
-        raise AssertionError(said)
+        raise AssertionError(reason)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_the_reason_is_named(books: Report, malformed: int, found: str) -> None:
         report(rows_in=2, handed_over=2),
     ],
 )
-def test_nothing_is_said_where_something_came_out_or_may_yet(books: Report) -> None:
+def test_no_reason_is_given_if_rows_were_published_or_are_pending(books: Report) -> None:
     assert empty_output(replace(books, malformed=5)) is None
 
 
@@ -56,19 +56,19 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [line for line in caplog.messages if "nothing was published" in line]
 
 
-def test_python_is_warned_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_empty_output_is_logged_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="castleguard"):
         assert cg.anonymise([{"pid": 1, "age": 30}], SCHEMA, POLICY).num_rows == 0
         assert cg.anonymise([{"pid": 1, "age": "old"}], SCHEMA, POLICY).num_rows == 0
         paper = cg.Castle(k=5, delay=10, mode="paper")
         cg.anonymise([{"pid": at % 4, "age": at} for at in range(20)], SCHEMA, paper)
     suppressed, rejected, refused = warnings_of(caplog)
-    assert "too few persons" in suppressed
+    assert "no group had enough persons" in suppressed
     assert "all 1 rows were rejected" in rejected
     assert "the gate refused all 20 rows" in refused
 
 
-def test_python_is_not_warned_where_rows_came_out_or_none_came_in(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_warning_is_logged_if_rows_were_published_or_none_came_in(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="castleguard"):
         cg.anonymise([{"pid": at, "age": at} for at in range(20)], SCHEMA, POLICY)
         cg.Anonymiser(SCHEMA, POLICY).flush()

@@ -1,4 +1,4 @@
-"""What a box looks like to others."""
+"""Boxes as published columns."""
 
 import datetime as dt
 
@@ -35,7 +35,7 @@ def test_whole_numbers_are_integers() -> None:
     assert out.to_pydict() == {"age_min": [20, 0, 20], "age_max": [35, 100, 35]}
 
 
-def test_fractions_print_as_the_grid_has_them() -> None:
+def test_fractions_are_published_as_on_the_grid() -> None:
     out = encode(Numeric("part", lower=0.0, upper=1.0, step=0.1), [(0.1, 0.3)], [0])
     assert out.to_pydict() == {"part_min": [0.1], "part_max": [0.3]}
 
@@ -45,7 +45,7 @@ def test_exact_bounds_are_never_integers() -> None:
     assert out.to_pydict() == {"age_min": [20.5], "age_max": [35.0]}
 
 
-def test_dates_and_timestamps_come_back_as_such() -> None:
+def test_dates_and_timestamps_keep_their_types() -> None:
     out = encode(DAY, [(18262, 18293)], [0])
     assert out.to_pydict() == {"day_min": [dt.date(2020, 1, 1)], "day_max": [dt.date(2020, 2, 1)]}
     at = dt.datetime(2020, 1, 1, 12, tzinfo=dt.UTC)
@@ -82,12 +82,12 @@ def test_a_category_is_the_lowest_node_with_these_leaves() -> None:
     assert out.to_pydict() == {"kind": ["a", "Low", "c", "Any"]}
 
 
-def test_an_unknown_way_to_write_numbers_is_refused() -> None:
+def test_an_unknown_form_of_numbers_is_refused() -> None:
     with pytest.raises(SchemaError, match="'bounds', 'interval' or 'midpoint'"):
         Encoder(Schema(person=None, quasi_identifiers=[Numeric("age")]), numbers="range")  # type: ignore[arg-type]
 
 
-def test_the_payload_follows_as_it_came() -> None:
+def test_the_payload_follows_unchanged() -> None:
     encoder = Encoder(Schema(person=None, quasi_identifiers=[Numeric("age", lower=0, upper=9)], public=["note"]))
     box = np.array([[1.0]])
     out = encoder.encode(box, box + 4, np.array([0, 0]), pa.table({"note": ["x", None]}))

@@ -1,4 +1,4 @@
-"""The gate alone, fed with decisions that no engine should take: each is refused, whoever signs it."""
+"""The gate alone, given decisions that no engine should make: each is refused."""
 
 from collections.abc import Sequence
 
@@ -94,7 +94,7 @@ def test_a_group_with_k_persons_passes() -> None:
 
 
 def test_with_reuse_off_every_release_must_pass_by_itself() -> None:
-    """Neither the root nor a box that passed before takes in single rows, also after a restore."""
+    """Single rows can join neither the root nor a box that passed before, not even after a restore."""
     checked = gate(reuse=False)
     assert passes(checked, decide([[0, 1, 2]], kinds=[ROOT], boxes=[ROOT_BOX]), rows()) == [True]
     assert passes(checked, decide([[0, 1, 2]]), rows()) == [True]
@@ -140,7 +140,7 @@ NO_ONE = int(NOBODY)
     ],
 )
 @pytest.mark.parametrize("kind", [NEW, ROOT])
-def test_with_bounded_shares_no_person_has_more_than_a_kth_of_a_group(
+def test_with_bounded_share_a_person_above_one_kth_of_a_group_is_refused(
     persons: tuple[int, ...], passed: bool, kind: int
 ) -> None:
     checked = gate(k=3, reuse=False, bounded_share=True)
@@ -150,7 +150,7 @@ def test_with_bounded_shares_no_person_has_more_than_a_kth_of_a_group(
     assert passes(checked, decisions, coded) == [passed]
 
 
-def test_shares_are_counted_group_by_group() -> None:
+def test_shares_are_counted_within_each_group() -> None:
     checked = gate(k=2, reuse=False, bounded_share=True)
     coded = rows([(30.0, 3.0)] * 7, (1, 2, 1, 1, 2, 1, 2), jobs=[1] * 7, cities=[1] * 7)
     assert passes(checked, decide([[0, 1], [2, 3, 4], [5, 6]], kept=False), coded) == [True, False, True]
@@ -160,7 +160,7 @@ def test_every_group_of_a_release_is_judged_by_itself() -> None:
     assert passes(gate(k=2), decide([[0, 1], [2], [3, 4]]), rows()) == [True, False, True]
 
 
-def test_rows_of_groups_may_come_mixed() -> None:
+def test_rows_of_several_groups_may_be_interleaved() -> None:
     mixed = decide([[0, 1], [2, 3]])._replace(
         position=np.array([0, 2, 1, 3], dtype=np.int64), group=np.array([0, 1, 0, 1], dtype=np.int64)
     )
@@ -176,8 +176,8 @@ def test_a_group_below_l_in_any_sensitive_column_is_refused(column: str) -> None
     assert passes(checked, decide([[0, 1, 2]]), rows(**values)) == [False]  # type: ignore[arg-type]
 
 
-def test_per_person_one_person_cannot_stand_for_two_values() -> None:
-    """Persons 2 and 3 have the same job: person 1 brings the other two, and could only stand for one of them."""
+def test_per_person_one_person_counts_for_one_value_only() -> None:
+    """Persons 2 and 3 have the same job; person 1 has the other two, and can be matched to one of them only."""
     coded = rows(persons=(1, 1, 2, 3, 3), jobs=(5, 6, 7, 7, 7), cities=(1, 2, 3, 4, 5))
     assert passes(gate(l=3), decide([[0, 1, 2, 3, 4]]), coded) == [True]
     assert passes(gate(l=3, l_per="person"), decide([[0, 1, 2, 3, 4]]), coded) == [False]
@@ -188,7 +188,7 @@ def test_a_reuse_of_an_unknown_box_is_refused() -> None:
     assert passes(gate(), decide([[0]], kinds=[REUSED]), rows()) == [False]
 
 
-def test_a_reuse_is_refused_however_many_persons_it_has() -> None:
+def test_reuse_of_an_unknown_box_is_refused_even_with_k_persons() -> None:
     assert passes(gate(), decide([[0, 1, 2, 3, 4]], kinds=[REUSED]), rows()) == [False]
 
 
@@ -198,7 +198,7 @@ def test_a_known_box_can_be_reused_by_a_single_row() -> None:
     assert passes(checked, decide([[3]], kinds=[REUSED]), rows()) == [True]
 
 
-def test_a_box_is_known_within_the_same_call_but_not_before_its_turn() -> None:
+def test_a_box_is_known_to_later_groups_of_the_same_call_only() -> None:
     assert passes(gate(), decide([[0, 1, 2], [3]], kinds=[NEW, REUSED]), rows()) == [True, True]
     assert passes(gate(), decide([[3], [0, 1, 2]], kinds=[REUSED, NEW]), rows()) == [False, True]
 
@@ -252,7 +252,7 @@ def test_a_box_that_is_not_public_is_refused(lower: tuple[float, float], upper: 
         assert passes(checked, forged, rows()) == [False]
 
 
-def test_one_row_outside_its_box_condemns_its_group_alone() -> None:
+def test_a_row_outside_its_box_fails_its_own_group_only() -> None:
     points = [(30.0, 3.0)] * 4 + [(90.0, 3.0)]
     assert passes(gate(k=2), decide([[0, 1], [2, 3, 4]]), rows(points)) == [True, False]
 
@@ -269,7 +269,7 @@ def test_the_last_edge_lies_in_the_last_cell() -> None:
     assert passes(gate(), last, rows([(90.0, 2.0), (100.0, 3.0), (100.0, 4.0)], persons=(1, 2, 3))) == [True]
 
 
-def test_a_box_without_width_is_refused_unless_the_domain_has_none() -> None:
+def test_a_box_of_width_zero_is_refused_unless_the_domain_has_one_point() -> None:
     point = decide([[0, 1, 2]], boxes=[((30.0, 3.0), (30.0, 3.0))])
     assert passes(gate(), point, rows()) == [False]
     at_the_end = decide([[0, 1, 2]], boxes=[((100.0, 3.0), (100.0, 3.0))])
@@ -283,13 +283,13 @@ def test_a_box_without_width_is_refused_unless_the_domain_has_none() -> None:
     assert passes(alone, point, rows()) == [True]
 
 
-def test_a_joint_group_is_checked_by_cells_as_well() -> None:
-    nobody = np.empty(0, dtype=np.uint64)
+def test_a_joint_group_is_checked_with_half_open_cells() -> None:
+    no_tokens = np.empty(0, dtype=np.uint64)
     box = (np.array([20.0, 2.0]), np.array([40.0, 4.0]))
-    none = np.empty((0, 2), dtype=np.int64)
-    assert gate().check_joint(box, rows(), nobody, none)
-    assert not gate().check_joint(box, rows([(40.0, 3.0)] * 5), nobody, none)
-    assert not gate().check_joint((np.array([30.0, 3.0]), np.array([30.0, 3.0])), rows(), nobody, none)
+    no_values = np.empty((0, 2), dtype=np.int64)
+    assert gate().check_joint(box, rows(), no_tokens, no_values)
+    assert not gate().check_joint(box, rows([(40.0, 3.0)] * 5), no_tokens, no_values)
+    assert not gate().check_joint((np.array([30.0, 3.0]), np.array([30.0, 3.0])), rows(), no_tokens, no_values)
 
 
 def test_paper_mode_needs_no_grid_but_keeps_the_domain() -> None:
@@ -315,7 +315,7 @@ def test_the_root_opens_with_l_values_only() -> None:
     assert passes(checked, opening, rows()) == [True]
 
 
-def test_a_root_group_must_say_nothing() -> None:
+def test_a_root_group_must_have_the_whole_domain() -> None:
     assert passes(gate(), decide([[0, 1, 2]], kinds=[ROOT], boxes=[BOX]), rows()) == [False]
 
 
@@ -336,19 +336,19 @@ def test_a_row_for_the_root_only_is_refused_in_any_other_group(
     assert passes(checked, decide([[0, 1, 2]], kinds=[ROOT], boxes=[ROOT_BOX]), rows(to_root=True)) == [True]
 
 
-def test_one_row_for_the_root_condemns_the_group_that_hides_it() -> None:
+def test_one_root_only_row_fails_a_group_that_is_not_the_root() -> None:
     coded = rows()
     coded.to_root[1] = True
     assert passes(gate(k=2), decide([[0, 1, 2], [3, 4]]), coded) == [False, True]
 
 
-def test_a_kind_that_does_not_exist_opens_nothing() -> None:
+def test_an_unknown_kind_of_group_does_not_open_the_root() -> None:
     checked = gate()
     assert passes(checked, decide([[0]], kinds=[7], boxes=[BOX]), rows()) == [False]
     assert passes(checked, decide([[0]], kinds=[-1], boxes=[BOX]), rows()) == [False]
 
 
-def test_a_restored_gate_knows_what_it_knew() -> None:
+def test_a_restored_gate_knows_the_same_boxes() -> None:
     checked = gate(k=2, known=2)
     boxes = [((low, 2.0), (40.0, 4.0)) for low in (0.0, 10.0, 20.0)]
     passes(checked, decide([[0, 1]] * 3, boxes=boxes), rows())
@@ -361,13 +361,13 @@ def test_a_restored_gate_knows_what_it_knew() -> None:
         assert passes(one, decide([[2]], kinds=[ROOT], boxes=[ROOT_BOX]), rows()) == [True]
 
 
-def test_no_decisions_are_no_trouble() -> None:
+def test_empty_decisions_are_accepted() -> None:
     nothing = decide([])
     assert passes(gate(l=2), nothing, rows()) == []
 
 
-def test_a_long_chain_of_persons_and_values_does_not_break_the_count_per_person() -> None:
-    """Person i holds the values i - 1 and i, the first one a further value: its matching runs through all of them."""
+def test_a_long_augmenting_path_does_not_break_the_count_per_person() -> None:
+    """Person i has the values i - 1 and i, the first one a further value: the augmenting path visits all of them."""
     count = 3000
     persons = [0] + [number + side for number in range(count) for side in (0, 1)]
     values = [count] + [number for number in range(count) for _ in (0, 1)]

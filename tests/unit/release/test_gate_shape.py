@@ -1,4 +1,4 @@
-"""The gate where distributions are promised: what it counts, what it compares with, and whom it does not believe."""
+"""The gate with criteria on distributions: counts, reference, remembered pairs, and decisions it must not trust."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from castleguard.errors import PolicyError
 from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.criteria import Criteria
 from castleguard.release.gate import Gate
-from castleguard.release.shape import ShapeJudge
+from castleguard.release.shape_judge import ShapeJudge
 from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Numeric, Schema
@@ -27,12 +27,12 @@ RECURSIVE = Criteria(k=2, l=2, diversity="recursive", c=1.5)
 
 
 def close(t: float, k: int = 2, **given: Any) -> Criteria:
-    """Closeness with next to no smoothing, from the first row on."""
+    """t-closeness with almost no smoothing and no burn-in."""
     return Criteria(k=k, closeness=Closeness(**{"t": t, "burn_in": 0, "alpha": 1e-9, **given}))
 
 
 class Stream:
-    """A gate, and the rows that have arrived before its eyes."""
+    """A gate, and the rows that it has observed."""
 
     def __init__(
         self, criteria: Criteria, *, known: int = 10, remembered: int = 1000, bounded_share: bool = False
@@ -49,7 +49,7 @@ class Stream:
         self.rows: list[tuple[int, int]] = []
 
     def arrive(self, *rows: tuple[int, int], present: Sequence[bool] | None = None) -> None:
-        """Rows as (person, value)."""
+        """Observe rows given as (person, value)."""
         self.rows += rows
         flags = None if present is None else np.array(present)
         self.gate.observe(np.array([[value] for _, value in rows], dtype=np.int64).reshape(-1, 1), flags)
@@ -64,7 +64,7 @@ class Stream:
         dropped: Sequence[int] = (),
         dropped_seen: Sequence[int] = (),
     ) -> list[bool]:
-        """Whether groups of rows, by their positions, pass; decided now unless `seen` says otherwise."""
+        """Whether groups of rows, given by position, pass; decided now unless `seen` is given."""
         position = np.array([row for members in groups for row in members], dtype=np.int64)
         bounds = np.array(boxes or [BOX] * len(groups)).reshape(-1, 2)
         decisions = Decisions(
@@ -96,7 +96,7 @@ def started(criteria: Criteria, *rows: tuple[int, int], **given: Any) -> Stream:
     return stream
 
 
-# -- what is counted ---------------------------------------------------------------------------------------------------
+# -- counts ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_group_below_the_entropy_is_refused() -> None:
@@ -118,7 +118,7 @@ def test_a_person_counts_once_for_a_value() -> None:
     assert started(close(0.3), *rows).check(range(6)) == [False]
 
 
-def test_a_code_that_is_no_value_is_a_missing_one() -> None:
+def test_a_code_outside_the_values_counts_as_missing() -> None:
     stream = started(ENTROPY, (1, 3), (2, 77), (3, -1), (4, 0))
     assert stream.check([0, 1, 2], [0, 3], boxes=[BOX, OTHER_BOX]) == [False, True]
 
@@ -140,7 +140,7 @@ def test_every_sensitive_column_is_judged(second: list[int], passes: bool) -> No
     assert judge.keeps(judge.pairs_of(rows, np.arange(2)).counts) is passes
 
 
-# -- what is compared with ---------------------------------------------------------------------------------------------
+# -- reference ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_group_too_far_from_all_rows_is_refused() -> None:
@@ -157,8 +157,8 @@ def test_before_the_burn_in_nothing_passes() -> None:
     assert stream.check([0, 1]) == [True]
 
 
-def test_the_reference_is_that_of_the_moment_of_the_decision() -> None:
-    """Of the first two rows half have each value; of all ten nine tenths have the first."""
+def test_the_reference_is_that_at_the_moment_of_the_decision() -> None:
+    """Half of the first two rows have each value; nine tenths of all ten have the first."""
     rows = [(1, 0), (2, 1), *((person, 0) for person in range(3, 11))]
     assert started(close(0.3), *rows).check([0, 1], seen=[2]) == [True]
     assert started(close(0.3), *rows).check([0, 1], seen=[10]) == [False]
@@ -166,7 +166,7 @@ def test_the_reference_is_that_of_the_moment_of_the_decision() -> None:
     assert mixed.check([0, 1], [2, 3], seen=[2, 10], boxes=[BOX, OTHER_BOX]) == [True, True]
 
 
-def test_a_moment_that_has_passed_or_not_come_is_refused() -> None:
+def test_a_moment_in_the_past_or_future_is_refused() -> None:
     rows = [(person, person % 2) for person in range(6)]
     assert started(close(1.0), *rows).check([0, 1], seen=[7]) == [False]
     assert started(close(1.0), *rows).check([0, 1], [2, 3], seen=[6, 5], boxes=[BOX, OTHER_BOX]) == [True, False]
@@ -203,7 +203,7 @@ def test_a_public_reference_does_not_move() -> None:
     assert stream.check([0, 1], [7, 8], boxes=[BOX, OTHER_BOX]) == [False, True]
 
 
-# -- what is remembered ------------------------------------------------------------------------------------------------
+# -- remembered pairs --------------------------------------------------------------------------------------------------
 
 
 def test_a_reuse_that_breaks_the_distribution_is_refused() -> None:
@@ -226,11 +226,11 @@ def test_a_reuse_is_judged_by_the_reference_of_its_own_moment() -> None:
 def test_a_person_who_comes_back_with_the_same_value_changes_nothing() -> None:
     stream = started(ENTROPY, (1, 0), (2, 1), (1, 0), (1, 0), (1, 1))
     assert stream.check([0, 1], [2], [3], kinds=[NEW, REUSED, REUSED]) == [True, True, True]
-    assert stream.check([4], kinds=[REUSED]) == [False]  # with a further value the person does
+    assert stream.check([4], kinds=[REUSED]) == [False]  # a further value of the person counts
 
 
 def test_two_groups_that_pass_alone_can_fail_together() -> None:
-    """Person 1 counts once for its value in the union, so that the other value outweighs it."""
+    """Person 1 counts once for its value in the union, so the other value outweighs it."""
     stream = started(ENTROPY, (1, 0), (2, 1), (1, 0), (3, 1))
     assert stream.check([0, 1], [2, 3], boxes=[BOX, OTHER_BOX]) == [True, True]
     again = started(ENTROPY, (1, 0), (2, 1), (1, 0), (3, 1))
@@ -245,19 +245,19 @@ def test_a_group_that_is_not_kept_is_judged_with_a_known_box_and_remembered_in_i
     assert stream.check([6], kinds=[REUSED]) == [False]  # three of five
 
 
-def test_a_box_that_nobody_keeps_is_not_remembered() -> None:
+def test_a_box_that_is_not_kept_is_not_remembered() -> None:
     stream = started(ENTROPY, (1, 0), (2, 1), (1, 0), (3, 1))
     assert stream.check([0, 1], [2, 3], kept=False) == [True, True]
 
 
-def test_a_row_that_would_spoil_the_root_is_refused() -> None:
+def test_a_row_that_breaks_the_distribution_of_the_root_is_refused() -> None:
     stream = started(RECURSIVE, (1, 0), (2, 1), (3, 0), (4, 1), (5, 0))
     assert stream.check([0, 1], kinds=[ROOT], boxes=[ROOT_BOX]) == [True]
     assert stream.check([2], kinds=[ROOT], boxes=[ROOT_BOX]) == [False]
     assert stream.check([3], [2], kinds=[ROOT, ROOT], boxes=[ROOT_BOX] * 2) == [False, False]
 
 
-def test_a_new_group_in_the_box_of_the_root_is_one_group_with_the_root() -> None:
+def test_a_new_group_in_the_box_of_the_root_is_judged_together_with_the_root() -> None:
     stream = started(ENTROPY, (1, 0), (2, 1), (1, 0), (3, 1))
     assert stream.check([0, 1], kinds=[ROOT], boxes=[ROOT_BOX]) == [True]
     assert stream.check([2, 3], boxes=[ROOT_BOX]) == [False]
@@ -266,7 +266,7 @@ def test_a_new_group_in_the_box_of_the_root_is_one_group_with_the_root() -> None
     assert other_way.check([2, 3], kinds=[ROOT], boxes=[ROOT_BOX]) == [False]
 
 
-def test_a_box_that_had_to_make_room_is_unknown() -> None:
+def test_an_evicted_box_is_unknown() -> None:
     stream = started(ENTROPY, (1, 0), (2, 1), (3, 0), (4, 1), (5, 0), known=1)
     assert stream.check([0, 1], [2, 3], [4], kinds=[NEW, NEW, REUSED], boxes=[BOX, OTHER_BOX, BOX]) == [
         True,
@@ -275,7 +275,7 @@ def test_a_box_that_had_to_make_room_is_unknown() -> None:
     ]
 
 
-def test_when_too_much_is_remembered_all_boxes_and_the_root_are_forgotten() -> None:
+def test_above_the_limit_of_pairs_all_boxes_and_the_root_are_forgotten() -> None:
     stream = started(ENTROPY, *((person, person % 2) for person in range(12)), remembered=6)
     assert stream.check([0, 1], kinds=[ROOT], boxes=[ROOT_BOX]) == [True]
     assert stream.check([2, 3]) == [True]
@@ -321,7 +321,7 @@ def test_far_branches_of_a_tree_are_farther_than_near_ones() -> None:
         assert stream.check(members) == [passes]
 
 
-def test_a_box_from_minus_nothing_is_the_box_from_nothing() -> None:
+def test_minus_zero_and_zero_are_the_same_bound() -> None:
     stream = started(ENTROPY, (1, 0), (2, 1), (1, 0), (3, 1))
     assert stream.check([0, 1], [2, 3], boxes=[(0.0, 40.0), (-0.0, 40.0)]) == [True, False]
 
@@ -329,7 +329,7 @@ def test_a_box_from_minus_nothing_is_the_box_from_nothing() -> None:
 # -- rows in one release -----------------------------------------------------------------------------------------------
 
 
-def test_with_bounded_shares_a_person_counts_with_every_row() -> None:
+def test_with_bounded_share_every_row_of_a_person_counts() -> None:
     rows = [(1, 0), (1, 0), (2, 1), (3, 0), (4, 1)]
     assert started(ENTROPY, *rows).check(range(5)) == [True]
     assert started(ENTROPY, *rows, bounded_share=True).check(range(5)) == [False]
@@ -337,33 +337,33 @@ def test_with_bounded_shares_a_person_counts_with_every_row() -> None:
     assert started(ENTROPY, *rows, bounded_share=True).check([0, 1, 2, 4]) == [True]
 
 
-def test_with_bounded_shares_nothing_is_remembered_of_a_box() -> None:
+def test_with_bounded_share_no_pairs_of_a_box_are_remembered() -> None:
     stream = started(ENTROPY, (1, 0), (2, 1), (1, 0), (3, 1), bounded_share=True)
     assert stream.check([0, 1]) == [True]
     assert stream.check([2, 3]) == [True]
 
 
-def test_with_bounded_shares_the_reference_is_what_left_in_earlier_releases() -> None:
-    """Before the first release it is nothing but smoothing; then whatever left, published or dropped."""
+def test_with_bounded_share_the_reference_holds_the_rows_of_earlier_releases() -> None:
+    """Before the first release it is smoothing only; afterwards it holds published and dropped rows."""
     stream = started(close(0.1), (1, 0), (2, 0), (3, 1), (4, 1), bounded_share=True)
     assert stream.check([0, 1], dropped=[2]) == [False]  # the four shares are equal
     stream.arrive((5, 0), (6, 0), (7, 1))
     assert stream.check([4, 5, 6]) == [True]  # two to one, as rows 0, 1 and 2
 
 
-def test_with_bounded_shares_releases_of_one_call_follow_each_other() -> None:
+def test_with_bounded_share_releases_of_one_call_are_judged_in_order() -> None:
     stream = started(close(0.1), *[(person, 0) for person in range(6)], bounded_share=True)
     assert stream.check([4, 5], seen=[6], dropped=[0, 1], dropped_seen=[2, 2]) == [True]
     assert stream.check([2, 3], seen=[5]) == [False]  # that moment has passed
 
 
-def test_with_bounded_shares_the_burn_in_is_over_when_enough_rows_have_left() -> None:
+def test_with_bounded_share_the_burn_in_counts_rows_that_have_left() -> None:
     stream = started(close(1.0, burn_in=2), (1, 0), (2, 1), (3, 0), (4, 1), (5, 0), (6, 1), bounded_share=True)
     assert stream.check([0, 1]) == [False]
     assert stream.check([2, 3]) == [True]
 
 
-def test_with_bounded_shares_a_restored_gate_has_the_same_reference() -> None:
+def test_with_bounded_share_a_restored_gate_has_the_same_reference() -> None:
     stream = started(close(0.1), (1, 0), (2, 0), (3, 1), (4, 0), (5, 0), (6, 1), bounded_share=True)
     assert stream.check([0, 1], dropped=[2]) == [False]
     other = Stream(close(0.1), bounded_share=True)

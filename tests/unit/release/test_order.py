@@ -1,30 +1,30 @@
-"""Input order: a decided row waits for all earlier ones, and nothing is lost on the way."""
+"""Input order: a decided row waits for all earlier ones, and no row is lost."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castleguard.release.publisher import InputOrder, Leaving, join, nothing_leaving, select
+from castleguard.release.publisher import InputOrder, Outgoing, join, no_outgoing, select
 
 
-def leaving(positions: list[int], groups: list[int]) -> Leaving:
-    """Rows in groups; the box of a group is its number, so that it can be recognised anywhere."""
+def leaving(positions: list[int], groups: list[int]) -> Outgoing:
+    """Rows in groups; the box of a group is its number, so it can be recognised anywhere."""
     count = max(groups, default=-1) + 1
     box = np.arange(count, dtype=np.float64).reshape(count, 1)
     position, group = np.array(positions, dtype=np.int64), np.array(groups, dtype=np.int64)
-    return Leaving(position, group, box, box + 0.5, box[:, 0], np.zeros(count, dtype=np.int64))
+    return Outgoing(position, group, box, box + 0.5, box[:, 0], np.zeros(count, dtype=np.int64))
 
 
-def boxes(rows: Leaving) -> list[tuple[int, float]]:
+def boxes(rows: Outgoing) -> list[tuple[int, float]]:
     return [(int(p), float(rows.lower[g, 0])) for p, g in zip(rows.position, rows.group, strict=True)]
 
 
-def test_rows_leave_when_their_turn_has_come() -> None:
+def test_rows_leave_once_all_earlier_rows_are_decided() -> None:
     order = InputOrder(1)
     assert boxes(order.release(leaving([3, 1], [0, 1]), oldest=0)) == []
     assert boxes(order.release(leaving([0], [0]), oldest=2)) == [(0, 0.0), (1, 1.0)]
     assert boxes(order.held) == [(3, 0.0)]
-    assert boxes(order.release(nothing_leaving(1), oldest=4)) == [(3, 0.0)]
+    assert boxes(order.release(no_outgoing(1), oldest=4)) == [(3, 0.0)]
     assert order.held.position.size == 0
     assert order.held.loss.size == 0
 
@@ -32,7 +32,7 @@ def test_rows_leave_when_their_turn_has_come() -> None:
 def test_a_dropped_row_is_not_waited_for() -> None:
     order = InputOrder(1)
     order.release(leaving([2], [0]), oldest=1)
-    assert boxes(order.release(nothing_leaving(1), oldest=3)) == [(2, 0.0)]
+    assert boxes(order.release(no_outgoing(1), oldest=3)) == [(2, 0.0)]
 
 
 def test_select_keeps_only_the_boxes_it_needs() -> None:

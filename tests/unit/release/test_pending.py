@@ -1,4 +1,4 @@
-"""Rows between arrival and release are found again by position, however they came and went."""
+"""Pending rows are found by position, in any order of arrival and release."""
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ KINDS = pa.schema([("note", pa.string()), ("row", pa.int64())])
 
 
 def chunk(first: int, count: int) -> tuple[CodedRows, pa.Table]:
-    """Rows that say their own position everywhere."""
+    """Rows whose values are all their own position."""
     at = np.arange(first, first + count)
     coded = CodedRows(
         quasi=np.stack([at, -at], axis=1).astype(np.float64),
@@ -52,7 +52,7 @@ def test_rows_are_found_by_position(steps: list[tuple[int, int, bool]]) -> None:
         check(pending, list(range(oldest, following)))
 
 
-def test_forgetting_backwards_changes_nothing() -> None:
+def test_forgetting_an_earlier_position_changes_nothing() -> None:
     pending = Pending(2, 1)
     pending.append(*chunk(0, 5))
     pending.forget(3)
@@ -76,7 +76,7 @@ def test_a_payload_without_columns_stays_empty() -> None:
 
 
 @pytest.mark.parametrize("positions", [[1, 1], [0], [7], [-1]])
-def test_a_row_leaves_once_and_only_if_it_came(positions: list[int]) -> None:
+def test_a_row_that_left_or_never_arrived_cannot_leave(positions: list[int]) -> None:
     pending = Pending(2, 1)
     pending.append(*chunk(0, 5))
     pending.leave(np.array([0, 2]))
@@ -84,7 +84,7 @@ def test_a_row_leaves_once_and_only_if_it_came(positions: list[int]) -> None:
         pending.leave(np.array(positions))
 
 
-def test_a_row_that_was_left_out_before_cannot_leave() -> None:
+def test_a_row_left_out_at_the_intake_cannot_leave() -> None:
     pending = Pending(2, 1)
     pending.append(*chunk(0, 3), np.array([True, False, True]))
     pending.leave(np.array([0]))

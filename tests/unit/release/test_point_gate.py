@@ -1,4 +1,4 @@
-"""DOCA's gate alone, fed with decisions that no engine should take: each is refused, whoever signs it."""
+"""The gate of DOCA alone, given decisions that no engine should make: each is refused."""
 
 from collections.abc import Sequence
 
@@ -53,7 +53,7 @@ def decide(groups: Sequence[Sequence[int]], points: Sequence[Point] | None = Non
 
 
 def passes(gate: PointGate, decisions: Decisions, persons: Sequence[int] | None = None) -> list[bool]:
-    """`persons`: of the rows as they are listed; None: each row is another person's."""
+    """`persons`: person of each listed row; None: all different."""
     rows = decisions.position.size
     whose = range(rows) if persons is None else persons
     coded = CodedRows(
@@ -66,7 +66,7 @@ def passes(gate: PointGate, decisions: Decisions, persons: Sequence[int] | None 
 
 
 def short(points: Sequence[Point]) -> list[Point]:
-    """The points of paper mode, where sensitive values go with their rows."""
+    """Points of paper mode, without sensitive values."""
     return [point[:2] for point in points]
 
 
@@ -79,7 +79,7 @@ def test_a_window_and_a_cluster_pass() -> None:
     assert passes(paper(), decide([[0, 3, 6], [2]], short([FINE] * 4))) == [True, True]
 
 
-def test_nothing_passes_as_nothing() -> None:
+def test_empty_decisions_are_accepted() -> None:
     assert passes(strict(), decide([])) == []
     assert passes(paper(), decide([])) == []
 
@@ -89,8 +89,8 @@ def test_a_window_below_k_rows_is_refused() -> None:
     assert passes(strict(k=2), decide([[0, 1]])) == [True]
 
 
-def test_a_window_below_k_rows_is_refused_where_it_has_no_number() -> None:
-    """There the runs of equal numbers cannot tell."""
+def test_a_window_below_k_rows_is_refused_without_numeric_columns() -> None:
+    """Then no runs of equal numbers are counted."""
     schema = Schema(person=None, quasi_identifiers=[SCHEMA.quasi_identifiers[1]])
     gate = PointGate(schema, delay=DELAY, k=3, rows_per_person=None)
     assert passes(gate, decide([[0, 1]], [(1.0,), (1.0,)])) == [False]
@@ -111,7 +111,7 @@ def test_only_new_groups_pass(kind: int) -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("column", [0, 1])
-def test_what_is_no_number_stops_the_whole_release(bad: float, column: int) -> None:
+def test_a_point_that_is_not_finite_fails_the_whole_release(bad: float, column: int) -> None:
     decisions = decide([[0, 1], [2, 3]], short([FINE] * 4))
     decisions.points[:2, column] = bad
     assert passes(paper(), decisions) == [False, False]
@@ -123,7 +123,7 @@ def test_points_of_another_shape_are_refused(points: np.ndarray[tuple[int, int],
     assert passes(strict(), decide([[0, 1]])._replace(points=points)) == [False]
 
 
-def test_in_paper_mode_sensitive_values_are_no_points() -> None:
+def test_in_paper_mode_points_have_no_sensitive_values() -> None:
     assert passes(paper(), decide([[0, 1]])) == [False]
     assert passes(strict(), decide([[0, 1]], short([FINE] * 2))) == [False]
 
@@ -131,7 +131,7 @@ def test_in_paper_mode_sensitive_values_are_no_points() -> None:
 def test_rows_of_a_window_arrive_within_it() -> None:
     assert passes(strict(), decide([[0, DELAY - 1]])) == [True]
     assert passes(strict(), decide([[0, DELAY]])) == [False]
-    # Near one another, but of two windows: what a person may contribute is counted in each.
+    # Close together, but in two windows: the bound on a person's rows holds within each.
     assert passes(strict(), decide([[DELAY - 1, DELAY]])) == [False]
 
 
@@ -140,7 +140,7 @@ def test_rows_of_a_cluster_arrive_within_the_delay_of_its_first() -> None:
     assert passes(paper(), decide([[0, DELAY + 1]], short([FINE] * 2))) == [False]
 
 
-def test_clusters_may_overlap_in_time_and_windows_not() -> None:
+def test_clusters_may_overlap_in_time_but_windows_may_not() -> None:
     overlapping = [[0, 2], [1, 3]]
     assert passes(paper(), decide(overlapping, short([FINE] * 4))) == [True, True]
     assert passes(strict(), decide(overlapping)) == [True, False]
@@ -152,7 +152,7 @@ def test_a_window_follows_all_windows_before_it() -> None:
     assert passes(gate, decide([[2, 3]])) == [True]
     assert passes(gate, decide([[0, 1]])) == [False]
     assert passes(gate, decide([[3, 4]])) == [False]
-    # The window that was refused counts as well: its rows have had their turn.
+    # A refused window counts too: its rows are gone.
     assert passes(gate, decide([[4, 5]])) == [False]
     assert passes(gate, decide([[6, 7]])) == [True]
 
@@ -171,7 +171,7 @@ def test_a_row_counts_once() -> None:
     assert passes(paper(), decide([[0, 1], [1, 2]], short([FINE] * 4))) == [False, False]
 
 
-def test_nobody_has_more_rows_in_a_group_than_the_noise_was_made_for() -> None:
+def test_a_person_with_more_rows_in_a_group_than_the_noise_covers_is_refused() -> None:
     for gate, points in ((strict(rows_per_person=2), [FINE] * 3), (paper(rows_per_person=2), short([FINE] * 3))):
         assert passes(gate, decide([[0, 1, 2]], points), [7, 8, 7]) == [True]
     for gate, points in ((strict(rows_per_person=2), [FINE] * 3), (paper(rows_per_person=2), short([FINE] * 3))):
@@ -179,12 +179,12 @@ def test_nobody_has_more_rows_in_a_group_than_the_noise_was_made_for() -> None:
     assert passes(strict(), decide([[0, 1, 2]]), [7, 7, 7]) == [True]
 
 
-def test_rows_of_a_person_are_counted_group_by_group() -> None:
+def test_rows_of_a_person_are_counted_within_each_group() -> None:
     gate = strict(rows_per_person=1)
     assert passes(gate, decide([[0, 1], [6, 7], [12, 13]]), [1, 2, 1, 1, 2, 1]) == [True, False, True]
 
 
-def test_every_number_stands_in_k_rows_of_a_window() -> None:
+def test_every_number_is_shared_by_k_rows_of_a_window() -> None:
     assert passes(strict(k=2), decide([[0, 1, 2, 3]], ages(20, 30, 30, 20))) == [True]
     assert passes(strict(k=2), decide([[0, 1, 2, 3]], ages(20, 30, 20, 20))) == [False]
     assert passes(strict(k=2), decide([[0, 1, 2, 3]], ages(20, 20, 30, np.nextafter(30, 31)))) == [False]
@@ -204,7 +204,7 @@ def test_in_a_cluster_all_rows_have_the_same_number() -> None:
 def test_a_number_of_a_window_lies_in_its_domain(outside: float) -> None:
     assert passes(strict(), decide([[0, 1], [6, 7]], ages(10, 10, 90, 90))) == [True, True]
     assert passes(strict(), decide([[0, 1], [6, 7]], ages(outside, outside, 50, 50))) == [False, True]
-    # As printed, noise may lead anywhere.
+    # Paper-mode noise is unbounded.
     assert passes(paper(), decide([[0, 1]], short(ages(outside, outside)))) == [True]
 
 
@@ -223,11 +223,11 @@ def test_every_declared_label_passes_and_so_does_a_missing_sensitive_value() -> 
 
 
 def test_labels_need_not_be_shared() -> None:
-    """They are noisy counts: what hides a row is the noise, not a crowd."""
+    """They are drawn from noisy counts: the noise hides a row, not the number of equal ones."""
     assert passes(strict(), decide([[0, 1]], [(50.0, 0.0, 0.0), (50.0, 1.0, 1.0)])) == [True]
 
 
-def test_arrivals_teach_the_gate_nothing() -> None:
+def test_arrivals_do_not_change_the_gate() -> None:
     gate = strict()
     before = gate.snapshot()
     gate.observe(np.zeros((5, 1), dtype=np.int64), np.ones(5, dtype=np.bool_))

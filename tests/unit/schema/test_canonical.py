@@ -52,11 +52,11 @@ SAME = [
 
 
 @pytest.mark.parametrize("spellings", SAME, ids=lambda spellings: spellings[0])
-def test_spellings_of_the_same_are_one(spellings: list[str]) -> None:
+def test_spellings_of_the_same_value_have_one_form(spellings: list[str]) -> None:
     assert len({canonical(text, fold=True) for text in spellings}) == 1
 
 
-def test_what_is_not_the_same_is_not_one() -> None:
+def test_different_values_have_different_forms() -> None:
     forms = [canonical(spellings[0], fold=True) for spellings in SAME]
     assert len(set(forms)) == len(forms)
     assert len({canonical(text, fold=True) for text in ("1", "1.5", "-1", "10", "1e40", "1e41", "1e-40")}) == 7
@@ -76,11 +76,11 @@ def test_text_that_is_not_a_day_a_time_or_a_number_stays_as_it_is(text: str) -> 
 
 
 @pytest.mark.parametrize("text", ["", " ", "\u00a0", "\u200b", "\0", "\ufeff \u2003", "nan", "-INF", "+Infinity"])
-def test_what_says_nothing_is_missing(text: str) -> None:
+def test_empty_text_and_nan_are_missing(text: str) -> None:
     assert canonical(text, fold=True) is None
 
 
-def test_case_is_kept_where_it_counts_but_not_in_numbers_and_names_of_truth() -> None:
+def test_without_folding_case_is_kept_except_in_numbers_and_booleans() -> None:
     assert canonical("Jane", fold=False) == "Jane"
     assert canonical("1E3", fold=False) == "1000"
     assert canonical("TRUE", fold=False) == "1"
@@ -96,7 +96,7 @@ def test_a_number_is_never_expanded() -> None:
 
 
 @given(st.text() | st.from_regex(r"[+-]?[0-9]{0,45}\.?[0-9]{0,45}(e[+-]?[0-9]{1,3})?", fullmatch=True), st.booleans())
-def test_the_form_of_a_form_is_itself(text: str, fold: bool) -> None:
+def test_the_canonical_form_is_idempotent(text: str, fold: bool) -> None:
     form = canonical(text, fold=fold)
     if form is not None:
         assert canonical(form, fold=fold) == form
@@ -113,5 +113,5 @@ def test_the_form_of_a_form_is_itself(text: str, fold: bool) -> None:
         ("6ba7b8109dad11d180b400c04fd430c8", {"uuid"}),
     ],
 )
-def test_kinds_are_told_by_the_text(text: str, kinds: set[str]) -> None:
+def test_a_text_reads_as_these_kinds(text: str, kinds: set[str]) -> None:
     assert {kind for kind in ("number", "uuid") if reads_as(text, kind)} == kinds

@@ -1,4 +1,4 @@
-"""Values of another type than their column is published with are named one by one."""
+"""Values that do not convert to the published type of their column are flagged one by one."""
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ def test_values_that_convert_are_converted() -> None:
     assert misfits is None
 
 
-def test_only_the_values_that_do_not_convert_are_named() -> None:
+def test_only_values_that_do_not_convert_are_flagged() -> None:
     chunks = [pa.array(["1", "x", None]), pa.array([], pa.string()), pa.array(["2.5", "4"])]
     column, misfits = cast_values(pa.chunked_array(chunks), pa.int64())
     assert column.to_pylist() == [1, None, None, None, 4]
@@ -50,6 +50,6 @@ def test_an_integer_that_a_float_cannot_hold_does_not_convert() -> None:
     ("values", "kind"), [([[4711]], pa.int64()), (pa.array([b"4711"], pa.binary(4)), pa.binary(16))], ids=str
 )
 def test_a_type_that_never_converts_is_refused_without_a_value(values: pa.Array, kind: pa.DataType) -> None:
-    with pytest.raises(SchemaError, match=r"the type was .* in the batches before, and .* does not convert") as told:
+    with pytest.raises(SchemaError, match=r"the type was .* in earlier batches, and .* does not convert") as caught:
         cast_values(pa.chunked_array([values]), kind)
-    assert "4711" not in str(told.value)
+    assert "4711" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Half-open cells: which cell a value lies in, what a published range holds, and when a cell hides nothing."""
+"""Half-open cells: the cell of a value, the values in a published range, and cells that hide nothing."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def test_an_edge_belongs_to_the_cell_above_it_and_the_last_edge_to_the_last_cell
     assert cell_ends(EDGES, cells_of(EDGES, values)).tolist() == [10, 10, 20, 20, 25, 25, 25]
 
 
-def test_a_domain_of_one_point_is_one_cell_without_width() -> None:
+def test_a_domain_of_one_point_is_one_cell_of_width_zero() -> None:
     assert cell_count(POINT) == 1
     assert cell_starts(POINT, POINT).tolist() == [7]
     assert cell_ends(POINT, cells_of(POINT, POINT)).tolist() == [7]
@@ -67,7 +67,7 @@ def test_a_range_holds_exactly_the_values_of_its_cells(places: list[int], data: 
         (np.array([0.0, 10.0, 11.0]), [1, 2, 3], False),  # the last cell holds 10 and 11
         (np.array([0.0, 10.0, 10.5]), [1, 2, 3], True),  # and this one only 10
         (np.arange(0, 1.05, 0.1), [0.1, 0.2, 0.7], True),
-        (np.arange(0, 101.0), [5, 5], False),  # a constant does not tell how fine the data are
+        (np.arange(0, 101.0), [5, 5], False),  # a constant has no spacing
         (np.arange(0, 101.0), [], False),
         (np.arange(0, 101.0), [1 / 3, 2 / 7, 0.5], False),
         (POINT, [7, 8], False),

@@ -1,4 +1,4 @@
-"""The decoder: every row is coded or refused, for a stated reason, and batches change nothing."""
+"""The decoder: every row is coded or rejected for a stated reason, and batches do not matter."""
 
 import datetime as dt
 import traceback
@@ -127,7 +127,7 @@ ANSWERS: list[tuple[Numeric | Categorical, object, str]] = [
 
 
 @pytest.mark.parametrize(("role", "value", "expected"), ANSWERS)
-def test_a_value_is_answered_as_its_role_says(role: Numeric | Categorical, value: object, expected: str) -> None:
+def test_a_bad_value_is_handled_as_its_role_says(role: Numeric | Categorical, value: object, expected: str) -> None:
     decoded = decode([{"a": value}], only(role))
     if expected.startswith("reject"):
         reason = expected.split()[1]
@@ -141,7 +141,7 @@ def test_a_value_is_answered_as_its_role_says(role: Numeric | Categorical, value
         assert decoded.rows.quasi.tolist() == [[0.0 if expected == "root" else float(expected)]]
 
 
-def test_a_reject_wins_over_the_root_and_the_first_column_names_it() -> None:
+def test_a_reject_overrides_the_root_and_names_the_first_column() -> None:
     schema = Schema(
         person=None,
         quasi_identifiers=[
@@ -168,7 +168,7 @@ def test_a_reject_wins_over_the_root_and_the_first_column_names_it() -> None:
     assert decoded.rows.quasi.tolist() == [[0, 0, 0], [1, 5, 1]]
 
 
-def test_without_a_person_column_accepted_rows_are_numbered_on() -> None:
+def test_without_a_person_column_accepted_rows_are_numbered() -> None:
     decoder = Decoder(only(AGE), key=KEY)
     first = decoder.decode(pa.table({"age": [1, None, 3]}))
     second = decoder.decode(pa.table({"age": [4]}))
@@ -179,7 +179,7 @@ def test_without_a_person_column_accepted_rows_are_numbered_on() -> None:
     assert decoder.decode(pa.table({"age": [4]})).rows.person.tolist() == [2**63]
 
 
-def test_a_batch_that_fails_uses_up_no_numbers() -> None:
+def test_a_batch_that_fails_uses_no_numbers() -> None:
     schema = Schema(person=None, quasi_identifiers=[AGE], sensitive=["job"])
     decoder = Decoder(schema, key=KEY)
     with pytest.raises(SchemaError):
@@ -200,7 +200,7 @@ def test_bins_of_dates_are_bins_of_days() -> None:
     assert decode([{"age": 1, "seen": day} for day in seen], schema).rows.sensitive[:, 0].tolist() == [0, 1, 2]
 
 
-def test_missing_sensitive_values_are_one_value_of_their_own() -> None:
+def test_missing_sensitive_values_count_as_one_value() -> None:
     schema = Schema(person=None, quasi_identifiers=[AGE], sensitive=["job"])
     jobs = [None, "", "cook", None, "0"]
     codes = decode([{"age": 1, "job": job} for job in jobs], schema).rows.sensitive[:, 0].tolist()
@@ -212,7 +212,7 @@ FARES = Schema(person=None, quasi_identifiers=[AGE], sensitive=["fare"])
 
 
 def count_values(fares: pa.Array, *, strict: bool = True, diverse: bool = True) -> int:
-    """How many different values a batch of fares has."""
+    """Number of distinct values in a batch of fares."""
     table = pa.table({"age": pa.array([30] * len(fares)), "fare": fares})
     decoder = Decoder(FARES, key=KEY, strict=strict, diverse=diverse)
     return len(set(decoder.decode(table).rows.sensitive[:, 0].tolist()))
@@ -225,8 +225,8 @@ def test_where_diversity_is_promised_a_number_that_is_not_declared_counts_by_its
         assert count_values(array, diverse=False) == count_values(array, strict=False) == 5
 
 
-def test_what_counts_as_one_value_does_not_depend_on_the_rows_around_it() -> None:
-    """Codes of diseases are read alike whether all of them look like numbers or not, and whatever type they have."""
+def test_equality_of_values_does_not_depend_on_other_rows() -> None:
+    """Codes of diseases are read the same in any type, whether all of them look like numbers or not."""
     decoder = Decoder(FARES, key=KEY, diverse=True)
     codes = ["250.00", "250.01", "V58.1", "401.9", "3", None]
     table = pa.table({"age": pa.array([30] * 6), "fare": pa.array(codes)})
@@ -256,7 +256,7 @@ def test_a_missing_column_is_named_with_a_suggestion() -> None:
         Decoder(only(AGE), key=KEY).decode(pa.table({}))
 
 
-def test_a_column_that_is_there_twice_is_refused() -> None:
+def test_a_duplicate_column_is_refused() -> None:
     table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["age", "age"])
     with pytest.raises(SchemaError, match="column 'age' is in the data 2 times"):
         Decoder(only(AGE), key=KEY).decode(table)
@@ -280,7 +280,7 @@ BROKEN: list[Callable[[], object]] = [
 
 
 @pytest.mark.parametrize("act", BROKEN)
-def test_no_error_shows_a_value_not_even_in_its_causes(act: Callable[[], object]) -> None:
+def test_no_error_or_cause_of_it_shows_a_value(act: Callable[[], object]) -> None:
     with pytest.raises(SchemaError) as caught:
         act()
     error: BaseException | None = caught.value
@@ -291,7 +291,7 @@ def test_no_error_shows_a_value_not_even_in_its_causes(act: Callable[[], object]
         error = error.__cause__ or error.__context__
 
 
-def test_bad_values_raise_nothing_at_all() -> None:
+def test_bad_values_never_raise() -> None:
     odd = [
         None,
         "",
@@ -385,8 +385,8 @@ def test_one_batch_or_many_give_the_same_codes(rows: list[dict[str, object]]) ->
 
 
 @pytest.mark.parametrize("sealed", [False, True])
-def test_a_row_that_the_sink_cannot_take_is_refused_for_what_would_be_published(sealed: bool) -> None:
-    """A sealed sensitive value is not published: refusing its row would tell something about it."""
+def test_a_row_is_rejected_if_the_sink_cannot_take_a_published_value(sealed: bool) -> None:
+    """A sealed sensitive value is not published, and rejecting its row would reveal something about it."""
     schema = Schema(
         person="pid",
         quasi_identifiers=[Numeric("age", lower=0, upper=100, step=10, outside="reject")],

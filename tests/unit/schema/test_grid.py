@@ -12,12 +12,12 @@ from castleguard.errors import SchemaError
 from castleguard.schema.grid import MAX_EDGES, make_grid, resolution
 
 
-def test_edges_print_as_they_were_declared() -> None:
+def test_edges_are_printed_as_declared() -> None:
     assert make_grid(0.0, 1.0, 0.1).edges().tolist() == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
     assert make_grid(-0.3, 0.3, 0.1).edges().tolist() == [-0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3]
 
 
-def test_upper_is_the_last_edge_even_if_the_step_does_not_meet_it() -> None:
+def test_upper_is_the_last_edge_even_if_it_is_not_a_multiple_of_the_step() -> None:
     assert make_grid(0, 10, 4).edges().tolist() == [0, 4, 8, 10]
     assert make_grid(0, 10, 40).edges().tolist() == [0, 10]
 
@@ -86,9 +86,7 @@ def test_bounds_with_a_zone_are_moved_to_utc() -> None:
         (dt.datetime(2020, 1, 1), dt.datetime(2021, 1, 1), 1e-7, "whole number of microseconds"),
     ],
 )
-def test_a_domain_that_cannot_work_is_refused_with_the_reason(
-    lower: float, upper: float, step: float, message: str
-) -> None:
+def test_an_invalid_domain_is_refused_with_the_reason(lower: float, upper: float, step: float, message: str) -> None:
     with pytest.raises(SchemaError) as caught:
         make_grid(lower, upper, step).edges()
     assert message in str(caught.value)
@@ -108,7 +106,7 @@ def test_every_edge_is_the_float_nearest_to_its_decimal(start: int, stride: int,
     assert edges.tolist() == [float(decimal) for decimal in decimals]
 
 
-def test_edges_are_exact_where_integers_are_too_large_for_the_fast_way() -> None:
+def test_edges_are_exact_for_integers_too_large_for_the_fast_path() -> None:
     edges = make_grid(1e-20, 5e-20, 1e-20).edges()
     assert edges.tolist() == [1e-20, 2e-20, 3e-20, 4e-20, 5e-20]
 
@@ -127,5 +125,5 @@ def test_edges_are_exact_where_integers_are_too_large_for_the_fast_way() -> None
         ([1.0, 2e17], 0.0),
     ],
 )
-def test_resolution_is_the_spacing_that_all_values_share(values: list[float], expected: float | None) -> None:
+def test_resolution_is_the_common_spacing_of_all_values(values: list[float], expected: float | None) -> None:
     assert resolution(np.array(values, dtype=np.float64)) == expected

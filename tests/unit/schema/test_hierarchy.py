@@ -1,4 +1,4 @@
-"""Hierarchies: numbering, cover, loss, and what is refused as a tree."""
+"""Hierarchies: numbering, cover, loss, and invalid trees."""
 
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def test_node_below_a_chain_of_single_children_is_the_lowest_of_the_chain(tmp_pa
 
 
 @pytest.mark.parametrize(("low", "high"), [(-1, 0), (1, 0), (0, 5)])
-def test_node_refuses_what_is_no_interval_of_leaves(low: int, high: int) -> None:
+def test_node_refuses_an_invalid_interval_of_leaves(low: int, high: int) -> None:
     with pytest.raises(IndexError):
         Hierarchy.from_mapping(EDUCATION).node(low, high)
 
@@ -76,7 +76,7 @@ def test_rows_of_uneven_length_padding_blanks_and_a_byte_order_mark_are_read(tmp
     assert tree.labels == ("*", "X", "a", "c", "b")
 
 
-def test_quoted_labels_may_hold_the_delimiter(tmp_path: Path) -> None:
+def test_quoted_labels_may_contain_the_delimiter(tmp_path: Path) -> None:
     tree = Hierarchy.from_csv(write(tmp_path, 'a,"X, or Y",*\nb,*\n'), delimiter=",")
     assert tree.labels == ("*", "X, or Y", "a", "b")
 
@@ -123,17 +123,17 @@ def test_repr_is_short() -> None:
         (";X;*\n", "empty leaf"),
     ],
 )
-def test_what_is_no_tree_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_tree_is_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(SchemaError, match=r"tree\.csv") as caught:
         Hierarchy.from_csv(write(tmp_path, text))
     assert message in str(caught.value)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match=r"absent\.csv cannot be read: No such file"):
+    with pytest.raises(SchemaError, match=r"cannot read hierarchy .*absent\.csv: No such file"):
         Hierarchy.from_csv(tmp_path / "absent.csv")
     (tmp_path / "latin.csv").write_bytes(b"caf\xe9;*\n")
-    with pytest.raises(SchemaError, match=r"latin\.csv cannot be read"):
+    with pytest.raises(SchemaError, match=r"cannot read hierarchy .*latin\.csv"):
         Hierarchy.from_csv(tmp_path / "latin.csv")
 
 
@@ -149,8 +149,8 @@ def test_a_mapping_refuses_a_node_that_is_neither_leaf_nor_parent(below: object)
         Hierarchy.from_mapping({"*": {"X": below}})
 
 
-def test_a_single_text_is_no_list_of_values() -> None:
-    with pytest.raises(SchemaError, match="not a single text"):
+def test_a_single_string_is_not_a_list_of_values() -> None:
+    with pytest.raises(SchemaError, match="not a single string"):
         Hierarchy.flat("abc")
 
 
@@ -161,7 +161,7 @@ def test_a_label_must_be_text_or_a_number() -> None:
 
 @st.composite
 def ancestries(draw: st.DrawFn) -> list[tuple[str, ...]]:
-    """Random trees: each node hangs below an earlier one; rows leaf to root, in random order."""
+    """Random trees: the parent of each node is an earlier one; rows from leaf to root, in random order."""
     parents = [draw(st.integers(0, node)) for node in range(draw(st.integers(1, 25)))]
     leaves = set(range(len(parents) + 1)) - set(parents)
     rows = []

@@ -1,4 +1,4 @@
-"""Persons: the same one has the same hash whatever type a batch delivers. k rests on this."""
+"""The same person has the same hash in any type of column. k depends on this."""
 
 import datetime as dt
 from decimal import Decimal
@@ -151,7 +151,7 @@ def test_long_numbers_as_text_or_integers_keep_every_digit() -> None:
     "text",
     ["a", "person-12", "12a", "a12", "1-2", "1.2.3", "12e", "0x12", "+", "-", ".", "e", "nanny", "café", "x y", "--1"],
 )
-def test_what_is_no_number_is_hashed_as_it_is(text: str) -> None:
+def test_text_that_is_not_a_number_is_hashed_unchanged(text: str) -> None:
     assert hashes(pa.array([text, "0.5"])) == [reference(text), reference("0.5")]
 
 
@@ -202,7 +202,7 @@ def test_a_day_is_one_person_as_a_date_its_midnight_its_text_and_its_digits(arra
     assert [int(code) for code in hash_values(distinct(pa.chunked_array([array])).values, KEY)][:1] == hashes(array)
 
 
-def test_days_and_moments_hash_alike_side_by_side_and_alone() -> None:
+def test_days_and_moments_have_the_same_hashes_together_and_alone() -> None:
     ends = [dt.date.min, dt.date(999, 12, 31), dt.date(1969, 12, 31), dt.date(2000, 2, 29), dt.date.max]
     days = pa.array([*ends, None], pa.date32())
     expected = [*(reference(f"{day:%Y%m%d}".lstrip("0")) for day in ends[2:]), reference(None)]
@@ -220,7 +220,7 @@ def test_a_time_of_day_is_one_person_with_a_leading_t_or_without(text: str) -> N
 
 
 @pytest.mark.parametrize("text", ["- 12", "-\u00a012", "12-", "12 -", "\u2212 12"])
-def test_a_negative_number_is_one_person_wherever_its_sign_stands(text: str) -> None:
+def test_a_leading_and_a_trailing_minus_are_the_same_person(text: str) -> None:
     assert hashes(pa.array([text])) == hashes(pa.array([-12])) == [reference("-12")]
 
 
@@ -251,7 +251,7 @@ def test_another_key_gives_other_hashes() -> None:
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)), max_size=6))
-def test_integers_hash_alike_in_any_spelling(numbers: list[int | None]) -> None:
+def test_integers_have_the_same_hash_in_any_spelling(numbers: list[int | None]) -> None:
     as_integers = hashes(pa.array(numbers, pa.int64()))
     as_text = [None if number is None else str(number) for number in numbers]
     assert as_integers == hashes(pa.array(as_text, pa.string()))
@@ -262,13 +262,13 @@ def test_integers_hash_alike_in_any_spelling(numbers: list[int | None]) -> None:
 @given(st.lists(st.floats(width=64) | st.integers(-(2**54), 2**54).map(float), max_size=6))
 def test_floats_hash_like_their_text_or_are_nobody(numbers: list[float]) -> None:
     found = hashes(pa.array(numbers, pa.float64()))
-    spelt = hashes(pa.array([repr(number) for number in numbers], pa.string()))
-    told_apart = [number.is_integer() and abs(number) < 2**53 for number in numbers]
-    expected = [code if told else int(NOBODY) for code, told in zip(spelt, told_apart, strict=True)]
+    as_text = hashes(pa.array([repr(number) for number in numbers], pa.string()))
+    exact = [number.is_integer() and abs(number) < 2**53 for number in numbers]
+    expected = [code if known else int(NOBODY) for code, known in zip(as_text, exact, strict=True)]
     assert found == expected
 
 
-# Texts that look like numbers, times, UUIDs and words in all ways that a scan of bytes could get wrong.
+# Texts that resemble numbers, times, UUIDs and words in all ways that a scan of bytes could misread.
 LOOKALIKES = st.one_of(
     st.text(alphabet="0123456789.-+eE", max_size=12),
     st.text(alphabet="019.-+eE:TtZz /_", max_size=26),
@@ -304,7 +304,7 @@ PERSONS = st.one_of(
 
 
 @given(st.lists(PERSONS, max_size=5))
-def test_a_person_hashes_alike_alone_and_among_others(persons: list[object]) -> None:
+def test_a_person_has_the_same_hash_alone_and_among_others(persons: list[object]) -> None:
     together = hashes(to_table([{"p": person} for person in persons], columns=("p",), person="p").column("p"))
     alone = [hashes(to_table([{"p": person}], person="p").column("p"))[0] for person in persons]
     assert together == alone

@@ -1,4 +1,4 @@
-"""Numbers, dates and timestamps out of any Arrow column."""
+"""Numbers, dates and timestamps read from any Arrow column."""
 
 import datetime as dt
 from decimal import Decimal
@@ -17,7 +17,7 @@ from castleguard.schema.numbers import check_domain, read_numbers
 
 
 def shown(column: Column) -> list[float | str]:
-    """The value of a fine row, the reason of any other."""
+    """Value of a fine row, reason of any other."""
     return [
         value if problem == FINE else REASONS[problem]
         for value, problem in zip(column.values.tolist(), column.problem.tolist(), strict=True)
@@ -48,7 +48,7 @@ def shown(column: Column) -> list[float | str]:
         (pa.array([], pa.int64()), []),
     ],
 )  # fmt: skip
-def test_every_arrow_type_is_read_or_refused_row_by_row(array: pa.Array, expected: list[object]) -> None:
+def test_every_arrow_type_is_read_or_marked_row_by_row(array: pa.Array, expected: list[object]) -> None:
     assert shown(read_numbers(array, "number")) == expected
 
 
@@ -71,19 +71,19 @@ def test_text_is_parsed_value_by_value(kind: pa.DataType) -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_text_alone_is_read_as_it_is_among_others(text: str | None) -> None:
+def test_a_text_is_read_the_same_alone_and_among_others(text: str | None) -> None:
     assert shown(read_numbers(pa.array([text], pa.string()), "number")) == [TEXTS[text]]
 
 
 @given(st.lists(st.one_of(st.none(), st.text(max_size=6), st.floats().map(repr), st.integers().map(str))))
-def test_no_text_raises_and_neighbours_change_nothing(texts: list[str | None]) -> None:
+def test_no_text_raises_or_depends_on_its_neighbours(texts: list[str | None]) -> None:
     together = shown(read_numbers(pa.array(texts, pa.string()), "number"))
     alone = [shown(read_numbers(pa.array([text], pa.string()), "number"))[0] for text in texts]
     assert together == alone
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False)))
-def test_numbers_survive_being_printed(values: list[float]) -> None:
+def test_printed_numbers_are_read_back_exactly(values: list[float]) -> None:
     texts = pa.array([repr(value) for value in values], pa.string())
     assert shown(read_numbers(texts, "number")) == values
 
@@ -123,7 +123,7 @@ def test_times_are_microseconds_or_days_in_utc(array: pa.Array, micros: int, day
     assert shown(read_numbers(array, "date")) == [days, "null"]
 
 
-def test_times_of_different_form_are_read_side_by_side() -> None:
+def test_a_column_may_mix_forms_of_times() -> None:
     texts = [
         "2020-02-29", "2020-02-29T23:30:15.25", "2020-02-29T23:30:15.25Z", "2020-03-01 01:30:15.25+02:00",
         "2020-03-01 01:30:15.25+02", "2020-02-29 23:30", "2020-02-29 23", "2020-02-30", "2019-02-29", "2020-13-01",
@@ -152,7 +152,7 @@ def test_times_of_different_form_are_read_side_by_side() -> None:
         pa.array([dt.timedelta(1), None]), pa.array([[1], None]),
     ],
 )  # fmt: skip
-def test_what_is_no_time_is_invalid_in_a_column_of_times(kind: Kind, array: pa.Array) -> None:
+def test_values_that_are_not_times_are_invalid(kind: Kind, array: pa.Array) -> None:
     assert shown(read_numbers(array, kind)) == ["invalid", "null"]
 
 
@@ -168,7 +168,7 @@ def test_every_time_that_python_prints_is_read_back(values: list[dt.datetime | d
             assert got == "null"
 
 
-def test_timestamps_far_away_do_not_wrap_around() -> None:
+def test_distant_timestamps_do_not_overflow() -> None:
     column = read_numbers(pa.array([2**62], pa.int64()).cast(pa.timestamp("s")), "timestamp")
     assert column.values[0] == 2.0**62 * 1e6
 
@@ -181,13 +181,13 @@ def test_values_outside_are_clamped_or_marked() -> None:
     assert marked.problem.dtype == np.int8
 
 
-def test_a_row_without_a_value_is_never_outside() -> None:
+def test_a_missing_value_is_never_outside() -> None:
     column = read_numbers(pa.array(["x", None]), "number")
     assert shown(check_domain(column, (5.0, 10.0), clamp=False)) == ["invalid", "null"]
 
 
 @pytest.mark.parametrize("micros", [1_767_225_600_000_000, 0, -1_767_225_600_000_000, -1])
 def test_nanoseconds_are_rounded_down_to_microseconds(micros: int) -> None:
-    """As floats, 999 ns before an edge of the grid would be on it, and so in the next cell."""
+    """As a float, 999 ns before an edge of the grid would be rounded onto it, and into the next cell."""
     ticks = pa.array([micros * 1000, micros * 1000 + 999, micros * 1000 - 1], pa.timestamp("ns"))
     assert read_numbers(ticks, "timestamp").values.tolist() == [micros, micros, micros - 1]

@@ -1,4 +1,4 @@
-"""Roles: what a declaration means, and which ones are refused."""
+"""Roles: the meaning of declarations, and invalid ones."""
 
 import datetime as dt
 import json
@@ -45,7 +45,7 @@ def test_edges_are_read_only() -> None:
         AGE.edges[0] = -1
 
 
-def test_numpy_bounds_are_taken_as_python_ones() -> None:
+def test_numpy_bounds_become_python_numbers() -> None:
     assert Numeric("age", lower=np.int64(0), upper=np.int32(100)) == AGE  # type: ignore[arg-type]
 
 
@@ -58,7 +58,7 @@ def test_a_grid_as_fine_as_the_data_hides_nothing() -> None:
     assert Numeric("gain", lower=0, upper=100_000).hides_nothing(np.array([0.0, 5000.0, 15000.0]))
 
 
-def test_a_constant_column_does_not_tell_its_resolution() -> None:
+def test_a_constant_column_has_no_resolution() -> None:
     assert not AGE.hides_nothing(np.array([3.0, 3.0]))
 
 
@@ -72,8 +72,8 @@ def test_an_observed_domain_hides_nothing() -> None:
         (lambda: Numeric("age", lower=0), "column 'age': give both lower and upper, or neither"),
         (lambda: Numeric("age", step=1), "column 'age': step needs lower and upper"),
         (lambda: Numeric("age", lower=9, upper=1), "column 'age': lower must not be above upper, got 9 and 1"),
-        (lambda: Numeric("", lower=0, upper=1), "a column name must be a text that is not empty"),
-        (lambda: Numeric(5, lower=0, upper=1), "a column name must be a text that is not empty, got 5"),  # type: ignore[arg-type]
+        (lambda: Numeric("", lower=0, upper=1), "a column name must be a non-empty string"),
+        (lambda: Numeric(5, lower=0, upper=1), "a column name must be a non-empty string, got 5"),  # type: ignore[arg-type]
         (lambda: Numeric("age", lower=0, upper=1, null="drop"), "null must be 'reject' or 'root', got 'drop'"),  # type: ignore[arg-type]
         (lambda: Numeric("age", lower=0, upper=1, invalid="clamp"), "invalid must be 'reject' or 'root', got 'clamp'"),  # type: ignore[arg-type]
         (lambda: Numeric("age", lower=0, upper=1, outside="x"), "outside must be 'clamp' or 'reject' or 'root'"),  # type: ignore[arg-type]
@@ -87,7 +87,7 @@ def test_an_observed_domain_hides_nothing() -> None:
         (lambda: Sensitive("fare", bins=[float("nan")]), "column 'fare': bins: a bound must be finite"),
     ],
 )  # fmt: skip
-def test_a_declaration_that_cannot_work_is_refused(make: Callable[[], object], message: str) -> None:
+def test_an_invalid_declaration_is_refused(make: Callable[[], object], message: str) -> None:
     with pytest.raises(SchemaError) as caught:
         make()
     assert message in str(caught.value)
@@ -127,13 +127,13 @@ def test_a_schema_lists_the_columns_it_reads() -> None:
     ("make", "message"),
     [
         (lambda: Schema(person="p", quasi_identifiers=[]), "at least one quasi-identifier"),
-        (lambda: Schema(person="", quasi_identifiers=[AGE]), "a column name must be a text"),
+        (lambda: Schema(person="", quasi_identifiers=[AGE]), "a column name must be a non-empty string"),
         (lambda: Schema(person="p", quasi_identifiers=["age"]), "must be Numeric or Categorical, got str"),  # type: ignore[list-item]
         (lambda: Schema(person="p", quasi_identifiers=AGE), "quasi_identifiers must be a list, got Numeric"),  # type: ignore[arg-type]
         (lambda: Schema(person="p", quasi_identifiers=[AGE], sensitive="job"), "sensitive must be a list, got str"),
         (lambda: Schema(person="p", quasi_identifiers=[AGE], sensitive=[5]), "must be a name or Sensitive, got int"),  # type: ignore[list-item]
         (lambda: Schema(person="p", quasi_identifiers=[AGE], public="job"), "public must be a list, got str"),
-        (lambda: Schema(person="p", quasi_identifiers=[AGE], public=[""]), "a column name must be a text"),
+        (lambda: Schema(person="p", quasi_identifiers=[AGE], public=[""]), "a column name must be a non-empty string"),
         (lambda: Schema(person="age", quasi_identifiers=[AGE]), "'age' is declared twice"),
         (lambda: Schema(person="p", quasi_identifiers=[AGE, AGE]), "'age' is declared twice"),
         (lambda: Schema(person="p", quasi_identifiers=[AGE], sensitive=["x"], public=["x"]), "'x' is declared twice"),
@@ -144,13 +144,13 @@ def test_a_schema_lists_the_columns_it_reads() -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_schema_that_cannot_work_is_refused(make: Callable[[], object], message: str) -> None:
+def test_an_invalid_schema_is_refused(make: Callable[[], object], message: str) -> None:
     with pytest.raises(SchemaError) as caught:
         make()
     assert message in str(caught.value)
 
 
-def test_a_person_column_is_not_published_so_its_name_clashes_with_nothing() -> None:
+def test_the_person_column_may_share_a_published_name() -> None:
     assert Schema(person="age_min", quasi_identifiers=[AGE]).person == "age_min"
 
 

@@ -1,4 +1,4 @@
-"""Sensitive columns that declare their values, and what is decoded of them."""
+"""Sensitive columns with declared values, and their codes."""
 
 import datetime as dt
 from typing import Any
@@ -35,7 +35,7 @@ def decode(sensitive: cg.Sensitive, values: list[object], **options: bool) -> De
         (cg.Sensitive("s", bins=[10, 20]), [5, 10, 25, None], [0, 1, 2, 3]),
     ],
 )
-def test_a_declared_value_is_coded_by_its_place_and_others_as_missing(
+def test_a_declared_value_is_coded_by_its_index_and_any_other_as_missing(
     sensitive: cg.Sensitive, values: list[object], codes: list[int]
 ) -> None:
     assert decode(sensitive, values).rows.sensitive[:, 0].tolist() == codes
@@ -59,15 +59,15 @@ def test_codes_are_published_as_labels_and_missing_as_null(sensitive: cg.Sensiti
     ("given", "message"),
     [
         ({"bins": [1], "values": ["a"]}, "give only one of bins and values"),
-        ({"values": []}, "values must be texts or whole numbers, at least one"),
-        ({"values": [1.5]}, "values must be texts or whole numbers"),
-        ({"values": [True]}, "values must be texts or whole numbers"),
+        ({"values": []}, "values must be strings or whole numbers, at least one"),
+        ({"values": [1.5]}, "values must be strings or whole numbers"),
+        ({"values": [True]}, "values must be strings or whole numbers"),
         ({"values": "abc"}, "values must be a list"),
-        ({"values": [1, "1"]}, "values has the same value twice"),
+        ({"values": [1, "1"]}, "values contains the same value twice"),
         ({"hierarchy": "tree.csv"}, "hierarchy must be a Hierarchy"),
     ],
 )
-def test_a_declaration_that_cannot_work_is_refused(given: dict[str, Any], message: str) -> None:
+def test_an_invalid_declaration_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(SchemaError, match=message):
         cg.Sensitive("s", **given)
 
@@ -86,7 +86,7 @@ def test_a_default_must_be_a_value_of_its_column(make: Any, message: str) -> Non
         make()
 
 
-def test_a_total_decoder_refuses_no_row_and_sends_none_to_the_root() -> None:
+def test_a_total_decoder_rejects_no_row_and_sends_none_to_the_root() -> None:
     schema = cg.Schema(person=None, quasi_identifiers=[AGE, SEX])
     raw = [(200, "f"), (-1, "m"), (None, None), ("x", "other"), (30, "f")]
     rows = [{"age": age if age is None else str(age), "sex": sex} for age, sex in raw]
@@ -104,7 +104,7 @@ def test_a_sealed_decoder_lets_no_raw_sensitive_value_into_the_payload() -> None
     assert payload["note"].to_pylist() == ["n", "n"]
 
 
-def test_what_is_declared_is_part_of_the_fingerprint() -> None:
+def test_declared_values_are_part_of_the_fingerprint() -> None:
     found = [
         cg.Schema(person=None, quasi_identifiers=[AGE], sensitive=[sensitive]).fingerprint()
         for sensitive in (

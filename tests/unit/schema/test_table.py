@@ -1,4 +1,4 @@
-"""Tables from whatever is pushed: what is kept, and what one odd value does to its column."""
+"""Tables from all accepted inputs, and the effect of one odd value on its column."""
 
 import datetime as dt
 import subprocess
@@ -20,7 +20,7 @@ from castleguard.schema.table import to_table
 ROWS = [{"age": 1, "sex": "f"}, {"age": 2, "sex": None}]
 
 
-def test_arrow_is_taken_as_it_is() -> None:
+def test_arrow_data_is_not_copied() -> None:
     table = pa.Table.from_pylist(ROWS)
     assert to_table(table) is table
     assert to_table(table.to_batches()[0]).equals(table)
@@ -49,12 +49,12 @@ sys.exit(to_table([{"a": 1}]).num_rows != 1)
 
 
 @pytest.mark.parametrize("data", [5, "text", {"a": [1]}, None, iter(ROWS)])
-def test_what_has_no_rows_is_refused_by_its_type(data: object) -> None:
+def test_an_object_without_rows_is_refused_by_its_type(data: object) -> None:
     with pytest.raises(SchemaError, match=f"cannot read rows from {type(data).__name__}: give a pyarrow Table"):
         to_table(data)
 
 
-def test_a_list_of_something_else_than_dicts_is_refused_without_its_values() -> None:
+def test_a_list_of_other_than_dicts_is_refused_without_quoting_values() -> None:
     with pytest.raises(SchemaError, match="row 1 of the list is a str") as caught:
         to_table([{"a": 1}, "secret"])
     assert "secret" not in str(caught.value)
@@ -64,7 +64,7 @@ def test_missing_keys_are_nulls() -> None:
     assert to_table([{"a": 1}, {"b": 2}]).to_pylist() == [{"a": 1, "b": None}, {"a": None, "b": 2}]
 
 
-def test_declared_columns_are_there_even_if_no_row_has_them() -> None:
+def test_declared_columns_exist_even_if_no_row_has_them() -> None:
     table = to_table([{"a": 1, "extra": object()}], columns=("a", "b"))
     assert table.to_pylist() == [{"a": 1, "b": None}]
     assert to_table([], columns=("a", "b")).column_names == ["a", "b"]
@@ -136,7 +136,7 @@ def test_pandas_categories_stay_dictionaries() -> None:
 
 
 def test_a_float_reads_the_same_beside_texts_and_alone() -> None:
-    """Otherwise one row's value would change what another row says."""
+    """Otherwise the value of one row would change how another is read."""
     numbers = [1e-05, 0.5, 3.0, 1e-300, 123456.789]
     alone = to_table([{"x": number} for number in numbers], ["x"])["x"].combine_chunks()
     mixed = to_table([{"x": number} for number in [*numbers, "n/a"]], ["x"])["x"].to_pylist()
@@ -157,7 +157,7 @@ def test_one_odd_value_does_not_stop_the_others(odd: object) -> None:
 
 
 def test_lists_of_text_from_polars_are_published_as_lists() -> None:
-    """Polars hands them over as lists of views, of which Arrow can select no rows."""
+    """Polars delivers them as lists of views, and Arrow cannot select rows of those."""
     schema = cg.Schema(
         person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=10)], public=["tags"]
     )

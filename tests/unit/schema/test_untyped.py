@@ -1,4 +1,4 @@
-"""Values without a type: the first one decides, and each is converted by itself."""
+"""Untyped values: the first one decides the type, and each is converted independently."""
 
 import datetime as dt
 import uuid
@@ -54,7 +54,7 @@ def test_the_first_value_decides_the_type(first: object, kind: pa.DataType) -> N
     ],
     ids=str,
 )
-def test_each_value_is_converted_by_itself(
+def test_each_value_is_converted_independently(
     values: list[object], kind: pa.DataType, expected: list[object], wrong: list[int]
 ) -> None:
     column, misfits = convert_values(values, kind)

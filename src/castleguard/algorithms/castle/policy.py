@@ -9,9 +9,9 @@ from castleguard.algorithms.facts import MembershipGame, Publication, ShardPromi
 from castleguard.errors import PolicyError
 from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.criteria import CountedPer, Criteria
-from castleguard.privacy.declared import check_parameters, declare
 from castleguard.privacy.diversity import Diversity
 from castleguard.privacy.guarantee import Guarantee
+from castleguard.privacy.parameter_fields import check_parameters, declare
 from castleguard.runtime.durations import spell_duration
 from castleguard.schema.roles import QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive

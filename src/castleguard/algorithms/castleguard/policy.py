@@ -15,10 +15,10 @@ from castleguard.algorithms.castle.policy import Castle, Suppression
 from castleguard.algorithms.citadel.policy import Citadel
 from castleguard.algorithms.facts import MembershipGame, PrintedClaim, Publication, ShardPromise
 from castleguard.errors import PolicyError
-from castleguard.privacy.budget import Shares, float_above, share_epsilon
 from castleguard.privacy.composition import Loss, compose_advanced, compose_basic, compose_zcdp
-from castleguard.privacy.declared import declare
+from castleguard.privacy.epsilon_shares import Shares, float_above, share_epsilon
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
+from castleguard.privacy.parameter_fields import declare
 from castleguard.privacy.parameters import least_epsilon
 from castleguard.privacy.sdgs import sdgs_delta
 from castleguard.schema.roles import QuasiIdentifier, Schema

@@ -10,8 +10,7 @@ from castleguard.algorithms.citadel.stages import release_gate
 from castleguard.algorithms.engine import Engine
 from castleguard.algorithms.stages import Keys, Stages
 from castleguard.errors import PolicyError
-from castleguard.intake.coin import row_coin
-from castleguard.intake.intake import Intake, Perturbation
+from castleguard.intake.intake import Intake, Perturbation, row_coin
 from castleguard.intake.local import LocalNoise
 from castleguard.intake.paper import PaperNoise
 from castleguard.privacy.ledger import Ledger

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.facts import Joint, Publication, ShardPromise
 from castleguard.errors import PolicyError
-from castleguard.privacy.declared import declare
 from castleguard.privacy.guarantee import Guarantee
+from castleguard.privacy.parameter_fields import declare
 from castleguard.schema.roles import Schema
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 from castleguard.algorithms.base import MAX_DELAY, Admission, Mode, Order, Policy
 from castleguard.algorithms.facts import MembershipGame, PrintedClaim, Publication, ShardPromise
 from castleguard.errors import PolicyError, SchemaError
-from castleguard.privacy.budget import Shares, exact, float_above, share_epsilon
-from castleguard.privacy.declared import declare
+from castleguard.privacy.epsilon_shares import Shares, exact, float_above, share_epsilon
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
+from castleguard.privacy.parameter_fields import declare
 from castleguard.privacy.parameters import LARGEST_COUNT, is_number
 from castleguard.runtime.durations import spell_duration
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
@@ -22,8 +22,7 @@ from castleguard.schema.sensitive import Sensitive
 
 if TYPE_CHECKING:
     from castleguard.algorithms.stages import Keys, Stages
-    from castleguard.release.encode import Numbers
-    from castleguard.release.points import PointEncoder
+    from castleguard.release.encode import Numbers, PointEncoder
 
 RANGES = 1.5
 """The paper's sensitivity, in ranges of the column."""
@@ -186,7 +185,7 @@ class Doca(Policy):
             raise PolicyError(
                 f"numbers={numbers!r} says how a range is written, and DOCA publishes numbers, not ranges"
             )
-        from castleguard.release.points import PointEncoder
+        from castleguard.release.encode import PointEncoder
 
         return PointEncoder(schema, sensitive=self.strict)
 

@@ -12,9 +12,9 @@ from castleguard.errors import PolicyError, SchemaError
 from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.composition import group
 from castleguard.privacy.criteria import ColumnFacts, Criteria
-from castleguard.privacy.declared import declare
 from castleguard.privacy.diversity import Diversity
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
+from castleguard.privacy.parameter_fields import declare
 from castleguard.privacy.parameters import LARGEST_COUNT, check_count, check_sampling
 from castleguard.privacy.sdgs import sdgs_delta, worst_case
 from castleguard.runtime.durations import spell_duration

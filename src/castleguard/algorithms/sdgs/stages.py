@@ -6,13 +6,12 @@ The other way round a person with many rows would have many chances.
 from castleguard.algorithms.sdgs.engine import SdgsEngine
 from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.algorithms.stages import Keys, Stages
-from castleguard.intake.coin import row_coin
-from castleguard.intake.intake import Intake
+from castleguard.intake.intake import Intake, row_coin
 from castleguard.intake.window_coin import WindowCoin
-from castleguard.privacy.budget import exact
+from castleguard.privacy.epsilon_shares import exact
 from castleguard.privacy.ledger import Ledger
 from castleguard.privacy.mechanisms import Bernoulli
-from castleguard.release.cells import CellGate
+from castleguard.release.cell_gate import CellGate
 from castleguard.release.encode import Numbers, sensitive_labels
 from castleguard.schema.decode import Decoder
 from castleguard.schema.roles import Schema

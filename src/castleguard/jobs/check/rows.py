@@ -71,7 +71,7 @@ def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
     """What the decoder makes of the first rows. Counts, never values."""
     from castleguard.algorithms.stages import make_keys
     from castleguard.jobs.endpoints import unfit_values
-    from castleguard.schema.declared import read_types
+    from castleguard.schema.declared_types import read_types
     from castleguard.schema.roles import Numeric
     from castleguard.schema.table import to_table
 

@@ -205,7 +205,7 @@ def test_without_such_a_promise_nothing_is_kept() -> None:
     ("sensitive", "change", "message"),
     [
         ([], {}, "t-closeness needs at least one sensitive column in the schema"),
-        (["illness"], {}, "t-closeness needs the values of column 'illness': give its values, hierarchy or bins"),
+        (["illness"], {}, "t-closeness needs the values of column 'illness': declare its values, hierarchy or bins"),
         (
             [Sensitive("illness", values=range(5000))],
             {},
@@ -214,7 +214,7 @@ def test_without_such_a_promise_nothing_is_kept() -> None:
         (
             [Sensitive("illness", values=["a"])],
             {"distance": "hierarchical"},
-            "the hierarchical distance needs a hierarchy of column 'illness'",
+            "distance='hierarchical' needs a hierarchy for column 'illness'",
         ),
         (
             [Sensitive("illness", values=["a"])],

@@ -77,8 +77,8 @@ def test_numbers_of_numpy_are_numbers() -> None:
 @pytest.mark.parametrize(
     ("policy", "schema", "said"),
     [
-        (strict(), cg.Schema(person=None, quasi_identifiers=[cg.Numeric("x")]), "'x': lower and upper are needed"),
-        (strict(), cg.Schema(person=None, quasi_identifiers=[NUMBER], sensitive=["s"]), "'s': its values must be"),
+        (strict(), cg.Schema(person=None, quasi_identifiers=[cg.Numeric("x")]), "'x' needs lower and upper"),
+        (strict(), cg.Schema(person=None, quasi_identifiers=[NUMBER], sensitive=["s"]), "'s' needs declared values"),
         (strict(), cg.Schema(person=None, quasi_identifiers=[NUMBER], public=["t"]), "no column as it is, and t would"),
         (paper(), cg.Schema(person=None, quasi_identifiers=[LABEL]), "needs a numeric quasi-identifier"),
         (paper(), cg.Schema(person=None, quasi_identifiers=[cg.Numeric("x")]), "lower and upper, or the sensitivity"),
@@ -89,7 +89,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
             cg.Schema(person=None, quasi_identifiers=[cg.Numeric("x", lower=0, upper=1, null="root")]),
             "no root",
         ),
-        (paper(), cg.Schema(person=None, quasi_identifiers=[NUMBER], sensitive=["s"]), "'s': its values must be"),
+        (paper(), cg.Schema(person=None, quasi_identifiers=[NUMBER], sensitive=["s"]), "'s' needs declared values"),
     ],
 )
 def test_a_schema_that_cannot_be_published_is_refused(policy: cg.Doca, schema: cg.Schema, said: str) -> None:
@@ -104,7 +104,7 @@ def test_a_bound_on_a_persons_rows_needs_persons(policy: cg.Doca) -> None:
 
 
 def test_weights_name_columns() -> None:
-    with pytest.raises(PolicyError, match="weights names 'z'"):
+    with pytest.raises(PolicyError, match="weights names an unknown column 'z'"):
         cg.Anonymiser(ONE, strict(weights={"z": 1}))
     shares = strict(epsilon=0.7, weights={"s": 5}).shares(MIXED)
     assert list(shares) == ["x", "job", "s"]

@@ -1,6 +1,7 @@
-"""The gate's own running distribution of sensitive values, counted from what was decoded.
+"""The gate's own running distribution of sensitive values, counted from the decoded rows.
 
-It is written apart from the engine's, and brought up to the moment at which a group says that it was decided.
+It shares no code with the engine's reference, and contains the rows up to the moment at which a group was decided.
+See docs/proofs/criteria.md.
 """
 
 import numpy as np
@@ -12,7 +13,7 @@ Codes = NDArray[np.int64]  # (rows, sensitive columns), each a value of its colu
 
 
 class Reference:
-    """Weights of the values of each sensitive column over the rows so far; `public` shares are given for good."""
+    """Weights of the values of each sensitive column over the rows so far; `public` shares never change."""
 
     def __init__(self, closeness: Closeness, sizes: list[int], public: list[Shares]) -> None:
         self._closeness = closeness
@@ -26,11 +27,11 @@ class Reference:
 
     @property
     def is_burnt_in(self) -> bool:
-        """Whether enough rows have arrived."""
+        """Whether the burn-in is over."""
         return self.rows >= self._closeness.chosen_burn_in()
 
     def count(self, codes: Codes) -> None:
-        """Take in rows, in their order."""
+        """Count rows in their order."""
         window = self._recent.shape[0]
         if self._closeness.reference == "window":
             for at in range(0, len(codes), window):
@@ -44,7 +45,7 @@ class Reference:
         self.rows += len(codes)
 
     def shares(self, column: int) -> Shares:
-        """The distribution of a column's values now."""
+        """Current distribution of a column's values."""
         if self._public:
             return self._public[column]
         size, alpha = self._sizes[column], self._closeness.alpha
@@ -52,7 +53,7 @@ class Reference:
         return smoothed
 
     def snapshot(self) -> dict[str, NDArray[np.float64] | Codes]:
-        """All that changes."""
+        """The whole state."""
         return {
             "weights": self._weights.copy(),
             "recent": self._recent.copy(),
@@ -60,13 +61,13 @@ class Reference:
         }
 
     def restore(self, arrays: dict[str, NDArray]) -> None:  # type: ignore[type-arg]  # of any element type
-        """Continue from a snapshot."""
+        """Restore from a snapshot."""
         self._weights = arrays["weights"].copy()
         self._recent = arrays["recent"].copy()
         self._total, self.rows = float(arrays["referred"][0]), int(arrays["referred"][1])
 
     def _count_recent(self, codes: Codes, first: int) -> None:
-        """Take in no more rows than the window has, each in the place of the one that falls out."""
+        """Count at most a window of rows, each replacing the row that leaves the window."""
         number = first + np.arange(len(codes))
         place = number % self._recent.shape[0]
         leaving = self._recent[place[number >= self._recent.shape[0]]]

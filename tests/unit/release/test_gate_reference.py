@@ -1,4 +1,4 @@
-"""The gate's running distribution beside the one that the definition gives, however rows are dealt out."""
+"""The gate's running distribution compared with its definition, for any batches."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from castleguard.privacy.closeness import Closeness
-from castleguard.release.reference import Reference
+from castleguard.release.gate_reference import Reference
 
 SIZES = [3, 5]
 KINDS: list[dict[str, Any]] = [
@@ -22,7 +22,7 @@ rows = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4)), max_size=40)
 
 
 def by_definition(values: list[int], size: int, closeness: Closeness) -> list[float]:
-    """Weights by age, one row after the other, plus alpha for each value."""
+    """Weights by age, row by row, plus alpha for each value."""
     weights = [closeness.alpha] * size
     for age, value in enumerate(reversed(values)):
         if closeness.window is None or age < closeness.window:
@@ -46,7 +46,7 @@ def test_shares_are_those_of_the_definition(
     assert reference.rows == len(arrived)
 
 
-def test_public_shares_stay_what_they_are() -> None:
+def test_public_shares_never_change() -> None:
     closeness = Closeness(t=0.5, reference="public", public={"s": {"a": 1.0}}, burn_in=2)
     reference = Reference(closeness, [2], [np.array([1.0, 0.0])])
     assert not reference.is_burnt_in

@@ -1,4 +1,4 @@
-"""The gate of SDGS alone, fed with decisions that its engine should not take: each is refused."""
+"""The gate of SDGS alone, given decisions that its engine should not make: each is refused."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from castleguard.privacy.criteria import Criteria
-from castleguard.release.cells import CellGate
+from castleguard.release.cell_gate import CellGate
 from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
@@ -36,7 +36,7 @@ def check(
     gate: CellGate | None = None,
     l: int = 1,
 ) -> list[bool]:
-    """Which groups pass; a group is its box and its rows' values. All rows are of one person: it must not matter."""
+    """Verdicts on groups, each a box and the values of its rows. All rows are of one person, which must not matter."""
     points = [point for _, members in groups for point in members]
     count = len(points)
     decisions = Decisions(
@@ -61,7 +61,7 @@ def check(
     return flags
 
 
-def test_a_cell_of_k_rows_passes_though_all_are_of_one_person() -> None:
+def test_a_cell_of_k_rows_passes_even_if_all_are_of_one_person() -> None:
     assert check((YOUNG, [POINT] * 3)) == [True]
     assert check((YOUNG, [POINT] * 2)) == [False]
 
@@ -81,7 +81,7 @@ def test_a_group_without_rows_is_refused() -> None:
     assert check((YOUNG, [])) == [False]
 
 
-def test_nothing_at_all_passes() -> None:
+def test_empty_decisions_are_accepted() -> None:
     assert check() == []
 
 
@@ -90,15 +90,15 @@ def test_nothing_at_all_passes() -> None:
     [
         ((5, 0), (50, 1)),  # off the grid
         ((-10, 0), (50, 1)),  # outside the domain
-        ((20, 0), (20, 1)),  # an edge is no box
-        ((50, 0), (0, 1)),  # upside down
-        ((0, 0), (50, 2)),  # no node's leaves
+        ((20, 0), (20, 1)),  # width 0
+        ((50, 0), (0, 1)),  # bounds swapped
+        ((0, 0), (50, 2)),  # not the leaves of a node
         ((0, 1), (50, 2)),
         ((0, 0), (50, 4)),
         ((0, 1), (50, 0)),
     ],
 )
-def test_a_box_that_says_more_than_the_schema_is_refused(box: Box) -> None:
+def test_a_box_that_is_not_public_is_refused(box: Box) -> None:
     assert check((box, [POINT] * 3)) == [False]
 
 
@@ -121,7 +121,7 @@ def test_boxes_of_one_release_are_disjoint_or_equal() -> None:
     assert check((YOUNG, three), (inner, three), events=[0, 1]) == [True, True]
 
 
-def test_the_box_of_everything_overlaps_others_only_with_rows_that_may_go_nowhere_else() -> None:
+def test_the_root_may_overlap_other_boxes_only_if_all_its_rows_are_root_only() -> None:
     three = [(10.0, 0.0)] * 3
     root = [True] * 3 + [False] * 3
     assert check((WHOLE, three), (YOUNG, three), to_root=root) == [True, True]
@@ -130,13 +130,13 @@ def test_the_box_of_everything_overlaps_others_only_with_rows_that_may_go_nowher
     assert check((YOUNG, three), to_root=root) == [False]
 
 
-def test_kinds_must_be_true_and_nothing_is_used_again() -> None:
+def test_a_wrong_kind_and_a_reused_box_are_refused() -> None:
     assert check((YOUNG, [POINT] * 3), kinds=[ROOT]) == [False]
     assert check((WHOLE, [POINT] * 3), kinds=[NEW]) == [False]
     assert check((YOUNG, [POINT] * 3), kinds=[REUSED]) == [False]
 
 
-def test_a_release_that_has_left_cannot_be_added_to_even_after_a_restore() -> None:
+def test_rows_cannot_be_added_to_an_earlier_release_even_after_a_restore() -> None:
     gate = CellGate(SCHEMA, Criteria(k=3))
     assert check((YOUNG, [POINT] * 3), events=[4], gate=gate) == [True]
     again = CellGate(SCHEMA, Criteria(k=3))
@@ -146,7 +146,7 @@ def test_a_release_that_has_left_cannot_be_added_to_even_after_a_restore() -> No
         assert check((YOUNG, [POINT] * 3), events=[5], gate=each) == [True]
 
 
-def test_a_domain_of_one_point_is_a_side_like_any_other() -> None:
+def test_a_domain_of_one_point_is_accepted() -> None:
     schema = Schema(person=None, quasi_identifiers=[Numeric("x", lower=3, upper=3)])
     rows = CodedRows(
         np.full((2, 1), 3.0),

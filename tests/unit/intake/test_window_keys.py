@@ -1,11 +1,11 @@
-"""Keys by window number: a function of the number, and gone once the window is over."""
+"""Keys of windows: a function of the window's number, forgotten once the window is over."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from castleguard.errors import SnapshotError, UsageError
-from castleguard.privacy.window_keys import WindowKeys
+from castleguard.intake.window_coin import WindowKeys
 from tests.reference.window_coin import window_key
 
 KEY = bytes(range(32))
@@ -19,7 +19,7 @@ def test_a_key_depends_on_the_number_of_its_window_alone(windows: list[int]) -> 
 
 
 @given(WINDOWS, st.integers(1, 10))
-def test_what_is_kept_leads_to_no_key_of_the_past(window: int, before: int) -> None:
+def test_kept_keys_do_not_give_keys_of_past_windows(window: int, before: int) -> None:
     keys = WindowKeys(KEY)
     keys.at(window)
     kept = keys.snapshot()
@@ -31,7 +31,7 @@ def test_what_is_kept_leads_to_no_key_of_the_past(window: int, before: int) -> N
 
 
 @given(WINDOWS, st.integers(0, 1000))
-def test_keys_go_on_from_a_snapshot(window: int, later: int) -> None:
+def test_a_restored_snapshot_gives_the_same_keys(window: int, later: int) -> None:
     keys, restored = WindowKeys(KEY), WindowKeys(bytes(32))
     keys.at(window)
     restored.restore(keys.snapshot())

@@ -1,14 +1,15 @@
-"""The gate of SDGS: it counts rows of released cells, and knows nothing of persons.
+"""The gate of SDGS: counts the rows of released cells, and never looks at persons.
 
-A check on persons would itself tell something: whether a cell comes out would depend on whose rows were sampled. So
-this gate reads the rows that are about to be published and what is public, and nothing else (docs/proofs/sdgs.md).
+A check on persons would leak: whether a cell is published would depend on whose rows were sampled. So this gate reads
+only the rows about to be published and public facts (docs/proofs/sdgs.md, "The gate must not look at persons").
 
-* Every cell (a group's box with one combination of sensitive values) must have k rows, every group l values, and the
-  values of a group the distribution that was asked for.
-* A box must lie in the public domain, its numbers on the public grid, its categories must be one node's leaves.
-* The boxes of one release must be disjoint or equal, and every row must lie in its own: whoever assigns rows to boxes
-  has no choice then. A number on the edge of two boxes belongs to the upper one.
-* A row that may only go to the root stands in a group of the whole domain; of such rows alone, or of all.
+* Every cell (the rows of a group with one combination of sensitive values) has at least k rows. Every group has at
+  least l values of each sensitive column, in a distribution that meets the criteria.
+* A box lies in the public domain: its numeric bounds are edges of the public grid, its categories the leaves of one
+  node.
+* The boxes of one release are disjoint or equal, and every row lies in its own, so the boxes determine where each row
+  goes. A number on the edge of two boxes belongs to the upper one.
+* A row that may be published at the root only is in a group of the whole domain, with such rows alone or with all.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from castleguard.privacy.criteria import Criteria
 from castleguard.release.grouped import all_of
-from castleguard.release.shape import ShapeJudge
+from castleguard.release.shape_judge import ShapeJudge
 from castleguard.schema.cells import contains
 from castleguard.schema.coded import NEW, ROOT, CodedRows, Decisions
 from castleguard.schema.roles import Categorical, Numeric, Schema
@@ -30,7 +31,7 @@ Values = NDArray[np.float64]
 
 
 class CellGate:
-    """Checks the releases of one stream, in order. The same methods as `release.gate.Gate`."""
+    """Checks the releases of one stream, in order. Has the methods of `release.gate.Gate`."""
 
     def __init__(self, schema: Schema, criteria: Criteria) -> None:
         self._criteria = criteria
@@ -39,15 +40,15 @@ class CellGate:
         ]
         self._judge = _judge_of(schema, criteria)
         self._values = [len(role.labels or ()) + 1 for role in schema.sensitive]
-        self._last = -1  # the last release that was seen
+        self._last = -1  # latest release checked
 
     @property
     def least(self) -> int | None:
-        """Persons, or rows, that it asks for in a group."""
+        """Smallest number of rows in a published cell."""
         return self._criteria.k
 
     def check(self, decisions: Decisions, rows: CodedRows) -> Flags:
-        """Which groups may be published. `rows` are the decoded rows at `decisions.position`."""
+        """Flag the groups that may be published. `rows` are the decoded rows at `decisions.position`."""
         whole = np.ones(decisions.loss.size, dtype=np.bool_)
         sound = np.isin(decisions.kind, (NEW, ROOT)) & (decisions.event > self._last)
         inside = np.ones(rows.to_root.size, dtype=np.bool_)
@@ -67,18 +68,18 @@ class CellGate:
         return sound
 
     def observe(self, sensitive: Ints, present: NDArray[np.bool_] | None = None) -> None:
-        """Rows arrive: nothing is learnt from those that are not released."""
+        """Ignore arrivals: verdicts must not depend on rows that are not released."""
 
     def snapshot(self) -> dict[str, Ints]:
-        """The last release that was seen."""
+        """The latest release checked."""
         return {"last": np.array([self._last], dtype=np.int64)}
 
     def restore(self, arrays: Mapping[str, Ints]) -> None:
-        """Continue from a snapshot."""
+        """Restore from a snapshot."""
         self._last = int(arrays["last"][0])
 
     def _is_large_enough(self, group: Ints, codes: Ints, groups: int) -> Flags:
-        """Whether every cell of a group has k rows, and every sensitive column l values in it."""
+        """Whether every cell of a group has k rows, and every sensitive column l values that meet the criteria."""
         cells, rows = _tally(np.column_stack([group, codes]))
         enough = np.bincount(group, minlength=groups) > 0
         enough[cells[rows < self._criteria.k, 0]] = False
@@ -97,7 +98,7 @@ class CellGate:
         return enough
 
     def _are_disjoint(self, lower: Values, upper: Values) -> Flags:
-        """Whether each box has nothing in common with the others, but for those equal to it."""
+        """Whether each box is disjoint from all others that differ from it."""
         alone = np.ones(len(lower), dtype=np.bool_)
         for at in range(len(lower)):
             common = np.ones(len(lower), dtype=np.bool_)
@@ -109,29 +110,29 @@ class CellGate:
 
 
 class _NumberSide:
-    """A numeric quasi-identifier, as the gate reads the schema."""
+    """One side of a box: a numeric quasi-identifier."""
 
     def __init__(self, role: Numeric) -> None:
         self._edges = role.edges
         self.low, self.high = float(role.edges[0]), float(role.edges[-1])
 
     def is_public(self, lower: Values, upper: Values) -> Flags:
-        """Whether both bounds are edges, with room between them unless the whole domain has none."""
+        """Whether both bounds are grid edges, and differ unless the domain is a single point."""
         on_grid: Flags = np.isin(lower, self._edges) & np.isin(upper, self._edges)
         return on_grid & ((lower < upper) | (self.low == self.high))
 
     def contains(self, value: Values, lower: Values, upper: Values) -> Flags:
-        """Whether each value lies in its side: at the upper end only where that ends the domain."""
+        """Whether each value lies in its side; the upper bound belongs to a side only at the end of the domain."""
         return contains(value, lower, upper, self.high)
 
     def meets(self, lower: float, upper: float, lowers: Values, uppers: Values) -> Flags:
-        """Whether one side has values in common with each of the others."""
+        """Whether one side shares values with each of the others."""
         common: Flags = (lowers < upper) & (lower < uppers)
         return common | (self.low == self.high)
 
 
 class _CategorySide:
-    """A categorical quasi-identifier, as the gate reads the schema."""
+    """One side of a box: a categorical quasi-identifier."""
 
     def __init__(self, role: Categorical) -> None:
         tree = role.hierarchy
@@ -149,14 +150,16 @@ class _CategorySide:
         return inside
 
     def meets(self, lower: float, upper: float, lowers: Values, uppers: Values) -> Flags:
-        """Whether one side has leaves in common with each of the others."""
+        """Whether one side shares leaves with each of the others."""
         common: Flags = (lowers <= upper) & (lower <= uppers)
         return common
 
 
 def _judge_of(schema: Schema, criteria: Criteria) -> ShapeJudge | None:
-    """What judges the distribution of values. A running reference follows from cells that need not be published, so
-    that only the engine knows it: closeness is judged again where its reference is public.
+    """Judge of distributions; None if the criteria ask for none.
+
+    A running reference contains cells that are never published, and only the engine knows it. So the gate judges
+    closeness only against a public reference.
     """
     if criteria.closeness is not None and criteria.closeness.reference != "public":
         criteria = replace(criteria, closeness=None)
@@ -164,7 +167,7 @@ def _judge_of(schema: Schema, criteria: Criteria) -> ShapeJudge | None:
 
 
 def _tally(keys: Ints) -> tuple[Ints, Ints]:
-    """The different rows of an array, and how often each occurs."""
+    """Distinct rows of an array, and the number of times each occurs."""
     keys = keys[np.lexsort(keys.T[::-1])]
     new = np.ones(len(keys), dtype=np.bool_)
     new[1:] = np.any(keys[1:] != keys[:-1], axis=1)

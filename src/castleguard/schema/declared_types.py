@@ -1,7 +1,7 @@
-"""Declared types of sensitive and public columns: what a column is published as from its first row on.
+"""Declared types of sensitive and public columns: a column is published with its declared type from the first row on.
 
-Most input is text (CSV, JSON), so text is read by its meaning: "2.50" is the number 2.5. A value that is not of the
-declared type costs its own row, and no value is changed: 2.5 is not an integer, and a time of day is not dropped.
+Most input is text (CSV, JSON), so text is parsed: "2.50" is the number 2.5. A row with a value of another type is
+rejected, and no value is changed: 2.5 is not an integer, and a time of day is not dropped.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,8 +17,8 @@ from castleguard.schema.column import FINE, NULL, is_text, strip
 from castleguard.schema.grid import EXACT
 from castleguard.schema.numbers import read_numbers
 from castleguard.schema.publishable import plain
+from castleguard.schema.sensitive import ValueType
 from castleguard.schema.times import DAY
-from castleguard.schema.value_type import ValueType
 
 ARROW_TYPES: dict[ValueType, pa.DataType] = {
     "text": pa.string(),
@@ -31,7 +31,7 @@ ARROW_TYPES: dict[ValueType, pa.DataType] = {
 
 
 def read_declared(column: pa.ChunkedArray, declared: ValueType) -> tuple[pa.ChunkedArray, Misfits | None]:
-    """A plain column as its declared type, and which rows have a value of another one: null there. None: all fit."""
+    """Convert a plain column to its declared type, and flag the misfits, which become null. None: all fit."""
     kind = ARROW_TYPES[declared]
     if column.type == kind:
         return column, None
@@ -45,7 +45,7 @@ def read_declared(column: pa.ChunkedArray, declared: ValueType) -> tuple[pa.Chun
 
 
 def read_types(table: pa.Table, types: Mapping[str, ValueType]) -> tuple[pa.Table, dict[str, Misfits]]:
-    """A table with these columns as their declared types, and by column the rows with a value of another one."""
+    """Convert columns of a table to their declared types, and flag the misfits by column."""
     misfits: dict[str, Misfits] = {}
     for name, declared in types.items():
         at = table.schema.get_field_index(name)
@@ -58,7 +58,7 @@ def read_types(table: pa.Table, types: Mapping[str, ValueType]) -> tuple[pa.Tabl
 
 
 class _Found:
-    """Values of the type, null where there is none; and where the input is missing, if its nulls do not say so."""
+    """Values of the declared type, null for misfits; and flags of missing input, if these are more than its nulls."""
 
     def __init__(self, values: Any, missing: Any = None) -> None:
         self.values, self.missing = values, missing
@@ -80,7 +80,7 @@ def _number(array: pa.Array) -> _Found:
     if pa.types.is_floating(array.type):
         return _Found(array.cast(pa.float64()))
     read = read_numbers(array, "number")
-    fine = (read.problem == FINE) & (np.abs(read.values) < EXACT)  # beyond, a float64 rounds whole numbers
+    fine = (read.problem == FINE) & (np.abs(read.values) < EXACT)  # above it, float64 rounds whole numbers
     return _Found(pa.array(read.values, mask=~fine), read.problem == NULL)
 
 
@@ -90,7 +90,7 @@ def _integer(array: pa.Array) -> _Found:
     read = read_numbers(array, "number")
     fine = (read.problem == FINE) & (np.abs(read.values) < EXACT) & (read.values == np.rint(read.values))
     whole = pa.array(np.where(fine, read.values, 0.0).astype(np.int64), mask=~fine)
-    if is_text(array.type):  # digits are exact beyond 2^53, too
+    if is_text(array.type):  # digits are exact above 2^53 too
         whole = pc.coalesce(_cast(strip(array), pa.int64()), whole)
     return _Found(whole, read.problem == NULL)
 
@@ -104,7 +104,7 @@ def _date(array: pa.Array) -> _Found:
 
 def _timestamp(array: pa.Array) -> _Found:
     if pa.types.is_timestamp(array.type):
-        return _Found(_cast(array, pa.timestamp("us")))  # a time of a zone becomes that of UTC
+        return _Found(_cast(array, pa.timestamp("us")))  # a zoned time becomes UTC
     read = read_numbers(array, "timestamp")
     fine = (read.problem == FINE) & (np.abs(read.values) < 2.0**62)
     ticks = pa.array(np.where(fine, read.values, 0.0).astype(np.int64), mask=~fine)
@@ -122,7 +122,7 @@ _READERS: dict[ValueType, Callable[[pa.Array], _Found]] = {
 
 
 def _cast(array: pa.Array, kind: pa.DataType) -> Any:
-    """The values that convert and stay the same, null for the others."""
+    """Values that convert without change; null for the others."""
     try:
         values, _ = cast_values(pa.chunked_array([array]), kind)
     except SchemaError:

@@ -1,4 +1,4 @@
-"""Declared types: text is read by its meaning, no value is changed, and a value of another type is named."""
+"""Declared types: text is parsed, no value is changed, and values of another type are flagged."""
 
 import datetime as dt
 from decimal import Decimal
@@ -8,10 +8,9 @@ import pyarrow as pa
 import pytest
 
 from castleguard.errors import SchemaError
-from castleguard.schema.declared import ARROW_TYPES, read_declared
+from castleguard.schema.declared_types import ARROW_TYPES, read_declared
 from castleguard.schema.roles import Numeric, Schema
-from castleguard.schema.sensitive import Public, Sensitive
-from castleguard.schema.value_type import ValueType
+from castleguard.schema.sensitive import Public, Sensitive, ValueType
 
 DAY = dt.date(2020, 1, 2)
 NOON = dt.datetime(2020, 1, 2, 12)
@@ -39,7 +38,7 @@ NOON = dt.datetime(2020, 1, 2, 12)
     ],
     ids=str,
 )
-def test_values_are_read_by_their_meaning(declared: ValueType, values: pa.Array, expected: list[object]) -> None:
+def test_text_is_parsed_as_the_declared_type(declared: ValueType, values: pa.Array, expected: list[object]) -> None:
     column, misfits = read_declared(pa.chunked_array([values]), declared)
     assert misfits is None
     assert column.type == ARROW_TYPES[declared]
@@ -67,20 +66,20 @@ def test_values_are_read_by_their_meaning(declared: ValueType, values: pa.Array,
     ],
     ids=str,
 )
-def test_a_value_of_another_type_is_named_and_null(declared: ValueType, values: pa.Array, wrong: list[int]) -> None:
+def test_a_value_of_another_type_is_flagged_and_null(declared: ValueType, values: pa.Array, wrong: list[int]) -> None:
     column, misfits = read_declared(pa.chunked_array([values]), declared)
     assert misfits is not None
     assert np.flatnonzero(misfits).tolist() == wrong
     assert all(column[row].as_py() is None for row in wrong)
 
 
-def test_a_type_that_is_not_known_is_refused() -> None:
+def test_an_unknown_type_is_refused() -> None:
     for role in (Sensitive, Public):
         with pytest.raises(SchemaError, match="column 'x': type must be 'text' or 'integer'"):
             role("x", type="float")  # type: ignore[arg-type]
 
 
-def test_a_declared_type_is_part_of_the_schema_and_none_leaves_it_as_it_was() -> None:
+def test_a_declared_type_changes_the_fingerprint_and_none_does_not() -> None:
     def schema(*public: str | Public) -> Schema:
         return Schema(person=None, quasi_identifiers=[Numeric("a", lower=0, upper=1)], sensitive=["s"], public=public)
 

@@ -1,12 +1,12 @@
-"""Dates, moments and times of day as text: one form for all spellings that mean the same.
+"""Canonical form of dates, moments and times of day: one text for all spellings of the same.
 
     days        2020-01-02, 2020-1-2, 2020/01/02, 2020 1 2, 2020-002 (day of the year), 2020-W01-4,
                 20200102T00, 2020-01-01T24:00, 2020-01-02T02:00+02:00                               20200102
     moments     2020-01-02T12:30, 2020-01-02 12:30:00Z, 20200102T1230, 2020-01-02 2:30 PM +02:00     @1577968200
     times       12:30, T1230, 12:30:00.000, 2:30 PM+02:00                                           12:30:00
 
-Without a zone a text is in UTC. A day of the years 1 to 9999 is the number of its digits, so that the number 20200102,
-its text and the date are the same; a moment at midnight is its day.
+Text without a zone is in UTC. A day of the years 1 to 9999 is the number of its digits, so the number 20200102, its
+text and the date are the same. A moment at midnight is its day.
 """
 
 import datetime as dt
@@ -34,7 +34,7 @@ _PER_DAY = 86_400
 
 
 def read_moment(text: str) -> str | None:
-    """The form of a text that is a day or a moment; None if it is neither.
+    """Canonical form of a day or a moment; None if the text is neither.
 
     >>> [read_moment(text) for text in ("2020-1-2", "2020-01-01T24:00", "2020-01-02T00:00+02:00", "2020-13-01")]
     ['20200102', '20200102', '@1577916000', None]
@@ -46,12 +46,12 @@ def read_moment(text: str) -> str | None:
     if days is None or within is None or east is None:
         return None
     if found["sign"] and not found["hour"] and ":" not in text[found.start("sign") :]:
-        return None  # "2020-123-0456" has the form of a case number; behind a day, a zone is "-04:56"
+        return None  # "2020-123-0456" looks like a case number; after a day, a zone is "-04:56"
     return moment_form(days * _PER_DAY + within - east, found["part"] or "")
 
 
 def read_time(text: str) -> str | None:
-    """The form of a text that is a time of day; None if it is not.
+    """Canonical form of a time of day; None if the text is not one.
 
     >>> [read_time(text) for text in ("T1230", "2:30 pm+02:00", "12:30:00.50", "24:00", "25:00")]
     ['12:30:00', '12:30:00', '12:30:00.5', '00:00:00', None]
@@ -68,7 +68,7 @@ def read_time(text: str) -> str | None:
 
 
 def moment_form(seconds: int, fraction: str) -> str:
-    """A moment, by its seconds since 1970 in UTC and the decimal digits of a part of a second."""
+    """Canonical form of a moment, from seconds since 1970 in UTC and the digits of a fraction."""
     fraction = fraction.rstrip("0")
     days, within = divmod(seconds, _PER_DAY)
     if within == 0 and not fraction and 1 <= days + _EPOCH <= _LAST:
@@ -78,7 +78,7 @@ def moment_form(seconds: int, fraction: str) -> str:
 
 
 def _days(found: re.Match[str]) -> int | None:
-    """Days since 1970; None if the calendar does not have this day."""
+    """Days since 1970; None for a day that does not exist."""
     year = int(found["year"])
     try:
         if found["week"]:
@@ -95,7 +95,7 @@ def _days(found: re.Match[str]) -> int | None:
 
 
 def _seconds_of_day(found: re.Match[str]) -> int | None:
-    """Seconds since midnight, those of a whole day for 24:00; None if no clock shows this."""
+    """Seconds since midnight, those of a whole day for 24:00; None for a time that does not exist."""
     hour, minute, second = (int(found[name] or 0) for name in ("hour", "minute", "second"))
     if found["half"]:
         if not 1 <= hour <= 12:
@@ -103,12 +103,12 @@ def _seconds_of_day(found: re.Match[str]) -> int | None:
         hour = hour % 12 + (12 if found["half"] in "pP" else 0)
     if hour == 24:
         return None if minute or second or (found["part"] or "").strip("0") else _PER_DAY
-    # A leap second is the first second after it, as computers count.
+    # A leap second counts as the second after it, as in POSIX time.
     return hour * 3600 + minute * 60 + second if hour < 24 and minute < 60 and second <= 60 else None
 
 
 def _east(found: re.Match[str]) -> int | None:
-    """Seconds by which the clocks of the zone are ahead of UTC; None if no zone is."""
+    """Offset of the zone from UTC in seconds, positive to the east; None for an offset that does not exist."""
     hours, minutes, seconds = (int(found[name] or 0) for name in ("hours", "minutes", "seconds"))
     if hours > 23 or minutes > 59 or seconds > 59:
         return None

@@ -1,9 +1,9 @@
-"""The gate's own judgement of how sensitive values are distributed: entropy, (c, l)-diversity, t-closeness.
+"""The gate's own check of distributions of sensitive values: entropy, (c, l)-diversity, t-closeness.
 
-Distinct (person, value) pairs are counted again from the decoded rows, for a group by itself and together with what
-is remembered of its box; or rows, for a group by itself (`releases.py`). The reference is the gate's own. Nothing here
-is shared with the engine but the rules: what passes, and when everything remembered is forgotten because there is too
-much of it.
+Counts distinct (person, value) pairs of the decoded rows, for a group by itself and together with the remembered pairs
+of its box; or, for releases that stand by themselves, the rows of a group. The reference is the gate's own. The engine
+has the same rules (which counts pass, when the remembered pairs are too many and are all forgotten) in code of its own.
+Papers: `privacy/closeness.py`, `privacy/diversity.py`; proofs: docs/proofs/criteria.md.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,33 +14,34 @@ from numpy.typing import NDArray
 from castleguard.privacy.closeness import distance_between, tree_with_missing
 from castleguard.privacy.criteria import MOST_VALUES, ColumnFacts, Criteria
 from castleguard.privacy.diversity import is_entropy_diverse, is_recursive_diverse
-from castleguard.release.reference import Codes, Reference
-from castleguard.schema.coded import NOBODY, CodedRows
+from castleguard.release.gate_reference import Codes, Reference
+from castleguard.schema.coded import NOBODY, CodedRows, Decisions
 from castleguard.schema.roles import Schema
 
-_SLACK = 1e-9  # for what rounding does to a distance
-_OWNERS = 1 << 32  # boxes times columns times values that the engine's table can tell apart
+_SLACK = 1e-9  # rounding error of a distance
+_OWNERS = 1 << 32  # boxes x columns x values that the engine's table can tell apart
 
 Arrays = dict[str, NDArray]  # type: ignore[type-arg]  # of any element type
+Flags = NDArray[np.bool_]
 
 
 class Pairs:
-    """Distinct (person, value) pairs of each sensitive column, and how many of them each value has."""
+    """Distinct (person, value) pairs of each sensitive column, and the number of pairs of each value."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.known: list[set[tuple[int, int]]] = [set() for _ in sizes]
         self.counts = [np.zeros(size) for size in sizes]
 
     def new(self, other: "Pairs") -> list[set[tuple[int, int]]]:
-        """The pairs of the other that are not among these."""
+        """Pairs of the other that are not among these."""
         return [theirs - mine for mine, theirs in zip(self.known, other.known, strict=True)]
 
     def counts_with(self, other: "Pairs") -> list[NDArray[np.float64]]:
-        """The counts of both together."""
+        """Counts of the union of both."""
         return [counts + _tally(fresh, counts.size) for counts, fresh in zip(self.counts, self.new(other), strict=True)]
 
     def nobody(self, other: "Pairs | None" = None) -> list[NDArray[np.float64]]:
-        """Which values have a pair of NOBODY, here or in the other: 1 for those, else 0."""
+        """1 for each value that has a pair of NOBODY, here or in the other; else 0."""
         found = []
         for column, counts in enumerate(self.counts):
             known = self.known[column] | (set() if other is None else other.known[column])
@@ -48,7 +49,7 @@ class Pairs:
         return found
 
     def add(self, other: "Pairs") -> int:
-        """Take over the pairs of the other; how many are new."""
+        """Add the pairs of the other, and return the number of new ones."""
         fresh = self.new(other)
         for column, pairs in enumerate(fresh):
             self.counts[column] += _tally(pairs, self.counts[column].size)
@@ -57,9 +58,9 @@ class Pairs:
 
 
 class ShapeJudge:
-    """Judges groups by the distribution of their values; knows how many rows have arrived, and their values.
+    """Judges groups by the distribution of their values, against the values of the rows that have arrived.
 
-    `remembered` bounds the pairs that are remembered of each sensitive column.
+    `remembered`: limit of the remembered pairs per sensitive column.
     """
 
     def __init__(self, schema: Schema, criteria: Criteria, *, remembered: int) -> None:
@@ -85,20 +86,22 @@ class ShapeJudge:
             public = [closeness.public_shares(name, known or ()) for name, known in labels.items() if is_public]
             self._reference = Reference(closeness, self._sizes, public)
         self._room = remembered * len(self._sizes)
-        self._arrivals = 0  # rows that the reference has been brought up to
-        self._codes = np.empty((0, len(self._sizes)), dtype=np.int64)  # of the rows after these
+        self._arrivals = 0  # rows that the reference contains
+        self._codes = np.empty((0, len(self._sizes)), dtype=np.int64)  # of the rows after those
         self._present = np.empty(0, dtype=np.bool_)
         self._pairs = 0  # remembered since everything was last forgotten
         self._boxes = 0
 
     def observe(self, codes: Codes, present: NDArray[np.bool_]) -> None:
-        """Rows arrive. Only those that are present count."""
+        """Take rows as they arrive. Only those that are present count."""
         self._codes = np.concatenate([self._codes, self._within(codes)])
         self._present = np.concatenate([self._present, present])
 
     def move_to(self, seen: int, latest: int) -> bool:
-        """Go to the moment when `seen` rows had arrived; False, and nothing moves, if that moment has passed, has not
-        come yet, or is before the row at position `latest` arrived.
+        """Bring the reference up to the moment when `seen` rows had arrived.
+
+        False, without effect, if the reference is past that moment, if fewer rows have arrived, or if the row at
+        position `latest` arrived later.
         """
         if not max(self._arrivals, latest + 1) <= seen <= self._arrivals + len(self._codes):
             return False
@@ -110,11 +113,11 @@ class ShapeJudge:
         return True
 
     def move_on(self) -> None:
-        """Go to the end of what has arrived: later decisions are taken later."""
+        """Bring the reference up to the last arrival: all later decisions are made after it."""
         self.move_to(self._arrivals + len(self._codes), -1)
 
     def pairs_of(self, rows: CodedRows, members: NDArray[np.int64]) -> Pairs:
-        """The pairs of some of the rows."""
+        """Pairs of the rows listed in `members`."""
         pairs = Pairs(self._sizes)
         found = Pairs(self._sizes)
         persons = rows.person[members].tolist()
@@ -125,17 +128,17 @@ class ShapeJudge:
         return pairs
 
     def rows_of(self, rows: CodedRows, members: NDArray[np.int64]) -> list[NDArray[np.float64]]:
-        """How often each value of each column occurs in some of the rows."""
+        """Occurrences of each value of each column in the rows listed in `members`."""
         codes = self._within(rows.sensitive[members])
         return [
             np.bincount(codes[:, column], minlength=size).astype(np.float64) for column, size in enumerate(self._sizes)
         ]
 
     def keeps(self, counts: Sequence[NDArray[np.float64]], nobody: Sequence[NDArray[np.float64]] | None = None) -> bool:
-        """Whether the counts of all columns pass now; `nobody` is how many of them are pairs of NOBODY (None: no pair).
+        """Whether the counts of all columns meet the criteria now; `nobody`: those that are pairs of NOBODY (None: 0).
 
-        Those must not make a group diverse: it has to be with them and without them. For closeness they count as one
-        person's.
+        Pairs of NOBODY must not make a group diverse, so it must be diverse with them and without them. For closeness
+        they count as one person's.
         """
         if self._reference is not None and not self._reference.is_burnt_in:
             return False
@@ -145,9 +148,9 @@ class ShapeJudge:
         )
 
     def is_crowded(self, rows: int) -> bool:
-        """Whether the pairs of so many rows, or one more box, might be too much to remember: forget everything then.
+        """Whether the pairs of this many rows, or one more box, might exceed the limit; if so, all counts start over.
 
-        The engine forgets by the same rule, so that neither knows boxes that the other does not.
+        The caller must then forget everything. The engine does so by the same rule, so both know the same boxes.
         """
         columns = len(self._sizes)
         if self._pairs + rows * columns <= self._room and (self._boxes + 2) * columns * (MOST_VALUES + 1) <= _OWNERS:
@@ -156,16 +159,16 @@ class ShapeJudge:
         return True
 
     def new_memory(self, *, numbered: bool) -> Pairs:
-        """A place for the pairs of a box; the root's has no number."""
+        """Empty pairs for a box; the root's are not `numbered`."""
         self._boxes += numbered
         return Pairs(self._sizes)
 
     def remember(self, memory: Pairs, pairs: Pairs) -> None:
-        """The pairs are published in the box that this is the memory of."""
+        """Add published pairs to the memory of their box."""
         self._pairs += memory.add(pairs)
 
     def snapshot(self, memories: Sequence[Pairs]) -> Arrays:
-        """All that changes, and the memories, which are told apart by their places."""
+        """The whole state, and the memories, each under its index."""
         listed = [
             (place, column, value, person)
             for place, memory in enumerate(memories)
@@ -182,7 +185,7 @@ class ShapeJudge:
         return arrays | ({} if self._reference is None else self._reference.snapshot())
 
     def restore(self, arrays: Mapping[str, NDArray], memories: Sequence[Pairs]) -> None:  # type: ignore[type-arg]
-        """Continue from a snapshot; `memories` are empty ones, for as many places as it was taken of."""
+        """Restore from a snapshot; `memories`: as many empty ones as the snapshot was taken of."""
         self._arrivals, self._pairs, self._boxes = map(int, arrays["moments"])
         self._codes, self._present = arrays["codes"].copy(), arrays["present"].copy()
         for (place, column, value), person in zip(
@@ -194,7 +197,7 @@ class ShapeJudge:
             self._reference.restore(dict(arrays))
 
     def _within(self, codes: Codes) -> Codes:
-        """Codes that are no value of their column as the missing value."""
+        """Codes, with those outside their column's values replaced by the missing value."""
         last = np.array(self._sizes) - 1
         return np.where((codes >= 0) & (codes < last), codes, last)
 
@@ -217,8 +220,79 @@ class ShapeJudge:
         return far <= criteria.closeness.t + _SLACK
 
 
+class ReleaseJudge(ShapeJudge):
+    """Judges each release by itself, by its rows, against the distribution of the rows of earlier releases.
+
+    The reference holds those rows whether they were published or not. All rows of a release enter it together, so the
+    order of values within a published group never changes a later verdict (docs/proofs/citadel.md).
+    """
+
+    def __init__(self, schema: Schema, criteria: Criteria) -> None:
+        super().__init__(schema, criteria, remembered=0)
+        self._moment = 0  # of the latest release, in arrivals
+
+    def observe(self, codes: Codes, present: Flags) -> None:
+        """Take rows as they arrive. With a reference, their values are kept until they leave."""
+        if self._reference is None:
+            self._arrivals += len(codes)
+        else:
+            super().observe(codes, present)
+
+    def judge(self, decisions: Decisions, rows: CodedRows, alone: Flags) -> Flags:
+        """Flag the groups of `alone` whose rows meet the criteria, release by release."""
+        passed = np.zeros(alone.size, dtype=np.bool_)
+        members = np.argsort(decisions.group, kind="stable")
+        start = np.searchsorted(decisions.group[members], np.arange(alone.size + 1))
+        leaving = np.concatenate([decisions.position, decisions.dropped])
+        moment = np.concatenate([decisions.seen[decisions.group], decisions.dropped_seen])
+        by_moment, by_seen = np.argsort(moment, kind="stable"), np.argsort(decisions.seen, kind="stable")
+        for seen in np.unique(moment):
+            for group in by_seen[_between(decisions.seen[by_seen], seen)]:
+                own = members[start[group] : start[group + 1]]
+                known = self._is_due(int(seen), int(decisions.position[own].max(initial=-1)))
+                passed[group] = known and alone[group] and self.keeps(self.rows_of(rows, own))
+            self._leave(leaving[by_moment[_between(moment[by_moment], seen)]])
+            self._moment = max(self._moment, int(seen))
+        self._forget()
+        return passed
+
+    def snapshot(self, memories: Sequence[Pairs] = ()) -> Arrays:
+        """The whole state."""
+        return super().snapshot(memories) | {"moment": np.array([self._moment], dtype=np.int64)}
+
+    def restore(self, arrays: Mapping[str, NDArray], memories: Sequence[Pairs] = ()) -> None:  # type: ignore[type-arg]
+        """Restore from a snapshot."""
+        super().restore(arrays, memories)
+        self._moment = int(arrays["moment"][0])
+
+    def _is_due(self, seen: int, latest: int) -> bool:
+        """Whether a release whose last row is `latest` can have been made when `seen` rows had arrived."""
+        return max(self._moment, latest + 1) <= seen <= self._arrivals + len(self._codes)
+
+    def _leave(self, positions: NDArray[np.int64]) -> None:
+        """Move rows of one release into the reference; unknown positions are ignored, repeated ones count once."""
+        if self._reference is None:
+            return
+        at = np.unique(positions) - self._arrivals
+        at = at[(at >= 0) & (at < len(self._codes))]
+        at = at[self._present[at]]
+        self._reference.count(self._codes[at])
+        self._present[at] = False
+
+    def _forget(self) -> None:
+        """Drop the values before the first row that has not left."""
+        gone = int(np.argmax(np.append(self._present, True)))
+        self._codes, self._present = self._codes[gone:], self._present[gone:]
+        self._arrivals += gone
+
+
 def _tally(pairs: set[tuple[int, int]], size: int) -> NDArray[np.float64]:
     counts = np.zeros(size)
     for _, value in pairs:
         counts[value] += 1
     return counts
+
+
+def _between(ordered: NDArray[np.int64], value: np.int64) -> slice:
+    """Slice of an ordered array that equals a value."""
+    return slice(int(np.searchsorted(ordered, value)), int(np.searchsorted(ordered, value, side="right")))

@@ -1,4 +1,4 @@
-"""What a point looks like to others."""
+"""Points as published columns."""
 
 import datetime as dt
 
@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from castleguard.release.points import PointEncoder
+from castleguard.release.encode import PointEncoder
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
@@ -19,12 +19,12 @@ ROOM = Sensitive("room", values=[7, 8])
 
 
 def encode(roles: list[QuasiIdentifier], points: list[list[float]]) -> pa.Table:
-    """The points of quasi-identifiers alone."""
+    """Encode points of quasi-identifiers only."""
     encoder = PointEncoder(Schema(person="p", quasi_identifiers=roles), sensitive=True)
     return encoder.encode(np.array(points, dtype=np.float64).reshape(-1, len(roles)), pa.table({}))
 
 
-def test_a_number_stands_under_its_own_name_and_need_not_be_whole() -> None:
+def test_a_number_keeps_its_name_and_may_be_a_fraction() -> None:
     out = encode([AGE], [[20.5], [33.0], [-1e300], [1e300]])
     assert out.schema.equals(pa.schema([("age", pa.float64())]))
     assert out["age"].to_pylist() == [20.5, 33.0, -1e300, 1e300]
@@ -48,12 +48,12 @@ def test_a_timestamp_has_a_time_zone_if_its_bounds_have_one() -> None:
 @pytest.mark.parametrize(
     ("far", "date", "moment"), [(-1e300, dt.date.min, dt.datetime.min), (1e300, dt.date.max, dt.datetime.max)]
 )
-def test_times_far_outside_are_the_ends_of_the_calendar(far: float, date: dt.date, moment: dt.datetime) -> None:
-    """Noise as printed may lead anywhere; what comes out can still be read."""
+def test_times_beyond_the_calendar_are_clamped_to_its_ends(far: float, date: dt.date, moment: dt.datetime) -> None:
+    """Paper-mode noise is unbounded; published times must still be readable."""
     at = Numeric("at", lower=dt.datetime(2020, 1, 1), upper=dt.datetime(2021, 1, 1))
     row = encode([DAY, at], [[far, far]]).to_pylist()[0]
     assert row["day"] == date
-    # A float64 knows a moment as far away as that to 32 microseconds.
+    # At this distance from 1970 a float64 is precise to 32 microseconds.
     assert abs(row["at"] - moment) < dt.timedelta(microseconds=32)
 
 
@@ -84,7 +84,7 @@ def test_sensitive_points_are_labels_or_missing_in_place_of_the_payload() -> Non
     assert out.schema.types == [pa.float64(), pa.string(), pa.int64(), pa.string()]
 
 
-def test_without_sensitive_points_the_payload_goes_with_its_rows() -> None:
+def test_without_sensitive_points_the_payload_keeps_its_sensitive_columns() -> None:
     payload = pa.table({"ill": ["flu", None], "room": [8, 7], "shop": ["x", "y"]})
     out = whole(sensitive=False, public=["shop"]).encode(np.array([[1.0], [2.0]]), payload)
     assert out.to_pylist() == [
@@ -93,7 +93,7 @@ def test_without_sensitive_points_the_payload_goes_with_its_rows() -> None:
     ]
 
 
-def test_nothing_has_the_columns_and_types_of_something() -> None:
+def test_an_empty_table_has_the_same_columns_and_types() -> None:
     encoder = PointEncoder(
         Schema(person=None, quasi_identifiers=[AGE, DAY, JOB], sensitive=[ILL, ROOM]), sensitive=True
     )

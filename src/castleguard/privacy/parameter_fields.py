@@ -1,9 +1,9 @@
-"""Parameters that a frozen dataclass declares once: help text, bounds, unit and the paper's symbol.
+"""Declaration of a frozen dataclass's parameters: help text, bounds, unit and the paper's symbol, in one place.
 
     k: int = field(metadata=declare("Distinct persons per published group.", least=2))
 
-The types are those of the fields. Constructors check by it, and job files, editors, the command line and the
-reference pages are generated from it.
+Types are those of the fields. Constructors check against the declaration; job-file models, the editors' JSON Schema,
+command-line options and reference pages are generated from it.
 """
 
 import math
@@ -24,7 +24,7 @@ _KEY = "castleguard"
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """What a field says about itself besides its type."""
+    """Declaration of a field, besides its type."""
 
     help: str = ""
     least: float | None = None
@@ -32,23 +32,23 @@ class Declared:
     most: float | None = None
     below: float | None = None
     too_low: str = ""
-    """Why a lower value is refused."""
+    """Reason why a lower value is refused."""
     too_high: str = ""
-    """Why a higher value is refused."""
+    """Reason why a higher value is refused."""
     symbol: str = ""
-    """The name in the papers."""
+    """Name in the papers."""
     unit: Literal["", "seconds"] = ""
     """Seconds may be written as durations."""
     unit_from: str = ""
-    """The parameter that says the unit, if it need not be seconds."""
+    """Parameter that gives the unit, if it may differ from seconds."""
     default: str = ""
-    """What None stands for."""
+    """Meaning of None."""
     option: str | None = None
-    """Name on the command line; None: that of the field, "": none."""
+    """Name on the command line; None: the field's name, "": no option."""
 
     @property
     def text(self) -> str:
-        """The help with the symbol."""
+        """Help text with the symbol."""
         return f"{self.help.rstrip('.')} ({self.symbol})." if self.symbol else self.help
 
 
@@ -61,20 +61,20 @@ def declare(
     below: float | None = None,
     **more: Any,
 ) -> dict[str, Declared]:
-    """The metadata of a field. `more` are the other fields of `Declared`."""
+    """Metadata of a field. `more`: other fields of `Declared`."""
     return {_KEY: Declared(help=help, least=least, above=above, most=most, below=below, **more)}
 
 
 class Parameter(NamedTuple):
-    """One field of a dataclass: its type, its default, and what it declares."""
+    """One field of a dataclass: type, default and declaration."""
 
     name: str
     kind: Any
-    """The type without None."""
+    """Type without None."""
     optional: bool
     """Whether it may be None."""
     default: Any
-    """MISSING: it is required."""
+    """MISSING if required."""
     declared: Declared
 
     @property
@@ -84,7 +84,7 @@ class Parameter(NamedTuple):
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The words to choose from; empty: it is not a choice."""
+        """Allowed words; empty if it is not a choice."""
         return get_args(self.kind) if get_origin(self.kind) is Literal else ()
 
     @property
@@ -94,11 +94,11 @@ class Parameter(NamedTuple):
 
     @property
     def nested(self) -> type | None:
-        """The dataclass, if it is one."""
+        """Its type if that is a dataclass, else None."""
         return self.kind if isinstance(self.kind, type) and is_dataclass(self.kind) else None
 
     def range_words(self) -> str:
-        """The allowed values, for an error: "a whole number of at least 2". Counts leave out the upper bound."""
+        """Allowed values for an error: "a whole number of at least 2". Counts omit the upper bound."""
         about, what = self.declared, "a whole number" if self.is_count else "a number"
         if about.unit == "seconds" and not about.unit_from:
             what += " of seconds"
@@ -107,7 +107,7 @@ class Parameter(NamedTuple):
         return " and ".join(filter(None, (f"{what} {low}".rstrip(), "" if self.is_count else self.upper_words())))
 
     def upper_words(self) -> str:
-        """The upper bound by itself: "at most 100"."""
+        """Upper bound alone: "at most 100"."""
         if self.declared.most is not None:
             return f"at most {_shown(self.declared.most)}"
         return "" if self.declared.below is None else f"below {self.declared.below:g}"
@@ -115,16 +115,16 @@ class Parameter(NamedTuple):
 
 @cache
 def parameters_of(cls: type) -> tuple[Parameter, ...]:
-    """The parameters of a dataclass, in the order of its fields."""
+    """Parameters of a dataclass, in the order of its fields."""
     hints = get_type_hints(cls)
     return tuple(_parameter(field, hints[field.name]) for field in fields(cls) if field.init)
 
 
 def check_parameters(value: Any) -> None:
-    """Refuse a dataclass with a field of another type or out of its bounds, nested ones included.
+    """Refuse a dataclass with a field of the wrong type or out of bounds, nested dataclasses included.
 
-    Numpy scalars become Python's, mappings become dicts of their own. Raises PolicyError, one sentence that begins with
-    the name of the field.
+    Converts numpy scalars to Python's and copies mappings to dicts. Raises PolicyError with one sentence that starts
+    with the name of the field.
     """
     cls: type = type(value)
     for each in parameters_of(cls):
@@ -165,7 +165,7 @@ def _check(each: Parameter, value: object) -> None:
     elif each.kind in (int, float):
         _check_bounds(each, value)
     elif each.kind is str and not isinstance(value, str):
-        raise PolicyError(f"{each.name} must be a text, got {_kind(value)}")
+        raise PolicyError(f"{each.name} must be a string, got {_kind(value)}")
 
 
 def _check_bounds(each: Parameter, value: object) -> None:
@@ -176,7 +176,7 @@ def _check_bounds(each: Parameter, value: object) -> None:
         )
     assert is_number(value)
     if not each.is_count and not -sys.float_info.max <= value <= sys.float_info.max:
-        shown = f"{value:g}" if isinstance(value, float) else "one that no float can hold"
+        shown = f"{value:g}" if isinstance(value, float) else "one too large for a float"
         raise PolicyError(f"{each.name} must be {each.range_words()}, got {shown}")
     if (about.least is not None and value < about.least) or (about.above is not None and value <= about.above):
         raise PolicyError(f"{each.name} must be {each.range_words()}, got {value}{_reason(about.too_low)}")
@@ -201,5 +201,5 @@ def _mapping_words(members: tuple[Any, ...]) -> str:
 
 
 def _kind(value: object) -> str:
-    """What a value is, without its content."""
+    """Type of a value, without its content."""
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
