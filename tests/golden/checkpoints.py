@@ -118,7 +118,7 @@ class KeptCheckpoint:
 
     @property
     def _is_site(self) -> bool:
-        return self.policy["algorithm"] == "dcastle"
+        return bool(self.policy["algorithm"] == "dcastle")
 
     def _job(self, folder: Path, clock: shim.ManualClock, step: Any) -> Any:
         return shim.make_job(folder / "job.yaml", clock, site=_SITES[0] if self._is_site else None, step=step)

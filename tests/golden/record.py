@@ -132,7 +132,8 @@ def _show(name: str) -> None:
         _say(yaml.safe_dump({"schema": case.schema, "privacy": case.policy}, sort_keys=False))
         outcome = outcome_of(int(name))
     else:
-        (kept,) = [kept for kept in (*SNAPSHOTS, *CHECKPOINTS) if kept.path.name == name]
+        every: list[Kept | KeptCheckpoint] = [*SNAPSHOTS, *CHECKPOINTS]
+        (kept,) = [kept for kept in every if kept.path.name == name]
         outcome = kept.restore(kept.path.read_bytes())
     for columns in outcome.columns:
         _say(f"columns  {columns}")
