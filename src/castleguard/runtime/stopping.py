@@ -1,11 +1,11 @@
-"""A wish to stop: light enough to be there before anything else is, because a signal may come at any moment."""
+"""Stop flag, free of imports so that a signal handler can set it before a job exists."""
 
 
 class Stop:
-    """Says that a job is to commit and return soon. May be set by a signal handler, before the job is there."""
+    """Asks a job to commit and return soon. A signal handler or another thread may set it at any time."""
 
     asked = False
 
     def ask(self) -> None:
-        """Ask it to stop."""
+        """Set the flag."""
         self.asked = True
