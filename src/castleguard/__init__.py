@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from castleguard.conversion import anonymise
     from castleguard.edge import Randomiser
     from castleguard.errors import CastleguardError
+    from castleguard.jobs.evaluation import audit, measure
     from castleguard.jobs.in_process import Job, check, explain, load_job
-    from castleguard.jobs.judging import audit, measure
     from castleguard.jobs.load import load_schema
     from castleguard.jobs.propose.proposal import propose
     from castleguard.jobs.sweeping import sweep
@@ -88,12 +88,12 @@ _HOMES = {
     "Sdgs": "algorithms.sdgs.policy",
     "Sensitive": "schema.sensitive",
     "anonymise": "conversion",
-    "audit": "jobs.judging",
+    "audit": "jobs.evaluation",
     "check": "jobs.in_process",
     "explain": "jobs.in_process",
     "load_job": "jobs.in_process",
     "load_schema": "jobs.load",
-    "measure": "jobs.judging",
+    "measure": "jobs.evaluation",
     "propose": "jobs.propose.proposal",
     "sweep": "jobs.sweeping",
 }

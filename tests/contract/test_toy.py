@@ -147,8 +147,8 @@ def test_help_shows_the_parameters(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--together", "5"), "--k is needed: it has no default with toy"),
-        (("--k", "3", "--epsilon", "2"), "--epsilon does not belong to toy"),
+        (("--together", "5"), "--k is missing: toy has no default for it"),
+        (("--k", "3", "--epsilon", "2"), "toy has no option --epsilon"),
         (("--k", "3", "--together", "many"), "'many' is not a valid integer"),
         (("--k", "3", "--together", "0"), "together must be a whole number of at least 1, got 0"),
     ],
@@ -174,7 +174,7 @@ def test_toy_options_are_unknown_without_its_name(folder: Path, capsys: pytest.C
         ("lost", 1, "the algorithm 'lost' cannot be loaded"),
         ("other-type", 1, "has a parameter 'delay' of another type than citadel"),
         ("own-gate", 1, "uses one of the gates"),
-        ("seeded", 2, "seeded has a parameter seed, and this command has an argument of that name: use a job file"),
+        ("seeded", 2, "the parameter seed of seeded clashes with an option of this command: use a job file"),
         ("together", 2, "together is for several sites"),
         ("listed", 2, "listed needs columns, which has no option: use a job file"),
         ("dcastle", 2, "'dcastle' is not one of"),

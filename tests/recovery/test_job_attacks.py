@@ -151,7 +151,7 @@ def test_a_second_process_does_not_touch_what_the_first_one_is_writing(tmp_path:
 def test_letters_do_not_go_into_the_checkpoint(tmp_path: Path) -> None:
     path = write_job(tmp_path / "job")
     path.write_text(path.read_text().replace("letters.jsonl", "../job/state.db"))
-    with pytest.raises(ConfigError, match=r"job\.yaml:9  dead_letter\.path is the file of the checkpoint"):
+    with pytest.raises(ConfigError, match=r"job\.yaml:9  dead_letter\.path is the same file as the checkpoint"):
         run_file(path)
 
 

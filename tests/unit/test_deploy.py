@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from castleguard.cli import commands
-from castleguard.cli.exit_codes import FAILED, OUR_MISTAKE, USED_WRONGLY
+from castleguard.cli.exit_codes import FAILED, INTERNAL_ERROR, WRONG_USAGE
 
 FOLDER = Path(__file__).parents[2] / "examples" / "deploy"
 
@@ -33,7 +33,7 @@ def test_the_unit_runs_a_job_and_stops_it_gently() -> None:
     assert service["KillSignal"] == "SIGTERM"
     assert service["Restart"] == "on-failure"
     prevented = {int(code) for code in service["RestartPreventExitStatus"].split()}
-    assert prevented == {FAILED, USED_WRONGLY, OUR_MISTAKE}
+    assert prevented == {FAILED, WRONG_USAGE, INTERNAL_ERROR}
     assert service["MemoryDenyWriteExecute"] == "no"  # kernels are compiled
 
 

@@ -1,4 +1,4 @@
-"""`castleguard audit ORIGINAL PUBLISHED --schema schema.yaml --k 10 --delay 1000`: does a file keep its promise?"""
+"""`castleguard audit ORIGINAL PUBLISHED --schema schema.yaml --k 10 --delay 1000`: audit a published file."""
 
 import datetime as dt
 import json
@@ -21,12 +21,12 @@ _CHOICES = ("link", "population", "threshold", "attack_runs", "observed_rows")
 
 
 class _WithGame(PolicyCommand):
-    """The command itself, unless its first argument is `dp`: that is the membership game, another command."""
+    """`audit`, or `audit dp` if the first argument is `dp`."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """The context of whichever is meant."""
+        """The context of `audit` or `audit dp`."""
         if args[:1] == ["dp"]:
             from castleguard.cli.audit_dp import dp
 
@@ -35,7 +35,7 @@ class _WithGame(PolicyCommand):
         return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run whichever is meant."""
+        """Run `audit` or `audit dp`."""
         return super().invoke(ctx) if ctx.command is self else ctx.command.invoke(ctx)
 
 
@@ -43,44 +43,48 @@ class _WithGame(PolicyCommand):
 @click.argument("original", type=_FILE, metavar="ORIGINAL")
 @click.argument("published", type=_FILE, metavar="[PUBLISHED]", required=False)
 @click.option("--schema", "schema_file", type=_FILE, help="YAML file that gives every column its role.")
-@click.option("--link", metavar="COLUMN", help="A column of both files that numbers the original rows.")
+@click.option("--link", metavar="COLUMN", help="Row-number column that both files contain.")
 @published_formulas_option
-@click.option("--population", type=_FILE, help="A file of whoever might be in the data, with its quasi-identifiers.")
+@click.option("--population", type=_FILE, help="File of all persons who may be in the data, with quasi-identifiers.")
 @click.option(
-    "--threshold", type=float, default=0.2, show_default=True, help="Count persons whose risk of being found is above."
+    "--threshold",
+    type=float,
+    default=0.2,
+    show_default=True,
+    help="Count persons whose re-identification risk is higher.",
 )
 @click.option(
     "--attack-runs",
     type=click.IntRange(0),
     default=50,
     show_default=True,
-    help="Guesses that are judged in the attack that publishes anew; 0: none.",
+    help="Guesses in the attack that publishes the rows again; 0 skips it.",
 )
 @click.option(
     "--observed-rows",
     type=click.IntRange(0),
     default=100_000,
     show_default=True,
-    help="Rows that are published again for the observer who knows when (at least four delays); 0: none.",
+    help="Rows published again for the attacker who knows arrival times (at least four delays); 0 skips it.",
 )
-@click.option("--json", "json_file", metavar="FILE", help="Write the findings for programs; - to the output.")
-@click.option("--html", type=_FILE, metavar="FILE", help="Write a report with pictures.")
+@click.option("--json", "json_file", metavar="FILE", help="Write the findings as JSON; - prints them.")
+@click.option("--html", type=_FILE, metavar="FILE", help="Write a report with charts.")
 @click.pass_context
 def audit(ctx: click.Context, /, original: Path, published: Path | None, **options: Any) -> None:
-    """Put a PUBLISHED file beside its ORIGINAL, count everything anew, and play the known attacks.
+    """Compare a PUBLISHED file with its ORIGINAL: recount every group and run the known attacks.
 
-    `castleguard audit job.yaml` takes both files, the schema and the policy from a job. A folder stands for its
-    numbered parts. Without --link a broken promise can be found, but a kept one not proved.
+    `castleguard audit job.yaml` takes both files, the schema and the policy from a job file. A folder stands for its
+    numbered parts. Without --link the audit can find a broken promise, but cannot prove a kept one.
 
-    The exit code is 0 if nothing was found broken. `castleguard audit dp --help` is the other audit, of differential
-    privacy.
+    The exit code is 0 if no broken promise was found, and 3 otherwise. `castleguard audit dp --help` describes the
+    audit of differential privacy.
     """
     from castleguard.errors import OutputError
 
     json_file, html = options.pop("json_file"), options.pop("html")
     chosen = {name: options.pop(name) for name in _CHOICES}
     if html is not None and not html.parent.is_dir():
-        raise OutputError(f"{html} cannot be written: there is no folder {html.parent}")
+        raise OutputError(f"{html} cannot be written: the folder {html.parent} does not exist")
     if published is None:
         found = _audit_job(original, options, chosen)
     else:
@@ -93,26 +97,27 @@ def audit(ctx: click.Context, /, original: Path, published: Path | None, **optio
 
 
 def _audit_files(original: Path, published: Path, options: dict[str, Any], chosen: dict[str, Any]) -> "Audit":
-    """Audit two files, with the policy that the options make."""
-    from castleguard.jobs.judging import audit as audit_files
+    """Audit two files under the policy of the options."""
+    from castleguard.jobs.evaluation import audit as audit_files
     from castleguard.jobs.load import load_schema
 
     schema_file, algorithm, formulas = (options.pop(name) for name in ("schema_file", "algorithm", "formulas"))
     if schema_file is None:
-        raise click.UsageError("--schema is needed: it says what the columns are")
+        raise click.UsageError("--schema is missing: it gives every column its role")
     schema, policy = load_schema(schema_file), make_policy(algorithm, options)
     return audit_files(original, published, schema, policy, formulas=formulas, **chosen)
 
 
 def _audit_job(path: Path, options: dict[str, Any], chosen: dict[str, Any]) -> "Audit":
-    """Audit what a job has published; its file says everything else."""
+    """Audit the output of a job; schema and policy come from its file."""
     if path.suffix.lower() not in (".yaml", ".yml"):
-        raise click.UsageError("PUBLISHED is needed, or one job file (.yaml)")
+        raise click.UsageError("PUBLISHED is missing: name both files, or a single job file (.yaml)")
     options.pop("algorithm")
     given = [name for name, value in options.items() if value is not None]
     if given:
-        raise click.UsageError(f"--{given[0].replace('_file', '').replace('_', '-')} is said by the job file")
-    from castleguard.jobs.judging import audit_job
+        option = given[0].replace("_file", "").replace("_", "-")
+        raise click.UsageError(f"--{option} cannot be combined with a job file, which sets it already: remove it")
+    from castleguard.jobs.evaluation import audit_job
     from castleguard.jobs.load import load
 
     return audit_job(load(path), **chosen)

@@ -1,4 +1,4 @@
-"""`castleguard audit dp --algorithm castleguard --mode paper --k 20 --delay 100 ...`: is a claim of privacy false?"""
+"""`castleguard audit dp --algorithm castleguard --mode paper --k 20 --delay 100 ...`: try to refute a privacy claim."""
 
 import datetime as dt
 import json
@@ -28,36 +28,38 @@ _WIDTH = 100
 @click.option(
     "--claim-epsilon",
     type=click.FloatRange(0),
-    help="Judge this epsilon too; for castleguard in paper mode Theorem 2 is judged at it.",
+    help="Also judge this epsilon; for castleguard in paper mode, judge Theorem 2 at it.",
 )
-@click.option("--claim-delta", type=click.FloatRange(0, 1), help="The delta of --claim-epsilon.  [default: 0]")
+@click.option("--claim-delta", type=click.FloatRange(0, 1), help="Delta that goes with --claim-epsilon.  [default: 0]")
 @click.option(
     "--runs",
     type=click.IntRange(20),
     default=RUNS,
     show_default=True,
-    help="Runs on either stream of a canary; half of them are the test.",
+    help="Runs with and runs without each canary; half of them are the test set.",
 )
 @click.option(
     "--confidence",
     type=click.FloatRange(0.5, 1, max_open=True),
     default=0.95,
     show_default=True,
-    help="With which all bounds of a claim hold together.",
+    help="Confidence with which all bounds of a claim hold together.",
 )
-@click.option("--jobs", type=click.IntRange(1), help="Processes; they change no result.  [default: one per core]")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another one makes other draws.")
+@click.option(
+    "--jobs", type=click.IntRange(1), help="Processes; the result does not depend on it.  [default: one per core]"
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random draws.")
 @click.option("--schema", "schema_file", type=_FILE, help="YAML file with the roles of the columns of --data.")
-@click.option("--data", type=_FILE, metavar="FILE", help="Put the canaries among rows of this file, not made-up ones.")
-@click.option("--rows", type=click.IntRange(30), help="Rows of --data that are used.  [default: by the policy]")
+@click.option("--data", type=_FILE, metavar="FILE", help="Use rows of this file instead of synthetic ones.")
+@click.option("--rows", type=click.IntRange(30), help="Number of rows of --data to use.  [default: set by the policy]")
 @click.option(
     "--one-run",
     type=click.IntRange(1, 100_000),
     metavar="N",
-    help="One run with N canaries instead of the game: quick, for claims that a row is with and without.",
+    help="Do a single run with N canaries: fast, for claims about adding or removing a row.",
 )
-@click.option("--json", "json_file", metavar="FILE", help="Write the figures for programs; - to the output.")
-@click.option("--html", type=_FILE, metavar="FILE", help="Write a report with pictures.")
+@click.option("--json", "json_file", metavar="FILE", help="Write the figures as JSON; - prints them.")
+@click.option("--html", type=_FILE, metavar="FILE", help="Write a report with charts.")
 @click.pass_context
 def dp(
     ctx: click.Context,
@@ -77,21 +79,24 @@ def dp(
     html: Path | None,
     **options: Any,
 ) -> None:
-    """Try to refute what is claimed of a policy: put a conspicuous row into a stream, many times, leave it out as
-    often, and see whether the two can be told apart better than the claim allows.
+    """Try to refute the privacy claim of a policy: run the stream many times with a conspicuous row (a canary) and as
+    often without it, and test whether an observer tells the two apart better than the claim allows.
 
-    Judged are the policy's own claim and, in paper mode, what the paper prints. The neighbours are those of the claim:
-    with and without a row, with other values, or all rows of a person. Not refuted is not proved.
+    It judges the policy's own claim and, in paper mode, the claim of the paper. Neighbouring streams are those of the
+    claim: a row added or removed, other values in a row, or all rows of a person. A claim that is not refuted is not
+    proved.
 
-    The exit code is 3 if the policy's OWN claim is refuted, and 0 otherwise: also when a paper's claim is, which the
-    output says, or when nothing is claimed. Without --data all rows are made up.
+    The exit code is 3 if the policy's OWN claim is refuted. It is 0 otherwise, also if only a paper's claim is refuted
+    or the policy claims nothing. Without --data all rows are synthetic.
     """
     if claim_delta is not None and claim_epsilon is None:
-        raise click.UsageError("--claim-delta belongs to --claim-epsilon")
+        raise click.UsageError("--claim-delta needs --claim-epsilon")
     policy = make_policy(algorithm, options)
     if one_run is not None:
         if any(each is not None for each in (claim_delta, data, schema_file, html)):
-            raise click.UsageError("--one-run has made-up rows and no report: leave --data, --claim-delta, --html out")
+            raise click.UsageError(
+                "--one-run uses synthetic rows and writes no report: remove --data, --schema, --claim-delta and --html"
+            )
         _one_run(ctx, policy, one_run, (seed, confidence, claim_epsilon), json_file)
         return
 
@@ -124,7 +129,7 @@ def _one_run(
     chosen: tuple[int, float, float | None],
     json_file: str | None,
 ) -> None:
-    """The quick way: all canaries at once."""
+    """Audit with all canaries in one run."""
     from castleguard.judge.game.one_run import audit_once
 
     seed, confidence, epsilon = chosen
@@ -138,12 +143,12 @@ def _one_run(
 
 
 def _given(schema_file: Path | None, data: Path | None, rows: int | None, policy: "Policy") -> "Given | None":
-    """The rows of a file, if there is one."""
+    """The rows of --data; None without it."""
     if data is None or schema_file is None:
         if data is not None or schema_file is not None:
-            raise click.UsageError("--schema and --data belong together: rows, and what their columns are")
+            raise click.UsageError("--schema and --data need each other: give both, or neither")
         if rows is not None:
-            raise click.UsageError("--rows belongs to --data")
+            raise click.UsageError("--rows needs --data")
         return None
     from castleguard.config.schema_file import load_schema
     from castleguard.judge.game.backgrounds import rows_for, rows_of
@@ -152,13 +157,13 @@ def _given(schema_file: Path | None, data: Path | None, rows: int | None, policy
 
     schema = load_schema(schema_file)
     wanted = rows or rows_for(policy)
-    # Twice as many as are wanted: some may be of no use.
+    # Read twice as many as needed: some may be unusable.
     return Given(schema=schema, rows=rows_of(read_sample(data, schema, 2 * wanted), schema)[:wanted])
 
 
 @contextmanager
 def _progress() -> Iterator[Callable[[float], None] | None]:
-    """What to call with the share that is done; None if nobody watches."""
+    """Yield a function that takes the finished share; None without a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -171,7 +176,7 @@ def _progress() -> Iterator[Callable[[float], None] | None]:
 
 
 def _wrapped(line: str) -> str:
-    """A line of text in the width of a terminal; tables and short lines as they are."""
+    """Wrap a long line; tables and short lines stay as they are."""
     if len(line) <= _WIDTH:
         return line
     indent = " " * (len(line) - len(line.lstrip()))

@@ -1,4 +1,4 @@
-"""`castleguard compare DATA --schema schema.yaml --k 10 --delay 1000`: Citadel and CASTLE beside other methods."""
+"""`castleguard compare DATA --schema schema.yaml --k 10 --delay 1000`: Citadel and CASTLE against other methods."""
 
 import json
 import math
@@ -19,16 +19,18 @@ _WIDTHS = (8, 12, 8, 14, 8, 12, 11)
 _NAME = 36
 
 
-@click.command(short_help="Put Citadel and CASTLE beside other methods, on the same rows.")
+@click.command(short_help="Compare Citadel and CASTLE with other methods on the same rows.")
 @click.argument("data", type=_FILE, metavar="DATA")
 @click.option("--schema", "schema_file", type=_FILE, required=True, help="YAML file that gives every column its role.")
 @click.option("--k", type=int, required=True, help="Distinct persons in every published group.")
-@click.option("--delay", type=int, required=True, help="Rows that may arrive before a row has to leave.")
+@click.option("--delay", type=int, required=True, help="Rows that may arrive before a row must be published.")
 @click.option(
     "--l", type=int, default=1, show_default=True, help="Distinct values of every sensitive column in every group."
 )
-@click.option("--sites", type=int, default=4, show_default=True, help="Sites of sites-alone and dcastle-paper.")
-@click.option("--epsilon", type=float, default=1.0, show_default=True, help="Of a row, for the noisy method.")
+@click.option(
+    "--sites", type=int, default=4, show_default=True, help="Number of sites, for sites-alone and dcastle-paper."
+)
+@click.option("--epsilon", type=float, default=1.0, show_default=True, help="Epsilon of a row, for laplace.")
 @click.option(
     "--methods",
     metavar="A,B",
@@ -38,17 +40,16 @@ _NAME = 36
 @click.option(
     "--on-grid", is_flag=True, help="Widen the bounds of fads, mondrian and dynamic-group to the public grid."
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Another one makes other random choices.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random choices.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def compare(
     data: Path, schema_file: Path, methods: str | None, as_json: bool, k: int, delay: int, l: int, **options: Any
 ) -> None:
-    """Publish the rows of the file DATA by several methods in this process, and print what each is worth, what it
-    promises and what was found broken in its output. Nothing is written: no output of a method of comparison passes a
-    gate.
+    """Publish the rows of DATA with several methods in memory, and print the loss of each, its promise, and the broken
+    promises found in its output. Nothing is written: the output of the other methods passes no gate.
 
-    The loss is that of all rows, of which a suppressed one counts as 1; "publ. loss" is that of published rows only.
-    A method that cannot do with the schema says so.
+    "loss" covers all rows and counts a suppressed row as 1; "publ. loss" covers published rows only. A method that
+    does not support the schema is reported as such.
     """
     from castleguard.config.schema_file import load_schema
     from castleguard.lab.compare import choose
@@ -58,7 +59,7 @@ def compare(
     chosen = choose([] if methods is None else [name.strip() for name in methods.split(",")])
     schema = load_schema(schema_file)
     task = make_task(read_table(data, schema.columns), schema, k=k, delay=delay, l=l, options=Options(**options))
-    warn_once(but="the gate refused")  # what it refuses stands in the table
+    warn_once(but="the gate refused")  # the table shows those
     if as_json:
         click.echo(json.dumps([found.figures() for found in compare_all(task, chosen)], indent=2))
         return
@@ -71,7 +72,7 @@ def compare(
 
 
 def lines(found: "Compared") -> str:
-    """One method as lines of the table: its figures, what it promises, and what was found."""
+    """Lines of the table for one method: figures, promise, and broken promises."""
     measured, name = found.measured, found.method.title
     if measured is None:
         return f"{name}\n  not possible: {found.refused}"

@@ -12,21 +12,21 @@ _FILE = click.Path(path_type=Path)
 @click.command(short_help="Choose public cut points between shards.")
 @click.argument("published", type=_FILE, nargs=-1, metavar="[PUBLISHED]...")
 @click.option("--schema", "schema_file", type=_FILE, required=True, help="YAML file that gives every column its role.")
-@click.option("--shards", type=click.IntRange(min=1), required=True, metavar="N", help="How many parts.")
-@click.option("-o", "--output", type=_FILE, required=True, metavar="OUT", help="File to write, as cuts.json.")
+@click.option("--shards", type=click.IntRange(min=1), required=True, metavar="N", help="Number of shards.")
+@click.option("-o", "--output", type=_FILE, required=True, metavar="OUT", help="JSON file to write.")
 @click.option(
     "--column",
     "columns",
     multiple=True,
     metavar="COLUMN",
-    help="A quasi-identifier that may be cut; repeat it for several.  [default: all but timestamps]",
+    help="Quasi-identifier that may be cut; can be repeated.  [default: all except timestamps]",
 )
 @click.option(
     "--numbers",
     type=click.Choice(["bounds", "interval", "midpoint"]),
     default="bounds",
     show_default=True,
-    help="How ranges were published: as two columns, as one text, or as their middle.",
+    help="Form of the published ranges: two columns, one text or the midpoint.",
 )
 @published_formulas_option
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
@@ -40,11 +40,11 @@ def cuts(
     formulas: str | None,
     overwrite: bool,
 ) -> None:
-    """Choose where to cut the quasi-identifiers, so that similar rows meet in one of N shards.
+    """Choose where to cut the quasi-identifiers so that similar rows go to the same one of N shards.
 
-    PUBLISHED are files that castleguard has published before with this schema, or folders of them: shards then get
-    about equally many rows each, and few published groups are cut. Without PUBLISHED the declared domain is halved.
-    Original rows are never read: cut points are known to everybody who sees the output.
+    PUBLISHED are files, or folders of files, that castleguard published earlier with this schema: the shards then get
+    about the same number of rows each, and few published groups are cut. Without PUBLISHED the declared domain is
+    halved repeatedly. Original rows are never read, because the output reveals the cut points.
     """
     from castleguard.cli.file_options import check_output
     from castleguard.jobs.cutting import choose_cuts

@@ -1,4 +1,4 @@
-"""`castleguard demo`: the whole way on a made-up stream, live, and a check of what came out of it."""
+"""`castleguard demo`: anonymise a synthetic stream live, and verify the output."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from castleguard.algorithms.base import Policy
     from castleguard.algorithms.citadel.policy import Citadel
-    from castleguard.cli.live import History
+    from castleguard.cli.demo_live import History
     from castleguard.judge.verify.structure import Verification
     from castleguard.schema.roles import Schema
 
@@ -21,14 +21,14 @@ FLAWS = 0.001
 LINK = "record"
 
 
-@click.command(short_help="Show it on a made-up stream; needs no data.")
-@click.option("--rows", type=click.IntRange(min=1), default=300_000, show_default=True, help="Records to make up.")
+@click.command(short_help="Anonymise a synthetic stream; needs no data.")
+@click.option("--rows", type=click.IntRange(min=1), default=300_000, show_default=True, help="Rows to generate.")
 @click.option("--k", type=int, default=10, show_default=True, help="Distinct persons in every published group.")
 @click.option("--l", type=int, default=3, show_default=True, help="Distinct diagnoses in every published group.")
 @click.option(
-    "--delay", type=int, default=2000, show_default=True, help="Rows that may arrive before one has to leave."
+    "--delay", type=int, default=2000, show_default=True, help="Rows that may arrive before a row must be published."
 )
-@click.option("--seed", type=int, help="Repeat a run exactly: makes up another stream, and fixes all choices.")
+@click.option("--seed", type=int, help="Make the run repeatable; another seed generates another stream.")
 @click.option(
     "--output",
     "folder",
@@ -36,11 +36,11 @@ LINK = "record"
     default=Path("out/demo"),
     show_default=True,
     metavar="FOLDER",
-    help="Where to put the stream, what was published of it, and a picture.",
+    help="Folder for the stream, the published rows and a chart.",
 )
 def demo(rows: int, k: int, l: int, delay: int, seed: int | None, folder: Path) -> None:
-    """Make up a year of hospital visits, anonymise it live with Citadel, write it, and verify what was written. CASTLE
-    publishes the same rows beside it, into nothing, for the loss.
+    """Generate a year of hospital visits, anonymise it live with Citadel, write the result, and verify the written
+    file. CASTLE anonymises the same rows for comparison; its output is discarded.
     """
     import pyarrow as pa
 
@@ -54,16 +54,14 @@ def demo(rows: int, k: int, l: int, delay: int, seed: int | None, folder: Path) 
     original = pa.concat_tables(tables)
     _write_original(folder, original)
     persons = len(original["patient"].unique())
-    click.echo(
-        f"{rows:,} visits of {persons:,} patients in one year, as they would arrive; k={k}, l={l}, delay={delay}"
-    )
+    click.echo(f"{rows:,} visits of {persons:,} patients in one year, in order of arrival; k={k}, l={l}, delay={delay}")
     history = _anonymise(tables, schema, citadel, seed, folder / "published.csv")
     beside = _publish_beside(tables, schema, castle, seed)
     click.echo(_side_by_side(history, beside) + "\n")
     verdict = _judge(folder, original, schema, citadel, {"Citadel": history, "CASTLE": beside})
     click.secho(str(verdict), fg="green" if verdict.ok else "red", bold=True)
     click.echo(
-        f"\nLook at {folder}/published.csv and picture.png, or try it yourself:\n"
+        f"\nOpen {folder}/published.csv and picture.png, or run it yourself:\n"
         f"  castleguard anonymise {folder}/visits.csv -o {folder}/mine.parquet --schema {folder}/schema.yaml"
         f" --algorithm citadel --k 20 --l 3 --delay 1000"
     )
@@ -75,11 +73,11 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
-        raise OutputError(f"{folder} cannot be made: {exc.strerror}") from exc
+        raise OutputError(f"cannot create the folder {folder}: {exc.strerror}") from exc
 
 
 def _write_original(folder: Path, original: "pa.Table") -> None:
-    """The stream as a file, and its schema, so that `castleguard anonymise` can be tried on them."""
+    """Write the stream and its schema, as input for `castleguard anonymise`."""
     from castleguard.connectors.formats import open_writer
     from castleguard.testing.streams import visits_schema_text
 
@@ -95,8 +93,8 @@ def _write_original(folder: Path, original: "pa.Table") -> None:
 
 
 def _anonymise(tables: "list[pa.Table]", schema: "Schema", policy: "Policy", seed: int | None, path: Path) -> "History":
-    """Push the stream through, show it, print the summary."""
-    from castleguard.cli.live import History, live_view
+    """Anonymise the stream with a live view, and print the summary."""
+    from castleguard.cli.demo_live import History, live_view
     from castleguard.cli.summary import summary
     from castleguard.connectors.formats import open_writer
     from castleguard.conversion import convert
@@ -114,7 +112,7 @@ def _anonymise(tables: "list[pa.Table]", schema: "Schema", policy: "Policy", see
 
 
 def _warm_up(tables: "list[pa.Table]", schema: "Schema", policy: "Policy") -> None:
-    """Push a few rows first: loading the compiled kernels is not part of the speed that is shown."""
+    """Push a few rows first, to keep the loading of compiled kernels out of the measured speed."""
     from castleguard.stream import Anonymiser
 
     warm = Anonymiser(schema, policy)
@@ -123,8 +121,8 @@ def _warm_up(tables: "list[pa.Table]", schema: "Schema", policy: "Policy") -> No
 
 
 def _publish_beside(tables: "list[pa.Table]", schema: "Schema", policy: "Policy", seed: int | None) -> "History":
-    """The same rows by another algorithm. What it publishes is thrown away: rows published twice protect less."""
-    from castleguard.cli.live import History
+    """Anonymise the same rows with another algorithm. Its output is discarded: rows published twice protect less."""
+    from castleguard.cli.demo_live import History
     from castleguard.stream import Anonymiser
 
     _warm_up(tables, schema, policy)
@@ -139,22 +137,22 @@ def _publish_beside(tables: "list[pa.Table]", schema: "Schema", policy: "Policy"
 
 
 def _side_by_side(citadel: "History", castle: "History") -> str:
-    """What both lose, and what they promise to whom."""
+    """Information loss and promise of both algorithms."""
     rows = (
-        ("Citadel", citadel, "k persons in each group of each release, even if it is known when a row arrived"),
+        ("Citadel", citadel, "k persons in each group of each release, even if the arrival time of a row is known"),
         ("CASTLE", castle, "k persons in each group of the whole publication (for comparison, not written)"),
     )
     lines = (f"  {name:<9}{history.loss:.4f}  {promise}" for name, history, promise in rows)
-    return "\n".join(["The same rows, k, l and delay: information loss, and what is promised", *lines])
+    return "\n".join(["Information loss and promise, for the same rows, k, l and delay", *lines])
 
 
 def _judge(
     folder: Path, original: "pa.Table", schema: "Schema", policy: "Citadel", histories: "dict[str, History]"
 ) -> "Verification":
-    """Read the file that was written, count in it, and draw it if there is something to draw with."""
+    """Verify the published file, and draw it if matplotlib is installed."""
     import pyarrow.csv
 
-    from castleguard.cli.picture import draw
+    from castleguard.cli.demo_picture import draw
     from castleguard.judge.verify.structure import verify
 
     published = pyarrow.csv.read_csv(folder / "published.csv")
@@ -165,5 +163,5 @@ def _judge(
     except ModuleNotFoundError as exc:
         if exc.name is None or not exc.name.startswith("matplotlib"):
             raise
-        click.echo("no picture: it needs matplotlib, pip install 'castleguard[plot]'")
+        click.echo("no picture.png: install matplotlib with pip install 'castleguard[plot]'")
     return verdict

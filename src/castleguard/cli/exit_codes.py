@@ -1,11 +1,11 @@
-"""What the end of a command says to whoever started it: to a script, or to a supervisor that may start it again.
+"""Exit codes, for scripts and supervisors.
 
     0   done
-    1   failed, and a person has to mend it: a refused checkpoint, too many rejected rows, a missing file
-    2   used wrongly: an unknown option, a mistake in a job file or schema
-    3   an audit found a promise broken
-    70  a mistake of ours
-    75  failed for now: the same command may work later (a broker away, a full disk, a checkpoint in use)
+    1   failed, and needs an operator: a refused checkpoint, too many rejected rows, a missing file
+    2   wrong usage: an unknown option, a mistake in a job file or schema
+    3   an audit found a broken promise
+    70  internal error
+    75  failed for now, a retry may succeed: an unavailable broker, a full disk, a checkpoint in use
     130, 143  interrupted, terminated
 
 70 and 75 are EX_SOFTWARE and EX_TEMPFAIL of sysexits.h.
@@ -17,43 +17,43 @@ from collections.abc import Iterator
 from castleguard.errors import CastleguardError, ConfigError, UnavailableError
 
 FAILED = 1
-USED_WRONGLY = 2
+WRONG_USAGE = 2
 BROKEN = 3
-OUR_MISTAKE = 70
+INTERNAL_ERROR = 70
 TRY_AGAIN = 75
 
-_PASSING = {
+_TRANSIENT = {
     getattr(errno, name)
     for name in (
         *("ENOSPC", "EDQUOT", "EIO", "ESTALE", "EAGAIN", "EBUSY", "EMFILE", "ENFILE", "ENOMEM", "ENOBUFS"),
         *("EADDRINUSE", "ECONNREFUSED", "ECONNRESET", "EHOSTUNREACH", "ENETUNREACH", "ETIMEDOUT"),
     )
-    if hasattr(errno, name)  # some systems lack some
+    if hasattr(errno, name)  # not every system has them all
 }
-_PASSING_IN_SQLITE = {5, 10, 13}  # SQLITE_BUSY, SQLITE_IOERR, SQLITE_FULL
+_TRANSIENT_IN_SQLITE = {5, 10, 13}  # SQLITE_BUSY, SQLITE_IOERR, SQLITE_FULL
 
 
 def exit_code(exc: Exception) -> int:
-    """The code for what ended a command."""
+    """The exit code for an error."""
     if not isinstance(exc, CastleguardError):
-        return OUR_MISTAKE
-    if any(map(_passes, _causes(exc))):
+        return INTERNAL_ERROR
+    if any(map(_is_transient, _causes(exc))):
         return TRY_AGAIN
-    return USED_WRONGLY if isinstance(exc, ConfigError) else FAILED
+    return WRONG_USAGE if isinstance(exc, ConfigError) else FAILED
 
 
 def _causes(exc: BaseException | None) -> Iterator[BaseException]:
-    """The error, and what it was translated from."""
+    """The error and the chain of its causes."""
     while exc is not None:
         yield exc
         exc = exc.__cause__
 
 
-def _passes(exc: BaseException) -> bool:
-    """Whether it may be gone the next time."""
+def _is_transient(exc: BaseException) -> bool:
+    """Whether a retry may succeed."""
     if isinstance(exc, UnavailableError):
         return True
     if isinstance(exc, OSError):
-        return exc.errno in _PASSING
-    code = getattr(exc, "sqlite_errorcode", None)  # its low byte is the kind of error
-    return code is not None and code & 0xFF in _PASSING_IN_SQLITE
+        return exc.errno in _TRANSIENT
+    code = getattr(exc, "sqlite_errorcode", None)  # the low byte is the kind of error
+    return code is not None and code & 0xFF in _TRANSIENT_IN_SQLITE

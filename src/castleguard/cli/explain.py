@@ -1,19 +1,18 @@
-"""`castleguard explain job.yaml`: what the job will do, in plain words."""
+"""`castleguard explain job.yaml`: describe what a job does and promises."""
 
 from pathlib import Path
 
 import click
 
-from castleguard.cli.site_option import site_option
+from castleguard.cli.job_options import job_argument, site_option
 
 
-@click.command(short_help="Say in plain words what a job does and promises.")
-@click.argument("job_file", type=click.Path(path_type=Path), metavar="JOB")
+@click.command(short_help="Explain what a job does and promises.")
+@job_argument
 @site_option
 def explain(job_file: Path, name: str | None) -> None:
-    """Say what each column becomes, what is promised, what delay and memory to expect, and what happens on a restart,
-    to bad rows and at the end. It reads the job file and, if the job has run, what its checkpoint says of earlier
-    epochs; no data.
+    """Explain the job in the file JOB: the output of each column, the promise, delay and memory, and what happens on a
+    restart, to bad rows and at the end. It reads the job file and, if the job has run, its checkpoint; no data.
     """
     from castleguard.jobs.explain.explanation import explain_job
     from castleguard.jobs.load import load

@@ -1,4 +1,4 @@
-"""What every command has that makes one file of another: its names on the command line, and a check of the output."""
+"""Arguments and options of the commands that turn one file into another."""
 
 import os
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _FILE = click.Path(path_type=Path)
 _OPTIONS = (
     click.argument("input", type=_FILE, metavar="IN"),
     click.option(
-        "-o", "--output", type=_FILE, required=True, metavar="OUT", help="File to write; its ending is its format."
+        "-o", "--output", type=_FILE, required=True, metavar="OUT", help="File to write; its extension sets the format."
     ),
     click.option(
         "--schema", "schema_file", type=_FILE, required=True, help="YAML file that gives every column its role."
@@ -29,43 +29,43 @@ _OPTIONS = (
 formulas_option = click.option(
     "--formulas",
     type=click.Choice(["escape", "refuse", "keep"]),
-    help="In CSV, text that a spreadsheet would run: an apostrophe before it, reject its row, or keep it.  "
-    "[default: escape]",
+    help="Text in CSV that a spreadsheet would run as a formula: escape it with an apostrophe, reject its row, or keep "
+    "it.  [default: escape]",
 )
 """For commands that write CSV."""
 
 published_formulas_option = click.option(
     "--formulas",
     type=click.Choice(["escape", "refuse", "keep"]),
-    help="How PUBLISHED was written, if it is CSV: apostrophes before formulas are undone.  [default: escape]",
+    help="The --formulas that PUBLISHED was written with, if it is CSV; escaping is undone.  [default: escape]",
 )
 """For commands that read published CSV."""
 
 
 def csv_output(output: Path, formulas: str | None) -> "CsvOutput":
-    """How OUT is written. Raises UsageError if it is not CSV, and something is said about formulas."""
+    """CSV options for OUT. Raises UsageError if --formulas is given and OUT is not CSV."""
     from castleguard.connectors.csv_options import DEFAULT, CsvOutput
     from castleguard.connectors.formats import format_of
 
     if formulas is None:
         return DEFAULT
     if format_of(output, OutputError) != "csv":
-        raise click.UsageError("--formulas is for an OUT that is CSV")
+        raise click.UsageError("--formulas applies to CSV only: remove it, or write OUT as .csv")
     return CsvOutput(formulas=formulas)  # type: ignore[arg-type]  # one of the choices
 
 
 def file_options(command: _Command) -> _Command:
-    """Give a command IN, OUT and the schema."""
+    """Add IN, --output and --schema to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 def check_output(input: Path, output: Path, overwrite: bool) -> None:
-    """Refuse to lose a file."""
+    """Refuse to overwrite the input, or an existing file without --overwrite."""
     if not output.exists():
         return
     if input.exists() and os.path.samefile(input, output):
-        raise OutputError(f"{output} is the input: choose another name for the output")
+        raise OutputError(f"{output} is also the input: choose another name for the output")
     if not overwrite and not output.is_dir():
         raise OutputError(f"{output} exists already: choose another name, or replace it with --overwrite")

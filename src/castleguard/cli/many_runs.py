@@ -1,4 +1,4 @@
-"""What commands share that publish one file many times over, in memory: the whole file, and each warning once."""
+"""Shared by the commands that publish one file many times in memory: read it whole, print each warning once."""
 
 import logging
 from contextlib import closing
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def read_table(path: Path, columns: tuple[str, ...]) -> "pa.Table":
-    """These columns of a file, all rows."""
+    """All rows of a file, with these columns."""
     import pyarrow as pa
 
     from castleguard.connectors.formats import open_reader
@@ -20,7 +20,7 @@ def read_table(path: Path, columns: tuple[str, ...]) -> "pa.Table":
 
 
 def warn_once(*, but: str | None = None) -> None:
-    """Show each kind of warning once, and none that begins with `but`: every run has the same ones."""
+    """Print each kind of warning once, and none that begins with `but`: all runs log the same warnings."""
     for handler in logging.getLogger("castleguard").handlers:
         handler.addFilter(_Once(but))
 
@@ -29,11 +29,11 @@ class _Once(logging.Filter):
     def __init__(self, but: str | None) -> None:
         super().__init__()
         self._but = but
-        self._said: set[str] = set()
+        self._seen: set[str] = set()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it is news."""
+        """Whether to print the record."""
         kind = str(record.msg)
-        news = kind not in self._said and not (self._but is not None and kind.startswith(self._but))
-        self._said.add(kind)
-        return news
+        is_new = kind not in self._seen and not (self._but is not None and kind.startswith(self._but))
+        self._seen.add(kind)
+        return is_new

@@ -1,7 +1,7 @@
-"""The options that make a policy, generated from the parameters that the policies declare.
+"""Options of the policies, generated from the parameters that they declare.
 
-They are made when a command is parsed or shows its help: `castleguard --help` loads no algorithm. An algorithm of a
-plug-in is loaded when `--algorithm` names it, and its options are known from then on.
+The options are built when a command is parsed or prints its help, so that `castleguard --help` loads no algorithm. A
+plug-in is loaded only if `--algorithm` names it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from castleguard.algorithms.parameters import Single
 
 _DEFAULT = "castle"
-_NAMED = "castleguard.algorithm"  # of a context's meta
+_NAMED = "castleguard.algorithm"  # key in the meta of a click context
 
 
 class CommaList(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on only
-    """Several values of one kind, with commas between them. The same one twice counts once."""
+    """Comma-separated values of one type; repeated values count once."""
 
     def __init__(self, kind: "click.ParamType[Any]") -> None:
         self.kind = kind
         self.name = f"{kind.name}s"
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """How the help shows it."""
+        """The form in the help."""
         return "LIST" if not isinstance(self.kind, click.Choice) else f"[{'|'.join(self.kind.choices)}],..."
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
@@ -34,12 +34,12 @@ class CommaList(click.ParamType):  # type: ignore[type-arg]  # generic from clic
             return value
         parts = [part.strip() for part in str(value).split(",")]
         if not all(parts):
-            self.fail("between two commas a value is missing", param, ctx)
+            self.fail("an empty value between commas", param, ctx)
         return tuple(dict.fromkeys(self.kind.convert(part, param, ctx) for part in parts))
 
 
 class _Duration(click.ParamType):  # type: ignore[type-arg]
-    """Seconds, as a number or as 500ms, 30s, 5m, 2h, 1d; `whole`: a plain whole number may count rows."""
+    """Seconds, as a number or as 500ms, 30s, 5m, 2h, 1d; with `whole`, a plain whole number stays an int (rows)."""
 
     name = "duration"
 
@@ -63,7 +63,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]
 
 
 class _Shares(click.ParamType):  # type: ignore[type-arg]
-    """Numbers by column: age=2,job=1; `alone`: or one number for all."""
+    """Numbers by column: age=2,job=1; with `alone`, also one number for all columns."""
 
     name = "shares"
 
@@ -71,11 +71,11 @@ class _Shares(click.ParamType):  # type: ignore[type-arg]
         self._alone = alone
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """How the help shows it."""
+        """The form in the help."""
         return "FLOAT|COLUMN=FLOAT,..." if self._alone else "COLUMN=FLOAT,..."
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number, or the numbers by column."""
+        """One number, or numbers by column."""
         if not isinstance(value, str):
             return value
         if self._alone and "=" not in value:
@@ -84,7 +84,7 @@ class _Shares(click.ParamType):  # type: ignore[type-arg]
         for part in value.split(","):
             column, _, number = part.rpartition("=")
             if not column:
-                self.fail(f"must look like age=2,job=1, got {value}", param, ctx)
+                self.fail(f"must have the form age=2,job=1, got {value}", param, ctx)
             shares[column.strip()] = self._number(number, param, ctx)
         return shares
 
@@ -96,9 +96,9 @@ class _Shares(click.ParamType):  # type: ignore[type-arg]
 
 
 class PolicyCommand(click.Command):
-    """A command with the options of all algorithms that can publish one stream, and of a plug-in that is named.
+    """Command with the parameters of all built-in single-stream algorithms, and of a named plug-in, as options.
 
-    `only`: of this algorithm. `without`: not for these parameters. `lists`: an option takes several values.
+    `only`: parameters of this algorithm alone. `without`: excluded parameters. `lists`: options take several values.
     """
 
     def __init__(
@@ -110,17 +110,17 @@ class PolicyCommand(click.Command):
         self._lists = lists
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """See click: first find the algorithm, because the options depend on it."""
+        """Find the algorithm first, because the options depend on it."""
         ctx.meta[_NAMED] = _named(args)
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """The command's own, and the parameters of the algorithms."""
+        """The command's own options, and the parameters of the algorithms."""
         made = self._options(ctx)
         return [*made.own, *(each.option for each in made.parameters)]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The command's own options, then a section for the parameters that the same algorithms have.
+        """Write the command's own options, then a section for each set of parameters that algorithms share.
 
         If an algorithm is named, only its parameters are shown.
         """
@@ -142,7 +142,7 @@ class PolicyCommand(click.Command):
                 formatter.write_dl(list(_records(options, ctx)))
 
     def _options(self, ctx: click.Context) -> "_Options":
-        """Made once for a context."""
+        """The options, built once per context."""
         key = f"{_NAMED}.{self.name}"
         if key not in ctx.meta:
             *own, help_option = super().get_params(ctx)
@@ -154,7 +154,7 @@ class PolicyCommand(click.Command):
         return made
 
     def _algorithms(self, named: Sequence[str]) -> list[str]:
-        """Those whose parameters are options: plug-ins are loaded only if they are named."""
+        """Algorithms whose parameters are options; loads a plug-in only if it is named."""
         from castleguard.algorithms.registry import built_in, find, names
 
         if self._only is not None:
@@ -163,19 +163,19 @@ class PolicyCommand(click.Command):
         plugged = [name for name in names() if name in named and name not in built_in()]
         for name in plugged:
             if find(name).several_sites:
-                raise click.UsageError(f"{name} is for several sites: use a job file with a section `sites`")
+                raise click.UsageError(f"{name} is for several sites: use a job file with a sites section")
         return [*offered, *plugged]
 
     def _offers(self, algorithms: Sequence[str], own: Sequence[click.Parameter]) -> "Iterator[_Offer]":
-        """The parameters as options, each once, in the order of the algorithms."""
+        """The parameters as options, without repetitions, in the order of the algorithms."""
         taken = {name for each in own for name in (each.name, *each.opts)}
         owners: dict[str, dict[str, Single]] = {}
         for algorithm in algorithms:
             for single in _singles(algorithm, self._without):
                 if single.option in taken or single.name in taken:
                     raise click.UsageError(
-                        f"{algorithm} has a parameter {single.name}, and this command has an argument of that name: "
-                        f"use a job file"
+                        f"the parameter {single.name} of {algorithm} clashes with an option of this command: use a job "
+                        f"file"
                     )
                 if not (self._lists and single.type == "shares"):
                     owners.setdefault(single.name, {})[algorithm] = single
@@ -184,7 +184,7 @@ class PolicyCommand(click.Command):
 
 
 class _Offer:
-    """A parameter of one or several algorithms, as an option."""
+    """A parameter of one or more algorithms, as an option."""
 
     def __init__(self, owners: "dict[str, Single]", *, lists: bool) -> None:
         self.owners = owners
@@ -194,11 +194,11 @@ class _Offer:
             [f"{name}/--no-{name.removeprefix('--')}" if flag else name, first.name],
             type=None if flag else self._list_type() if lists else self._type(),
             default=None,
-            help=f"{_differing(owners, lambda single: single.declared.text, end=' ')}  [{self._default()}]".lstrip(),
+            help=f"{_merge_texts(owners, lambda single: single.declared.text, end=' ')}  [{self._default()}]".lstrip(),
         )
 
     def _type(self) -> "click.ParamType[Any]":
-        """The type of a value. Choices may differ: the option offers all, and a policy refuses those of another."""
+        """The type of a value. If choices differ, the option offers all of them, and the policy refuses the others'."""
         singles = list(self.owners.values())
         if singles[0].type != "choice":
             return _click_type(singles[0])
@@ -209,12 +209,12 @@ class _Offer:
         return CommaList(click.FLOAT if first.type == "number or shares" else self._type())
 
     def _default(self) -> str:
-        words = _differing(self.owners, lambda single: single.default_words(), end="; ")
+        words = _merge_texts(self.owners, lambda single: single.default_words(), end="; ")
         return words if words.startswith("required") else f"default: {words}"
 
 
 class _Options(NamedTuple):
-    """The options of one call of a command."""
+    """The options of one invocation."""
 
     own: list[click.Parameter]
     algorithms: list[str]
@@ -222,7 +222,7 @@ class _Options(NamedTuple):
 
 
 def make_policy(algorithm: str, options: dict[str, Any]) -> "Policy":
-    """The policy that was asked for. An option that it does not have, or lacks, is named in one sentence."""
+    """The policy for these options. Raises UsageError for an option that it does not have, or that is missing."""
     from castleguard.algorithms.parameters import missing_parts, nest, singles_of
     from castleguard.algorithms.registry import find
     from castleguard.errors import PolicyError
@@ -233,7 +233,9 @@ def make_policy(algorithm: str, options: dict[str, Any]) -> "Policy":
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if name not in known:
-            raise click.UsageError(f"--{name.replace('_', '-')} does not belong to {algorithm}")
+            raise click.UsageError(
+                f"{algorithm} has no option --{name.replace('_', '-')}: remove it, or choose another --algorithm"
+            )
     lacking = missing_parts(kind, given)
     if lacking is not None:
         needed = _listed([known[name].option for name in lacking[1]])
@@ -244,7 +246,7 @@ def make_policy(algorithm: str, options: dict[str, Any]) -> "Policy":
         raise click.UsageError(str(exc)) from exc
     for single in known.values():
         if single.required and single.name not in completed:
-            raise click.UsageError(f"{single.option} is needed: it has no default with {algorithm}")
+            raise click.UsageError(f"{single.option} is missing: {algorithm} has no default for it")
     arguments = nest(kind, completed)
     for each in parameters_of(kind):
         if each.required and each.name not in arguments:
@@ -253,12 +255,12 @@ def make_policy(algorithm: str, options: dict[str, Any]) -> "Policy":
 
 
 def _choice(*, lists: bool) -> click.Option:
-    """The option that names the algorithm, or several. Plug-ins are listed, and not loaded."""
+    """The option --algorithm. Plug-ins are listed without being loaded."""
     from castleguard.algorithms.registry import built_in, find, names
 
     known = [name for name in names() if name not in built_in() or not find(name).several_sites]
     summaries = "; ".join(f"{name}: {find(name).summary}" for name in known if name in built_in())
-    help = f"{summaries}. With --help: show the parameters of this algorithm only."
+    help = f"{summaries}. Add --help to see only the parameters of this algorithm."
     kind = CommaList(click.Choice(known)) if lists else click.Choice(known)
     return click.Option(["--algorithm"], type=kind, default=_DEFAULT, show_default=True, help=help)
 
@@ -271,7 +273,7 @@ def _records(parameters: Iterable[click.Parameter], ctx: click.Context) -> Itera
 
 
 def _named(args: Sequence[str]) -> list[str]:
-    """The algorithms that the arguments name."""
+    """Algorithms named in the arguments."""
     found = ""
     for at, text in enumerate(args):
         if text == "--":
@@ -312,13 +314,13 @@ def _click_type(single: "Single") -> "click.ParamType[Any]":
             return click.STRING
 
 
-def _differing(owners: "Mapping[str, Single]", words: "Callable[[Single], str]", *, end: str) -> str:
-    """What all owners say, or what the first says and then each that differs, by name."""
-    said: dict[str, list[str]] = {}
+def _merge_texts(owners: "Mapping[str, Single]", text_of: "Callable[[Single], str]", *, end: str) -> str:
+    """The text of the first owner, then the texts that differ, each with the names of its owners."""
+    names_by_text: dict[str, list[str]] = {}
     for name, single in owners.items():
-        said.setdefault(words(single), []).append(name)
-    first, *others = said
-    return end.join([first, *(f"{_listed(said[text])}: {text}" for text in others)])
+        names_by_text.setdefault(text_of(single), []).append(name)
+    first, *others = names_by_text
+    return end.join([first, *(f"{_listed(names_by_text[text])}: {text}" for text in others)])
 
 
 def _listed(words: Sequence[str]) -> str:

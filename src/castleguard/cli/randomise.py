@@ -1,4 +1,4 @@
-"""`castleguard randomise IN -o OUT --schema schema.yaml --epsilon 4`: noise before rows are handed over."""
+"""`castleguard randomise IN -o OUT --schema schema.yaml --epsilon 4`: add noise before rows are handed over."""
 
 from contextlib import closing
 from pathlib import Path
@@ -8,15 +8,17 @@ import click
 from castleguard.cli.file_options import check_output, csv_output, file_options, formulas_option
 
 
-@click.command(short_help="Make the rows of a file noisy, one by one.")
+@click.command(short_help="Add noise to each row of a file.")
 @file_options
-@click.option("--epsilon", type=float, help="Differential privacy of a row, all columns together.")
-@click.option("--phi", type=float, help="The same for each column by itself.")
-@click.option("--weight", "weights", multiple=True, metavar="COLUMN=NUMBER", help="A column's share of epsilon.")
+@click.option("--epsilon", type=float, help="Epsilon of a row, all columns together.")
+@click.option("--phi", type=float, help="Epsilon of each column, instead of --epsilon.")
+@click.option(
+    "--weight", "weights", multiple=True, metavar="COLUMN=NUMBER", help="A column's share of epsilon; can be repeated."
+)
 @formulas_option
-@click.option("--seed", type=int, help="Make the run repeatable: for tests and experiments only.")
+@click.option("--seed", type=int, help="Make the run repeatable; for tests and experiments only.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
-@click.option("-q", "--quiet", is_flag=True, help="No statement.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not print the privacy statement.")
 def randomise(
     input: Path,
     output: Path,
@@ -31,10 +33,10 @@ def randomise(
 ) -> None:
     """Replace every quasi-identifier and sensitive value of IN by a noisy one, and write the rows to OUT.
 
-    Person and public columns pass as they are; columns that the schema does not declare are dropped. Whoever collects
-    such rows anonymises them with `castleguard anonymise --algorithm castleguard --noise edge` and the same epsilon.
-    That reads text as it stands, so CSV for it is best written with --formulas keep. Running it twice on the same rows
-    and handing out both results spends the budget twice.
+    Person and public columns are copied unchanged; columns that the schema does not declare are dropped. The collector
+    of the rows then runs `castleguard anonymise --algorithm castleguard --noise edge` with the same epsilon. That
+    command does not undo escaping, so write CSV for it with --formulas keep. Handing out the results of two runs on the
+    same rows spends the budget twice.
     """
     check_output(input, output, overwrite)
     csv = csv_output(output, formulas)
@@ -61,7 +63,7 @@ def randomise(
             raise
         if not quiet:
             if reader.malformed:
-                click.echo(f"{reader.malformed:,} malformed lines were left out")
+                click.echo(f"{reader.malformed:,} malformed lines were skipped")
             click.echo(randomiser.guarantee().paragraphs())
         warn_if_empty(Report(rows_in=rows, published=rows), malformed=reader.malformed)
 
@@ -71,4 +73,4 @@ def _weight(text: str) -> tuple[str, float]:
     try:
         return name, float(number)
     except ValueError:
-        raise click.UsageError(f"--weight must look like age=2, got {text}") from None
+        raise click.UsageError(f"--weight must have the form age=2, got {text}") from None

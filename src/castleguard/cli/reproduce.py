@@ -1,4 +1,4 @@
-"""`castleguard reproduce castle --figure 5a`: the experiments of the papers, repeated, beside what the papers state."""
+"""`castleguard reproduce castle --figure 5a`: repeat the papers' experiments and compare the results."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -23,16 +23,20 @@ _COLOURS = {"reproduced": "green", "partly": "yellow", "not reproduced": "red", 
 
 @click.command(short_help="Repeat the experiments of the papers.")
 @click.argument("paper", type=click.Choice(_PAPERS), required=False)
-@click.option("--figure", "figures", multiple=True, metavar="5a", help="Only this one; may be given several times.")
+@click.option("--figure", "figures", multiple=True, metavar="5a", help="Run only this figure; can be repeated.")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER", help="For pages and pictures."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Write pages and charts here.",
 )
-@click.option("--quick", is_flag=True, help="Few points on few rows: to see that it works.")
-@click.option("--full", is_flag=True, help="Every point and every method, however long it takes.")
+@click.option("--quick", is_flag=True, help="Few points on few rows, as a smoke test.")
+@click.option("--full", is_flag=True, help="Every point and every method; may take hours.")
 @click.option("--jobs", type=click.IntRange(1), help="Processes.  [default: one per core]")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another one makes other draws.")
-@click.option("--list", "only_list", is_flag=True, help="Say what there is, and whether its data are here.")
-@click.option("--download", is_flag=True, help="Fetch data that are missing from their publishers.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random draws.")
+@click.option("--list", "only_list", is_flag=True, help="List the experiments and whether their data is available.")
+@click.option("--download", is_flag=True, help="Download missing data from its publishers.")
 def reproduce(
     paper: str | None,
     figures: tuple[str, ...],
@@ -44,19 +48,19 @@ def reproduce(
     only_list: bool,
     download: bool,
 ) -> None:
-    """Repeat the experiments of PAPER, or of all four, and print what each states beside what was found here.
+    """Repeat the experiments of PAPER, or of all four papers, and print each published result next to ours.
 
-    Data are looked for in the folder that CASTLEGUARD_DATA names, and in the user's cache. An experiment without its
-    data is left out, and the command then fails.
+    Data is read from the folder named by CASTLEGUARD_DATA, or from the user's cache. An experiment whose data is
+    missing is skipped, and the exit code is then 1.
 
-    With --output, figures are drawn into FOLDER, and each paper that was run as a whole gets a page there.
+    With --output, charts are written to FOLDER, and a page for each paper of which all experiments ran.
     """
     from castleguard.lab import catalogue
     from castleguard.lab.result import Scale
     from castleguard.workers import cores
 
     if quick and full:
-        raise click.UsageError("--quick and --full exclude each other")
+        raise click.UsageError("--quick and --full exclude each other: use one of them")
     papers = [paper] if paper else list(_PAPERS)
     try:
         selected = catalogue.select(papers, figures)
@@ -107,14 +111,14 @@ def _run(
         found += results
     console.print(pages.tally(pages.count(found)))
     if scale.quick:
-        console.print("A quick run, with few points on few rows: its verdicts say nothing about the papers.")
+        console.print("This was a quick run on few rows: its verdicts say nothing about the papers.")
     if not figures:
-        console.print("The figures themselves: --figure prints them as a table, --output writes pages and pictures.")
+        console.print("To see the figures: --figure prints one as a table, --output writes pages and charts.")
 
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Every run has a seed, and would say what that voids."""
+    """Suppress warnings: every run has a seed, and would warn about it."""
     from castleguard.workers import quieten
 
     logger = logging.getLogger("castleguard")
@@ -127,7 +131,7 @@ def _quietly() -> Iterator[None]:
 
 
 def _show(console: "Console", paper: str, result: "Result", *, values: bool) -> None:
-    """One figure: what it states beside what was found."""
+    """Print one figure: the paper's claims next to our results."""
     from rich import box
     from rich.markup import escape
     from rich.table import Table
@@ -151,20 +155,20 @@ def _show(console: "Console", paper: str, result: "Result", *, values: bool) -> 
 
 
 def _with_data(selected: Sequence["Experiment"]) -> list["Experiment"]:
-    """Those that can be run; what the others lack is said. Raises InputError if none can."""
+    """The experiments whose data is available; reports the others. Raises InputError if none is left."""
     from castleguard.lab import datasets
 
-    ready, said = [], set()
+    ready, reasons = [], set()
     for experiment in selected:
         try:
             datasets.require(experiment.needs)
             ready.append(experiment)
         except InputError as exc:
-            said.add(str(exc))
-    if not ready and said:
-        raise InputError(sorted(said)[0])
-    for words in sorted(said):
-        click.echo(f"castleguard: {words}", err=True)
+            reasons.add(str(exc))
+    if not ready and reasons:
+        raise InputError(sorted(reasons)[0])
+    for reason in sorted(reasons):
+        click.echo(f"castleguard: {reason}", err=True)
     return ready
 
 
@@ -172,15 +176,15 @@ def _list(selected: Sequence["Experiment"]) -> None:
     from castleguard.lab import datasets
 
     for experiment in selected:
-        here = "" if not datasets.missing(experiment.needs) else " (not here)"
-        data = ", ".join(experiment.needs) or "made up"
+        here = "" if not datasets.missing(experiment.needs) else " (missing)"
+        data = ", ".join(experiment.needs) or "synthetic"
         click.echo(f"{experiment.paper:12} {', '.join(experiment.figures)}: {experiment.about}; data: {data}{here}")
 
 
 def _fetch(selected: Sequence["Experiment"]) -> None:
-    """What can be fetched; what cannot is told like other data that are missing."""
+    """Download the data that can be downloaded; the rest is reported as missing."""
     from castleguard.lab import datasets
 
     for name in dict.fromkeys(name for experiment in selected for name in experiment.needs):
         if all(file.url for file in datasets.missing([name])):
-            datasets.download([name], say=lambda words: click.echo(words, err=True))
+            datasets.download([name], say=lambda line: click.echo(line, err=True))

@@ -1,17 +1,19 @@
-"""`castleguard run job.yaml`: a job, from where it stopped, for as long as it takes."""
+"""`castleguard run job.yaml`: run a job, from its last commit on."""
 
 import logging
-import signal
+import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
 
-from castleguard.cli import Interrupted, show_to_developers, words_for
+from castleguard.cli import error_message, print_traceback_if_debugging
 from castleguard.cli.exit_codes import exit_code
+from castleguard.cli.job_options import duplicates_option, job_argument, log_format_option
+from castleguard.cli.signals import stop_on_signals
 from castleguard.errors import InputError
 from castleguard.runtime.stopping import Stop
 
@@ -24,22 +26,16 @@ LOG = logging.getLogger("castleguard")
 
 
 @click.command(short_help="Run a job.")
-@click.argument("job_file", type=click.Path(path_type=Path), metavar="JOB")
-@click.option("--dry-run", is_flag=True, help="Read and anonymise, write nothing, remember nothing.")
-@click.option(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="json: one object per line on standard error, for every start, commit, trouble and end.",
-)
-@click.option("--allow-duplicates", is_flag=True, help="Let a sink get noisy rows twice after a crash.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
+@job_argument
+@click.option("--dry-run", is_flag=True, help="Read and anonymise from the beginning, but write and store nothing.")
+@log_format_option
+@duplicates_option
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress and no summary.")
 def run(job_file: Path, dry_run: bool, log_format: str, allow_duplicates: bool, quiet: bool) -> None:
-    """Run the job in the file JOB until its source ends or it is told to stop.
+    """Run the job in the file JOB until its source ends or a signal stops it.
 
-    SIGTERM, or Ctrl-C once, commits and stops: the next run goes on from there, with what was pending. Ctrl-C twice
-    aborts: the next run goes on from the last commit.
+    SIGTERM, or Ctrl-C once, commits and stops: the next run restores this state, pending rows included. Ctrl-C twice
+    aborts: the next run restores the last commit.
     """
     run_job(job_file, dry_run=dry_run, log_format=log_format, allow_duplicates=allow_duplicates, quiet=quiet)
 
@@ -53,10 +49,16 @@ def run_job(
     allow_duplicates: bool = False,
     quiet: bool = False,
 ) -> None:
-    """Run a job, or its part at one site."""
+    """Run a job, or one of its sites."""
     stop = Stop()
-    with stopping_on_signals(stop), logging_as(log_format) as facts:
-        from castleguard.cli.job_view import job_view
+    with (
+        stop_on_signals(
+            stop,
+            notice="committing, then stopping; press Ctrl-C again to abort",
+            aborted="aborted; the next run restores the last commit",
+        ),
+        logging_as(log_format) as facts,
+    ):
         from castleguard.jobs.assemble import make_job
         from castleguard.jobs.load import load
         from castleguard.jobs.prediction import check_start
@@ -68,46 +70,104 @@ def run_job(
 
             def tell(status: "Status") -> None:
                 facts["commit"] = status.commits
-                log.tell(status)
+                log.update(status)
                 watch(status)
 
-            with telling_failure(watch, job.name):
-                goes_on_from = check_start(job, allow_duplicates=allow_duplicates) if dry_run else 0
+            with reporting_failure(watch, job.name):
+                restored = check_start(job, allow_duplicates=allow_duplicates) if dry_run else 0
                 made = make_job(job, stop=stop, watch=tell, dry_run=dry_run, allow_duplicates=allow_duplicates)
             before = made.status().commits
             LOG.info("starting after commit %d", before, extra={"job": job.name, "commit": before})
             try:
                 outcome = made.run()
             except InputError:
-                # Too much was rejected, and that was found at the end: the books are complete all the same.
+                # Too many rows were rejected, which was found at the end: the books are complete nonetheless.
                 if not quiet and made.ended == "finished" and made.status().commits > before:
-                    say_at_end(job, closing_words(made, "finished"))
+                    print_closing(job, closing_text(made, "finished"))
                 raise
         after = made.status().commits
         LOG.info("%s after commit %d", outcome, after, extra={"job": job.name, "commit": after})
     if not quiet:
         idle = outcome == "finished" and after == before
-        said = outcome if not idle else "delivered late" if made.recovered else "finished before"
-        words = closing_words(made, said, dry_run=dry_run, site=site is not None)
-        if goes_on_from:
-            words += f"\n`run` would go on after commit {goes_on_from}; the dry run began at the beginning."
-        say_at_end(job, words, dry_run=dry_run)
+        ending = outcome if not idle else "delivered late" if made.recovered else "finished before"
+        text = closing_text(made, ending, dry_run=dry_run, site=site is not None)
+        if restored:
+            text += f"\n`castleguard run` would restore commit {restored}; the dry run started from the beginning."
+        print_closing(job, text, dry_run=dry_run)
     if dry_run and job.dead_letter is not None and rejected_share(made) > job.dead_letter.max_share:
         with logging_as(log_format):
             raise InputError(
-                f"`run` would fail: {rejected_share(made):.3g} of the rows are rejected, and dead_letter.max_share "
-                f"allows {job.dead_letter.max_share:g}. Mend the source or the schema"
+                f"`castleguard run` would fail: {rejected_share(made):.3g} of the rows are rejected, and "
+                f"dead_letter.max_share allows {job.dead_letter.max_share:g}. Correct the source or the schema"
             )
 
 
+@contextmanager
+def job_view(job: "JobFile", *, quiet: bool, serve: bool = True) -> "Iterator[Callable[[Status], None]]":
+    """Yield a function that takes the status of the job. Without `serve` the metrics port stays closed."""
+    watchers: list[Callable[[Status], None]] = []
+    with ExitStack() as opened:
+        if job.metrics is not None and serve:
+            from castleguard.telemetry.metrics import Metrics
+
+            metrics = Metrics(port=job.metrics.port, host=job.metrics.host)
+            opened.callback(metrics.close)
+
+            def keep(status: "Status") -> None:
+                metrics.status = status
+
+            watchers.append(keep)
+        if not quiet and sys.stderr.isatty():
+            from rich.console import Console
+
+            line = opened.enter_context(Console(stderr=True).status("starting"))
+            rate = Rate()
+            watchers.append(lambda status: line.update(status_line(status, rate.of(status))))
+
+        def tell(status: "Status") -> None:
+            for watch in watchers:
+                watch(status)
+
+        yield tell
+
+
+class Rate:
+    """Rows per second between two statuses."""
+
+    def __init__(self) -> None:
+        self._at, self._rows = time.monotonic(), 0
+
+    def of(self, status: "Status") -> float:
+        """Rows per second since the last call."""
+        now, rows = time.monotonic(), status.books.rows_in + status.books.malformed
+        rate = (rows - self._rows) / max(now - self._at, 1e-9)
+        self._at, self._rows = now, rows
+        return rate
+
+
+def status_line(status: "Status", rate: float) -> str:
+    """A status as one line."""
+    books = status.books
+    rejected = books.rejected_rows + books.malformed
+    parts = [
+        f"{status.state}  {books.published:,} published",
+        f"{books.pending:,} pending",
+        f"{rejected:,} rejected" if rejected else "",
+        f"{rate:,.0f} rows/s",
+        f"{status.commits:,} commits",
+        f"lag {status.lag:,}" if status.lag else "",
+    ]
+    return "  ".join(part for part in parts if part)
+
+
 class CommitLog:
-    """A log line whenever the job has committed since it was last heard of."""
+    """Logs a line for each status with a new commit."""
 
     def __init__(self) -> None:
         self._commits: int | None = None
 
-    def tell(self, status: "Status") -> None:
-        """Write a line if there is news."""
+    def update(self, status: "Status") -> None:
+        """Log a line if the job has committed since the last status."""
         if self._commits is not None and status.commits > self._commits:
             facts = {"job": status.job, "commit": status.commits}
             LOG.info("committed in %.3f s, %d rows pending", status.commit_seconds, status.books.pending, extra=facts)
@@ -115,8 +175,8 @@ class CommitLog:
 
 
 @contextmanager
-def telling_failure(watch: "Callable[[Status], None]", job: str) -> Iterator[None]:
-    """Let whoever watches know of a job that could not even be opened, and so cannot tell it."""
+def reporting_failure(watch: "Callable[[Status], None]", job: str) -> Iterator[None]:
+    """Report the failure of a job that could not be opened, and so cannot report it itself."""
     try:
         yield
     except Exception:
@@ -128,9 +188,7 @@ def telling_failure(watch: "Callable[[Status], None]", job: str) -> Iterator[Non
 
 @contextmanager
 def logging_as(log_format: str) -> Iterator[dict[str, object]]:
-    """Write log lines as JSON, if that is asked for; then what ends the job is one of them, too, with the facts that
-    were entered meanwhile.
-    """
+    """Log as JSON if `log_format` says so, the final error included. Yields facts to add to every line."""
     facts: dict[str, object] = {}
     if log_format != "json":
         yield facts
@@ -147,68 +205,45 @@ def logging_as(log_format: str) -> Iterator[dict[str, object]]:
     except (click.ClickException, click.exceptions.Exit):
         raise
     except Exception as exc:
-        show_to_developers(exc)
-        LOG.error("%s", words_for(exc))
+        print_traceback_if_debugging(exc)
+        LOG.error("%s", error_message(exc))
         raise click.exceptions.Exit(exit_code(exc)) from exc
     finally:
         LOG.setLevel(level)
 
 
-@contextmanager
-def stopping_on_signals(stop: Stop) -> Iterator[None]:
-    """SIGTERM and the first SIGINT ask the job to stop; a second SIGINT does what it did before."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        stop.ask()
-        if number == signal.SIGINT:
-            signal.signal(signal.SIGINT, before[signal.SIGINT])
-            click.echo("castleguard: committing, then stopping; Ctrl-C again aborts", err=True)
-
-    for number in before:
-        signal.signal(number, ask)
-    try:
-        yield
-    except Interrupted as exc:
-        exc.words = "aborted; the next run goes on from the last commit"
-        raise
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def print_closing(job: "JobFile", text: str, *, dry_run: bool = False) -> None:
+    """Print the closing text, to standard error if standard output gets the published rows."""
+    click.echo(text, err=job.sink.type == "stdio" and not dry_run)
 
 
-def say_at_end(job: "JobFile", words: str, *, dry_run: bool = False) -> None:
-    """Say it where it cannot be taken for published rows."""
-    click.echo(words, err=job.sink.type == "stdio" and not dry_run)
-
-
-def closing_words(job: "Job", outcome: str, *, dry_run: bool = False, site: bool = False) -> str:
-    """The books, the statement, and what comes next."""
+def closing_text(job: "Job", outcome: str, *, dry_run: bool = False, site: bool = False) -> str:
+    """The books, the promise, and what the next run will do."""
     from castleguard.cli.summary import summary
 
-    words = {
-        "finished": "The source has ended, and everything that can be published is.",
-        "delivered late": "The job had finished before; what was left to deliver then has been delivered now.",
-        "finished before": "The job had finished before, and its source has nothing new: nothing was done.",
-        "stopped": f"Stopped; `castleguard {'site' if site else 'run'}` goes on from here.",
-        "drained": "Drained: nothing is pending. The next run begins a new stream where this one ended.",
+    endings = {
+        "finished": "The source has ended; all rows that can be published are published.",
+        "delivered late": "The job had already finished; its last, undelivered rows have now been delivered.",
+        "finished before": "The job had already finished, and its source has no new rows: nothing to do.",
+        "stopped": f"Stopped; the next `castleguard {'site' if site else 'run'}` restores this state.",
+        "drained": "Drained: no rows are pending. The next run starts a new stream where this one ended.",
     }
     if dry_run:
-        words = dict.fromkeys(words, "A dry run: nothing was written, and nothing is remembered.")
-    # The books of the whole job, not only of the stream that runs now.
+        endings = dict.fromkeys(endings, "Dry run: nothing was written or stored.")
+    # The books of the whole job, not only of its current stream.
     books = job.books()
     if job.had_streams:
-        words[outcome] = f"{BEFORE}\n\n{words[outcome]}"
-    return f"{summary(books, job.guarantee(), malformed=books.malformed)}\n\n{words[outcome]}"
+        endings[outcome] = f"{BEFORE}\n\n{endings[outcome]}"
+    return f"{summary(books, job.guarantee(), malformed=books.malformed)}\n\n{endings[outcome]}"
 
 
 BEFORE = """\
-The numbers are those of the whole job. The promise is about rows that came after it was last drained or
-finished; for rows before that, what the job file of that time promised holds."""
+The numbers cover the whole job. The promise covers rows since the job was last drained or finished; for earlier
+rows, the promise of the job file of that time holds."""
 
 
 def rejected_share(job: "Job") -> float:
-    """Of everything that came in."""
+    """Share of rejected rows, malformed lines included."""
     books = job.books()
     rows = books.rows_in + books.malformed
     return (books.rejected_rows + books.malformed) / rows if rows else 0.0

@@ -1,4 +1,4 @@
-"""`castleguard schema`: the JSON Schema of a job file, for editors; or the reference of all parameters."""
+"""`castleguard schema`: JSON Schema of job files for editors, or the reference page of all parameters."""
 
 import json
 from pathlib import Path
@@ -8,17 +8,27 @@ import click
 from castleguard.errors import OutputError
 
 
-@click.command(short_help="Print the JSON Schema of a job file, for editors.")
+@click.command(short_help="Print the JSON Schema of job files, for editors.")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write it to a file.  [default: print it]"
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write to this file.  [default: standard output]",
 )
-@click.option("--algorithm", "algorithms", multiple=True, metavar="NAME", help="Describe this plug-in too.")
-@click.option("--parameters", is_flag=True, help="The parameters of all algorithms as Markdown instead.")
+@click.option(
+    "--algorithm",
+    "algorithms",
+    multiple=True,
+    metavar="NAME",
+    help="Include this plug-in's parameters; can be repeated.",
+)
+@click.option("--parameters", is_flag=True, help="Print the parameters of all algorithms as Markdown instead.")
 def schema(output: Path | None, algorithms: tuple[str, ...], parameters: bool) -> None:
-    """Print the JSON Schema of a job file: with it an editor completes, explains and checks what one types.
+    """Print the JSON Schema of job files, with which an editor completes, explains and checks keys.
 
     \b
-    In a job file, for editors that use the YAML language server:
+    For editors with the YAML language server, add this line to the job file:
       # yaml-language-server: $schema=job.schema.json
     """
     text = _parameters(algorithms) if parameters else _schema(algorithms)

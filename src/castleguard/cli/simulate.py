@@ -1,4 +1,4 @@
-"""`castleguard simulate --sites 8 DATA --schema schema.yaml --k 10 --delay 1000`: several sites in one process."""
+"""`castleguard simulate --sites 8 DATA --schema schema.yaml --k 10 --delay 1000`: simulate several sites."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -21,16 +21,18 @@ _WIDTHS = (17, 12, 12, 10, 14)
 @click.command(
     cls=PolicyCommand,
     only="dcastle",
-    # Modes and thresholds are compared, a file has no clock, and dcastle refuses criteria about distributions.
+    # The command compares modes and thresholds itself; a file has no clock; dcastle refuses distribution criteria.
     without=("sites", "mode", "share_threshold", "max_wait", "l_per", "diversity", "c", "closeness", "reading"),
-    short_help="Try what several sites gain by publishing together.",
+    short_help="Simulate several sites that publish together.",
 )
 @click.argument("data", type=_FILE, metavar="DATA")
-@click.option("--sites", type=click.IntRange(2, 1000), required=True, help="How many; rows go to them in turn.")
+@click.option("--sites", type=click.IntRange(2, 1000), required=True, help="Number of sites; rows go to them in turn.")
 @click.option("--schema", "schema_file", type=_FILE, required=True, help="YAML file that gives every column its role.")
-@click.option("-o", "--output", type=_FILE, metavar="OUT", help="Write what the strict run publishes, of all sites.")
+@click.option(
+    "-o", "--output", type=_FILE, metavar="OUT", help="Write the rows that all sites publish in the strict run."
+)
 @formulas_option
-@click.option("--seed", type=int, default=0, show_default=True, help="Another one makes other random choices.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random choices.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 def simulate(
     data: Path,
@@ -42,15 +44,15 @@ def simulate(
     overwrite: bool,
     **policy: Any,
 ) -> None:
-    """Deal the rows of the file DATA out to several sites in this process, and print what becomes of them: sites that
-    publish together, one site with all rows, and sites that do not talk.
+    """Distribute the rows of DATA to several simulated sites, and compare sites that publish together, one site with
+    all rows, and sites that do not cooperate.
 
-    All parameters are the same for all of them. The delay counts rows of a site, so that the one with all rows has less
-    time. A suppressed row counts as a loss of 1. The choices follow from the seed: OUT is for experiments, and is not
-    to be published. `castleguard compare --methods dcastle-paper` runs the protocol as its paper prints it.
+    All of them use the same parameters. The delay counts rows of a site, so the site with all rows has less time. A
+    suppressed row counts as a loss of 1. The random choices follow from the seed: OUT is for experiments, do not
+    publish it. `castleguard compare --methods dcastle-paper` runs the protocol as printed in its paper.
     """
     if output is None and formulas is not None:
-        raise click.UsageError("--formulas is for an OUT that is CSV")
+        raise click.UsageError("--formulas needs --output with a CSV file")
     if output is not None:
         check_output(data, output, overwrite)
     chosen = cast("Dcastle", make_policy("dcastle", {**policy, "sites": sites}))
@@ -61,7 +63,7 @@ def simulate(
 
     schema = load_schema(schema_file)
     table = read_table(data, schema.columns)
-    click.echo(f"{table.num_rows:,} rows of {table.nbytes:,} bytes, dealt out to {sites} sites\n")
+    click.echo(f"{table.num_rows:,} rows ({table.nbytes:,} bytes), distributed to {sites} sites\n")
     click.echo("".join(title.rjust(width) for title, width in zip(_TITLES, _WIDTHS, strict=True)))
     warn_once()
     for found in compare(table, schema, chosen, seed=seed):
@@ -77,7 +79,7 @@ def simulate(
 
 
 def line(found: "Way") -> str:
-    """One way of publishing as a line of the table, with its note on a second line."""
+    """One line of the table, with its note on a second line."""
     loss = "-" if found.information_loss is None else f"{found.information_loss:.4f}"
     numbers = (found.published, found.suppressed, found.messages, found.bytes)
     cells = [loss, *(f"{number:,}" for number in numbers)]

@@ -1,4 +1,4 @@
-"""The closing summary of a run: every row is accounted for, and the promise is stated."""
+"""Closing summary of a run: the books of all rows, and the promise."""
 
 from dataclasses import replace
 
@@ -9,12 +9,12 @@ from castleguard.telemetry.logs import LOG
 
 
 def summary(report: Report, guarantee: Guarantee, *, malformed: int = 0) -> str:
-    """The books and the promise, for a person to read."""
+    """The books and the promise as text."""
     return f"{books_table(report, malformed=malformed)}\n\n{guarantee.paragraphs()}"
 
 
 def books_table(report: Report, *, malformed: int = 0) -> str:
-    """What became of all rows. A malformed line is a row that came in and was rejected."""
+    """The outcome of all rows as a table. A malformed line counts as a rejected row."""
     reasons = {**report.rejected, "malformed line": malformed}
     rejected = {reason: count for reason, count in sorted(reasons.items()) if count}
     left_out = (
@@ -48,14 +48,14 @@ def books_table(report: Report, *, malformed: int = 0) -> str:
 
 
 def warn_if_empty(report: Report, *, malformed: int = 0) -> None:
-    """Log that nothing was published, and why, where that is so."""
+    """Log a warning with the reason if no row was published."""
     found = empty_output(replace(report, malformed=malformed))
     if found is not None:
         LOG.warning("%s", found)
 
 
 def _notes(report: Report) -> str:
-    """How rows were published that have no company of their own: at the root, or in a box that was published before."""
+    """Rows published without a new group: at the root, or in an earlier box."""
     joined = f"{report.reused:,} ({report.reused / report.published:.0%})" if report.reused else ""
     notes = (f"{report.at_root:,} at the root" * bool(report.at_root), f"{joined} in earlier boxes" * bool(joined))
     return ", ".join(note for note in notes if note)

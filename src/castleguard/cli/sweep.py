@@ -1,4 +1,4 @@
-"""`castleguard sweep DATA --schema schema.yaml --k 5,10,20 --delay 500,1000 -o OUT`: which parameters to take."""
+"""`castleguard sweep DATA --schema schema.yaml --k 5,10,20 --delay 500,1000 -o OUT`: search for parameters."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -11,22 +11,26 @@ import click
 from castleguard.cli.policy_options import PolicyCommand, make_policy
 
 _FILE = click.Path(path_type=Path)
-_INTERRUPTED = "interrupted; the settings that are done are kept: start it again for the others"
+_INTERRUPTED = "interrupted; finished settings are kept: run the same command again to do the rest"
 
 
-@click.command(cls=PolicyCommand, lists=True, short_help="Try many parameters on a sample, and recommend some.")
+@click.command(cls=PolicyCommand, lists=True, short_help="Try many parameters on a sample and recommend one setting.")
 @click.argument("data", type=_FILE, metavar="DATA")
 @click.option("--schema", "schema_file", type=_FILE, required=True, help="YAML file that gives every column its role.")
 @click.option("-o", "--output", type=_FILE, required=True, metavar="OUT", help="Folder for the results.")
 @click.option(
-    "--sample", type=click.IntRange(min=1), default=20_000, show_default=True, help="Rows to try on, the first ones."
+    "--sample",
+    type=click.IntRange(min=1),
+    default=20_000,
+    show_default=True,
+    help="Number of rows to use, from the start of DATA.",
 )
-@click.option("--runs", type=click.IntRange(min=1), default=1, show_default=True, help="Runs of every setting.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Another one makes other random choices.")
-@click.option("--jobs", type=click.IntRange(min=1), help="Processes.  [default: as many as there are cores]")
-@click.option("--max-loss", type=click.FloatRange(0, 1), help="Recommend nothing that loses more.")
-@click.option("--max-risk", type=click.FloatRange(0), help="Recommend no larger risk: mean 1/persons, or epsilon.")
-@click.option("--overwrite", is_flag=True, help="Start anew if OUT has the results of another sweep.")
+@click.option("--runs", type=click.IntRange(min=1), default=1, show_default=True, help="Runs per setting.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random choices.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Processes.  [default: one per core]")
+@click.option("--max-loss", type=click.FloatRange(0, 1), help="Largest information loss to recommend.")
+@click.option("--max-risk", type=click.FloatRange(0), help="Largest risk to recommend: mean of 1/persons, or epsilon.")
+@click.option("--overwrite", is_flag=True, help="Replace the results of another sweep in OUT.")
 def sweep(
     data: Path,
     schema_file: Path,
@@ -41,14 +45,13 @@ def sweep(
     overwrite: bool,
     **options: Any,
 ) -> None:
-    """Publish the first rows of the file DATA with every combination of the given parameters, in memory, and write to
-    the folder OUT what each costs and protects: a table, a picture and a recommendation.
+    """Publish the first rows of DATA with every combination of the given parameters, in memory, and write a table, a
+    chart and a recommendation to the folder OUT.
 
-    Any option of the policy takes several values: --k 5,10,20. So does --algorithm, with options that all of them have.
-    What a combination publishes is checked and thrown away. Started again after an interruption, the same command does
-    only what is left.
+    Every parameter takes several values: --k 5,10,20. So does --algorithm, with parameters that all of them have. The
+    published rows are checked and discarded. Run the same command again after an interruption to do the rest.
     """
-    from castleguard.cli import Interrupted, interruption_words
+    from castleguard.cli.signals import Interrupted, interruption_message
     from castleguard.jobs.load import load_schema
     from castleguard.jobs.sweeping import plan_sweep
     from castleguard.judge.sweep.advice import Limits
@@ -65,23 +68,23 @@ def sweep(
         seeds=range(seed, seed + runs),
     )
     settings = len(plan.grid.settings)
-    with closing(Folder(output, plan.identity, overwrite=overwrite)) as folder, interruption_words(_INTERRUPTED):
+    with closing(Folder(output, plan.identity, overwrite=overwrite)) as folder, interruption_message(_INTERRUPTED):
         if folder.done:
-            click.echo(f"{len(folder.done):,} of {settings:,} settings were done before.", err=True)
+            click.echo(f"{len(folder.done):,} of {settings:,} settings are already done.", err=True)
         try:
             with _bar(settings, len(folder.done)) as progress:
                 found = plan.run(folder, limits=Limits(loss=max_loss, risk=max_risk), jobs=jobs, progress=progress)
         except Interrupted as exc:
-            _forget(exc)
+            _release_frames(exc)
             raise
         if not found.write(folder):
-            click.echo("no picture: it needs matplotlib, pip install 'castleguard[plot]'", err=True)
+            click.echo("no picture.png: install matplotlib with pip install 'castleguard[plot]'", err=True)
     click.echo(found)
     click.echo(f"All settings: {output}/report.md, results.csv, picture.png")
 
 
 def _in_order(options: dict[str, Any]) -> dict[str, Any]:
-    """The parameters that people speak of first stand first; the delay runs fastest."""
+    """Order the parameters: the main ones first, the delay last because it varies fastest."""
     first = [name for name in ("mode", "epsilon", "phi", "sample_rate", "k", "l") if name in options]
     others = [name for name in options if name not in (*first, "delay")]
     return {name: options[name] for name in (*first, *others, "delay")}
@@ -89,7 +92,7 @@ def _in_order(options: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _bar(settings: int, done: int) -> Iterator[Callable[[], None] | None]:
-    """A bar on a terminal; None if nobody watches."""
+    """Yield a function to call after each setting; None without a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -107,8 +110,8 @@ def _bar(settings: int, done: int) -> Iterator[Callable[[], None] | None]:
         yield lambda: bar.advance(task)
 
 
-def _forget(exc: BaseException) -> None:
-    """Let go of the pool of processes, which the traceback still holds: its locks would be reported as forgotten."""
+def _release_frames(exc: BaseException) -> None:
+    """Drop the traceback's references to the process pool, whose locks would be reported as leaked."""
     import gc
     import traceback
 

@@ -1,4 +1,4 @@
-"""`castleguard top job.yaml`: a running job, as its metrics show it."""
+"""`castleguard top job.yaml`: show the metrics of a running job."""
 
 import time
 from pathlib import Path
@@ -8,7 +8,7 @@ from urllib.request import urlopen
 
 import click
 
-from castleguard.cli.site_option import site_option
+from castleguard.cli.job_options import site_option
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Watch a running job.")
 @click.argument("job", metavar="JOB")
-@click.option("--every", type=float, default=1.0, show_default=True, help="Seconds between two looks.")
+@click.option("--every", type=float, default=1.0, show_default=True, help="Seconds between updates.")
 @site_option
-@click.option("--once", is_flag=True, help="Look once and end.")
+@click.option("--once", is_flag=True, help="Print once and exit.")
 def top(job: str, every: float, name: str | None, once: bool) -> None:
-    """Show what the running job JOB is doing. JOB is its file, which must have metrics, or HOST:PORT.
+    """Show the metrics of the running job JOB: a job file with a metrics section, or HOST:PORT.
 
-    Needs prometheus-client (pip install 'castleguard[metrics]'). Ctrl-C ends it; the job goes on.
+    Needs prometheus-client (pip install 'castleguard[metrics]'). Ctrl-C exits; the job keeps running.
     """
     from rich.console import Console
     from rich.live import Live
@@ -43,7 +43,7 @@ def top(job: str, every: float, name: str | None, once: bool) -> None:
 
 
 def address_of(job: str, site: str | None = None) -> str:
-    """Where the metrics of a job are: as given, or as its file says."""
+    """Address of the metrics of a job: HOST:PORT as given, or from its file."""
     from castleguard.errors import ConfigError
 
     if not Path(job).exists() and ":" in job:
@@ -52,31 +52,31 @@ def address_of(job: str, site: str | None = None) -> str:
 
     loaded = load(job, site=site)
     if loaded.spark is not None:
-        raise ConfigError(f"{job}  is a job for Spark, which has metrics of its own: set spark.ui.enabled")
+        raise ConfigError(f"{job}  is a job for Spark, which has its own metrics: set spark.ui.enabled")
     found = loaded.metrics
     if found is None or found.port == 0:
-        raise ConfigError(f"{job}  has no metrics with a port of its own: add metrics: {{port: 9464}}")
+        raise ConfigError(f"{job}  has no metrics section with a fixed port: add metrics: {{port: 9464}}")
     return f"{found.host}:{found.port}"
 
 
 Numbers = dict[tuple[str, str], float]
-"""By metric and the label that tells its lines apart."""
+"""Values by metric and label."""
 
 
 def scrape(address: str) -> Numbers:
-    """The metrics of the job now."""
+    """The current metrics of the job."""
     from castleguard.errors import ConfigError, UnavailableError
     from castleguard.telemetry.metrics import JOB_LABEL, PREFIX
 
     try:
         from prometheus_client.parser import text_string_to_metric_families
     except ModuleNotFoundError as exc:
-        raise ConfigError("top needs the package prometheus-client: pip install 'castleguard[metrics]'") from exc
+        raise ConfigError("top needs prometheus-client: pip install 'castleguard[metrics]'") from exc
     try:
         with urlopen(f"http://{address}/metrics", timeout=5) as answer:
             text = answer.read().decode()
     except (OSError, URLError, ValueError) as exc:
-        raise UnavailableError(f"no job answers at {address}: is it running?") from exc
+        raise UnavailableError(f"no job answers at {address}: check that it is running") from exc
     found: Numbers = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -86,7 +86,7 @@ def scrape(address: str) -> Numbers:
 
 
 def books_of(numbers: Numbers) -> "Books":
-    """The books of the job, as its metrics show them."""
+    """The books of the job, from its metrics."""
     from castleguard.books import OUTCOMES, Books
 
     def found(metric: str, label: str = "") -> int:
@@ -112,13 +112,13 @@ def books_of(numbers: Numbers) -> "Books":
 
 
 def rows_in(numbers: Numbers) -> int:
-    """All rows that have come in, and lines that are not rows."""
+    """Rows that have arrived, malformed lines included."""
     books = books_of(numbers)
     return books.rows_in + books.malformed
 
 
 def view(numbers: Numbers, rate: float) -> "Table":
-    """What there is to see."""
+    """The metrics as a table."""
     from rich.table import Table
 
     books = books_of(numbers)
@@ -132,9 +132,9 @@ def view(numbers: Numbers, rate: float) -> "Table":
         if outcome != "undecided":
             table.add_row(outcome.replace("_", " "), f"{count:,}")
     table.add_row("pending", f"{books.pending:,}")
-    for words, count in (("undecided", books.undecided), ("received from other sites", books.received)):
+    for title, count in (("undecided", books.undecided), ("received from other sites", books.received)):
         if count:
-            table.add_row(words, f"{count:,}")
+            table.add_row(title, f"{count:,}")
     for reason, count in sorted(books.rejected.items()):
         table.add_row(f"rejected, {reason}", f"{count:,}")
     table.add_row("groups", f"{books.groups:,}")
@@ -146,7 +146,7 @@ def view(numbers: Numbers, rate: float) -> "Table":
     table.add_row("latest commit took", f"{numbers.get(('commit_seconds', ''), 0):.3f} s")
     committed = numbers.get(("committed_timestamp_seconds", ""))
     if committed:
-        table.add_row("and was", f"{max(time.time() - committed, 0):,.0f} s ago")
+        table.add_row("latest commit", f"{max(time.time() - committed, 0):,.0f} s ago")
     if ("lag", "") in numbers:
         table.add_row("lag", f"{numbers['lag', '']:,.0f}")
     for (name, task), up in sorted(numbers.items()):

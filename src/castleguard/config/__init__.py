@@ -1,1 +1,1 @@
-"""Configuration files: YAML in, frozen values out, every problem with its file and line."""
+"""Configuration files: YAML into frozen values, with file and line for every problem."""

@@ -1,4 +1,4 @@
-"""The docstrings below the fields of a dataclass, which Python itself throws away."""
+"""Docstrings below the fields of a dataclass, which Python itself discards."""
 
 import ast
 import inspect
@@ -7,7 +7,7 @@ from itertools import pairwise
 
 
 def field_docstrings(cls: type) -> dict[str, str]:
-    """What stands below each field of a class and of its bases, on one line; empty where there is no source."""
+    """The docstrings of a class's fields, inherited ones included, as single lines; empty without source code."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         found |= _own_docstrings(base)
@@ -17,7 +17,7 @@ def field_docstrings(cls: type) -> dict[str, str]:
 def summary(cls: type) -> str:
     """The first paragraph of a class's docstring, on one line."""
     paragraph = inspect.cleandoc(cls.__doc__ or "").split("\n\n")[0]
-    # Without a docstring a dataclass has its signature there.
+    # A dataclass without a docstring gets its signature instead.
     return "" if paragraph.startswith(f"{cls.__name__}(") else " ".join(paragraph.split())
 
 

@@ -1,8 +1,7 @@
-"""A YAML file as plain data, together with the line that every part of it stands in.
+"""A YAML file as plain data, with the line of every part.
 
-The only place that reads YAML. An error must point at its line, and plain data does not know it; a key that is there
-twice must not silently win. Keys are always text, so `null: root` has the key "null". A file may be hostile: what it
-expands to is bounded.
+The only module that reads YAML. It keeps line numbers for error messages and refuses duplicate keys. Keys are always
+text, so `null: root` has the key "null". The expanded size is bounded, because a file may be hostile.
 """
 
 import datetime as dt
@@ -15,7 +14,7 @@ import yaml
 
 from castleguard.errors import ConfigError, Mistake
 
-LARGEST = 250_000  # keys, list entries and values, those that aliases repeat included
+LARGEST = 250_000  # keys, list entries and values, including those repeated by aliases
 DEEPEST = 100
 
 Place = tuple[str | int, ...]  # keys and list indices from the top of the file
@@ -23,15 +22,15 @@ Place = tuple[str | int, ...]  # keys and list indices from the top of the file
 
 @dataclass(frozen=True)
 class Document:
-    """One file that was read."""
+    """A parsed file."""
 
     path: Path
     data: object
     lines: dict[Place, int]
-    """The line of every key, list entry and value; the top is ()."""
+    """Line of every key, list entry and value; the top level is ()."""
 
     def line(self, place: Place) -> int:
-        """The line of a place, or of the nearest one around it."""
+        """Line of a place, or of its nearest enclosing place."""
         while place not in self.lines:
             place = place[:-1]
         return self.lines[place]
@@ -42,7 +41,7 @@ class Document:
 
 
 def spell(place: Place) -> str:
-    """A place as people write it.
+    """A place in dotted form.
 
     >>> spell(("quasi_identifiers", 0, "lower"))
     'quasi_identifiers[0].lower'
@@ -64,7 +63,7 @@ def read_document(path: str | Path) -> Document:
 
 
 def parse_document(text: str, path: Path) -> Document:
-    """Read the text of one YAML document; raises ConfigError with `path` and line."""
+    """Parse one YAML document; raises ConfigError with `path` and line."""
     with _translated(path):
         loader = yaml.SafeLoader(text)
     lines: dict[Place, int] = {}
@@ -95,11 +94,11 @@ class _Reader:
         self._left -= 1
         if self._left < 0:
             raise ConfigError(
-                Mistake(f"is too large: it has more than {LARGEST:,} entries", where=f"{self._path}:{line}")
+                Mistake(f"the file is too large: more than {LARGEST:,} entries", where=f"{self._path}:{line}")
             )
         if len(place) > DEEPEST:
             raise ConfigError(
-                Mistake(f"is nested too deeply: more than {DEEPEST} levels", where=f"{self._path}:{line}")
+                Mistake(f"the file is nested too deeply: more than {DEEPEST} levels", where=f"{self._path}:{line}")
             )
         if node in self._open:
             raise ConfigError(Mistake(f"{spell(place)} contains itself", where=f"{self._path}:{self._lines[place]}"))
@@ -119,14 +118,14 @@ class _Reader:
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
-                raise ConfigError(Mistake("a key must be plain text", where=f"{self._path}:{line}"))
+                raise ConfigError(Mistake("keys must be plain text", where=f"{self._path}:{line}"))
             with _translated(self._path, line):
                 key = str(_plain(key_node.value))
             inside = (*place, key)
             if key in mapping:
                 raise ConfigError(
                     Mistake(
-                        f"is there twice, first in line {self._lines[inside]}",
+                        f"is a duplicate key, first used in line {self._lines[inside]}: delete one of them",
                         where=f"{self._path}:{line}",
                         key=spell(inside),
                     )
@@ -137,39 +136,37 @@ class _Reader:
 
 
 def _plain(value: object) -> object:
-    """The value, if plain data can hold it; raises ValueError."""
+    """Return the value if it is plain data; raises ValueError otherwise."""
     if value is not None and not isinstance(value, str | bool | int | float | dt.date):
-        raise ValueError(f"a {type(value).__name__} is no plain value")
+        raise ValueError(f"the type {type(value).__name__} is not supported")
     if isinstance(value, str):
         if "\0" in value:
-            raise ValueError("it has a null character in it")
+            raise ValueError("it contains a null character")
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise ValueError("it has half a character in it (a surrogate)") from None
+            raise ValueError("it contains half a character (a surrogate)") from None
     return value
 
 
 @contextmanager
 def _translated(path: Path, line: int | None = None, text: str = "") -> Iterator[None]:
-    """Turn PyYAML's errors into ours, in one line; `text` is what was read, to look for what often goes wrong."""
+    """Translate PyYAML's errors into a single line; `text` is the file, searched for common mistakes."""
     try:
         yield
     except yaml.MarkedYAMLError as exc:
         if exc.problem_mark is not None:
             line = exc.problem_mark.line + 1
         written = text.split("\n")[(line or 1) - 1 : line or 1]
-        hint = '; inside of {...} a variable needs quotes: "${NAME}"' if any("${" in part for part in written) else ""
+        hint = '; inside {...} a variable needs quotes: "${NAME}"' if any("${" in part for part in written) else ""
         raise ConfigError(
-            Mistake(f"is not valid YAML: {exc.problem or exc.context}{hint}", where=f"{path}:{line or 1}")
+            Mistake(f"invalid YAML: {exc.problem or exc.context}{hint}", where=f"{path}:{line or 1}")
         ) from exc
     except yaml.YAMLError as exc:
         raise ConfigError(f"{path} is not valid YAML: {str(exc).splitlines()[0]}") from exc
     except RecursionError:
         raise ConfigError(f"{path} is nested too deeply: more than {DEEPEST} levels") from None
     except ValueError as exc:
-        raise ConfigError(Mistake(f"cannot be read as a value: {exc}", where=f"{path}:{line or 1}")) from exc
-    except (ArithmeticError, AttributeError, LookupError, TypeError) as exc:  # PyYAML's, of a tag that does not fit
-        raise ConfigError(
-            Mistake("cannot be read as a value: it is not what its tag says", where=f"{path}:{line or 1}")
-        ) from exc
+        raise ConfigError(Mistake(f"invalid value: {exc}", where=f"{path}:{line or 1}")) from exc
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as exc:  # from PyYAML, for a tag that does not fit
+        raise ConfigError(Mistake("invalid value: it does not match its tag", where=f"{path}:{line or 1}")) from exc

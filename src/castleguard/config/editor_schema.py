@@ -1,14 +1,14 @@
-"""The JSON Schema of a job file, for editors: keys are completed, explained and checked while one types.
+"""JSON Schema of job files, with which editors complete, explain and check keys.
 
-It is made of the same models that a file is checked with. It cannot know what values mean together (delay and k, a
-column and its role): `castleguard validate` does.
+It is built from the models that check a file. It cannot check how values fit together (delay and k, a column and its
+role): `castleguard validate` does.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
 from castleguard.algorithms.registry import built_in, find, names
-from castleguard.config.entry import Entry
+from castleguard.config.expected import Entry
 from castleguard.config.job_file import NAME, NEEDED, Connectors, own_model
 from castleguard.config.job_model import Checkpoint, DeadLetter, Metrics, Numbers
 from castleguard.config.policy_section import policy_model
@@ -21,24 +21,24 @@ from castleguard.errors import ConfigError
 Node = dict[str, Any]
 
 _DESCRIPTIONS = {
-    "name": "The job's name in metrics and logs; by default that of the file.",
-    "confirmed": "false in a file that was proposed: look at the guesses in it, then set it to true or delete it.",
-    "source": "Where rows come from: the type of a connector, and its options.",
-    "schema": "What every column is, or the file that says so. Columns that are not declared are dropped.",
-    "privacy": "What is promised: an algorithm and its parameters.",
-    "sink": "Where published rows go: the type of a connector, and its options.",
+    "name": "The job's name in metrics and logs; default: the file name.",
+    "confirmed": "false in a proposed file: check its guesses, then set it to true or delete it.",
+    "source": "Where rows come from: the type of a connector and its options.",
+    "schema": "The role of every column, or the file that has them. Undeclared columns are dropped.",
+    "privacy": "The promise: an algorithm and its parameters.",
+    "sink": "Where published rows go: the type of a connector and its options.",
     "sites": "The sites that publish one stream together; each runs `castleguard site` with the same file.",
-    "spark": "How rows are spread over shards in Apache Spark; the job is run by `castleguard spark`.",
-    "numbers": "A range as two columns, as one text, or as its middle.",
+    "spark": "How rows are spread over shards in Apache Spark; run the job with `castleguard spark`.",
+    "numbers": "Publish a range as two columns, as one text or as its midpoint.",
 }
 _VARIABLE = {"$ref": "#/definitions/variable"}
 _NESTED = ("anyOf", "oneOf")
 
 
 def job_schema(connectors: Connectors, relay: Callable[[], type], algorithms: Sequence[str] = ()) -> Node:
-    """The JSON Schema of a job file that may name these connectors, and this relay between sites.
+    """The JSON Schema of job files with these connectors, and this relay between sites.
 
-    `algorithms` of plug-ins are described with their parameters; other plug-ins may be named with any.
+    It describes the parameters of the plug-ins in `algorithms`; other plug-ins may have any parameters.
     """
     made = _Maker()
     described = (*built_in(), *algorithms)
@@ -77,18 +77,18 @@ def job_schema(connectors: Connectors, relay: Callable[[], type], algorithms: Se
 
 def _privacy(made: "_Maker", algorithm: str) -> Node:
     node = made.section(policy_model(algorithm))
-    if find(algorithm).several_sites:  # their number follows from their names
+    if find(algorithm).several_sites:  # the number of sites follows from sites.names
         node["required"] = [name for name in node["required"] if name != "sites"]
     return node
 
 
 class _Maker:
-    """Turns models into schemas, and gathers what they have in common."""
+    """Turns models into schemas, and collects their shared definitions."""
 
     def __init__(self) -> None:
         self.definitions: Node = {
             "variable": {
-                "description": "A variable of the environment. What came from there never prints.",
+                "description": "An environment variable. Its value is never printed.",
                 "type": "string",
                 "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*\}",
             }
@@ -107,7 +107,7 @@ class _Maker:
         for kind in connectors:
             try:
                 options = getattr(connectors[kind], direction)
-            except ConfigError:  # it cannot be used here; whoever writes the file may still want to use it elsewhere
+            except ConfigError:  # not installed here, but the file may run elsewhere
                 found.append(_tagged({}, "type", kind))
                 continue
             if options is not None:
@@ -116,7 +116,7 @@ class _Maker:
 
 
 def _tagged(section: Node, key: str, value: str | None = None) -> Node:
-    """The section of a mapping in which `key` has this value; None: any text."""
+    """The schema of a mapping in which `key` has this value; None for any text."""
     tag = {"type": "string"} if value is None else {"const": value}
     return {
         "type": "object",
@@ -127,7 +127,7 @@ def _tagged(section: Node, key: str, value: str | None = None) -> Node:
 
 
 def _cleaned(node: Node) -> Node:
-    """Without pydantic's titles, and with variables wherever something else than a text is wanted."""
+    """The schema without pydantic's titles, and with variables allowed in place of numbers, flags and enums."""
     cleaned: Node = {}
     for key, value in node.items():
         if key == "title" or (key == "default" and value is None):
@@ -149,10 +149,10 @@ def _cleaned(node: Node) -> Node:
 
 
 def _bare(node: Node) -> Node:
-    """One of several alternatives, to which the variable is added once for all."""
+    """One of several alternatives; the caller adds the variable once for all of them."""
     return node if _is_scalar(node) else _cleaned(node)
 
 
 def _is_scalar(node: Node) -> bool:
-    """Whether only a number, a flag or a word of a list is wanted."""
+    """Whether the schema is a number, a flag or an enum."""
     return node.get("type") in ("integer", "number", "boolean") or "enum" in node

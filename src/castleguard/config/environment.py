@@ -1,8 +1,7 @@
-"""`${NAME}` in a text of a file stands for a variable of the environment; `$${` is a literal `${`.
+"""Environment variables in a file: `${NAME}` stands for a variable, `$${` is a literal `${`.
 
-That is how secrets stay out of files. What came from the environment is a text that hides itself wherever it is
-printed by its repr, and messages are searched for it before they are shown. Names that the command line gave are no
-secret.
+This keeps secrets out of files. Values from the environment hide themselves in a repr and are masked in messages.
+Names given on the command line are not secret.
 """
 
 import re
@@ -15,23 +14,23 @@ from castleguard.config.secrets import HIDDEN, FromEnvironment
 
 _VARIABLE = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_SHORT = 4  # a value below this length is only searched for as a word of its own
+_SHORT = 4  # a shorter value is masked only as a whole word
 
 
 class Variables:
-    """The environment, and what a file has taken from it."""
+    """The environment, and the values that a file took from it."""
 
     def __init__(self, environ: Mapping[str, str], known: Mapping[str, str] | None = None) -> None:
-        """`known` are variables that may be shown; they come before those of the environment."""
+        """`known` variables may be shown; they take precedence over the environment."""
         self.problems: list[Problem] = []
-        """Variables that are missing, and what looks like one and is none."""
+        """Missing variables, and malformed ones."""
         self._environ = environ
         self._known = known or {}
         self._taken: set[str] = set()
         self._failed: set[Place] = set()
 
     def fill(self, data: Any, place: Place = ()) -> Any:
-        """The data with its variables replaced. Keys are left as they are."""
+        """The data with its variables replaced. Keys are not changed."""
         if isinstance(data, dict):
             return {key: self.fill(value, (*place, key)) for key, value in data.items()}
         if isinstance(data, list):
@@ -39,14 +38,14 @@ class Variables:
         return self._fill_text(data, place) if isinstance(data, str) and "${" in data else data
 
     def mask(self, sentence: str) -> str:
-        """The sentence without anything that came from the environment."""
+        """The sentence with values from the environment masked."""
         for value in sorted(self._taken, key=len, reverse=True):
             pattern = re.escape(value) if len(value) >= _SHORT else rf"(?<!\w){re.escape(value)}(?!\w)"
             sentence = re.sub(pattern, HIDDEN, sentence)
         return sentence
 
     def explains(self, place: Place) -> bool:
-        """Whether something is wrong at this place because a variable is."""
+        """Whether a problem at this place is due to a variable."""
         return any(place[: len(failed)] == failed for failed in self._failed)
 
     def _fill_text(self, text: str, place: Place) -> str:
@@ -71,7 +70,7 @@ class Variables:
 
     def _value(self, name: str | None, place: Place) -> str:
         if name is None or not _NAME.match(name):
-            self._fail(place, "has a ${ that does not begin a variable like ${NAME}; write $${ for the two characters")
+            self._fail(place, "has a ${ that is not a variable like ${NAME}: write $${ for a literal ${")
             return ""
         value = self._environ.get(name)
         if value is None:

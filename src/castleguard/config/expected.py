@@ -1,13 +1,13 @@
-"""The single values of a file: what each must be, in words that an error can use.
+"""Base model of sections, and types of single values with the wording of their errors.
 
-Nothing is coerced: `"5"` is no number, and YAML's `yes` is no name. Only what came from the environment is text by
-nature, and is read as a number where one is needed.
+Nothing is coerced: `"5"` is not a number, and YAML's `yes` is not a name. Only values from the environment, which are
+always text, are converted to numbers where needed.
 """
 
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WithJsonSchema
 from pydantic.functional_validators import BeforeValidator, WrapValidator
 from pydantic_core import PydanticCustomError
 
@@ -15,8 +15,14 @@ from castleguard.config.secrets import FromEnvironment
 from castleguard.runtime.durations import PATTERN, WORDS, parse_duration
 
 
+class Entry(BaseModel):
+    """Base of all sections: frozen, no unknown keys, no coercion, and no input in errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
+
+
 def expect(expected: str) -> WrapValidator:
-    """One sentence in place of whatever pydantic has to say, once for all members of a union."""
+    """Replace pydantic's messages, one per member of a union, by a single sentence."""
 
     def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         try:
@@ -28,7 +34,7 @@ def expect(expected: str) -> WrapValidator:
 
 
 def read_variable(read: Callable[[str], object]) -> BeforeValidator:
-    """What came from the environment, read as what is needed."""
+    """Convert a value from the environment."""
 
     def validate(value: Any) -> Any:
         return read(str(value)) if isinstance(value, FromEnvironment) else value
@@ -37,7 +43,7 @@ def read_variable(read: Callable[[str], object]) -> BeforeValidator:
 
 
 def number_of(text: str) -> int | float:
-    """A whole number, or else any other."""
+    """An int if possible, else a float."""
     try:
         return int(text)
     except ValueError:
@@ -52,14 +58,14 @@ def _flag(text: str) -> bool:
 
 
 def _keep(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    """The text itself: pydantic would make a plain one of it, and a plain one prints."""
+    """The text itself: pydantic would turn it into a plain str, which prints."""
     handler(str(value) if isinstance(value, str) else value)
     return value
 
 
-IN_QUOTES = "(in quotes if YAML reads it as something else)"
+IN_QUOTES = "(in quotes if YAML reads it as another type)"
 Plain = read_variable(str)
-Text = Annotated[str, WrapValidator(_keep), expect(f"a text {IN_QUOTES}")]
+Text = Annotated[str, WrapValidator(_keep), expect(f"text {IN_QUOTES}")]
 Whole = Annotated[int, read_variable(int), expect("a whole number")]
 Number = Annotated[int | float, read_variable(number_of), expect("a number"), WithJsonSchema({"type": "number"})]
 Flag = Annotated[bool, read_variable(_flag), expect("true or false")]

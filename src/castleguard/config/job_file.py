@@ -1,11 +1,11 @@
-"""A job from YAML: where rows come from, what their columns are, what is promised, where they go.
+"""A job from YAML: source, schema, promise and sink.
 
-    name: trips                                  # optional: the file's own name
+    name: trips                                  # optional; default: the file name
     source: {type: csv, path: trips.csv}         # the other keys are the connector's options
     schema: {person: pid, ...}                   # see schema_file, or {file: schema.yaml}
     privacy: {algorithm: castle, k: 10, delay: 1000, max_wait: 30s}
     sink: {type: parquet, path: out/}
-    checkpoint: {path: state.db, every: 5s, key: "${CASTLEGUARD_KEY}"}      # optional, like all that follow
+    checkpoint: {path: state.db, every: 5s, key: "${CASTLEGUARD_KEY}"}      # optional, like all sections below
     dead_letter: {path: rejects.jsonl, max_share: 0.05}
     metrics: {port: 9464}
     numbers: bounds
@@ -41,25 +41,25 @@ from castleguard.schema.roles import Schema
 NEEDED = ("source", "schema", "privacy", "sink")
 KEYS = ("name", "confirmed", *NEEDED, "checkpoint", "dead_letter", "metrics", "numbers", "sites", "spark")
 NAME = r"^[a-z0-9-]+$"
-CONFIRM = "is false: look at the guesses in this file, then set confirmed: true (or delete the line)"
+CONFIRM = "is false: check the guesses in this file, then set confirmed: true (or delete the line)"
 
 _Built = TypeVar("_Built")
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a connector, by direction; None: it has no such direction."""
+    """The options of a connector as source and as sink; None if it cannot be one."""
 
     source: type | None
     sink: type | None
 
 
 Connectors = Mapping[str, Options]
-"""The options of every connector, by type. Asking for one may raise ConfigError: it is there, but cannot be used."""
+"""The options of every connector, by type. A lookup raises ConfigError if the connector cannot be loaded."""
 
 
 def _no_relay() -> type:
-    raise ConfigError("there is no relay between sites here")
+    raise ConfigError("no relay between sites is available")
 
 
 def load_job(
@@ -70,9 +70,9 @@ def load_job(
     site: str | None = None,
     relay: Callable[[], type] = _no_relay,
 ) -> JobFile:
-    """Read a job file; raises ConfigError with one line per problem. `environ` is that of the process by default.
+    """Read a job file; raises ConfigError with one line per problem. `environ` defaults to that of the process.
 
-    `site` is the one of the job's sites for which it is read, `relay` gives the options of what is between them.
+    `site` is the site for which the file is read, `relay` returns the options class of the relay between sites.
     """
     document = read_document(path)
     variables = Variables(os.environ if environ is None else environ, {} if site is None else {SITE: site})
@@ -84,12 +84,12 @@ def load_job(
 
 
 def own_model(cls: type) -> type[Section]:
-    """The section for one of the job's own parts."""
+    """The model of one of the job's own sections."""
     return section_model(cls, ("every",))
 
 
 class _Loader:
-    """Reads one file, and gathers what is wrong with it instead of stopping at the first."""
+    """Reads one file and collects all of its problems."""
 
     def __init__(
         self,
@@ -109,13 +109,13 @@ class _Loader:
         self._elsewhere: list[Mistake] = []  # in other files
 
     def load(self) -> JobFile | None:
-        """The job, or None: then there are problems."""
+        """The job; None if the file has problems."""
         if not isinstance(self._document.data, dict):
-            self._fail((), f"a job file is a mapping with the keys {', '.join(NEEDED)}")
+            self._fail((), f"a job file must be a mapping with the keys {', '.join(NEEDED)}")
             return None
         if "sites" in self._document.data and self._site is None:
-            # Nothing else is looked at: paths and names may depend on which site it is.
-            self._fail(("sites",), "are several, and each runs by itself: `castleguard site JOB --name NAME`")
+            # Stop here: paths and names may depend on the site.
+            self._fail(("sites",), "needs the name of a site: run each site with `castleguard site JOB --name SITE`")
             return None
         data = self._variables.fill(self._document.data)
         for key in data:
@@ -163,7 +163,7 @@ class _Loader:
         )
 
     def mistakes(self) -> list[Mistake]:
-        """All problems: of this file in its order, then of the files that it names."""
+        """All problems: of this file in its order, then of the files it refers to."""
         mask = self._variables.mask
         own = [
             Problem(place, mask(sentence)) for place, sentence in self._problems if not self._variables.explains(place)
@@ -175,12 +175,12 @@ class _Loader:
         self._problems.append(Problem(place, sentence))
 
     def _schema(self, data: Any) -> Schema | None:
-        """The section itself, or the file that it names."""
+        """The schema from the section itself, or from the file it names."""
         if not isinstance(data, dict) or "file" not in data:
             return build_schema(data, ("schema",), self._problems, self._folder)
         for key in data:
             if key != "file":
-                self._fail(("schema", key), "cannot stand beside file: the schema is in that file, or here")
+                self._fail(("schema", key), "cannot be combined with schema.file: move it into that file")
         if not isinstance(data["file"], str):
             self._fail(("schema", "file"), "must be a path")
             return None
@@ -201,17 +201,17 @@ class _Loader:
     def _sites(self, data: dict[str, Any]) -> Sites | None:
         if "sites" not in data:
             if self._site is not None:
-                self._fail(("sites",), "is missing: --name is for a job that has sites")
+                self._fail(("sites",), "is missing: --name applies to jobs with sites only")
             return None
         if "checkpoint" not in data:
-            self._fail(("checkpoint",), "is missing: without one a site that dies could publish rows twice")
+            self._fail(("checkpoint",), "is missing: without one a site could publish rows twice after a crash")
         sites = build_sites(data["sites"], self._relay, self._problems, self._folder)
         if sites is not None and self._site is not None:
             check_name(self._site, sites, self._problems)
         return sites
 
     def _check_policy(self, schema: Schema, policy: Policy) -> None:
-        """Whether the policy can promise anything for this schema."""
+        """Refuse a policy that does not support the schema."""
         try:
             policy.guarantee(schema, seeded=False)
         except CastleguardError as exc:
@@ -240,7 +240,7 @@ class _Loader:
             return None
         if not isinstance(kind, str) or kind not in self._connectors:
             shown = "" if not isinstance(kind, str) or isinstance(kind, FromEnvironment) else f" {kind!r}"
-            hint = suggest(kind, self._connectors) if isinstance(kind, str) else "it must be a text"
+            hint = suggest(kind, self._connectors) if isinstance(kind, str) else "it must be text"
             self._fail(place, f"{shown} is not a known type; {hint}".strip())
             return None
         try:
@@ -249,16 +249,16 @@ class _Loader:
             self._fail(place, f"cannot be used: {exc}")
             return None
         if not isinstance(options, type):
-            self._fail(place, f"cannot be {kind}: that is no {key}")
+            self._fail(place, f"cannot be {kind}, which is not a {key}")
             return None
         return options
 
     def _own(self, cls: type[_Built], key: str, data: dict[str, Any]) -> _Built | None:
-        """One of the job's own sections, if it is there."""
+        """One of the job's own sections; None without it."""
         if key not in data:
             return None
         if not isinstance(data[key], dict):
-            self._fail((key,), "must be a mapping; delete the key if it is not wanted")
+            self._fail((key,), "must be a mapping; delete the key if you do not need it")
             return None
         built: _Built | None = self._section(own_model(cls), (key,), data[key])
         return built
@@ -277,14 +277,14 @@ class _Loader:
             return stem or "job"
         name = data["name"]
         if not isinstance(name, str) or re.match(NAME, name) is None or name.endswith("\n"):
-            self._fail(("name",), "must be made of small letters, digits and hyphens")
+            self._fail(("name",), "must consist of lower-case letters, digits and hyphens")
         return str(name)
 
     def _numbers(self, data: dict[str, Any]) -> Numbers | None:
         if "numbers" not in data:
             return None
         if data["numbers"] not in get_args(Numbers):
-            self._fail(("numbers",), "must be bounds (two columns), interval (one text) or midpoint (the middle)")
+            self._fail(("numbers",), "must be bounds (two columns), interval (one text) or midpoint (one number)")
             return None
         numbers: Numbers = data["numbers"]
         return numbers

@@ -1,6 +1,6 @@
-"""A job as its file describes it: a frozen value. `assemble` makes live objects of it.
+"""A job file as a frozen value; `jobs.assemble` turns it into live objects.
 
-No repr of anything here says more than names and numbers of keys: options may hold what came from the environment.
+No repr here shows option values, which may come from the environment.
 """
 
 import base64
@@ -28,24 +28,24 @@ _ENDLESS = ("kafka", "nats")
 
 
 def parse_key(text: str, name: str) -> bytes:
-    """A key as it is written: in base64. `name` says where it stands; it is never shown itself."""
+    """Decode a base64 key. Errors show `name`, its place in the file, and never the key."""
     try:
         found = base64.b64decode(text.strip(), validate=True)
     except (binascii.Error, ValueError):
         found = b""
     if len(found) != _KEY_BYTES:
-        raise ConfigError(f"{name} must be {_KEY_BYTES} bytes in base64: make one with `openssl rand -base64 32`")
+        raise ConfigError(f"{name} must be {_KEY_BYTES} bytes in base64: create one with `openssl rand -base64 32`")
     return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """Where the job keeps what it needs to continue after a stop or a crash. Without this section it cannot."""
+    """State that a job restores after a stop or a crash. Without this section it starts from the beginning."""
 
     path: Path
-    """The file, made when the job first runs; it holds raw rows, so it is readable by its owner alone."""
+    """The file, created by the first run. It holds raw rows, so only its owner can read it."""
     every: float = 5.0
-    """How long to gather what is released before it is stored and delivered."""
+    """Time between commits: released rows are stored and delivered together."""
     key: str | None = field(default=None, repr=False)
     """Encrypts checkpoint and dead letters: 32 bytes in base64, from the environment: ${CASTLEGUARD_KEY}."""
 
@@ -56,19 +56,19 @@ class Checkpoint:
             self.key_bytes()
 
     def key_bytes(self) -> bytes | None:
-        """The key itself."""
+        """The decoded key."""
         return None if self.key is None else parse_key(self.key, "key")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeadLetter:
-    """Where rows go that cannot be used, each with its reason and the place where it stood."""
+    """Where rejected rows go, each with reason and place."""
 
     path: Path
-    """The file, of JSON lines; it holds raw rows, so it is readable by its owner alone."""
+    """The file, in JSON lines. It holds raw rows, so only its owner can read it."""
     max_share: float = 1.0
-    """The job fails when more than this share of the rows since its start is rejected: looked at with every commit from
-    a thousand rows on, and at the end of the source."""
+    """The job fails if more than this share of the rows since its start is rejected. Checked with every commit from a
+    thousand rows on, and at the end of the source."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.max_share <= 1:
@@ -77,12 +77,12 @@ class DeadLetter:
 
 @dataclass(frozen=True, kw_only=True)
 class Metrics:
-    """Where Prometheus can ask how the job is doing."""
+    """Prometheus metrics of the job."""
 
     port: int
-    """0 lets the system choose one."""
+    """Port to listen on; 0 lets the system choose one."""
     host: str = "127.0.0.1"
-    """The address to listen at; by default only this machine can ask."""
+    """Address to listen on; the default admits only this machine."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
@@ -91,20 +91,20 @@ class Metrics:
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """A source or a sink: the type of its connector, and the options as that connector declares them."""
+    """A source or a sink: the type of its connector, and the connector's options."""
 
     type: str
     options: Any = field(repr=False)
     hidden: frozenset[str] = field(default=frozenset(), repr=False)
-    """Options that never print: secrets by their name, and what came from the environment."""
+    """Options that are never printed: secrets by name, and values from the environment."""
 
     @property
     def never_ends(self) -> bool:
-        """Whether it is a source that waits for more for ever."""
+        """Whether it is a source that waits for more rows forever."""
         return self.type in _ENDLESS or bool(getattr(self.options, "follow", False))
 
     def shown(self) -> dict[str, str]:
-        """The options that differ from their defaults, as they may be shown."""
+        """The options that differ from their defaults, secrets hidden."""
         shown = {}
         for option in dataclasses.fields(self.options):
             value = getattr(self.options, option.name)
@@ -117,7 +117,7 @@ class Endpoint:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class JobFile:
-    """The whole file. Paths are absolute, or relative to the working folder as the file's own path is."""
+    """The whole file. Paths are absolute, or relative to the working directory like the file's own path."""
 
     name: str
     source: Endpoint
@@ -130,22 +130,22 @@ class JobFile:
     metrics: Metrics | None = None
     sites: "Sites | None" = None
     site: str | None = None
-    """Which of the sites this is."""
+    """Name of this site."""
     spark: "Spark | None" = None
-    """With it the job is one for `castleguard spark`, and its checkpoint a folder."""
+    """Set for a job that runs with `castleguard spark`, whose checkpoint is a folder."""
     document: Document
-    """The file as it was read, with its variables not replaced: for the lines of messages."""
+    """The parsed file before variables were replaced, for the lines of messages."""
     variables: Variables
-    """What came from the environment, so that it can be kept out of messages."""
+    """Values from the environment, to mask them in messages."""
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """Path of the file."""
         return self.document.path
 
     @property
     def folder(self) -> Path:
-        """What relative paths are relative to."""
+        """Folder of the file, to which its paths are relative."""
         return self.document.path.parent
 
     def where(self, *place: str) -> str:
@@ -153,9 +153,9 @@ class JobFile:
         return self.document.where(place)
 
     def mask(self, message: str) -> str:
-        """The message without anything that came from the environment."""
+        """The message with values from the environment masked."""
         return self.variables.mask(message)
 
     def __repr__(self) -> str:
-        """Its name and where it leads."""
+        """Name, source and sink."""
         return f"JobFile({self.name}: {self.source.type} to {self.sink.type})"

@@ -1,4 +1,4 @@
-"""The reference page of all parameters, in Markdown, generated from what the algorithms declare."""
+"""Reference page of all parameters in Markdown, generated from the algorithms' declarations."""
 
 from collections.abc import Iterator, Sequence
 
@@ -24,18 +24,18 @@ _HEAD = f"""# Parameters
 
 Generated from the algorithms by `{COMMAND}`: do not edit.
 
-A parameter has one name: in [Python](python.md) (`cg.Castle(k=10, delay=1000)`), in the `privacy` section of a
+A parameter has the same name in [Python](python.md) (`cg.Castle(k=10, delay=1000)`), in the `privacy` section of a
 [job file](job.md#privacy), and as an option of every [command](cli.md) that takes a policy (`--max-clusters 50`).
 Durations are seconds, or text such as `30s` in a job file and on the command line. `max_wait` and windows of seconds
 need a clock. Numbers by column are a mapping, `age=2,job=1` on the command line.
 
-Values that have parts are a class in Python (`cg.Closeness(t=0.3)`) and a mapping in a job file
+Parameters with parts are a class in Python (`cg.Closeness(t=0.3)`) and a mapping in a job file
 (`closeness: {{t: 0.3}}`); on the command line each part is an option (`--t 0.3`).
 """
 
 
 def parameter_page(algorithms: Sequence[str] = ()) -> str:
-    """The page about the algorithms of the package, and about these plug-ins."""
+    """The page for the built-in algorithms and these plug-ins."""
     names = list(dict.fromkeys((*built_in(), *algorithms)))
     policies = {name: find(name) for name in names}
     sections = [_HEAD]
@@ -71,7 +71,7 @@ def _table(parameters: Sequence[Parameter]) -> Iterator[str]:
 
 
 def _option(each: Parameter) -> str:
-    """The option, where it is not the parameter's name with hyphens."""
+    """The option, if it differs from the parameter's name."""
     option = each.declared.option
     return f" (`--{option.replace('_', '-')}`)" if option else ""
 

@@ -1,4 +1,4 @@
-"""The privacy section: `{algorithm: castle, k: 10, delay: 1000, ...}`, with the parameters of that policy."""
+"""The privacy section: `{algorithm: castle, k: 10, delay: 1000, ...}`, an algorithm and its parameters."""
 
 from pathlib import Path
 from typing import Any
@@ -16,32 +16,32 @@ from castleguard.privacy.parameter_fields import parameters_of
 
 
 def policy_model(algorithm: str) -> type[Section]:
-    """What the section may hold besides the algorithm."""
+    """Model of the parameters of an algorithm."""
     return section_model(find(algorithm))
 
 
 def build_policy(data: Any, section: Place, problems: list[Problem]) -> Policy | None:
-    """The policy, or None and its problems."""
+    """The policy; None if the section has problems, which are appended."""
     if not isinstance(data, dict):
         problems.append(Problem(section, "must be a mapping: {algorithm: castle, k: 10, delay: 1000}"))
         return None
     given = dict(data)
     algorithm = given.pop("algorithm", None)
     if not isinstance(algorithm, str) or algorithm not in names():
-        problems.append(Problem((*section, "algorithm"), _which(algorithm)))
+        problems.append(Problem((*section, "algorithm"), _unknown_algorithm(algorithm)))
         return None
     try:
         model, before = policy_model(algorithm), len(problems)
-    except PolicyError as exc:  # of somebody else, and it cannot be loaded
+    except PolicyError as exc:  # a plug-in that cannot be loaded
         problems.append(Problem((*section, "algorithm"), f"cannot be used: {exc}"))
         return None
     for key in [key for key in given if key not in model.names()]:
-        problems.append(Problem((*section, key), _stranger(key, algorithm)))
+        problems.append(Problem((*section, key), _unknown_parameter(key, algorithm)))
         del given[key]
     for each in parameters_of(model.builds):
         unit = given.get(each.declared.unit_from, "seconds") if each.declared.unit_from else "seconds"
         if unit != "seconds" and type(given.get(each.name)) is str:
-            sentence = f"must be a whole number of {unit}, as {each.declared.unit_from} says"
+            sentence = f"must be a whole number of {unit}, because {each.declared.unit_from} is {unit}"
             problems.append(Problem((*section, each.name), sentence))
             return None
     try:
@@ -53,7 +53,7 @@ def build_policy(data: Any, section: Place, problems: list[Problem]) -> Policy |
     return policy if len(problems) == before else None
 
 
-def _which(algorithm: object) -> str:
+def _unknown_algorithm(algorithm: object) -> str:
     known = ", ".join(names())
     if algorithm is None:
         return f"is missing: one of {known}"
@@ -62,15 +62,15 @@ def _which(algorithm: object) -> str:
     return f"must be one of {known}"
 
 
-def _stranger(key: str, algorithm: str) -> str:
+def _unknown_parameter(key: str, algorithm: str) -> str:
     owners = [name for name in built_in() if key in policy_model(name).names()]
     if owners:
-        return f"does not belong to {algorithm}; {' and '.join(owners)} {'has' if len(owners) == 1 else 'have'} it"
+        return f"is not a parameter of {algorithm}, only of {' and '.join(owners)}: delete it"
     return f"is not a known key; {suggest(key, ('algorithm', *policy_model(algorithm).names()))}"
 
 
 def _with_missing(given: dict[str, Any]) -> dict[str, Any]:
-    """Keys are text in a file, and `null` among the public shares of values stands for a missing value."""
+    """Turn the key `null` among the public shares of values, which is text in a file, into a missing value."""
     closeness = given.get("closeness")
     if not isinstance(closeness, dict) or not isinstance(closeness.get("public"), dict):
         return given

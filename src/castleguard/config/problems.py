@@ -1,6 +1,6 @@
-"""What is wrong with a configuration file, one line per problem: file and line, key, what it must be, what it is.
+"""Problems of a configuration file, one line each: file and line, key, expected value, actual value.
 
-Pydantic's own messages speak of Python types and union members; these speak of the file.
+They replace pydantic's messages, which speak of Python types and union members.
 """
 
 import re
@@ -22,14 +22,14 @@ _TAG = re.compile(r"<[a-z]+>\Z")
 
 
 class Problem(NamedTuple):
-    """Something wrong at a place; the sentence continues the place's name."""
+    """A problem at a place; the sentence continues the place's name."""
 
     place: Place
     sentence: str
 
 
 def report(document: Document, problems: Iterable[Problem]) -> ConfigError:
-    """One error that lists all problems, in the order of the file."""
+    """An error with all problems, in the order of the file."""
     return ConfigError(*located(document, problems))
 
 
@@ -40,12 +40,12 @@ def located(document: Document, problems: Iterable[Problem]) -> list[Mistake]:
 
 
 def explain(error: ValidationError, known: KnownKeys, section: Place = ()) -> list[Problem]:
-    """The problems that pydantic found in the section of a file."""
+    """The problems that pydantic found in a section."""
     return [_explain(details, known, section) for details in error.errors()]
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """What a misspelt word may have meant, or what there is to choose from."""
+    """A close match for a misspelt word, or the list of known words."""
     choices = list(known)
     close = get_close_matches(word, choices, n=1)
     return f"did you mean {close[0]}?" if close else f"known here: {', '.join(choices)}"
@@ -77,19 +77,19 @@ def _explain(details: ErrorDetails, known: KnownKeys, section: Place) -> Problem
 
 
 def _without_tags(location: tuple[int | str, ...]) -> Place:
-    """Tags of unions are part of pydantic's location, but not of the file."""
+    """The location without the tags of unions, which are not in the file."""
     return tuple(step for step in location if not _TAG.match(str(step)))
 
 
 def _unknown_key(key: str, keys: tuple[str, ...], location: tuple[int | str, ...]) -> str:
     if key in keys:
         tag = next(str(step) for step in location if _TAG.match(str(step)))
-        return f"does not belong to a {tag.strip('<>')} column"
+        return f"is not a key of a {tag.strip('<>')} column: delete it"
     return f"is not a known key; {suggest(key, keys)}"
 
 
 def _shown(key: str | None, value: object) -> str:
-    """A value of the file, as far as it helps to find it and is no secret."""
+    """A value of the file for a message: shortened, and hidden if it is a secret."""
     if value is None:
         return "nothing"
     if not isinstance(value, dict | list) and holds_secret(key, value):

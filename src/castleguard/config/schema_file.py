@@ -1,6 +1,6 @@
 """A schema from YAML: the same roles as in Python, with hierarchies by path.
 
-    person: pid                       # or {name: pid, case: exact}; or null: every row is a person of its own
+    person: pid                       # or {name: pid, case: exact}; or null: every row is its own person
     quasi_identifiers:
       - {name: age, lower: 0, upper: 100, step: 5}
       - {name: education, hierarchy: education.csv}     # relative to this file; or a nested mapping, or a list
@@ -40,7 +40,7 @@ def load_schema(path: str | Path) -> Schema:
 
 
 def schema_section(document: Document, data: object, section: Place = ()) -> Schema:
-    """The schema that stands at `section` of a document; `data` is what was read there. Raises ConfigError."""
+    """The schema at `section` of a document, where `data` was read. Raises ConfigError."""
     problems: list[Problem] = []
     schema = build_schema(data, section, problems, document.path.parent)
     if schema is None:
@@ -49,7 +49,7 @@ def schema_section(document: Document, data: object, section: Place = ()) -> Sch
 
 
 def build_schema(data: object, section: Place, problems: list[Problem], folder: Path) -> Schema | None:
-    """The schema, or None and its problems. Trees are read from files in `folder`."""
+    """The schema; None if it has problems, which are appended. Paths of hierarchies are relative to `folder`."""
     try:
         entry = SchemaEntry.model_validate(data)
     except ValidationError as exc:
@@ -74,7 +74,7 @@ def build_schema(data: object, section: Place, problems: list[Problem], folder: 
 
 
 class _Builder:
-    """Builds roles, and gathers what is wrong with them instead of stopping at the first."""
+    """Builds roles and collects all of their problems."""
 
     def __init__(self, folder: Path, section: Place) -> None:
         self.problems: list[Problem] = []
@@ -125,12 +125,12 @@ class _Builder:
 
 
 def _unclear_labels(tree: object, place: Place) -> list[Problem]:
-    """Labels that YAML took for something else: yes, no, dates. Data is text, so they would never be found in it."""
+    """Labels that YAML reads as another type (yes, no, dates): they would never match the data, which is text."""
     if isinstance(tree, dict):
-        parts = [(key, below) for key, below in tree.items() if below is not None]  # nothing below: the key is a leaf
+        parts = [(key, below) for key, below in tree.items() if below is not None]  # a key without children is a leaf
         return [problem for key, below in parts for problem in _unclear_labels(below, (*place, key))]
     if isinstance(tree, list):
         return [problem for at, item in enumerate(tree) for problem in _unclear_labels(item, (*place, at))]
     if isinstance(tree, bool) or not isinstance(tree, str | int | float):
-        return [Problem(place, "is not read as a label by YAML: put it in quotes")]
+        return [Problem(place, "is not text in YAML: put the label in quotes")]
     return []

@@ -1,7 +1,7 @@
-"""The schema section as it is written in YAML: its keys and their types.
+"""Model of the schema section: its keys and their types.
 
-Only the shape is checked here. What the values mean (bounds, grids, trees, clashing names) is judged by the roles
-themselves, so that a schema from a file and one from Python obey the same rules.
+It checks only the shape. The roles check the values (bounds, grids, trees, clashing names), so that schemas from a file
+and from Python obey the same rules.
 """
 
 import datetime as dt
@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from castleguard.config.entry import Entry
-from castleguard.config.expected import IN_QUOTES, Name, expect, number_of, read_variable
+from castleguard.config.expected import IN_QUOTES, Entry, Name, expect, number_of, read_variable
 
 Bound = Annotated[
     int | float | dt.datetime | dt.date, read_variable(number_of), expect("a number, a date or a timestamp")
@@ -19,7 +18,7 @@ Step = Annotated[
     int | float, read_variable(number_of), expect("a number (of days for dates, of seconds for timestamps)")
 ]
 Tree = Annotated[str | dict[str, Any] | list[Any], expect("a path, a nested mapping or a list of labels")]
-Label = Annotated[str | int, expect(f"a text or a whole number {IN_QUOTES}")]
+Label = Annotated[str | int, expect(f"text or a whole number {IN_QUOTES}")]
 Answer = Literal["reject", "root"]
 ValueType = Literal["text", "integer", "number", "boolean", "date", "timestamp"]
 
@@ -55,7 +54,7 @@ class SensitiveEntry(Entry):
     values: list[Label] | None = None
     hierarchy: Tree | None = None
     type: ValueType | None = None
-    """What the column is published as; by default what the input says. A row with another value is rejected."""
+    """Published type of the column; default: the type of the input. Rows with other values are rejected."""
 
 
 class PublicEntry(Entry):
@@ -63,21 +62,21 @@ class PublicEntry(Entry):
 
     name: Name
     type: ValueType | None = None
-    """What the column is published as; by default what the input says. A row with another value is rejected."""
+    """Published type of the column; default: the type of the input. Rows with other values are rejected."""
 
 
 class PersonEntry(Entry):
-    """`{name: pid, case: exact}`: how the persons of a column are compared."""
+    """`{name: pid, case: exact}`: how persons are compared."""
 
     name: Name
     case: Literal["fold", "exact"] = "fold"
     """Whether JANE and jane are one person (fold) or two (exact)."""
     kind: Literal["text", "number", "uuid"] | None = None
-    """What the column holds; by default what its first type says. Other rows are refused."""
+    """Content of the column; default: from its first type. Other rows are rejected."""
 
 
-# A union is told apart by a key, not by trying its members: an error then speaks of the member that was meant.
-# The tags show up in pydantic's error locations; the brackets tell them from keys.
+# A key selects the member of a union, so that errors speak of that member only. The tags appear in pydantic's error
+# locations; the brackets distinguish them from keys.
 def _quasi_identifier_tag(value: Any) -> str | None:
     if not isinstance(value, dict):
         return None
@@ -93,7 +92,7 @@ QuasiIdentifierEntry = Annotated[
     Discriminator(
         _quasi_identifier_tag,
         custom_error_type="expected",
-        custom_error_message="must say what the column is: {name: age, lower: 0, upper: 100} or "
+        custom_error_message="must be a mapping such as {name: age, lower: 0, upper: 100} or "
         "{name: education, hierarchy: education.csv}",
     ),
 ]
@@ -109,7 +108,7 @@ AnyPersonEntry = Annotated[
 
 
 class SchemaEntry(Entry):
-    """The whole section. `person` has no default: who counts as a person is never guessed."""
+    """The whole section. `person` has no default: it is never guessed."""
 
     person: AnyPersonEntry | None
     quasi_identifiers: list[QuasiIdentifierEntry]
@@ -124,4 +123,4 @@ KNOWN_KEYS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("sensitive",): tuple(SensitiveEntry.model_fields),
     ("public",): tuple(PublicEntry.model_fields),
 }
-"""The keys of every section, by its place without list indices: what a misspelt key may have meant."""
+"""The keys of every section, by its place without list indices: suggestions for misspelt keys."""

@@ -1,21 +1,21 @@
-"""What never prints: texts that came from the environment, and values whose key says that they are secret."""
+"""Values that are never printed: those from the environment, and those whose key names a secret."""
 
 HIDDEN = "****"
 SECRET_ENDINGS = ("password", "secret", "token", "key")
 
 
 class FromEnvironment(str):
-    """A text that came from the environment: a text like any other, but for its repr."""
+    """A text from the environment, with a repr that hides it."""
 
     __slots__ = ()
 
     def __repr__(self) -> str:
-        """Never what it says."""
+        """Hide the text."""
         return repr(HIDDEN)
 
 
 def is_secret(key: object) -> bool:
-    """Whether a key by its name holds a secret.
+    """Whether a key names a secret.
 
     >>> [is_secret(key) for key in ("sasl_password", "key", "path")]
     [True, True, False]
@@ -24,7 +24,7 @@ def is_secret(key: object) -> bool:
 
 
 def holds_secret(key: object, value: object) -> bool:
-    """Whether a value must not be shown: by its key, or because some of it came from the environment."""
+    """Whether a value must not be shown, because of its key or because part of it comes from the environment."""
     if isinstance(value, dict):
         return is_secret(key) or any(holds_secret(inner, below) for inner, below in value.items())
     if isinstance(value, list):

@@ -1,8 +1,8 @@
-"""A frozen dataclass as a section of a file: its fields are the keys, with the help that an editor shows.
+"""Dataclasses as sections of a file: the fields are the keys, with help for editors.
 
-Policies and the options of connectors are such dataclasses. They know nothing of files; here their fields are turned
-into what pydantic checks, so that there is one list of parameters and not two. Parameters of policies declare their
-help (`privacy/parameter_fields.py`); for options of connectors it is the docstring below the field.
+Policies and connector options are such dataclasses and know nothing of files; this module turns their fields into
+pydantic models, so that parameters are listed once. The help of policy parameters is declared (`privacy/parameter_fields.py`);
+for connector options it is the docstring below the field.
 """
 
 import dataclasses
@@ -19,8 +19,7 @@ from pydantic_core import PydanticCustomError
 
 from castleguard.config.docstrings import field_docstrings, summary
 from castleguard.config.document import Place
-from castleguard.config.entry import Entry
-from castleguard.config.expected import Flag, Number, Plain, Seconds, Text, Whole, expect
+from castleguard.config.expected import Entry, Flag, Number, Plain, Seconds, Text, Whole, expect
 from castleguard.config.problems import KnownKeys, Problem
 from castleguard.config.secrets import FromEnvironment
 from castleguard.errors import CastleguardError
@@ -30,22 +29,22 @@ _LEAVES: dict[object, tuple[Any, str]] = {
     bool: (Flag, "true or false"),
     int: (Whole, "a whole number"),
     float: (Number, "a number"),
-    str: (Text, "a text"),
+    str: (Text, "text"),
     Path: (Annotated[Path, Field(strict=False), expect("a path")], "a path"),
 }
 
 
 class Section(Entry):
-    """The keys of a dataclass. Only those that were given are handed to it: defaults are its own."""
+    """The keys of a dataclass. It gets only the keys that were given, and has its own defaults."""
 
     model_config = ConfigDict(protected_namespaces=())
 
     builds: ClassVar[type]
     below: ClassVar[dict[str, "type[Section]"]]
-    """Fields that are sections themselves."""
+    """Fields that are themselves sections."""
 
     def build(self, place: Place, problems: list[Problem], folder: Path) -> Any:
-        """The dataclass, or None and its problems. Paths are taken relative to `folder`."""
+        """The dataclass; None if it has problems, which are appended. Paths are relative to `folder`."""
         given = {name: getattr(self, f"{name}_") for name in self.names() if f"{name}_" in self.model_fields_set}
         known = len(problems)
         for name, value in given.items():
@@ -57,7 +56,7 @@ class Section(Entry):
             return None
         try:
             return self.builds(**given)
-        except (CastleguardError, TypeError, ValueError) as exc:  # the latter of connectors, which may be anybody's
+        except (CastleguardError, TypeError, ValueError) as exc:  # the latter two from connectors of plug-ins
             problems.append(_problem(place, str(exc), self.names()))
         return None
 
@@ -76,14 +75,14 @@ class Section(Entry):
 
 
 def options_model(cls: type) -> type[Section]:
-    """The section for the options of a connector: every number that need not be whole may be a duration."""
+    """The section for the options of a connector: every float may be a duration."""
     hints = get_type_hints(cls)
     return section_model(cls, tuple(name for name, hint in hints.items() if hint in (float, float | None)))
 
 
 @cache
 def section_model(cls: type, seconds: tuple[str, ...] = ()) -> type[Section]:
-    """The section for a dataclass; the fields named `seconds` may be written as durations."""
+    """The section for a dataclass; the fields in `seconds` may be durations."""
     hints = get_type_hints(cls)
     declared = {each.name: each.declared for each in parameters_of(cls)}
     help_texts = {} if all(about.help for about in declared.values()) else field_docstrings(cls)
@@ -100,9 +99,9 @@ def section_model(cls: type, seconds: tuple[str, ...] = ()) -> type[Section]:
             if isinstance(part, type) and issubclass(part, Section):
                 below[field.name] = part
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        # Only to be shown: the dataclass has its own. What JSON cannot hold is not shown.
+        # Only for display, if JSON can hold it: the dataclass has its own default.
         shown = field.default if isinstance(field.default, str | int | float) else None
-        # An underscore, because a key may be named as something that every model has: `schema`, `copy`.
+        # With an underscore, because keys may clash with attributes of every model, such as `schema` and `copy`.
         definitions[f"{field.name}_"] = (
             shape,
             Field(
@@ -118,7 +117,7 @@ def section_model(cls: type, seconds: tuple[str, ...] = ()) -> type[Section]:
 
 
 def _bounds(about: Declared) -> dict[str, Any]:
-    """For editors only: the dataclass checks its own bounds, and says more. JSON Schema applies them to numbers."""
+    """Bounds for editors. The dataclass checks its own bounds, with better messages."""
     bounds = {
         "minimum": about.least,
         "exclusiveMinimum": about.above,
@@ -129,7 +128,7 @@ def _bounds(about: Declared) -> dict[str, Any]:
 
 
 def _shape(annotation: Any) -> tuple[Any, str]:
-    """What pydantic is to check for a field of this type, and the same in words."""
+    """The type that pydantic checks for a field, and its description."""
     if isinstance(annotation, type) and annotation in _LEAVES:
         return _LEAVES[annotation]
     if annotation is Any:
@@ -162,7 +161,7 @@ def _union(parts: list[Any], *, optional: bool) -> tuple[Any, str]:
 
 
 def _sequence(origin: Any, inner: tuple[Any, ...]) -> tuple[Any, str]:
-    """A list in the file. A type of its own in Python, so that the dataclass gets what it asks for."""
+    """A list in the file, converted to the collection type of the dataclass."""
     item: Any = _shape(inner[0])[0]
     if origin in (tuple, Sequence):
         return Annotated[tuple[item, ...], BeforeValidator(_listed), Field(strict=False)], "a list"
@@ -170,7 +169,7 @@ def _sequence(origin: Any, inner: tuple[Any, ...]) -> tuple[Any, str]:
 
 
 def _listed(value: Any) -> Any:
-    """A text is no list of its characters."""
+    """Refuse text, which pydantic would split into characters."""
     if not isinstance(value, list):
         raise PydanticCustomError("expected", "must be a list")
     return value
@@ -179,12 +178,12 @@ def _listed(value: Any) -> Any:
 def _inside(folder: Path, value: Path | str) -> Path | str:
     if isinstance(value, Path):
         return folder / value
-    # By text: a folder's last slash and a pattern's stars must stay.
+    # As text: a trailing slash and the stars of a pattern must survive.
     joined = os.path.join(folder, value)
     return FromEnvironment(joined) if isinstance(value, FromEnvironment) else joined
 
 
 def _problem(place: Place, message: str, keys: Sequence[str]) -> Problem:
-    """What a dataclass says of itself; if it begins with the name of a key, it speaks of that key."""
+    """A dataclass's error as a problem; a message that begins with a key's name is about that key."""
     first, _, rest = message.partition(" ")
     return Problem((*place, first), rest) if first in keys else Problem(place, f"cannot work: {message}")

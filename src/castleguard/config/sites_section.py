@@ -1,8 +1,8 @@
-"""The sites section: which sites a job has, what carries their messages, and the key that they share.
+"""The sites section: names of the sites, the relay between them, and their shared key.
 
     sites: {names: [berlin, paris, rome], relay: {servers: "nats://..."}, key: "${CASTLEGUARD_SITES_KEY}"}
 
-The same file stands at every site. `${SITE}` in it is the name of the one that reads it.
+All sites use the same file, in which `${SITE}` is the name of the site that reads it.
 """
 
 import re
@@ -25,7 +25,7 @@ RELAY = "nats"
 SITE = "SITE"
 
 _NAME = re.compile(r"[a-z0-9-]+\Z")
-_RESERVED = "all"  # messages to everybody go there
+_RESERVED = "all"  # the address of broadcasts
 _PLACE = ("sites",)
 
 
@@ -34,41 +34,41 @@ class Sites:
     """The sites that publish one stream together. Each runs `castleguard site` with the same file."""
 
     names: tuple[str, ...]
-    """All of them: small letters, digits and hyphens."""
+    """Names of all sites: lower-case letters, digits and hyphens."""
     relay: Any
-    """The NATS server with JetStream between them: its address and how to be let in."""
+    """The NATS server with JetStream between the sites: its address and credentials."""
     key: str = field(repr=False)
-    """What the sites share and the relay does not have: 32 bytes in base64, from the environment."""
+    """Key that the sites share and the relay does not know: 32 bytes in base64, from the environment."""
     patience: float = 0.05
-    """How long the next rows wait, at most, while something is being agreed on with other sites; 0: not at all."""
+    """Longest wait of the next rows while sites agree on a release; 0: no wait."""
 
     def __post_init__(self) -> None:
         if len(self.names) < 2:
-            raise ConfigError("names must list two sites at least: a job of one needs no sites section")
+            raise ConfigError("names must list at least two sites: delete the sites section of a job with one site")
         for name in self.names:
             if not _NAME.match(name) or name == _RESERVED:
                 raise ConfigError(
-                    f"names must be made of small letters, digits and hyphens, and none may be {_RESERVED!r}"
+                    f"names must consist of lower-case letters, digits and hyphens, and must not be {_RESERVED!r}"
                 )
         twice = [name for name, count in Counter(self.names).items() if count > 1]
         if twice:
-            raise ConfigError(f"names must differ, and {twice[0]!r} is there twice")
+            raise ConfigError(f"names must be different, but {twice[0]!r} occurs twice")
         if self.patience < 0:
             raise ConfigError(f"patience must not be negative, got {self.patience:g}")
         self.key_bytes()
 
     def key_bytes(self) -> bytes:
-        """The key itself."""
+        """The decoded key."""
         return parse_key(self.key, "key")
 
 
 def sites_model() -> type[Section]:
-    """What the section may hold."""
+    """Model of the section."""
     return section_model(Sites, ("patience",))
 
 
 def build_sites(data: Any, relay: Callable[[], type], problems: list[Problem], folder: Path) -> Sites | None:
-    """The section, or None and its problems. `relay` gives the options of the relay."""
+    """The section; None if it has problems, which are appended. `relay` returns the options class of the relay."""
     if not isinstance(data, dict):
         problems.append(Problem(_PLACE, "must be a mapping: {names: [...], relay: {servers: ...}, key: ...}"))
         return None
@@ -97,7 +97,7 @@ def build_sites(data: Any, relay: Callable[[], type], problems: list[Problem], f
 
 
 def check_name(name: str, sites: Sites, problems: list[Problem]) -> None:
-    """Whether the site that reads the file is one of them."""
+    """Refuse a site that is not in sites.names."""
     if name not in sites.names:
         problems.append(Problem((*_PLACE, "names"), f"does not have {name!r}; {suggest(name, sites.names)}"))
 
@@ -105,34 +105,34 @@ def check_name(name: str, sites: Sites, problems: list[Problem]) -> None:
 def _for_several_sites(algorithm: object) -> bool:
     try:
         return isinstance(algorithm, str) and find(algorithm).several_sites
-    except PolicyError:  # the policy section says what is wrong with it
+    except PolicyError:  # the policy section reports it
         return False
 
 
 def with_number(privacy: Any, names: object, problems: list[Problem]) -> Any:
-    """The privacy section with the number of sites in it, which a file need not tell twice; and as it must be where
-    there are sites, and where there are none.
-    """
+    """The privacy section with the number of sites filled in. Refuses an algorithm that does not fit the sites."""
     if not isinstance(privacy, dict):
         return privacy
     algorithm = privacy.get("algorithm")
     together = _for_several_sites(algorithm)
     if names is None:
         if together:
-            problems.append(Problem(_PLACE, f"is missing: {algorithm} is for several sites; one by itself has castle"))
+            problems.append(
+                Problem(_PLACE, f"is missing: {algorithm} is for several sites; use castle for a single one")
+            )
             return {"sites": 1, **privacy}
         return privacy
     if not together:
-        problems.append(Problem(("privacy", "algorithm"), "must be dcastle in a job that has sites"))
+        problems.append(Problem(("privacy", "algorithm"), "must be dcastle in a job with sites"))
         return privacy
     if privacy.get("mode") == "paper":
         problems.append(
             Problem(
-                ("privacy", "mode"), "cannot be paper: that publishes fewer than k persons; use castleguard simulate"
+                ("privacy", "mode"), "cannot be paper, which may publish fewer than k persons: use castleguard simulate"
             )
         )
     number = len(names) if isinstance(names, list) and names else 1
     given = privacy.get("sites", number)
     if given != number and not isinstance(given, FromEnvironment):
-        problems.append(Problem(("privacy", "sites"), f"is not the number of sites.names, {number}: delete it"))
+        problems.append(Problem(("privacy", "sites"), f"differs from the number of sites.names ({number}): delete it"))
     return {**privacy, "sites": number}

@@ -1,9 +1,9 @@
-"""The spark section: how a job is spread over the shards of a stream in Apache Spark, and what a job there cannot have.
+"""The spark section: how a job is spread over shards in Apache Spark, and which keys such a job cannot have.
 
     spark: {shards: 4, route: hash, settings: {spark.executor.memory: 4g}}
 
-With it a job is one for `castleguard spark`, and `checkpoint.path` is a folder. What Spark cannot honour is refused
-here, with its line, before anything is started: nothing that a file says is left out in silence.
+The job then runs with `castleguard spark`, and `checkpoint.path` is a folder. Keys that Spark cannot honour are refused
+here with their line, never ignored.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,32 +22,32 @@ _ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvid
 _PREFIX = "spark.sql.streaming"
 _LEGACY = "spark.sql.legacy"
 _FIXED = {
-    f"{_PREFIX}.stateStore.providerClass": (_ROCKS, "only that store keeps the state that shards need"),
-    "spark.sql.session.timeZone": ("UTC", "a time means the same on every machine"),
-    "spark.speculation": ("false", "two tasks at once would write the state of one shard"),
-    f"{_PREFIX}.noDataMicroBatches.enabled": ("true", "rows leave after max_wait while no others come"),
-    "spark.sql.files.ignoreCorruptFiles": ("false", "no row is left out in silence"),
-    "spark.sql.files.ignoreMissingFiles": ("false", "no row is left out in silence"),
-    "spark.sql.parquet.outputTimestampType": ("TIMESTAMP_MICROS", "a time is written as it is read"),
-    f"{_LEGACY}.timeParserPolicy": ("CORRECTED", "times keep all their digits"),
-    f"{_LEGACY}.nullValueWrittenAsQuotedEmptyStringCsv": ("false", "a null is no empty text"),
+    f"{_PREFIX}.stateStore.providerClass": (_ROCKS, "only this store supports the state of shards"),
+    "spark.sql.session.timeZone": ("UTC", "times must mean the same on every machine"),
+    "spark.speculation": ("false", "two tasks would write the state of one shard at the same time"),
+    f"{_PREFIX}.noDataMicroBatches.enabled": ("true", "max_wait must expire while no rows arrive"),
+    "spark.sql.files.ignoreCorruptFiles": ("false", "rows would be skipped silently"),
+    "spark.sql.files.ignoreMissingFiles": ("false", "rows would be skipped silently"),
+    "spark.sql.parquet.outputTimestampType": ("TIMESTAMP_MICROS", "times must be written as they are read"),
+    f"{_LEGACY}.timeParserPolicy": ("CORRECTED", "times must keep all their digits"),
+    f"{_LEGACY}.nullValueWrittenAsQuotedEmptyStringCsv": ("false", "null must differ from an empty string"),
 }
 _OURS = {
-    "spark.sql.shuffle.partitions": "it is the number of shards, spark.shards",
-    f"{_PREFIX}.checkpointLocation": "that is checkpoint.path",
-    f"{_PREFIX}.commitProtocolClass": "what was committed could not be told any more",
-    "spark.sql.sources.commitProtocolClass": "what was committed could not be told any more",
+    "spark.sql.shuffle.partitions": "set spark.shards instead",
+    f"{_PREFIX}.checkpointLocation": "set checkpoint.path instead",
+    f"{_PREFIX}.commitProtocolClass": "committed files could no longer be identified",
+    "spark.sql.sources.commitProtocolClass": "committed files could no longer be identified",
 }
 _REFUSED_SECTIONS = {
-    "dead_letter": "has no place in Spark: rejected rows are told in the output, as rows whose outcome is rejected",
-    "metrics": "has no place in Spark, which has metrics of its own: set spark.ui.enabled in spark.settings",
-    "sites": "and spark exclude one another: a job is spread over sites or over shards",
+    "dead_letter": "is not supported in Spark: rejected rows are in the output, with the outcome rejected",
+    "metrics": "is not supported in Spark, which has its own metrics: set spark.ui.enabled in spark.settings",
+    "sites": "cannot be combined with spark: a job is spread over sites or over shards",
 }
 _KAFKA_SOURCE = {
-    "group": "Spark keeps its positions in the checkpoint, and shows none in a consumer group",
-    "batch_messages": "use spark.max_offsets, which says how many messages a micro-batch may hold",
-    "timeout": "Spark has settings of its own for that",
-    "client": "they are settings of another client library than Spark's",
+    "group": "Spark keeps its offsets in the checkpoint, not in a consumer group",
+    "batch_messages": "use spark.max_offsets, the number of messages in a micro-batch",
+    "timeout": "Spark has its own settings for it",
+    "client": "its settings are for another client library than Spark's",
 }
 _KAFKA_SINK = {
     "transactional_id": "Spark writes to Kafka without transactions",
@@ -56,34 +56,34 @@ _KAFKA_SINK = {
     "client": _KAFKA_SOURCE["client"],
 }
 _TLS = {
-    "certificate_file": "Java wants it in a key store: name that by kafka.ssl.keystore.location in a query of your own",
-    "key_file": "Java wants it in a key store: name that by kafka.ssl.keystore.location in a query of your own",
-    "key_password": "there is no key_file here",
+    "certificate_file": "Java needs a key store: set kafka.ssl.keystore.location in a query of your own",
+    "key_file": "Java needs a key store: set kafka.ssl.keystore.location in a query of your own",
+    "key_password": "key_file is not supported either",
 }
 _NO_KEY = (
-    "cannot be used: Spark does not encrypt its state with it, and that state holds raw rows; delete the line, and put "
-    "checkpoint.path and spark.local.dir on an encrypted volume"
+    "cannot be used: Spark does not encrypt its state, which holds raw rows; delete the line, and put checkpoint.path "
+    "and spark.local.dir on an encrypted volume"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spark:
-    """How rows are spread over shards in Apache Spark. Such a job is run by `castleguard spark`."""
+    """How rows are spread over shards in Apache Spark. Run such a job with `castleguard spark`."""
 
     shards: int
-    """How many engines share the rows. It cannot be changed while rows are pending."""
+    """Number of engines that share the rows. It cannot change while rows are pending."""
     route: Literal["hash", "locality"] = "hash"
-    """Which shard a row goes to: that of its person, or the one that has its part of the domain (less loss)."""
+    """Shard of a row: by person (hash), or by region of the domain (locality, less loss)."""
     cuts: Path | None = None
-    """For locality: the file with the cut points that `castleguard cuts` wrote; without it the domain is halved."""
+    """For locality: the file of cut points written by `castleguard cuts`; without it the domain is halved."""
     position: tuple[str, ...] | None = None
-    """Columns that say in which order rows came; default: file and row, or partition and offset. []: a secret order."""
+    """Columns that order the rows; default: file and row, or partition and offset. []: a secret order."""
     settings: Mapping[str, str | int | float | bool] = field(default_factory=dict, repr=False)
-    """Settings of the Spark session, by their names there: spark.executor.memory."""
+    """Settings of the Spark session, such as spark.executor.memory."""
     max_files: int | None = None
-    """How many new files a micro-batch may hold; default: no limit."""
+    """Most new files in a micro-batch; default: no limit."""
     max_offsets: int | None = None
-    """How many messages of Kafka a micro-batch may hold; default: no limit."""
+    """Most Kafka messages in a micro-batch; default: no limit."""
 
     def __post_init__(self) -> None:
         for name in ("shards", "max_files", "max_offsets"):
@@ -91,7 +91,7 @@ class Spark:
             if value is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1, got {value}")
         if self.cuts is not None and self.route != "locality":
-            raise ConfigError("cuts belongs to route: locality; with hash there is nothing to cut")
+            raise ConfigError("cuts needs route: locality; the route hash has no cut points")
         if self.position is not None and len(set(self.position)) < len(self.position):
             raise ConfigError("position names a column twice")
         check_settings(self.settings, self.shards)
@@ -102,20 +102,20 @@ class Spark:
 
 
 def check_settings(settings: Mapping[str, object], shards: int) -> None:
-    """Raise ConfigError if a setting of the Spark session would break a promise, or is not for the user to choose."""
+    """Raise ConfigError for a setting that would break a promise, or that castleguard sets itself."""
     for name, value in settings.items():
         _check_setting(str(name), value, shards)
 
 
 def _check_setting(name: str, value: object, shards: int) -> None:
     if not name.startswith("spark."):
-        raise ConfigError(f"settings must have names that begin with spark., and {name!r} does not")
+        raise ConfigError(f"settings must have names that begin with spark., got {name!r}")
     if name in _FIXED:
         needed, reason = _FIXED[name]
         if _plain(value) != needed:
-            raise ConfigError(f"settings cannot have another {name} than {needed}: {reason}")
+            raise ConfigError(f"settings must have {name}: {needed} ({reason})")
     elif name.startswith(f"{_LEGACY}."):
-        raise ConfigError(f"settings cannot have {name}: as Spark did it before, two values may be written as one")
+        raise ConfigError(f"settings cannot have {name}: legacy behaviour may write two values as one")
     if name in _OURS and not (name == "spark.sql.shuffle.partitions" and _plain(value) == str(shards)):
         raise ConfigError(f"settings cannot have {name}: {_OURS[name]}")
 
@@ -125,12 +125,12 @@ def _plain(value: object) -> str:
 
 
 def fixed_settings() -> dict[str, str]:
-    """What every session has, whatever the file says."""
+    """Settings of every session, which a file cannot change."""
     return {name: value for name, (value, _) in _FIXED.items()}
 
 
 def refused(data: Mapping[str, Any], *, streaming: bool) -> Iterator[Problem]:
-    """What else a job file says that Spark cannot honour. `streaming`: its source never ends."""
+    """Problems of a job file outside its spark section that Spark cannot honour. `streaming`: the source never ends."""
     for key, sentence in _REFUSED_SECTIONS.items():
         if key in data:
             yield Problem((key,), sentence)
@@ -145,9 +145,9 @@ def refused(data: Mapping[str, Any], *, streaming: bool) -> Iterator[Problem]:
         if not isinstance(spark, dict) or key not in spark:
             continue
         if not streaming:
-            yield Problem(("spark", key), "is for streams: a source that ends is one batch")
+            yield Problem(("spark", key), "applies to streams only: a source that ends is one batch")
         elif kind in (*FILES, *STREAMS) and kind not in kinds:
-            yield Problem(("spark", key), f"bounds nothing here: for a source of type {kind} it is {other}")
+            yield Problem(("spark", key), f"has no effect on a source of type {kind}: use {other}")
     for key in ("source", "sink"):
         given = data.get(key)
         if isinstance(given, dict) and isinstance(given.get("type"), str):
@@ -157,14 +157,14 @@ def refused(data: Mapping[str, Any], *, streaming: bool) -> Iterator[Problem]:
 def _refused_end(key: str, given: Mapping[str, Any]) -> Iterator[Problem]:
     kind = given["type"]
     if kind not in (*FILES, *STREAMS):
-        yield Problem((key, "type"), f"cannot be {kind} in Spark: {', '.join(FILES)} and {' and '.join(STREAMS)} can")
+        yield Problem((key, "type"), f"cannot be {kind} in Spark: use {', '.join(FILES)} or {' or '.join(STREAMS)}")
         return
     csv = given.get("csv")
     if key == "sink" and isinstance(csv, dict) and csv.get("formulas") == "refuse":
         yield Problem((key, "csv", "formulas"), "cannot be refuse in Spark: use escape or keep")
     path = given.get("path")
     if key == "sink" and isinstance(path, str) and path.lower().endswith(SINGLE):
-        yield Problem((key, "path"), "must be a folder, which Spark fills with files: out/")
+        yield Problem((key, "path"), "must be a folder in Spark, such as out/")
     if kind in STREAMS:
         for name, reason in (_KAFKA_SOURCE if key == "source" else _KAFKA_SINK).items():
             if name in given:

@@ -1,1 +1,1 @@
-"""From a job file to a running job: assemble, propose, check, explain."""
+"""From a job file to a running job: load, assemble, propose, check, explain."""

@@ -1,4 +1,4 @@
-"""From a job file to a running job: stream, parts and the loop, put together."""
+"""Assembles a running job from its file: stream, parts and loop."""
 
 import time
 from collections.abc import Callable
@@ -14,11 +14,17 @@ from castleguard.config.places import check_places
 from castleguard.coordination import Coordinator
 from castleguard.errors import ConfigError, Mistake, PolicyError, SchemaError
 from castleguard.job import Job, Pace, Parts
-from castleguard.jobs.dry_run import Nowhere
-from castleguard.jobs.dry_run import open_quietly as _open_quietly
-from castleguard.jobs.endpoints import cipher_of as _cipher
-from castleguard.jobs.endpoints import manifest_of, open_relay, open_sink, open_source, unfit_values
-from castleguard.jobs.identity import identity_of as _identity_of
+from castleguard.jobs.endpoints import (
+    Nowhere,
+    cipher_of,
+    manifest_of,
+    open_quietly,
+    open_relay,
+    open_sink,
+    open_source,
+    unfit_values,
+)
+from castleguard.jobs.identity import identity_of
 from castleguard.runtime.clock import WallClock
 from castleguard.runtime.pace import Retry
 from castleguard.runtime.stopping import Stop
@@ -30,11 +36,9 @@ from castleguard.stream import Anonymiser
 from castleguard.telemetry.logs import LOG
 from castleguard.telemetry.metrics import Status
 
-_ENDLESS = ("kafka", "nats")
-
 
 def make_stream(job: JobFile, snapshot: bytes | None = None, *, coordinator: Coordinator | None = None) -> Anonymiser:
-    """A new stream, or the one that a snapshot was taken of."""
+    """A new stream, or one restored from a snapshot."""
     _check_schema_texts(job)
     schema, policy, numbers = job.schema, job.policy, job.numbers
     try:
@@ -49,17 +53,15 @@ def make_stream(job: JobFile, snapshot: bytes | None = None, *, coordinator: Coo
 
 
 def _check_schema_texts(job: JobFile) -> None:
-    """Refuse a schema that has a text of its own which the sink cannot take."""
+    """Refuse a schema with a text that the sink cannot write."""
     found = unfit_text(job.schema, unfit_values(job))
     if found is not None:
-        why = (
-            f"cannot take {found}, which a spreadsheet would run as a formula: rename it, or set csv.formulas to escape"
-        )
+        why = f"cannot write {found}, which a spreadsheet would run as a formula: rename it, or set csv.formulas to escape"
         raise ConfigError(Mistake(why, where=job.where("sink"), key="sink"))
 
 
 def membership_of(job: JobFile) -> Membership:
-    """Who this site is, in the epoch that begins now."""
+    """The membership of this site, in a new epoch."""
     assert job.sites is not None
     assert job.site is not None
     key = job.sites.key_bytes()
@@ -67,7 +69,7 @@ def membership_of(job: JobFile) -> Membership:
 
 
 def make_site_stream(job: JobFile, relay: Transport, snapshot: bytes | None = None) -> Anonymiser:
-    """The stream of one of several sites: a new one, or the one that a snapshot was taken of."""
+    """The stream of one site: a new one, or one restored from a snapshot."""
     assert job.sites is not None
     member = membership_of(job)
     seal = Cipher(member.message_key())
@@ -83,18 +85,20 @@ def make_job(
     dry_run: bool = False,
     allow_duplicates: bool = False,
 ) -> Job:
-    """The job itself, at the point where it stopped, with what was left to deliver delivered.
+    """The job, restored from its last commit, with undelivered rows delivered.
 
-    A dry run begins at the beginning, delivers nothing, stores nothing and acknowledges nothing. A sink that cannot
-    know what it has may get rows twice; for a policy that draws noise that has to be allowed.
+    A dry run starts from the beginning and delivers, stores and acknowledges nothing. A sink that is not exactly-once
+    may get rows twice, which `allow_duplicates` must permit for a policy that draws noise.
     """
     refuse_spark(job)
     check_places(job)
     if dry_run:
-        if getattr(job.source.options, "follow", False) or job.source.type in _ENDLESS:
-            LOG.warning("the source never ends, and so does this dry run: Ctrl-C ends it and shows the books")
+        if job.source.never_ends:
+            LOG.warning(
+                "the source never ends, so this dry run does not either: press Ctrl-C to stop and see the books"
+            )
         parts = Parts(
-            open_source=partial(_open_quietly, job),
+            open_source=partial(open_quietly, job),
             make_stream=partial(make_stream, job),
             sink=Nowhere(job.sink),
             observed=False,
@@ -103,11 +107,11 @@ def make_job(
     pace = Pace() if job.checkpoint is None else Pace(every=job.checkpoint.every)
     if job.sites is not None:
         pace = replace(pace, poll=_SITE_POLL)
-    cipher = _cipher(job)
+    cipher = cipher_of(job)
     with ExitStack() as opened:
         store = None
         if job.checkpoint is not None:
-            # Before the sink: opening that tidies up, and must not do so while another process is writing to it.
+            # Before the sink: opening the sink cleans up, which must not happen while another process writes to it.
             store = opened.enter_context(Store(job.checkpoint.path, cipher=cipher))
         letters = None if job.dead_letter is None else DeadLetters(job.dead_letter.path, cipher=cipher)
         sink = Retry(WallClock(), pace, stop or Stop()).until_available(partial(open_sink, job), "the sink")
@@ -128,7 +132,7 @@ def make_job(
             close=close,
             store=store,
             letters=letters,
-            identity=_identity_of(job),
+            identity=identity_of(job),
             manifest=manifest_of(job),
             max_reject_share=1.0 if job.dead_letter is None else job.dead_letter.max_share,
         )
@@ -137,28 +141,28 @@ def make_job(
     return made
 
 
-_SITE_POLL = 0.02  # seconds that a site waits for rows before it listens to the others again
+_SITE_POLL = 0.02  # seconds that a site waits for rows before it reads messages again
 
 
 def _nothing() -> None:
-    """Nothing to let go of."""
+    """Close nothing."""
 
 
 def check_duplicates(job: JobFile, *, exactly_once: bool, allowed: bool) -> None:
     """Refuse a sink that may get rows twice under a policy that draws noise, unless that is allowed."""
     if not exactly_once and job.policy.draws_noise and not allowed:
         why = (
-            f"{job.sink.type} may get rows twice after a crash, and a row that is published twice with noise says more "
-            f"than is promised: use another sink, or --allow-duplicates"
+            f"{job.sink.type} may get rows twice after a crash, and a row published twice with noise reveals more than "
+            f"is promised: use another sink, or --allow-duplicates"
         )
         raise ConfigError(Mistake(why, where=job.where("sink"), key="sink.type"))
 
 
 def refuse_spark(job: JobFile) -> None:
-    """Refuse a job that is one for Spark: its checkpoint is a folder, and its rows are spread over shards."""
+    """Refuse a job for Spark: its checkpoint is a folder, and its rows are spread over shards."""
     if job.spark is not None:
         why = (
-            "says that this is a job for Apache Spark: run it with `castleguard spark` (with --until-idle to end it), "
-            "or delete the section"
+            "makes this a job for Apache Spark: run it with `castleguard spark` (with --until-idle to end it), or "
+            "delete the section"
         )
         raise ConfigError(Mistake(why, where=job.where("spark"), key="spark"))

@@ -1,4 +1,4 @@
-"""Cut points between shards, chosen from what was published before, or from the domain alone."""
+"""Cut points between shards, chosen from published rows or from the domain."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,13 +15,13 @@ from castleguard.shards.cuts_file import describe_shards
 
 
 class Chosen(NamedTuple):
-    """Cut points, and what they mean. `str()` is a line for each shard."""
+    """Cut points and a description. `str()` has a line for each shard."""
 
     cuts: Cuts
     words: tuple[str, ...]
-    """What lies in each shard."""
+    """Description of each shard."""
     shares: tuple[float, ...] | None
-    """The share of the published rows in each shard; None if the domain was halved."""
+    """Share of the published rows in each shard; None if the domain was halved."""
 
     def __str__(self) -> str:
         if self.shares is None:
@@ -41,7 +41,7 @@ def choose_cuts(
     numbers: Numbers = "bounds",
     formulas: str | None = None,
 ) -> Chosen:
-    """Cut the quasi-identifiers for so many shards. Original rows are never read: cut points are public."""
+    """Cut the quasi-identifiers into this many shards. Never reads original rows: cut points are public."""
     if not published:
         found = cut_domain(schema, shards, columns=columns)
         return Chosen(found, tuple(describe_shards(found, schema)), None)

@@ -1,4 +1,4 @@
-"""The identity of a job: what a checkpoint must have in common with the job that continues it."""
+"""Identity of a job: facts that a checkpoint must share with the job that restores it."""
 
 import hashlib
 import os
@@ -12,36 +12,36 @@ from castleguard.connectors.csv_options import csv_of
 
 
 def identity_of(job: JobFile) -> dict[str, Any]:
-    """What no other job has in common with this one. What the source chooses stands apart from the source itself: a
-    drained job may choose otherwise, and goes on where it stands all the same.
+    """The facts that identify a job. Choices among the source's rows are kept apart from the source itself: a drained
+    job may change them and still restores its position.
     """
     chosen = [option.name for option in fields(job.source.options) if option.metadata.get("identity") == "choice"]
     reads = {"reads": _hashes(job, job.source, chosen)} if chosen else {}
     known = {"name": job.name, "source": _identity(job, job.source), "sink": _identity(job, job.sink), **reads}
     if job.sites is not None:
-        # With another key persons would have other hashes than those that are pending: nobody would recognise them.
+        # With another key, persons would no longer match the hashes of pending rows.
         key = _hash(job.sites.key_bytes().hex())
         known["sites"] = {"name": job.site, "names": sorted(job.sites.names), "key": key}
     return known
 
 
 def _identity(job: JobFile, endpoint: Endpoint) -> dict[str, str]:
-    """What a source or sink is: the options whose fields are marked so, or else all that are not secret."""
+    """Identity of a source or sink: its options marked as identity, or else all that are not secret."""
     every = fields(endpoint.options)
     marked = [option.name for option in every if option.metadata.get("identity") is True]
-    if csv_of(endpoint.options) is None and "csv" in marked:  # a section that means nothing here
+    if csv_of(endpoint.options) is None and "csv" in marked:  # the section has no effect on this format
         marked.remove("csv")
     names = marked or [option.name for option in every if option.name not in endpoint.hidden]
     return {"type": endpoint.type, **_hashes(job, endpoint, names)}
 
 
 def _hashes(job: JobFile, endpoint: Endpoint, names: Sequence[str]) -> dict[str, str]:
-    """Options as hashes: a name that came from the environment must not be read anywhere."""
+    """Options as hashes: values from the environment must not be stored in clear text."""
     return {name: _hash(_spelling(job, getattr(endpoint.options, name))) for name in names}
 
 
 def _spelling(job: JobFile, value: object) -> str:
-    """A value in one spelling. Paths below the job file's folder are told from there: it may be moved."""
+    """A value as text. Paths below the job file's folder are relative to it, so the folder may be moved."""
     if not isinstance(value, Path):
         return str(value)
     folder, path = Path(os.path.abspath(job.folder)), Path(os.path.abspath(value))

@@ -1,4 +1,4 @@
-"""Jobs for Python: load a job file, then run, check or explain it in your own process."""
+"""Jobs in Python: load a job file, then run, check or explain it in your own process."""
 
 import os
 from collections.abc import Callable
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 
 class Job:
-    """A job of a file, to be run in this process.
+    """A job file that runs in this process.
 
-    `run` blocks until the source ends or `stop` is called; `stop` and `status` are for other threads and for signal
-    handlers. Nothing is opened before `run`, and everything is closed when it returns.
+    `run` blocks until the source ends or `stop` is called; other threads and signal handlers may call `stop` and
+    `status`. Nothing is opened before `run`, and everything is closed when it returns.
     """
 
     def __init__(self, file: JobFile) -> None:
         self.file = file
-        """What the job file says."""
+        """The content of the job file."""
         self._stop = Stop()
         self._running = Lock()
         self._status = Status(job=file.name)
@@ -48,7 +48,7 @@ class Job:
 
     @property
     def policy(self) -> "Policy":
-        """What it promises."""
+        """Its privacy policy."""
         return self.file.policy
 
     def run(
@@ -58,10 +58,10 @@ class Job:
         allow_duplicates: bool = False,
         watch: Callable[[Status], None] = lambda _: None,
     ) -> "Outcome":
-        """Run the job from where it stopped; returns "finished" or "stopped".
+        """Run the job from its last commit; returns "finished" or "stopped".
 
-        A dry run begins at the beginning, delivers nothing and keeps nothing. `allow_duplicates` lets a sink that
-        cannot know what it has get noisy rows twice after a crash. `watch` is called with the status about once a
+        A dry run starts from the beginning, delivers nothing and stores nothing. `allow_duplicates` permits a sink
+        that is not exactly-once to get noisy rows twice after a crash. `watch` is called with the status about once a
         second. Raises CastleguardError; UsageError if the job is running already.
         """
         from castleguard.jobs.assemble import make_job
@@ -84,7 +84,7 @@ class Job:
             self._running.release()
 
     def stop(self) -> None:
-        """Ask the job to commit and return. Before `run` is called, that run stops at once."""
+        """Ask the job to commit and return. If called before `run`, the next run stops at once."""
         self._stop.ask()
 
     def status(self) -> Status:
@@ -92,9 +92,9 @@ class Job:
         return self._status
 
     def books(self) -> Books:
-        """What came in and what became of it, at the end of the latest run. Raises UsageError before that."""
+        """The books at the end of the latest run. Raises UsageError before the first."""
         if self._books is None:
-            raise UsageError(f"the job {self.name} has not run in this process: it has no books yet")
+            raise UsageError(f"the job {self.name} has not run in this process: call run() first")
         return self._books
 
     def __repr__(self) -> str:
@@ -103,14 +103,14 @@ class Job:
 
 
 def load_job(path: str | Path, *, site: str | None = None) -> Job:
-    """Read a job file, for one of its sites if it has some. Raises ConfigError with all mistakes."""
+    """Read a job file, for one site if it has several. Raises ConfigError with all mistakes."""
     return Job(load(path, site=site))
 
 
 def explain(job: Job | str | Path, *, site: str | None = None) -> "Explanation":
-    """Explain a job, or a job file: what each column becomes, what is promised, delay, memory, restart, bad rows, end.
+    """Explain a job or a job file: columns, promise, delay and memory, restart, bad rows, end.
 
-    It reads no data. Raises ConfigError.
+    Reads no data. Raises ConfigError.
     """
     from castleguard.jobs.explain.explanation import explain_job
 
@@ -118,7 +118,7 @@ def explain(job: Job | str | Path, *, site: str | None = None) -> "Explanation":
 
 
 def check(job: Job | str | Path, *, site: str | None = None) -> Checklist:
-    """Check a job, or a job file, and the world around it. Mistakes in a file are entries of the list, not errors."""
+    """Check a job or a job file and its environment. Mistakes in a file become entries of the list, not errors."""
     from castleguard.jobs.check.job_checks import check_file
 
     if isinstance(job, Job):

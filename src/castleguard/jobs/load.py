@@ -1,4 +1,4 @@
-"""Job files and schemas, read and checked: a file in, a frozen value out."""
+"""Reads and checks job files and schemas, into frozen values."""
 
 import datetime as dt
 from collections.abc import Iterator, Mapping
@@ -21,15 +21,15 @@ _BOUNDS = ("lower", "upper", "bins")
 
 
 def load(path: str | Path, *, site: str | None = None) -> JobFile:
-    """Read a job file, for one of its sites if it has some; raises ConfigError with one line per problem."""
+    """Read a job file, for one site if it has several; raises ConfigError with one line per problem."""
     return load_job(path, Connectors(), site=site, relay=relay_options)
 
 
 def load_schema(source: str | Path | Mapping[str, Any], *, folder: str | Path = ".") -> Schema:
     """Read a schema from a YAML file, or from a mapping with the same keys.
 
-    Hierarchies that a mapping names by path are looked for in `folder`; those of a file beside it. Bounds of a mapping
-    may be dates and times in ISO form, as JSON has them. Raises ConfigError with all mistakes.
+    Paths of hierarchies are relative to `folder` in a mapping, and to the file otherwise. Bounds in a mapping may be
+    ISO dates and times, as in JSON. Raises ConfigError with all mistakes.
 
     >>> schema = load_schema({"person": "pid", "quasi_identifiers": [{"name": "age", "lower": 0, "upper": 100}]})
     >>> schema.columns
@@ -45,7 +45,7 @@ def load_schema(source: str | Path | Mapping[str, Any], *, folder: str | Path = 
 
 
 def _with_times(value: Any, key: str = "") -> Any:
-    """The mapping with its bounds as dates and times, where they are texts in ISO form."""
+    """The mapping with ISO texts among its bounds turned into dates and times."""
     if isinstance(value, dict):
         return {name: each if name == "hierarchy" else _with_times(each, name) for name, each in value.items()}
     if isinstance(value, list):
@@ -59,7 +59,7 @@ def _with_times(value: Any, key: str = "") -> Any:
 
 
 def relay_options() -> type:
-    """What a job file can say about the relay between its sites."""
+    """The options of the relay between sites."""
     from castleguard.connectors.nats.nats_options import Access
 
     return Access
@@ -71,7 +71,7 @@ def connector_of(endpoint: Endpoint) -> Connector:
 
 
 def find_connector(kind: str) -> Connector:
-    """The connector of this name; raises ConfigError if there is none, or if its module cannot be imported."""
+    """The connector with this name; raises ConfigError if it does not exist or cannot be imported."""
     try:
         return registry.find(kind)
     except ImportError as exc:
@@ -79,7 +79,7 @@ def find_connector(kind: str) -> Connector:
 
 
 class Connectors(Mapping[str, Options]):
-    """The options of all connectors. A module is imported when its options are asked for, not before."""
+    """The options of all connectors, imported on demand."""
 
     def __getitem__(self, kind: str) -> Options:
         if kind not in registry.names():

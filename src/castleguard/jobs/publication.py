@@ -1,4 +1,4 @@
-"""The files that `castleguard audit` looks at: whole tables, and a folder of parts in the order of their numbers."""
+"""Reads original and published files for an audit: single files, folders of parts, and Spark output."""
 
 import gzip
 import json
@@ -25,14 +25,14 @@ _FILES: tuple[Format, ...] = ("csv", "jsonl", "parquet", "arrow")
 
 
 def read_original(path: Path, columns: Sequence[str], *, format: Format | None = None) -> pa.Table:
-    """The declared columns of a file, or of all files of a folder or pattern in the order of their names."""
+    """The declared columns of a file, or of all files of a folder or pattern, sorted by name."""
     files = list_files(path)
     batches: list[pa.RecordBatch] = []
     for name in files.names():
         with closing(open_reader(files.path(name), columns, format=format)) as reader:
             batches.extend(reader)
     if not batches:
-        raise NoRowsError(f"{path} has no rows to look at")
+        raise NoRowsError(f"{path} has no rows")
     return _joined([pa.Table.from_batches([batch]) for batch in batches])
 
 
@@ -41,15 +41,15 @@ class Published(NamedTuple):
 
     rows: pa.Table
     unread_lines: int
-    """Lines that are no rows, or say one thing twice."""
+    """Lines that are malformed, or repeat a key."""
     unread_files: int
-    """Files of the folder that are none of its parts."""
+    """Files in the folder that are not parts."""
 
 
 def read_published(path: Path, formulas: str | None = None) -> Published:
-    """All columns of a file, or of the parts of a folder one after the other: also those that nobody declared.
+    """All columns of a file, or of the parts of a folder in order, undeclared columns included.
 
-    `formulas` says how CSV was written, "escape" by default: that is undone.
+    `formulas` is the option that CSV was written with, "escape" by default; escaping is undone.
     """
     escaped = formulas in (None, "escape")
     if not path.is_dir():
@@ -67,17 +67,17 @@ def read_published(path: Path, formulas: str | None = None) -> Published:
         except NoRowsError as exc:
             if exc.unread:
                 raise
-            continue  # a part may be empty: nothing was ready
+            continue  # a part may be empty
         tables.append(found.rows)
         lines += found.malformed + _repeating_lines(files.path(name))
     if not tables:
-        raise NoRowsError(f"{path} has no rows to look at")
+        raise NoRowsError(f"{path} has no rows")
     others = sum(each.is_file() and each != path / MANIFEST for each in path.rglob("*")) - len(names)
     return Published(_joined(tables), lines, max(others, 0))
 
 
 def _read(path: Path, *, escaped: bool, format: Format | None = None) -> Sample:
-    """All rows of a file, with formulas as they were before they were escaped."""
+    """All rows of a file, with escaped formulas restored."""
     found = read_sample(path, _ALL, format=format)
     if escaped and (format or format_of(path, InputError)) == "csv":
         found = found._replace(rows=unescape_table(found.rows))
@@ -85,7 +85,7 @@ def _read(path: Path, *, escaped: bool, format: Format | None = None) -> Sample:
 
 
 def _spark_folder(path: Path) -> Path | None:
-    """The folder that Spark has written, if this is one, or the part of one that holds the published rows."""
+    """The output folder of Spark that `path` is, or is in; None if it is neither."""
     from castleguard.spark.committed import DONE, LOG, OUTCOME
 
     folder = path.parent if path.name.startswith(f"{OUTCOME}=") else path
@@ -93,7 +93,7 @@ def _spark_folder(path: Path) -> Path | None:
 
 
 def _read_spark(folder: Path, *, escaped: bool) -> Published:
-    """What Spark has committed. Columns that are there for rejects and books are left out where they say nothing."""
+    """The files that Spark has committed, without the empty columns for rejects and books."""
     from castleguard.spark.committed import OUTCOME, PUBLISHED, committed
     from castleguard.spark.output import OWN
 
@@ -102,21 +102,21 @@ def _read_spark(folder: Path, *, escaped: bool) -> Published:
     for path in files:
         ending = path.name.lower().removesuffix(".gz")
         found = _read(path, escaped=escaped, format="jsonl" if ending.endswith(".json") else None)
-        empty = [name for name in OWN if name in found.rows.column_names and _says_nothing(found.rows.column(name))]
+        empty = [name for name in OWN if name in found.rows.column_names and _is_empty(found.rows.column(name))]
         tables.append(found.rows.drop_columns(empty))
         lines += found.malformed
     if not tables:
-        raise NoRowsError(f"{folder} has no rows to look at")
+        raise NoRowsError(f"{folder} has no rows")
     there = [each for each in (folder / f"{OUTCOME}={PUBLISHED}").iterdir() if not each.name.startswith(".")]
     return Published(_joined(tables), lines, len(there) - len(files))
 
 
-def _says_nothing(column: pa.ChunkedArray) -> bool:
+def _is_empty(column: pa.ChunkedArray) -> bool:
     return bool(column.null_count == len(column))
 
 
 def _repeating_lines(path: Path) -> int:
-    """Lines of JSON that give a name twice: a reader takes one of the values, and the other one stands there too."""
+    """Number of JSON lines that repeat a key: a reader takes one of the values, but the file contains both."""
     name = path.name.lower().removesuffix(".gz")
     if not name.endswith((".jsonl", ".ndjson")):
         return 0
@@ -130,13 +130,13 @@ def _repeating_lines(path: Path) -> int:
 
     with opener(path, "rt", encoding="utf-8-sig", errors="replace") as file:
         for line in file:
-            with suppress(ValueError, RecursionError):  # what is no JSON is counted elsewhere
+            with suppress(ValueError, RecursionError):  # invalid JSON is counted elsewhere
                 json.loads(line, object_pairs_hook=look)
     return found
 
 
 def _joined(tables: list[pa.Table]) -> pa.Table:
-    """One table, whose columns have the widest type of their parts, and no views, which few functions take."""
+    """One table, with the widest type of each column, and without string views, which few functions support."""
     table = pa.concat_tables(tables, promote_options="permissive")
     for number, field in enumerate(table.schema):
         if field.type == pa.string_view():
@@ -145,16 +145,16 @@ def _joined(tables: list[pa.Table]) -> pa.Table:
 
 
 def files_of(job: "JobFile") -> tuple[Path, Format, Path]:
-    """Where a job reads and writes, and the format of what it reads. Raises ConfigError if these are not files."""
+    """Source path, source format and sink path of a job. Raises ConfigError if they are not files."""
     if job.sites is not None:
         why = (
-            "write one file each, and publish together: put the files of all sites together, the published and the "
-            "original ones, and audit those"
+            "publish together, so one site cannot be audited alone: combine the original and the published files of "
+            "all sites, and audit those"
         )
         raise ConfigError(Mistake(why, where=job.where("sites"), key="sites"))
     for place, endpoint in (("source", job.source), ("sink", job.sink)):
         if endpoint.type not in _FILES:
-            why = f"{endpoint.type} is no file: an audit reads files, `castleguard audit ORIGINAL PUBLISHED`"
+            why = f"{endpoint.type} is not a file: export both to files and run `castleguard audit ORIGINAL PUBLISHED`"
             raise ConfigError(Mistake(why, where=job.where(place), key=f"{place}.type"))
     format = next(known for known in _FILES if known == job.source.type)
     return job.source.options.path, format, job.sink.options.path

@@ -1,4 +1,4 @@
-"""A sweep from Python: many settings of one or several algorithms tried on a sample, and one recommended."""
+"""Sweep in Python: try many settings of one or more algorithms on a sample, and recommend one."""
 
 import os
 import tempfile
@@ -32,14 +32,14 @@ SAMPLE_ROWS = 20_000
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Plan:
-    """A sweep that can be run: the settings, the rows to try them on, and what tells it from other sweeps."""
+    """A sweep that can be run: settings, sample, and identity."""
 
     algorithms: tuple[str, ...]
     grid: Grid
     ground: Ground
     identity: Mapping[str, Any] = field(repr=False)
     name: str
-    """What the rows are from."""
+    """Origin of the rows."""
 
     def run(
         self,
@@ -56,7 +56,7 @@ class Plan:
             "algorithm": ", ".join(self.algorithms),
             **{name.replace("_", " "): ", ".join(map(str, values)) for name, values in grid.lists.items()},
             "runs of each setting": str(len(self.ground.seeds)),
-            "settings": f"{len(grid.settings)}, and {len(grid.refused)} that are refused",
+            "settings": f"{len(grid.settings)}, and {len(grid.refused)} refused",
         }
         with quiet():
             return recommend(
@@ -74,9 +74,9 @@ def plan_sweep(
     sample: int = SAMPLE_ROWS,
     seeds: range = range(1),
 ) -> Plan:
-    """Combine the parameters and read the first `sample` rows of a frame or file. `make` gives a setting's policy.
+    """Combine the parameters and read the first `sample` rows of a frame or file. `make` builds a setting's policy.
 
-    Several algorithms are one more parameter, the first.
+    Several algorithms count as one more parameter, the first.
     """
     path = Path(data) if isinstance(data, str | os.PathLike) else None
     several = {"algorithm": tuple(algorithms)} if len(algorithms) > 1 else {}
@@ -88,7 +88,7 @@ def plan_sweep(
     grid = make_grid({**several, **parameters}, make_setting, schema)
     if path is None:
         rows = _first_rows(data, schema, sample)
-        known: dict[str, Any] = {"rows": rows.num_rows}  # no checksum: it would tell whether a guess at a row is right
+        known: dict[str, Any] = {"rows": rows.num_rows}  # no checksum: it would confirm a guessed row
     else:
         known = identity_of_file(path)
         rows = read_sample(path, schema, sample)
@@ -128,19 +128,19 @@ def sweep(  # noqa: PLR0913 (options, by keyword only)
 ) -> Sweep:
     """Publish the first rows of `data` with every combination of the parameters, in memory, and recommend one.
 
-    `data` is a frame or a file, `algorithm` a policy or its name, or a list of them to choose from, and `parameters`
-    has a list of values for each parameter: `{"k": [5, 10, 20], "delay": [500, 1000]}`. Several algorithms are tried
-    with parameters that all of them have. Every setting is run `runs` times, in `jobs` processes (None: one for each
-    core). Nothing is recommended that exceeds `max_loss` or `max_risk`. With `output`, the folder gets table, picture
-    and report, and the same call after an interruption does only what is left.
+    `data` is a frame or a file, `algorithm` a policy or its name, or a list of them, and `parameters` a list of values
+    for each parameter: `{"k": [5, 10, 20], "delay": [500, 1000]}`. Several algorithms take only parameters that all of
+    them have. Every setting runs `runs` times, in `jobs` processes (None: one per core). `max_loss` and `max_risk`
+    bound the recommendation. With `output`, table, picture and report are written to that folder, and the same call
+    after an interruption does only the rest.
 
-    What is published is checked and thrown away. The figures depend on rows that are not published: they are for the
-    operator. Raises PolicyError if no combination can be promised.
+    Published rows are checked and discarded. The figures depend on unpublished rows: keep them internal. Raises
+    PolicyError if no combination is possible.
     """
     given = [algorithm] if isinstance(algorithm, str | type) else algorithm
     kinds = {kind.name: kind for kind in (find(each) if isinstance(each, str) else each for each in given)}
     if not kinds:
-        raise UsageError("algorithm needs a policy or its name, or a list of them")
+        raise UsageError("algorithm is empty: give a policy or its name, or a list of them")
     for kind in kinds.values():
         _check_parameters(kind, parameters)
     lists = {name: tuple(values) for name, values in parameters.items()}
@@ -180,5 +180,5 @@ def _check_parameters(kind: type[Policy], lists: Mapping[str, Sequence[Value]]) 
 def _first_rows(data: object, schema: "Schema", rows: int) -> pa.Table:
     table = to_table(data, schema.columns, person=schema.person)
     if not table.num_rows:
-        raise NoRowsError("there are no rows to try parameters on")
+        raise NoRowsError("the table has no rows to try parameters on")
     return table.select(list(schema.columns)).slice(0, rows).combine_chunks()

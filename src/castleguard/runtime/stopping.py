@@ -1,8 +1,8 @@
-"""Stop flag of a job, free of imports so that a signal handler can set it before the rest is loaded."""
+"""Stop flag, free of imports so that a signal handler can set it before a job exists."""
 
 
 class Stop:
-    """Asks a job to commit and return. A signal handler may set it before the job exists."""
+    """Asks a job to commit and return soon. A signal handler or another thread may set it at any time."""
 
     asked = False
 

@@ -166,7 +166,7 @@ def test_a_failure_on_the_way_leaves_no_file(anonymise: Run, folder: Path, monke
         raise ValueError("the value of a row")
 
     monkeypatch.setattr("castleguard.stream.Anonymiser.flush", fail)
-    fails(anonymise(), folder, "unexpected ValueError", code=70)
+    fails(anonymise(), folder, "internal error: ValueError", code=70)
 
 
 def test_an_unexpected_message_is_not_shown_because_it_may_quote_a_row(

@@ -136,11 +136,11 @@ def test_a_population_can_be_given(place: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["original.csv"], "PUBLISHED is needed, or one job file"),
+        (["original.csv"], "PUBLISHED is missing: name both files, or a single job file"),
         (["original.csv", "out.csv"], "--schema is needed"),
         (["original.csv", "out.csv", "--schema", "schema.yaml"], "--k is needed"),
-        (["job.yaml", "--k", "3"], "--k is said by the job file"),
-        (["job.yaml", "--schema", "schema.yaml"], "--schema is said by the job file"),
+        (["job.yaml", "--k", "3"], "--k cannot be combined with a job file"),
+        (["job.yaml", "--schema", "schema.yaml"], "--schema cannot be combined with a job file"),
     ],
 )
 def test_what_is_missing_is_said(place: Path, arguments: list[str], told: str) -> None:

@@ -105,12 +105,12 @@ def test_one_run_is_the_quick_way(run: Run) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--claim-delta", "0.1"), "--claim-delta belongs to --claim-epsilon"),
+        (("--claim-delta", "0.1"), "--claim-delta needs --claim-epsilon"),
         (("--data", "rows.csv"), "--schema and --data belong together"),
-        (("--rows", "50"), "--rows belongs to --data"),
+        (("--rows", "50"), "--rows needs --data"),
         (("--runs", "5"), "--runs"),
-        (("--one-run", "5", "--html", "report.html"), "--one-run has made-up rows and no report"),
-        (("--algorithm", "castle"), "--sample-rate does not belong to castle"),
+        (("--one-run", "5", "--html", "report.html"), "--one-run uses synthetic rows and writes no report"),
+        (("--algorithm", "castle"), "castle has no option --sample-rate"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_sentence(run: Run, options: tuple[str, ...], sentence: str) -> None:

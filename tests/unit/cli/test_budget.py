@@ -49,7 +49,7 @@ def test_without_options_it_explains_itself_with_examples_that_work(run: Run) ->
 def test_delta_of_given_parameters(run: Run) -> None:
     shown = words(ask(run, "--k 20 --sample-rate 0.25 --epsilon 1"))
     assert "delta is 1.21e-07 (Theorem 2 of CASTLEGUARD)" in shown
-    assert "The smallest delta that is true of the same algorithm is 9.24e-09." in shown
+    assert "The smallest delta that holds for the same algorithm is 9.24e-09." in shown
     assert "the SDGS algorithm (policy Sdgs)" in shown
     assert "does not hold for CASTLEGUARD as printed in its paper" in shown
 
@@ -112,7 +112,7 @@ def test_windows_compose_at_one_total_delta(run: Run) -> None:
 def test_windows_that_leave_no_privacy_are_refused(run: Run) -> None:
     shown = ask(run, "--k 2 --sample-rate 0.25 --epsilon 0.6 --windows 10")
     assert shown.code == 1
-    assert shown.err.startswith("castleguard: 10 windows with a delta of 0.157 each leave no privacy: take a larger k")
+    assert shown.err.startswith("castleguard: 10 windows with a delta of 0.157 each leave no privacy: use a larger k")
     assert "is too small" in ask(run, "--k 9 --sample-rate 0.1 --epsilon 1 --windows 9 --total-delta 1e-9").err
 
 
@@ -154,12 +154,12 @@ def test_rows_without_a_delta_add_up(run: Run) -> None:
         ("--json", "nothing is asked"),
         ("--k 20", "--sample-rate is missing"),
         ("--sample-rate 0.1 --k 20", "give two of --k, --epsilon and --delta: the third is the answer"),
-        ("--sample-rate 0.1 --k 9 --epsilon 1 --delta 0.1", "leave out one of --k, --epsilon and --delta"),
+        ("--sample-rate 0.1 --k 9 --epsilon 1 --delta 0.1", "remove one of --k, --epsilon and --delta"),
         ("--sample-rate 0.1 --k 9 --epsilon 1 --total-delta 0.1", "say how many with --windows"),
-        ("--phi 3 --k 3", "ask one thing at a time: --k and --phi belong to different questions"),
-        ("--phi 3 --rows 3", "ask one thing at a time: --phi and --rows belong to different questions"),
+        ("--phi 3 --k 3", "--k and --phi belong to different questions: ask one at a time"),
+        ("--phi 3 --rows 3", "--phi and --rows belong to different questions: ask one at a time"),
         ("--phi 3", "give two of --phi, --distance and --probability: the third is the answer"),
-        ("--phi 3 --distance 1 --delta 0.1", "--delta does not belong to --phi, --distance and --probability"),
+        ("--phi 3 --distance 1 --delta 0.1", "--delta cannot be combined with --phi, --distance and --probability"),
         ("--rows 3", "--row-epsilon is missing"),
         ("--row-epsilon 3", "--rows is missing"),
         ("--row-epsilon 3 --rows 0", "Invalid value for '--rows'"),

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from castleguard.cli.exit_codes import FAILED, OUR_MISTAKE, TRY_AGAIN, USED_WRONGLY, exit_code
+from castleguard.cli.exit_codes import FAILED, INTERNAL_ERROR, TRY_AGAIN, WRONG_USAGE, exit_code
 from castleguard.errors import CastleguardError, ConfigError, OutputError, SnapshotError, UnavailableError
 
 
@@ -23,9 +23,9 @@ def caused(error: CastleguardError, cause: Exception) -> CastleguardError:
         (SnapshotError("damaged"), FAILED),
         (caused(OutputError("x"), PermissionError(errno.EACCES, "not allowed")), FAILED),
         (caused(OutputError("x"), OSError("without a number")), FAILED),
-        (ConfigError("a mistake"), USED_WRONGLY),
-        (KeyError("a mistake of ours"), OUR_MISTAKE),
-        (OSError(errno.ENOSPC, "not translated"), OUR_MISTAKE),
+        (ConfigError("a mistake"), WRONG_USAGE),
+        (KeyError("a mistake of ours"), INTERNAL_ERROR),
+        (OSError(errno.ENOSPC, "not translated"), INTERNAL_ERROR),
         (UnavailableError("away"), TRY_AGAIN),
         (caused(OutputError("x"), OSError(errno.ENOSPC, "full")), TRY_AGAIN),
         (caused(OutputError("x"), caused(OutputError("y"), OSError(errno.EDQUOT, "full"))), TRY_AGAIN),

@@ -9,7 +9,7 @@ import pytest
 
 from castleguard.config.job_model import JobFile
 from castleguard.conversion import anonymise
-from castleguard.jobs.explain.columns import becomes
+from castleguard.jobs.explain.column_outputs import outputs
 from castleguard.jobs.load import load
 from tests.unit.cli.conftest import Outcome, Run
 from tests.unit.fake_connectors import install
@@ -76,7 +76,7 @@ def test_the_columns_are_those_of_the_real_output(
     )
     published = anonymise(table, job.schema, job.policy, seed=1, numbers=job.numbers)
     told = [
-        name.strip() for entry in becomes(job) for name in entry.output.partition(" (")[0].split(",") if entry.output
+        name.strip() for entry in outputs(job) for name in entry.output.partition(" (")[0].split(",") if entry.output
     ]
     assert told == published.column_names
 
@@ -90,11 +90,11 @@ def test_every_column_is_explained(explain: Callable[..., str]) -> None:
         "distance_km (quasi-identifier) -> distance_km_min, distance_km_max (number)",
         "clinic (quasi-identifier) -> clinic (text): one of 4 labels such as Coast, or * where a group differs",
         "diagnosis (sensitive) -> diagnosis: published as it is",
-        "patient (person) -> dropped: says whose row it is, and is never published",
+        "patient (person) -> dropped: identifies the person of a row, and is never published",
         "A range of numbers holds what is at least its lower and below its upper bound; the upper bound itself only "
         "where it ends the domain.",
-        'Values outside the domain count as its nearest end (clamp), which then means "or beyond": age',
-        "Any other column of the input is dropped.",
+        'Values outside the domain are clamped to its nearest end, so a bound there means "or beyond": age',
+        "All other columns of the input are dropped.",
         "Every published group of equal quasi-identifiers has at least 5 distinct persons",
     ):
         assert part in text
@@ -103,7 +103,7 @@ def test_every_column_is_explained(explain: Callable[..., str]) -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_columns_that_clamp_are_named(explain: Callable[..., str], policy: str) -> None:
     text = explain(POLICIES[policy])
-    assert "Values outside the domain count as its nearest end (clamp)" in text
+    assert "Values outside the domain are clamped to its nearest end" in text
     assert ": age, arrived, distance_km." in text
 
 
@@ -113,13 +113,13 @@ def test_columns_that_clamp_are_named(explain: Callable[..., str], policy: str) 
         ("citadel", [], ["when 100 more rows have arrived", "Rows leave in bursts: one release every 12 arrivals.",
                          "A row also leaves after 90 s", "Up to 101 rows are held", "in each release by itself"]),
         ("castle", [], ["when 100 more rows have arrived", "It also leaves after 90 s", "Up to 101 rows are held",
-                        "There is no checkpoint: nothing can be continued", "Rejected rows are not kept"]),
+                        "Without a checkpoint nothing can be restored", "Rejected rows are not kept"]),
         ("castle", ["checkpoint: {path: s, every: 2m}"],
          ["up to 2 m later", "none is published twice", "NOT encrypted (no key)", "SIGTERM"]),
         ("castle", ["checkpoint: {path: s}", "sink: {type: stdio}"], ["the last delivery may appear twice"]),
         ("castle", ["dead_letter: {path: s, max_share: 0.1}"], ["raw and NOT encrypted", "more than 0.1 of all rows"]),
         ("castleguard", [], ["There is no max_wait: while the source is silent, rows wait", "randomised first",
-                             "fresh randomness, which spends their budget again", "No row is refused for its values"]),
+                             "new noise, which spends their budget again", "No row is rejected for its values"]),
         ("sdgs", [], ["A row waits for the end of its window, 200 rows.", "one of its declared values, as it is"]),
         ("doca", [], ["the noisy mean of a group of values", "as often as noisy counts say", "Up to 100 rows"]),
         ("paper", [], ["when 100 more rows have arrived", "the range of its group's own values, both ends included"]),

@@ -157,7 +157,7 @@ def test_a_job_escapes_and_its_audit_undoes_it(run: Run, place: Path) -> None:
         found = run("audit", place / "job.yaml", "--link", "row", "--attack-runs", "0")
         assert found.code == 0, found.out
         refused = run("audit", place / "job.yaml", "--formulas", "keep")
-        assert "--formulas is said by the job file" in refused.err
+        assert "--formulas cannot be combined with a job file" in refused.err
 
 
 def test_another_choice_makes_another_job(run: Run, place: Path) -> None:
@@ -182,7 +182,7 @@ def test_formulas_are_a_matter_of_csv(run: Run, place: Path) -> None:
     options = ["--schema", place / "schema.yaml", "--k", "3", "--delay", "20", "--formulas", "keep"]
     found = run("anonymise", place / "original.csv", "-o", place / "out.jsonl", *options)
     assert found.code == 2
-    assert "--formulas is for an OUT that is CSV" in found.err
+    assert "--formulas applies to CSV only" in found.err
 
 
 @pytest.mark.parametrize("formulas", ["escape", "keep", "refuse"])

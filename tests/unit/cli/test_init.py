@@ -24,7 +24,7 @@ def test_a_proposal_is_refused_until_it_is_confirmed_and_works_then(
     shown = run("init", folder / "visits.csv", "-o", folder / "job.yaml")
     assert shown.code == 0
     assert "castleguard validate" in shown.out
-    with pytest.raises(ConfigError, match=r"job\.yaml:4  confirmed is false: look at the guesses"):
+    with pytest.raises(ConfigError, match=r"job\.yaml:4  confirmed is false: check the guesses"):
         load(folder / "job.yaml")
     text = (folder / "job.yaml").read_text(encoding="utf-8")
     (folder / "job.yaml").write_text(text.replace("confirmed: false", "confirmed: true"), encoding="utf-8")
@@ -103,14 +103,14 @@ def test_a_file_without_a_header_is_told_and_its_first_row_not_shown(
 def test_a_file_with_a_header_is_not_doubted(run: Run, folder: Path) -> None:
     shown = run("init", folder / "visits.csv", "-o", folder / "job.yaml")
     assert "looks like a row" not in shown.err
-    assert "castleguard: 1 line is no row, and was left out" in shown.err
+    assert "castleguard: 1 malformed line was skipped" in shown.err
 
 
 def test_lines_in_another_encoding_are_counted(run: Run, tmp_path: Path) -> None:
     rows = "".join(f"{n % 9},{('Zürich', 'Bern')[n % 2]}\n" for n in range(ROWS))
     (tmp_path / "x.csv").write_bytes(f"days,city\n{rows}".encode("latin-1"))
     shown = run("init", tmp_path / "x.csv", "-o", tmp_path / "job.yaml")
-    assert f"{ROWS // 2} lines are no rows, and were left out" in shown.err
+    assert f"{ROWS // 2} malformed lines were skipped" in shown.err
     assert "which must be UTF-8" in shown.err
 
 
@@ -148,7 +148,7 @@ def test_a_folder_without_data_is_one_clear_line(run: Run, tmp_path: Path) -> No
     (tmp_path / "README").write_text("nothing")
     shown = run("init", tmp_path, "-o", tmp_path / "job.yaml")
     assert shown.code == 1
-    assert "holds no file to look at: a name has to end in one of .csv, " in shown.err
+    assert "has no data file: file names must end in one of .csv, " in shown.err
 
 
 def test_a_hostile_table_still_gives_yaml_that_can_be_read(run: Run, tmp_path: Path) -> None:

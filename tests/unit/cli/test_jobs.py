@@ -92,7 +92,7 @@ def test_a_dry_run_says_that_a_run_would_fail(run: Run, folder: Path) -> None:
     for quiet in ((), ("--quiet",)):
         predicted = run("run", "job.yaml", "--dry-run", *quiet)
         assert predicted.code == 1
-        assert "`run` would fail: 0.00498 of the rows are rejected" in predicted.err
+        assert "`castleguard run` would fail: 0.00498 of the rows are rejected" in predicted.err
         assert ("rows in" in predicted.out) == (not quiet)
     logged = run("run", "job.yaml", "--dry-run", "--log-format", "json")
     assert logged.code == 1
@@ -127,7 +127,7 @@ def test_what_ends_a_job_is_one_json_line_without_what_another_library_quotes(
     assert "Zoë" not in shown.out + shown.err
     last = json.loads(shown.err.splitlines()[-1])
     assert last == {**last, "level": "error", "job": "job", "commit": 0}
-    assert last["message"].startswith("unexpected ValueError at ")
+    assert last["message"].startswith("internal error: ValueError at ")
 
 
 def test_a_job_that_cannot_be_opened_says_that_it_failed(
@@ -245,7 +245,7 @@ def test_a_dry_run_predicts_what_would_stop_a_run(run: Run, folder: Path, stop: 
     outcome = run("run", "job.yaml")
     assert outcome.code != 0
     assert predicted.code == outcome.code, predicted.err
-    assert "`run` would fail: " in predicted.err
+    assert "`castleguard run` would fail: " in predicted.err
     assert len(predicted.err.strip().splitlines()) == 1
     assert predicted.out == ""
 
@@ -255,7 +255,7 @@ def test_a_dry_run_predicts_that_the_checkpoint_is_in_use(run: Run, folder: Path
     with Store(folder / "state.db"):
         predicted, outcome = run("run", "job.yaml", "--dry-run"), run("run", "job.yaml")
     assert predicted.code == outcome.code == 75
-    assert "`run` could not start now: " in predicted.err
+    assert "`castleguard run` could not start now: " in predicted.err
 
 
 def test_a_dry_run_predicts_that_a_sink_may_get_noisy_rows_twice(run: Run, folder: Path) -> None:
@@ -292,7 +292,7 @@ def test_a_dry_run_of_a_source_that_never_ends_says_so(folder: Path) -> None:
     try:
         assert "the source never ends, and so does this dry run" in process.stderr.readline()
         process.send_signal(signal.SIGTERM)
-        assert "A dry run: nothing was written" in process.communicate(timeout=WHOLE_RUN)[0]
+        assert "Dry run: nothing was written" in process.communicate(timeout=WHOLE_RUN)[0]
     finally:
         process.kill()
         process.communicate()
@@ -302,7 +302,7 @@ def test_a_file_that_is_followed_gets_its_own_remedy_from_validate(run: Run, fol
     (folder / "job.yaml").write_text(JOB.replace("in.csv", "in.csv, follow: true"))
     shown = run("validate", "job.yaml")
     assert shown.code == 1
-    assert "-> name its folder, or a pattern; or delete follow: true" in shown.out
+    assert "-> name its folder or a pattern, or delete follow: true" in shown.out
 
 
 def test_malformed_lines_are_counted_by_validate(run: Run, folder: Path) -> None:
@@ -414,7 +414,7 @@ def test_a_window_that_has_not_ended_is_kept_or_dropped_and_never_published(run:
         process.kill()
         process.wait()
     assert process.returncode == 0
-    assert "Stopped; `castleguard run` goes on from here." in out
+    assert "Stopped; the next `castleguard run` restores this state." in out
     outcome = run("drain", "job.yaml", "--drop-window")
     assert "Drained" in outcome.out
     assert not list(folder.glob("out/part-*"))
@@ -432,7 +432,7 @@ def test_a_job_that_never_ran_has_nothing_to_drain(run: Run, folder: Path) -> No
     for arguments in ([], ["--no-key"]):
         outcome = run("drain", "job.yaml", *arguments)
         assert outcome.code == 1
-        assert "there is nothing to drain: state.db holds no commit, so the job has not run yet" in outcome.err
+        assert "nothing to drain: state.db holds no commit, the job has not run yet" in outcome.err
         assert outcome.out == ""
     assert sorted(folder.iterdir()) == before
 
@@ -466,7 +466,7 @@ def test_a_followed_folder_is_watched_until_the_job_is_told_to_stop(run: Run, fo
         process.kill()
         process.communicate()
     assert process.returncode == 0, err
-    assert "goes on from here" in out
+    assert "restores this state" in out
     for line in err.splitlines():
         assert json.loads(line)["level"] in ("info", "warning")
     assert sum(pq.read_table(part).num_rows for part in folder.glob("out/part-*.parquet")) == 700

@@ -116,9 +116,9 @@ def test_more_criteria_can_be_asked_for(run: Run, people: Path, more: tuple[str,
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--k", "5"), "--delay is needed: it has no default with castle"),
-        (("--delay", "5"), "--k is needed: it has no default with castle"),
-        (("--k", "5", "--delay", "9", "--phi", "3"), "--phi does not belong to castle"),
+        (("--k", "5"), "--delay is missing: castle has no default for it"),
+        (("--delay", "5"), "--k is missing: castle has no default for it"),
+        (("--k", "5", "--delay", "9", "--phi", "3"), "castle has no option --phi"),
         (("--k", "5", "--delay", "9", "--distance", "equal"), "--distance needs --t"),
         (("--algorithm", "sdgs", "--k", "5", "--epsilon", "1"), "--sample-rate is needed"),
         (
@@ -128,10 +128,10 @@ def test_more_criteria_can_be_asked_for(run: Run, people: Path, more: tuple[str,
         (
             ("--algorithm", "sdgs", "--k", "5", "--epsilon", "1", "--sample-rate", "0.5", "--delay", "9",
              "--start-cells", "4"),
-            "--delay does not belong to sdgs",
+            "sdgs has no option --delay",
         ),
-        (("--algorithm", "doca", "--delay", "9"), "--epsilon is needed: it has no default with doca"),
-        (("--algorithm", "doca", "--epsilon", "1", "--delay", "9", "--l", "2"), "--l does not belong to doca"),
+        (("--algorithm", "doca", "--delay", "9"), "--epsilon is missing: doca has no default for it"),
+        (("--algorithm", "doca", "--epsilon", "1", "--delay", "9", "--l", "2"), "doca has no option --l"),
     ],
 )  # fmt: skip
 def test_options_that_do_not_fit_are_named(run: Run, people: Path, more: tuple[str, ...], message: str) -> None:
@@ -210,7 +210,7 @@ def test_randomise_is_quiet_if_asked_and_repeatable_with_a_seed(run: Run, people
     ("more", "code", "message"),
     [
         ((), 1, "give either epsilon"),
-        (("--epsilon", "1", "--weight", "job"), 2, "--weight must look like age=2, got job"),
+        (("--epsilon", "1", "--weight", "job"), 2, "--weight must have the form age=2, got job"),
         (
             ("--epsilon", "1", "--weight", "wage=2"),
             1,
@@ -281,7 +281,7 @@ def test_every_kind_of_parameter_has_an_option(more: tuple[str, ...], policy: ob
     ("more", "message"),
     [
         (("--max-wait", "soon"), "must be a duration such as 500ms"),
-        (("--weights", "age"), "must look like age=2,job=1, got age"),
+        (("--weights", "age"), "must have the form age=2,job=1, got age"),
         (("--weights", "age=much"), "'much' is not a number"),
         (("--admission", "le"), "--admission needs --tie-break, --containment, --representatives and --merge"),
     ],

@@ -8,8 +8,8 @@ import pytest
 
 from castleguard.errors import SnapshotError
 from castleguard.jobs.assemble import make_job
-from castleguard.jobs.kept import check_kept
 from castleguard.jobs.load import load
+from castleguard.jobs.stored_state import check_stored
 from tests.integration.broker_nats import running_broker
 from tests.unit.cli.conftest import Run
 
@@ -48,7 +48,7 @@ def test_a_job_of_sites_is_refused_by_whoever_does_not_say_which(run: Run, folde
     outcome = run(command, "job.yaml")
     assert outcome.code == 2
     said = " ".join((outcome.out + outcome.err).split())
-    assert "sites are several, and each runs by itself: `castleguard site JOB --name NAME`" in said
+    assert "sites needs the name of a site: run each site with `castleguard site JOB --name SITE`" in said
 
 
 def test_a_site_that_is_none_is_named(run: Run, folder: Path) -> None:
@@ -164,7 +164,7 @@ def test_validate_takes_the_checkpoint_of_a_site_and_refuses_it_for_another_poli
     job.turn()
     job.commit()
     job.close()
-    check_kept(load(path, site="paris"))
+    check_stored(load(path, site="paris"))
     path.write_text(path.read_text().replace("k: 5", "k: 6"))
     with pytest.raises(SnapshotError, match="policy"):
-        check_kept(load(path, site="paris"))
+        check_stored(load(path, site="paris"))

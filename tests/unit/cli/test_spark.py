@@ -83,7 +83,7 @@ def test_a_stream_is_told_from_its_promise_to_its_end(run: Run, folder: Path, sp
     assert after == [
         "batch 0: 1,200 rows in, 0 published, 3 rejected, 1,200 pending (1.5 s)",
         "batch 2: 0 rows in, 1,100 published (1.2 s)",
-        "Stopped; `castleguard spark` goes on from here.",
+        "Stopped; the next `castleguard spark` restores this state.",
         "`castleguard spark job.yaml --committed` lists the published files.",
     ]
 
@@ -98,15 +98,15 @@ def test_a_source_that_ends_is_one_batch(run: Run, folder: Path, spark: SimpleNa
     outcome = run("spark", "batch.yaml")
     assert spark.ran == ["batch"]
     assert "trips: 2 shards, one batch; " in outcome.out
-    assert "The source has ended, and everything that can be published is." in outcome.out
+    assert "The source has ended; all rows that can be published are published." in outcome.out
 
 
 def test_a_batch_is_never_idle(run: Run, folder: Path, spark: SimpleNamespace) -> None:
     outcome = run("spark", "batch.yaml", "--until-idle")
     assert outcome.code == 2
-    assert "--until-idle is for streams: this source ends by itself" in outcome.err
+    assert "--until-idle applies to streams only, and this source ends by itself" in outcome.err
     spark.ends = "idle"
-    assert "Nothing came any more, and nothing is pending." in run("spark", "job.yaml", "--until-idle").out
+    assert "No rows arrive and none are pending." in run("spark", "job.yaml", "--until-idle").out
     assert spark.until_idle
 
 
@@ -115,7 +115,7 @@ def test_a_signal_stops_a_stream(run: Run, folder: Path, spark: SimpleNamespace,
     spark.stop = number
     outcome = run("spark", "job.yaml", "-q")
     assert outcome.code == 0
-    assert ("stopping; Ctrl-C again aborts" in outcome.err) == (number is signal.SIGINT)
+    assert ("stopping; press Ctrl-C again to abort" in outcome.err) == (number is signal.SIGINT)
 
 
 def test_a_signal_aborts_a_batch_and_says_what_is_left(
@@ -131,10 +131,10 @@ def test_a_signal_aborts_a_batch_and_says_what_is_left(
     monkeypatch.setattr(jobs, "run_batch", lambda *_: signal.raise_signal(signal.SIGTERM))
     outcome = run("spark", "batch.yaml", "-q")
     assert ended == [143]
-    assert "interrupted; nothing is published: delete the unfinished output folder, and run again" in outcome.err
+    assert "interrupted; nothing is published: delete the unfinished output folder and run the job again" in outcome.err
 
 
-def test_the_closing_words_have_the_books_of_all_shards(run: Run, folder: Path, spark: SimpleNamespace) -> None:
+def test_closing_text_has_the_books_of_all_shards(run: Run, folder: Path, spark: SimpleNamespace) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -183,7 +183,7 @@ def test_a_job_without_the_section_is_told_what_to_add(run: Run, folder: Path) -
 def test_other_commands_say_which_one_is_meant(run: Run, folder: Path, command: str) -> None:
     outcome = run(command, "job.yaml")
     assert outcome.code == 2
-    assert "job.yaml:9  spark says that this is a job for Apache Spark: run it with `castleguard spark`" in outcome.err
+    assert "job.yaml:9  spark makes this a job for Apache Spark: run it with `castleguard spark`" in outcome.err
 
 
 @pytest.mark.parametrize(("command", "said"), [("letters", "outcome=rejected"), ("top", "spark.ui.enabled")])
@@ -208,10 +208,10 @@ def test_validate_looks_at_spark_and_states_the_promise_of_all_shards(run: Run, 
     outcome = run("validate", "job.yaml")
     said = " ".join(outcome.out.split())
     assert outcome.code == 0
-    assert "✓ spark: pyspark 4.1.0 and Java 17 are there" in said
-    assert "✓ spark: 2 shards, to which rows are sent by pid" in said
-    assert "✓ checkpoint: state can be made" in said
-    assert "! checkpoint: not encrypted, though it holds raw rows" in said
+    assert "✓ spark: pyspark 4.1.0 and Java 17 are installed" in said
+    assert "✓ spark: 2 shards, rows distributed by pid" in said
+    assert "✓ checkpoint: state can be created" in said
+    assert "! checkpoint: holds raw rows and is not encrypted" in said
     assert "Each of the 2 shards keeps this by itself" in said
     assert not (folder / "state").exists()
 
@@ -234,7 +234,7 @@ def test_validate_finds_what_spark_would_stumble_over(run: Run, folder: Path, mo
 def test_validate_tells_of_files_that_spark_leaves_out(run: Run, folder: Path) -> None:
     (folder / "in" / "_b.csv").write_text("pid,age\n1,20\n")
     said = " ".join(run("validate", "job.yaml").out.split())
-    assert "! source: 1 file is not read, _b.csv: a stream of Spark leaves out names that begin with _ or ." in said
+    assert "! source: 1 file is skipped (_b.csv): Spark streams ignore names that begin with _ or ." in said
 
 
 def test_files_that_spark_leaves_out_are_told_at_the_start_and_at_the_end(
@@ -242,11 +242,11 @@ def test_files_that_spark_leaves_out_are_told_at_the_start_and_at_the_end(
 ) -> None:
     (folder / "in" / "_b.csv").write_text("pid,age\n1,20\n")
     (folder / "in" / "c.csv._COPYING_").write_text("pid,age\n1,20\n")
-    rule = "a stream of Spark leaves out names that begin with _ or . or end with ._COPYING_"
-    words = f"2 files are not read, _b.csv for one: {rule}"
+    rule = "Spark streams ignore names that begin with _ or . or end with ._COPYING_"
+    words = f"2 files are skipped (_b.csv and others): {rule}"
     spark.ends = "idle"
     outcome = run("spark", "job.yaml", "--until-idle")
-    assert outcome.err == f"castleguard: {words}; rename what is to be read\n"
+    assert outcome.err == f"castleguard: {words}; rename files that should be read\n"
     assert f"\nBut {words}.\n" in outcome.out
     assert words in run("spark", "job.yaml", "-q").err
     assert run("spark", "batch.yaml").err == ""  # which reads them
@@ -262,10 +262,10 @@ def test_validate_says_of_a_finished_batch_that_it_is(run: Run, folder: Path) ->
 
 def test_explain_speaks_of_shards(run: Run, folder: Path) -> None:
     said = " ".join(run("explain", "job.yaml").out.split())
-    assert "It runs in Apache Spark (`castleguard spark`), where 2 shards share the rows and never talk." in said
+    assert "It runs in Apache Spark (`castleguard spark`), with 2 shards that do not communicate." in said
     assert "Each of the 2 shards keeps this by itself" in said
     assert "outcome=rejected" in said
-    assert "with --until-idle the job does" in said
+    assert "with --until-idle the job ends" in said
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "json"])

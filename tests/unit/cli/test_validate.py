@@ -59,8 +59,8 @@ def test_a_good_job_passes_and_its_promise_is_stated(validate: Validate) -> None
     shown = validate()
     assert shown.code == 0
     assert marked(shown, "✗") == []
-    for what in ("job.yaml can be read", "schema: persons by patient", "privacy: castle", "source: 1 file can be read",
-                 "source: the columns of the schema are there", "sink:", "checkpoint:"):  # fmt: skip
+    for what in ("job.yaml is valid", "schema: persons by patient", "privacy: castle", "source: 1 file readable",
+                 "source: has all columns of the schema", "sink:", "checkpoint:"):  # fmt: skip
         assert any(line.startswith(what) for line in marked(shown, "✓")), what
     assert "Every published group of equal quasi-identifiers has at least 5 distinct persons" in shown.out
 
@@ -93,13 +93,13 @@ def test_problems_of_the_file_are_listed_each_with_its_line(validate: Validate) 
 @pytest.mark.parametrize(
     ("sections", "message", "remedy"),
     [
-        ({"source": "{type: csv, path: absent.csv}"}, "source: nothing is found at", "correct source.path"),
-        ({"source": "{type: csv, path: 'no/*.csv'}"}, "source: nothing is found at", "correct source.path"),
-        ({"source": "{type: csv, path: schema.yaml}"}, "source: ", "correct the schema, or the input"),
-        ({"sink": "{type: csv, path: out.csv}"}, "is a single file, which cannot be continued", "name a folder (out/)"),
-        ({"sink": "{type: csv, path: visits.csv/x}"}, "visits.csv is a file, and must be a folder", "choose another"),
-        ({"checkpoint": "{path: visits.csv/state.db}"}, "visits.csv is a file, and must be a folder", "choose another"),
-        ({"dead_letter": "{path: visits.csv/x.jsonl}"}, "visits.csv is a file, and must be a folder", "choose another"),
+        ({"source": "{type: csv, path: absent.csv}"}, "does not exist", "correct source.path"),
+        ({"source": "{type: csv, path: 'no/*.csv'}"}, "does not exist", "correct source.path"),
+        ({"source": "{type: csv, path: schema.yaml}"}, "source: ", "correct the schema or the input"),
+        ({"sink": "{type: csv, path: out.csv}"}, "is a single file, which cannot be restored", "name a folder (out/)"),
+        ({"sink": "{type: csv, path: visits.csv/x}"}, "visits.csv is a file, not a folder", "choose another"),
+        ({"checkpoint": "{path: visits.csv/state.db}"}, "visits.csv is a file, not a folder", "choose another"),
+        ({"dead_letter": "{path: visits.csv/x.jsonl}"}, "visits.csv is a file, not a folder", "choose another"),
         ({"sink": "{type: kafka, servers: x, topic: absent}"}, "sink: the topic is there", "make the topic"),
     ],
 )  # fmt: skip
@@ -116,14 +116,14 @@ def test_what_would_stop_the_job_is_a_problem(
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        ({"sink": "{type: csv, path: .}", "source": ALL}, "sink.path is the folder that is read"),
-        ({"dead_letter": "{path: state/../state/job.db}"}, "dead_letter.path is the file of the checkpoint"),
-        ({"dead_letter": "{path: visits.csv}"}, "dead_letter.path is what the job reads"),
-        ({"dead_letter": "{path: job.yaml}"}, "dead_letter.path is the job file"),
-        ({"dead_letter": "{path: out}"}, "dead_letter.path is what the job publishes to"),
-        ({"checkpoint": "{path: visits.csv}"}, "checkpoint.path is what the job reads"),
-        ({"checkpoint": "{path: in/x.db}", "source": FOLLOWED}, "checkpoint.path is in the folder that is read"),
-        ({"dead_letter": "{path: in/a/x}", "source": BELOW}, "dead_letter.path is in the folder that is read"),
+        ({"sink": "{type: csv, path: .}", "source": ALL}, "sink.path is the source folder"),
+        ({"dead_letter": "{path: state/../state/job.db}"}, "dead_letter.path is the same file as the checkpoint"),
+        ({"dead_letter": "{path: visits.csv}"}, "dead_letter.path is the same file as the source"),
+        ({"dead_letter": "{path: job.yaml}"}, "dead_letter.path is the same file as the job file"),
+        ({"dead_letter": "{path: out}"}, "dead_letter.path is the same file as the sink"),
+        ({"checkpoint": "{path: visits.csv}"}, "checkpoint.path is the same file as the source"),
+        ({"checkpoint": "{path: in/x.db}", "source": FOLLOWED}, "checkpoint.path is in the source folder"),
+        ({"dead_letter": "{path: in/a/x}", "source": BELOW}, "dead_letter.path is in the source folder"),
     ],
 )
 def test_files_that_get_into_each_others_way_are_mistakes_before_anything_is_written(
@@ -177,7 +177,7 @@ def test_a_checkpoint_or_letters_that_run_would_refuse_are_a_problem(
     (folder / "schema.yaml").chmod(0o600)
     shown = validate(**mine)
     assert shown.code == 0, shown.out
-    assert "the job can go on from what it has kept" in shown.out
+    assert "the next run can restore the stored state" in shown.out
     shown = validate(**{**mine, **sections})
     assert shown.code == 1
     (line,) = marked(shown, "✗")
@@ -196,7 +196,7 @@ def test_a_job_that_is_running_is_left_alone(validate: Validate, folder: Path) -
 def test_folders_that_validate_says_can_be_made_are_made(validate: Validate, folder: Path, key: str) -> None:
     shown = validate(**{key: "{path: no/dir/x}"})
     assert shown.code == 0
-    assert any(line.startswith(f"{key}: ") and line.endswith("can be made") for line in marked(shown, "✓"))
+    assert any(line.startswith(f"{key}: ") and line.endswith("can be created") for line in marked(shown, "✓"))
     make_job(load(folder / "job.yaml")).close()
     assert (folder / "no" / "dir" / "x").exists()
 
@@ -213,7 +213,7 @@ def test_a_broker_that_is_away_may_come_back(validate: Validate) -> None:
     assert shown.code == 75
     (line,) = marked(shown, "✗")
     assert line.startswith("sink: the broker does not answer")
-    assert "look whether it is running" in shown.out
+    assert "check that it is running" in shown.out
     assert validate(sink="{type: kafka, servers: x, topic: far}", source="{type: csv, path: absent.csv}").code == 1
 
 
@@ -226,10 +226,10 @@ def test_a_policy_that_cannot_promise_anything_is_a_mistake_in_the_file(validate
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        ({"checkpoint": None}, "checkpoint: there is none, so a stopped job starts from the beginning"),
-        ({}, "checkpoint: not encrypted, though it holds raw rows"),
-        ({"checkpoint": f"{{path: state/x, key: {'A' * 43}=}}"}, "checkpoint: the key stands in the job file"),
-        ({"checkpoint": "{path: x.db}"}, "checkpoint: others can look into"),
+        ({"checkpoint": None}, "checkpoint: not set, so a stopped job starts from the beginning"),
+        ({}, "checkpoint: holds raw rows and is not encrypted"),
+        ({"checkpoint": f"{{path: state/x, key: {'A' * 43}=}}"}, "checkpoint: the key is written in the job file"),
+        ({"checkpoint": "{path: x.db}"}, "checkpoint: other users can open"),
         ({"privacy": "{algorithm: castle, mode: paper, k: 5, delay: 100}"}, "privacy: paper mode is for experiments"),
     ],
 )
@@ -251,13 +251,13 @@ def test_an_error_of_a_connector_that_does_not_pass_is_not_said_to(
     monkeypatch.setattr("castleguard.jobs.load.connector_of", lambda _: Connector(check=refuse))
     shown = validate()
     assert shown.code == 1
-    assert "look whether it is running" not in shown.out
+    assert "check that it is running" not in shown.out
 
 
 def test_rows_without_persons_deserve_a_look(validate: Validate) -> None:
     schema = "{person: null, quasi_identifiers: [{name: age, lower: 0, upper: 120, step: 5}]}"
     shown = validate(schema=schema, privacy="{algorithm: castle, k: 5, delay: 100}")
-    said = "schema: every row a person of its own, 1 quasi-identifier, 0 sensitive, 0 public"
+    said = "schema: every row counts as its own person, 1 quasi-identifier, 0 sensitive, 0 public"
     assert said in " ".join(marked(shown, "!"))
 
 
@@ -265,18 +265,20 @@ def test_a_followed_folder_may_still_be_empty(validate: Validate, folder: Path) 
     (folder / "in").mkdir()
     shown = validate(source="{type: csv, path: in, follow: true}")
     assert shown.code == 0
-    assert "source: no file is there yet" in shown.out
+    assert "has no file yet" in shown.out
 
 
 def test_a_sink_that_cannot_know_what_it_has_is_refused_for_noise_alone(validate: Validate, folder: Path) -> None:
     assert validate(sink="{type: stdio}").code == 0
     shown = validate(sink="{type: stdio}", privacy=NOISY)
     assert shown.code == 1
-    assert "stdio cannot know what it has, so after a crash rows may be published twice" in " ".join(shown.out.split())
+    assert "stdio cannot tell which rows it has, so rows may be published twice after a crash" in " ".join(
+        shown.out.split()
+    )
 
 
 def test_without_a_checkpoint_noise_would_be_spent_again(validate: Validate) -> None:
-    assert "the same rows then get fresh noise" in " ".join(validate(checkpoint=None, privacy=NOISY).out.split())
+    assert "adds new noise to the same rows" in " ".join(validate(checkpoint=None, privacy=NOISY).out.split())
 
 
 def test_a_broker_that_is_fine_is_said_to_be(validate: Validate) -> None:
@@ -297,21 +299,21 @@ def test_a_disk_that_is_nearly_full_deserves_a_look(validate: Validate, monkeypa
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(2 << 30, 1 << 30, 100 << 20))
     shown = validate()
     assert shown.code == 0
-    assert "sink: 100 MiB are free there" in shown.out
+    assert "sink: only 100 MiB are free" in shown.out
 
 
 def test_a_port_that_is_taken_deserves_a_look(validate: Validate) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         shown = validate(metrics=f"{{port: {server.getsockname()[1]}}}")
-        assert "cannot be listened at" in " ".join(shown.out.split())
+        assert "cannot listen on" in " ".join(shown.out.split())
     assert shown.code == 0
-    assert "is free" in validate(metrics="{port: 0}").out
+    assert "a free port" in validate(metrics="{port: 0}").out
 
 
 def test_a_grid_as_fine_as_the_data_deserves_a_look(validate: Validate, folder: Path) -> None:
     text = (folder / "schema.yaml").read_text().replace("upper: 110, step: 5", "upper: 110, step: 1")
     (folder / "schema.yaml").write_text(text)
-    assert "schema: age: a cell of the grid holds a single value of the data, so its bounds tell it" in " ".join(
+    assert "schema: age: a grid cell holds a single value of the data, so published bounds reveal it" in " ".join(
         validate().out.split()
     )
 

@@ -33,10 +33,10 @@ def test_a_value_is_not_searched_for_variables_again() -> None:
     ("text", "sentence"),
     [
         ("${ABSENT}", "needs the environment variable ABSENT, which is not set"),
-        ("${}", "has a ${ that does not begin a variable"),
-        ("${a-b}", "has a ${ that does not begin a variable"),
-        ("${A", "has a ${ that does not begin a variable"),
-        ("${A${B}}", "has a ${ that does not begin a variable"),
+        ("${}", "has a ${ that is not a variable"),
+        ("${a-b}", "has a ${ that is not a variable"),
+        ("${A", "has a ${ that is not a variable"),
+        ("${A${B}}", "has a ${ that is not a variable"),
     ],
 )
 def test_what_cannot_be_replaced_is_a_problem_of_its_place(text: str, sentence: str) -> None:

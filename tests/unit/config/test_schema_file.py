@@ -103,8 +103,8 @@ def test_the_path_may_be_text(tmp_path: Path) -> None:
             "quasi_identifiers[0].zzz is not a known key; "
             "known here: name, lower, upper, step, null, outside, invalid, default, hierarchy, unknown",
         ),
-        ("{name: age, unknown: root}", "quasi_identifiers[0].unknown does not belong to a numeric column"),
-        ("{name: a, hierarchy: [x], lower: 0}", "quasi_identifiers[0].lower does not belong to a categorical column"),
+        ("{name: age, unknown: root}", "quasi_identifiers[0].unknown is not a key of a numeric column"),
+        ("{name: a, hierarchy: [x], lower: 0}", "quasi_identifiers[0].lower is not a key of a categorical column"),
         ("{lower: 0, upper: 1}", "quasi_identifiers[0].name is missing"),
         (
             "{name: age, lower: low, upper: 1}",
@@ -124,10 +124,10 @@ def test_the_path_may_be_text(tmp_path: Path) -> None:
         ("{name: a, hierarchy: absent.csv}", "quasi_identifiers[0].hierarchy cannot work: hierarchy absent.csv cannot"),
         ("{name: a, hierarchy: []}", "quasi_identifiers[0].hierarchy cannot work: hierarchy is empty"),
         ("{name: a, hierarchy: {x: [a], y: [b]}}", "quasi_identifiers[0].hierarchy cannot work: a hierarchy given"),
-        ("{name: a, hierarchy: [yes]}", "quasi_identifiers[0].hierarchy[0] is not read as a label by YAML: put it in"),
-        ("{name: a, hierarchy: {x: [a, ~]}}", "quasi_identifiers[0].hierarchy.x[1] is not read as a label by YAML"),
-        ("{name: a, hierarchy: {x: [2020-01-01]}}", "quasi_identifiers[0].hierarchy.x[0] is not read as a label"),
-        ("age", "quasi_identifiers[0] must say what the column is: {name: age, lower: 0, upper: 100} or"),
+        ("{name: a, hierarchy: [yes]}", "quasi_identifiers[0].hierarchy[0] is not text in YAML: put the label in"),
+        ("{name: a, hierarchy: {x: [a, ~]}}", "quasi_identifiers[0].hierarchy.x[1] is not text in YAML"),
+        ("{name: a, hierarchy: {x: [2020-01-01]}}", "quasi_identifiers[0].hierarchy.x[0] is not text in YAML"),
+        ("age", "quasi_identifiers[0] must be a mapping such as {name: age, lower: 0, upper: 100} or"),
     ],
 )  # fmt: skip
 def test_a_wrong_quasi_identifier_is_named_with_its_line(tmp_path: Path, entry: str, message: str) -> None:
@@ -145,10 +145,10 @@ def test_a_wrong_quasi_identifier_is_named_with_its_line(tmp_path: Path, entry: 
         ("sensitive:\n  - {name: x, bin: [1]}", "schema.yaml:5  sensitive[0].bin is not a known key; did you"),
         ("sensitive:\n  - {name: x, bins: [1, a]}", "schema.yaml:5  sensitive[0].bins[1] must be a number, a date"),
         ("sensitive:\n  - {name: x, bins: [2, 1]}", "schema.yaml:5  sensitive[0] cannot work: column 'x': bins must"),
-        ("public: [yes]", "schema.yaml:4  public[0] must be a column name (in quotes if YAML reads it as something"),
+        ("public: [yes]", "schema.yaml:4  public[0] must be a column name (in quotes if YAML reads it as another type"),
         ("public: [age]", "schema.yaml:1  cannot work: column 'age' is declared twice"),
         ("public: [age_min]", "schema.yaml:1  cannot work: columns 'age_min' and 'age' would both be published as"),
-        ("public: [a]\npublic: [b]", "schema.yaml:5  public is there twice, first in line 4"),
+        ("public: [a]\npublic: [b]", "schema.yaml:5  public is a duplicate key, first used in line 4"),
     ],
 )  # fmt: skip
 def test_a_wrong_section_is_named_with_its_line(tmp_path: Path, more: str, message: str) -> None:

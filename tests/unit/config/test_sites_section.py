@@ -69,50 +69,54 @@ def test_without_a_site_the_variable_is_one_of_the_environment() -> None:
 
 def test_a_job_of_sites_says_how_it_is_run(tmp_path: Path) -> None:
     (said,) = problems(tmp_path, job(), None)
-    assert said == "sites are several, and each runs by itself: `castleguard site JOB --name NAME`"
+    assert said == "sites needs the name of a site: run each site with `castleguard site JOB --name SITE`"
 
 
 @pytest.mark.parametrize(
     ("text", "site", "expected"),
     [
-        (job(sites=""), None, "sites is missing: dcastle is for several sites; one by itself has castle"),
-        (job(checkpoint=""), "paris", "checkpoint is missing: without one a site that dies could publish rows twice"),
+        (job(sites=""), None, "sites is missing: dcastle is for several sites; use castle for a single one"),
+        (
+            job(checkpoint=""),
+            "paris",
+            "checkpoint is missing: without one a site could publish rows twice after a crash",
+        ),
         (job(), "parsi", "sites.names does not have 'parsi'; did you mean paris?"),
         (
             job(privacy="privacy: {algorithm: castle, k: 10, delay: 1000}\n"),
             "paris",
-            "privacy.algorithm must be dcastle in a job that has sites",
+            "privacy.algorithm must be dcastle in a job with sites",
         ),
         (
             job(privacy="privacy: {algorithm: dcastle, k: 10, delay: 1000, sites: 4}\n"),
             "paris",
-            "privacy.sites is not the number of sites.names, 3: delete it",
+            "privacy.sites differs from the number of sites.names (3): delete it",
         ),
         (
             job(privacy="privacy: {algorithm: dcastle, k: 10, delay: 1000, mode: paper}\n"),
             "paris",
-            "privacy.mode cannot be paper: that publishes fewer than k persons; use castleguard simulate",
+            "privacy.mode cannot be paper, which may publish fewer than k persons: use castleguard simulate",
         ),
-        (job(SITES.replace("rome", "paris")), "paris", "sites.names must differ, and 'paris' is there twice"),
+        (job(SITES.replace("rome", "paris")), "paris", "sites.names must be different, but 'paris' occurs twice"),
         (
             job(SITES.replace("[berlin, paris, rome]", "[paris]")),
             "paris",
-            "sites.names must list two sites at least: a job of one needs no sites section",
+            "sites.names must list at least two sites: delete the sites section of a job with one site",
         ),
         (
             job(SITES.replace("rome", "Rome")),
             "paris",
-            "sites.names must be made of small letters, digits and hyphens, and none may be 'all'",
+            "sites.names must consist of lower-case letters, digits and hyphens, and must not be 'all'",
         ),
         (
             job(SITES.replace("rome", "all")),
             "paris",
-            "sites.names must be made of small letters, digits and hyphens, and none may be 'all'",
+            "sites.names must consist of lower-case letters, digits and hyphens, and must not be 'all'",
         ),
         (
             job(SITES.replace("${KEY}", "${PASSWORD}")),
             "paris",
-            "sites.key must be 32 bytes in base64: make one with `openssl rand -base64 32`",
+            "sites.key must be 32 bytes in base64: create one with `openssl rand -base64 32`",
         ),
         (
             job(SITES.replace("servers", "server")),
@@ -134,7 +138,7 @@ def test_what_is_wrong_is_said_in_one_sentence(tmp_path: Path, text: str, site: 
 
 def test_a_name_is_for_jobs_of_sites_alone(tmp_path: Path) -> None:
     text = job(sites="", privacy="privacy: {algorithm: castle, k: 10, delay: 1000}\n")
-    assert problems(tmp_path, text) == ["sites is missing: --name is for a job that has sites"]
+    assert problems(tmp_path, text) == ["sites is missing: --name applies to jobs with sites only"]
 
 
 def test_nothing_of_a_job_prints_its_key(tmp_path: Path) -> None:

@@ -70,10 +70,10 @@ def test_a_job_without_the_section_has_none(tmp_path: Path) -> None:
         ("{shards: 0}", "spark.shards must be at least 1, got 0"),
         ("{shards: 2, shard: 3}", "spark.shard is not a known key; did you mean shards?"),
         ("{shards: 2, route: random}", "spark.route must be 'hash' or 'locality', got 'random'"),
-        ("{shards: 2, cuts: c.json}", "spark.cuts belongs to route: locality; with hash there is nothing to cut"),
+        ("{shards: 2, cuts: c.json}", "spark.cuts needs route: locality; the route hash has no cut points"),
         ("{shards: 2, max_files: 0}", "spark.max_files must be at least 1, got 0"),
         ("{shards: 2, position: [at, at]}", "spark.position names a column twice"),
-        ("4", "spark must be a mapping; delete the key if it is not wanted"),
+        ("4", "spark must be a mapping; delete the key if you do not need it"),
     ],
 )
 def test_what_is_wrong_with_the_section_is_told(tmp_path: Path, section: str, said: str) -> None:
@@ -83,18 +83,18 @@ def test_what_is_wrong_with_the_section_is_told(tmp_path: Path, section: str, sa
 @pytest.mark.parametrize(
     ("setting", "value", "said"),
     [
-        ("spark.speculation", "true", "spark.settings cannot have another spark.speculation than false"),
-        ("spark.sql.session.timeZone", "CET", "cannot have another spark.sql.session.timeZone than UTC"),
-        ("spark.sql.shuffle.partitions", "200", "it is the number of shards, spark.shards"),
-        ("spark.sql.streaming.checkpointLocation", "x", "that is checkpoint.path"),
-        ("spark.sql.streaming.noDataMicroBatches.enabled", "false", "rows leave after max_wait while no others come"),
-        ("spark.sql.streaming.stateStore.providerClass", "Mine", "only that store keeps the state that shards need"),
-        ("spark.sql.files.ignoreCorruptFiles", "true", "no row is left out in silence"),
-        ("spark.sql.streaming.commitProtocolClass", "Mine", "what was committed could not be told any more"),
-        ("spark.sql.parquet.outputTimestampType", "INT96", "a time is written as it is read"),
-        ("spark.sql.legacy.timeParserPolicy", "LEGACY", "times keep all their digits"),
-        ("spark.sql.legacy.charVarcharAsString", "true", "two values may be written as one"),
-        ("executor.memory", "4g", "must have names that begin with spark., and 'executor.memory' does not"),
+        ("spark.speculation", "true", "spark.settings must have spark.speculation: false"),
+        ("spark.sql.session.timeZone", "CET", "must have spark.sql.session.timeZone: UTC"),
+        ("spark.sql.shuffle.partitions", "200", "set spark.shards instead"),
+        ("spark.sql.streaming.checkpointLocation", "x", "set checkpoint.path instead"),
+        ("spark.sql.streaming.noDataMicroBatches.enabled", "false", "max_wait must expire while no rows arrive"),
+        ("spark.sql.streaming.stateStore.providerClass", "Mine", "only this store supports the state of shards"),
+        ("spark.sql.files.ignoreCorruptFiles", "true", "rows would be skipped silently"),
+        ("spark.sql.streaming.commitProtocolClass", "Mine", "committed files could no longer be identified"),
+        ("spark.sql.parquet.outputTimestampType", "INT96", "times must be written as they are read"),
+        ("spark.sql.legacy.timeParserPolicy", "LEGACY", "times must keep all their digits"),
+        ("spark.sql.legacy.charVarcharAsString", "true", "may write two values as one"),
+        ("executor.memory", "4g", "must have names that begin with spark., got 'executor.memory'"),
     ],
 )
 def test_a_setting_that_would_break_a_promise_is_refused(tmp_path: Path, setting: str, value: str, said: str) -> None:
@@ -111,8 +111,8 @@ def test_a_setting_that_says_what_is_so_anyway_is_accepted() -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ("dead_letter: {path: r.jsonl}\n", "dead_letter has no place in Spark: rejected rows are told in the output"),
-        ("metrics: {port: 0}\n", "metrics has no place in Spark, which has metrics of its own"),
+        ("dead_letter: {path: r.jsonl}\n", "dead_letter is not supported in Spark: rejected rows are in the output"),
+        ("metrics: {port: 0}\n", "metrics is not supported in Spark, which has its own metrics"),
     ],
 )
 def test_sections_that_spark_cannot_honour_are_refused(tmp_path: Path, more: str, said: str) -> None:
@@ -122,7 +122,7 @@ def test_sections_that_spark_cannot_honour_are_refused(tmp_path: Path, more: str
 
 def test_a_key_of_the_checkpoint_is_refused_with_what_to_do_instead(tmp_path: Path) -> None:
     (line,) = problems(tmp_path, job(checkpoint='checkpoint: {path: state, key: "${KEY}"}\n'))
-    assert line.startswith("checkpoint.key cannot be used: Spark does not encrypt its state with it")
+    assert line.startswith("checkpoint.key cannot be used: Spark does not encrypt its state")
     assert line.endswith("put checkpoint.path and spark.local.dir on an encrypted volume")
 
 
@@ -136,14 +136,14 @@ def test_a_stream_needs_a_checkpoint_and_a_batch_does_not(tmp_path: Path) -> Non
 
 def test_a_limit_of_a_micro_batch_is_refused_where_there_is_none(tmp_path: Path) -> None:
     text = job(source="source: {type: csv, path: in/}\n", spark="spark: {shards: 2, max_files: 3}\n")
-    assert problems(tmp_path, text) == ["spark.max_files is for streams: a source that ends is one batch"]
+    assert problems(tmp_path, text) == ["spark.max_files applies to streams only: a source that ends is one batch"]
 
 
 def test_a_limit_that_another_kind_of_source_has_is_refused(tmp_path: Path) -> None:
     text = job(spark="spark: {shards: 2, max_offsets: 9}\n")
     (said,) = problems(tmp_path, text)
-    assert said.startswith("spark.max_offsets bounds nothing here")
-    assert said.endswith("it is max_files")
+    assert said.startswith("spark.max_offsets has no effect on a source of type csv")
+    assert said.endswith("use max_files")
 
 
 @pytest.mark.parametrize(
@@ -151,14 +151,13 @@ def test_a_limit_that_another_kind_of_source_has_is_refused(tmp_path: Path) -> N
     [
         (
             "source: {type: stdio, format: csv}\n",
-            "source.type cannot be stdio in Spark: csv, jsonl, parquet and kafka can",
+            "source.type cannot be stdio in Spark: use csv, jsonl, parquet or kafka",
         ),
-        ("sink: {type: arrow, path: out}\n", "sink.type cannot be arrow in Spark: csv, jsonl, parquet and kafka can"),
-        ("sink: {type: csv, path: out.csv}\n", "sink.path must be a folder, which Spark fills with files: out/"),
+        ("sink: {type: arrow, path: out}\n", "sink.type cannot be arrow in Spark: use csv, jsonl, parquet or kafka"),
+        ("sink: {type: csv, path: out.csv}\n", "sink.path must be a folder in Spark, such as out/"),
         (
             'source: {type: kafka, brokers: "b:1", topic: t, group: g}\n',
-            "source.group cannot be used in Spark: Spark keeps its positions in the checkpoint, and shows none in a "
-            "consumer group",
+            "source.group cannot be used in Spark: Spark keeps its offsets in the checkpoint, not in a consumer group",
         ),
         (
             'sink: {type: kafka, brokers: "b:1", topic: t, format: csv}\n',

@@ -44,7 +44,7 @@ def test_places_that_collide_are_checks_with_their_key(write_job: Write) -> None
     path = write_job(dead_letter="{path: state/job.db}")
     (check,) = check_file(path)
     assert (check.where, check.place) == (f"{path}:7", "dead_letter.path")
-    assert check.what == "is the file of the checkpoint: name another"
+    assert check.what == "is the same file as the checkpoint: name another"
 
 
 def test_the_json_form_survives_a_round_trip(write_job: Write) -> None:

@@ -27,7 +27,7 @@ def test_a_frame_is_proposed_for(kind: type) -> None:
         "city": "quasi-identifier",
     }
     assert cg.load_schema(found.schema).columns == ("patient_id", "age", "seen", "city")
-    assert "GUESS: name the file or the broker" in found.text
+    assert "GUESS: name the file or broker" in found.text
 
 
 def test_the_json_form_survives_a_round_trip_and_its_schema_can_be_loaded() -> None:

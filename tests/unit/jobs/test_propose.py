@@ -84,14 +84,14 @@ def test_rare_labels_are_not_repeated() -> None:
         (
             "days",
             [None] * 5 + [1, 7, 3] * 50,
-            "5 rows of the sample have no value here: null: reject refuses such a row",
+            "5 rows of the sample have no value here: null: reject rejects them",
         ),
         (
             "income",
             [None] * 5 + [1, 7, 3] * 50,
-            "5 rows of the sample have no value here: all of them together count as",
+            "5 rows of the sample have no value here: together they count as",
         ),
-        ("patient_id", [None] * 5 + ["a", "b", "c"] * 50, "all of them together count as one person"),
+        ("patient_id", [None] * 5 + ["a", "b", "c"] * 50, "they count as one person together"),
     ],
 )
 def test_where_values_are_missing_it_is_said_what_can_become_of_them(
@@ -120,7 +120,11 @@ def doubtful(table: pa.Table) -> str:
 @pytest.mark.parametrize(
     ("name", "good", "comment"),
     [
-        ("weight", [str(n) for n in range(96)], "# 96 % of the values are numbers; the rest is rejected (or published"),
+        (
+            "weight",
+            [str(n) for n in range(96)],
+            "# 96 % of the values are numbers; the rest is rejected (with invalid: root, published",
+        ),
         (
             "seen",
             [f"2026-01-{n % 28 + 1:02}" for n in range(96)],
@@ -129,7 +133,7 @@ def doubtful(table: pa.Table) -> str:
         (
             "income",
             [str(n * 37 % 101) for n in range(96)],
-            "# 96 % of the values are numbers; the rest counts as one more",
+            "# 96 % of the values are numbers; the rest counts as one additional",
         ),
     ],
 )
@@ -144,7 +148,7 @@ def test_a_column_with_some_mess_in_it_is_still_one_of_numbers_or_dates(
 
 def test_columns_that_may_say_whose_row_it_is_are_named_where_none_is_found() -> None:
     columns = {"who": [f"w{n % 70}" for n in range(ROWS)], "age": [str(n % 15) for n in range(ROWS)]}
-    assert "# values that come again are in who: is it one of them?" in doubtful(pa.table(columns))
+    assert "# columns with repeated values: who. Is it one of them?" in doubtful(pa.table(columns))
     columns["patient_id"] = [f"p{n % 70}" for n in range(ROWS)]
     assert "is it one of them?" not in doubtful(pa.table(columns))
 

@@ -1,1 +1,1 @@
-"""The checklist of a job: its file, and the world around it, looked at before anything runs."""
+"""Checklist of a job: its file and its environment, checked before it runs."""

@@ -1,4 +1,4 @@
-"""Checks as values: what was looked at, whether it is as it must be, and what to do if it is not."""
+"""Checks as values: finding, status, and remedy."""
 
 import textwrap
 from collections.abc import Callable, Iterator
@@ -16,17 +16,17 @@ MARKS: dict[Status, str] = {"good": "✓", "bad": "✗", "doubtful": "!"}
 
 @dataclass(frozen=True)
 class Check:
-    """One entry of the list."""
+    """One entry of the checklist."""
 
     place: str
-    """The section or key that it is about, "source" or "privacy.k"; empty: the job as a whole."""
+    """Section or key, such as "source" or "privacy.k"; empty for the job as a whole."""
     what: str
     status: Status = "good"
     remedy: str = ""
     where: str = ""
-    """File and line, where the file itself is wrong: "job.yaml:14"."""
+    """File and line of a mistake in the file: "job.yaml:14"."""
     temporary: bool = False
-    """Whether it may be better the next time, with nothing changed here."""
+    """Whether the check may pass later without a change here."""
 
     @property
     def line(self) -> str:
@@ -43,35 +43,35 @@ class Check:
 
 @dataclass(frozen=True)
 class Checklist:
-    """All checks of a job, in the order of the flow. `str()` is what `castleguard validate` prints."""
+    """All checks of a job, in the order of the flow. `str()` is the output of `castleguard validate`."""
 
     checks: tuple[Check, ...]
     guarantee: Guarantee | None = None
-    """What the job promises; None if it cannot run."""
+    """The promise of the job; None if it cannot run."""
     readable: bool = True
-    """Whether the job file itself is without mistakes."""
+    """Whether the job file has no mistakes."""
 
     @property
     def bad(self) -> tuple[Check, ...]:
-        """What would stop the job."""
+        """Checks that would stop the job."""
         return tuple(check for check in self.checks if check.status == "bad")
 
     @property
     def ok(self) -> bool:
-        """Whether nothing would stop the job."""
+        """Whether the job can run."""
         return not self.bad
 
     @property
     def temporary(self) -> bool:
-        """Whether all that would stop the job may be better the next time, with nothing changed here."""
+        """Whether all bad checks may pass later without a change here."""
         return all(check.temporary for check in self.bad)
 
     @property
     def summary(self) -> str:
-        """How many problems and doubts there are."""
-        doubts = sum(check.status == "doubtful" for check in self.checks)
+        """Number of problems and warnings."""
+        warnings = sum(check.status == "doubtful" for check in self.checks)
         problems = f"{len(self.bad)} problem{'' if len(self.bad) == 1 else 's'}"
-        return f"{problems}, {doubts} to look at" if doubts else problems
+        return f"{problems}, {warnings} warning{'' if warnings == 1 else 's'}" if warnings else problems
 
     def __iter__(self) -> Iterator[Check]:
         return iter(self.checks)
@@ -80,7 +80,7 @@ class Checklist:
         return len(self.checks)
 
     def as_json(self) -> dict[str, Any]:
-        """The same for programs."""
+        """The checklist for JSON."""
         return {
             "ok": self.ok,
             "readable": self.readable,
@@ -94,7 +94,7 @@ class Checklist:
 
 
 def refused(exc: CastleguardError, remedy: str = "") -> Iterator[Check]:
-    """What an error refuses: a check for each mistake in the job file."""
+    """An error as checks, one for each mistake in the job file."""
     if isinstance(exc, ConfigError):
         for mistake in exc.mistakes:
             yield Check(mistake.key, mistake.what, "bad", remedy, where=mistake.where)
@@ -102,11 +102,18 @@ def refused(exc: CastleguardError, remedy: str = "") -> Iterator[Check]:
         yield Check("", str(exc), "bad", remedy, temporary=isinstance(exc, UnavailableError))
 
 
-def words_of(exc: Exception) -> str:
-    """An error as part of a line. Only messages of castleguard are known to be free of data."""
+def failed(place: str, exc: Exception) -> Check:
+    """A failed request to a broker or another service."""
+    away = isinstance(exc, UnavailableError)
+    remedy = "check that it is running and reachable from here" if away else ""  # other errors name their remedy
+    return Check(place, message_of(exc), "bad", remedy, temporary=away)
+
+
+def message_of(exc: Exception) -> str:
+    """The message of an error, or only its type: other libraries' messages may contain data."""
     return str(exc) if isinstance(exc, CastleguardError) else type(exc).__name__
 
 
 def masked(check: Check, mask: Callable[[str], str]) -> Check:
-    """The check without anything that came from the environment."""
+    """The check without values from the environment."""
     return replace(check, what=mask(check.what), remedy=mask(check.remedy))

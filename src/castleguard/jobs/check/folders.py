@@ -1,4 +1,4 @@
-"""Folders and files of a job: whether they can be written, who can read them, and how much room is left."""
+"""Folders and files of a job: write access, privacy and free space."""
 
 import os
 import shutil
@@ -12,28 +12,28 @@ LEAST_FREE = 1 << 30  # bytes
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-def writable(folder: Path, key: str) -> Check:
-    """Whether a folder can be written, or made."""
-    there = _existing(folder)
-    if not there.is_dir():
-        return Check(key, f"{there} is a file, and must be a folder", "bad", "choose another path")
-    if not os.access(there, os.W_OK | os.X_OK):
-        return Check(key, f"{there} cannot be written", "bad", "let the user of the job write there")
-    if not _keeps_files(there):
-        return Check(key, f"{there} is no place for files", "bad", "choose another path")
-    return Check(key, f"{folder} can be written" if folder.exists() else f"{folder} can be made")
+def check_writable(folder: Path, key: str) -> Check:
+    """Whether the job can write to a folder, or create it."""
+    existing = _existing(folder)
+    if not existing.is_dir():
+        return Check(key, f"{existing} is a file, not a folder", "bad", "choose another path")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        return Check(key, f"{existing} is not writable", "bad", "give the job's user write permission")
+    if not _keeps_files(existing):
+        return Check(key, f"{existing} cannot hold files", "bad", "choose another path")
+    return Check(key, f"{folder} is writable" if folder.exists() else f"{folder} can be created")
 
 
 def _existing(path: Path) -> Path:
-    """The path, or the nearest one around it that exists."""
+    """The path, or its nearest existing parent."""
     while not path.exists() and path != path.parent:
         path = path.parent
     return path
 
 
 def _keeps_files(folder: Path) -> bool:
-    """Whether files can be made there. /proc and its like forbid root nothing, and make no file either: they have no
-    room, and take none that has no name yet.
+    """Whether the file system can create files. /proc and similar ones grant root all access, but have no blocks and
+    create no unnamed file.
     """
     if not hasattr(os, "O_TMPFILE") or os.statvfs(folder).f_blocks:
         return True
@@ -45,21 +45,18 @@ def _keeps_files(folder: Path) -> bool:
 
 
 def check_private(path: Path, key: str) -> Iterator[Check]:
-    """Raw rows are for the owner alone."""
-    if path.is_file() and path.stat().st_mode & OTHERS:
-        yield Check(key, f"{path} holds raw rows, and others can read it", "bad", f"chmod 600 {path}")
+    """Warn if other users can read a file or folder that holds raw rows."""
+    if path.is_dir():
+        if path.stat().st_mode & OTHERS:
+            yield Check(key, f"{path} holds raw rows, and other users can open it", "doubtful", f"chmod 700 {path}")
+    elif path.is_file() and path.stat().st_mode & OTHERS:
+        yield Check(key, f"{path} holds raw rows, and other users can read it", "bad", f"chmod 600 {path}")
     elif path.parent.is_dir() and path.parent.stat().st_mode & stat.S_IRWXO:
-        yield Check(key, f"others can look into {path.parent}", "doubtful", f"chmod 700 {path.parent}")
-
-
-def check_private_folder(folder: Path, key: str) -> Iterator[Check]:
-    """A folder that holds raw rows is for the owner alone; one that is not there yet will be."""
-    if folder.is_dir() and folder.stat().st_mode & OTHERS:
-        yield Check(key, f"others can look into {folder}, which holds raw rows", "doubtful", f"chmod 700 {folder}")
+        yield Check(key, f"other users can open {path.parent}", "doubtful", f"chmod 700 {path.parent}")
 
 
 def check_space(folder: Path, key: str) -> Iterator[Check]:
-    """Whether there is little room."""
+    """Warn if little disk space is free."""
     free = shutil.disk_usage(_existing(folder)).free
     if free < LEAST_FREE:
-        yield Check(key, f"{free >> 20:,} MiB are free there", "doubtful", "a full disk stops the job: make room")
+        yield Check(key, f"only {free >> 20:,} MiB are free", "doubtful", "free disk space: a full disk stops the job")

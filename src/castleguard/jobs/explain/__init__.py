@@ -1,1 +1,1 @@
-"""What a job does and promises, in plain words: a value with sections of sentences."""
+"""Explains what a job does and promises, in sections of sentences."""

@@ -1,4 +1,4 @@
-"""The explanation of a job, as a value: its text is what `castleguard explain` prints."""
+"""Explanation of a job as a value; its text is the output of `castleguard explain`."""
 
 import textwrap
 from collections.abc import Iterable
@@ -8,10 +8,10 @@ from typing import Any
 from castleguard.config.job_model import JobFile
 from castleguard.errors import CastleguardError
 from castleguard.jobs.assemble import make_stream
-from castleguard.jobs.explain import columns, delay, in_spark, lifetime, together
-from castleguard.jobs.explain.columns import Becomes
-from castleguard.jobs.explain.naming import spell_endpoint
-from castleguard.jobs.kept import promised
+from castleguard.jobs.explain import column_outputs, paragraphs
+from castleguard.jobs.explain.column_outputs import ColumnOutput
+from castleguard.jobs.explain.paragraphs import spell_endpoint
+from castleguard.jobs.stored_state import promised
 from castleguard.privacy.guarantee import Guarantee
 
 WIDTH = 100
@@ -23,7 +23,7 @@ class Section:
 
     title: str
     points: tuple[str, ...] = ()
-    """Entries of a list, for example one for each column; they come before the sentences."""
+    """Entries of a list, for example one per column, before the sentences."""
     sentences: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -37,14 +37,14 @@ class Explanation:
     job: str
     """The name of the job."""
     opening: str
-    """Where rows come from and where they go, in one line."""
-    columns: tuple[Becomes, ...]
-    """What every declared column becomes."""
+    """Source and sink, in one line."""
+    columns: tuple[ColumnOutput, ...]
+    """The output of every declared column."""
     guarantee: Guarantee
     sections: tuple[Section, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """The same for programs."""
+        """The explanation for JSON."""
         return {
             "job": self.job,
             "opening": self.opening,
@@ -61,28 +61,28 @@ class Explanation:
 
 
 def explain_job(job: JobFile) -> Explanation:
-    """Explain a job. Reads no data; raises ConfigError where the policy cannot promise anything for the schema."""
+    """Explain a job. Reads no data; raises ConfigError if the policy does not support the schema."""
     make_stream(job)
     guarantee = _guarantee(job)
     claim = () if guarantee.privacy is None else (guarantee.privacy.sentence,)
     sections = [
-        _section("What each column becomes", columns.formulas(job), points=columns.columns(job)),
+        _section("What each column becomes", column_outputs.formulas(job), points=column_outputs.sentences(job)),
         _section("What is promised", (guarantee.promise, *claim, " ".join(guarantee.limits))),
     ]
     if job.sites is not None:
-        sections.append(_section("Other sites", together.sites(job)))
+        sections.append(_section("Other sites", paragraphs.sites(job)))
     if job.spark is not None:
-        sections.append(_section("Shards", in_spark.shards(job)))
+        sections.append(_section("Shards", paragraphs.shards(job)))
     sections += [
-        _section("Delay and memory", delay.delay(job)),
-        _section("After a stop or a crash", lifetime.restart(job)),
-        _section("Rows that cannot be used", lifetime.bad_rows(job)),
-        _section("At the end", (*lifetime.end(job), *lifetime.epochs(job))),
+        _section("Delay and memory", paragraphs.delay(job)),
+        _section("After a stop or a crash", paragraphs.restart(job)),
+        _section("Rows that cannot be used", paragraphs.bad_rows(job)),
+        _section("At the end", (*paragraphs.end(job), *paragraphs.epochs(job))),
     ]
     return Explanation(
         job=job.name,
         opening=f"{job.name}: from {spell_endpoint(job.source)} to {spell_endpoint(job.sink)}.",
-        columns=tuple(columns.becomes(job)),
+        columns=tuple(column_outputs.outputs(job)),
         guarantee=guarantee,
         sections=tuple(sections),
     )
@@ -96,7 +96,7 @@ def _guarantee(job: JobFile) -> Guarantee:
     if job.spark is None:
         try:
             return promised(job)
-        except CastleguardError:  # the job is running, or its checkpoint cannot be opened: `validate` says so
+        except CastleguardError:  # the job is running, or its checkpoint is unreadable, which `validate` reports
             return job.policy.guarantee(job.schema, seeded=False)
     from castleguard.spark.spark_job import plan_of
     from castleguard.spark.spark_job import promised as promised_in_spark

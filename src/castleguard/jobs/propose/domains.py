@@ -1,7 +1,7 @@
-"""Domains for what a sample shows, rounded out: bounds that are taken from data are data.
+"""Domains proposed from a sample, with margins.
 
-The published bounds of a column come from its domain. A domain that ended exactly where the sample does would publish
-its smallest and largest value, so there is a tenth of room on both sides, and round numbers at the ends.
+The published bounds of a column come from its domain. A domain that ended exactly where the sample ends would publish
+its smallest and largest value, so it gets a margin of a tenth on both sides, and round bounds.
 """
 
 import datetime as dt
@@ -14,7 +14,7 @@ import numpy as np
 from castleguard.jobs.propose.profile import Profile
 from castleguard.schema.grid import EPOCH
 
-CELLS = 20  # that a grid has, about
+CELLS = 20  # approximate number of grid cells
 
 _DAY_STEPS = (1, 7, 14, 30, 91, 365)
 _SECOND_STEPS = (1, 10, 60, 300, 900, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400)
@@ -22,7 +22,7 @@ _FIRST, _LAST = dt.datetime(1, 1, 2, tzinfo=dt.UTC), dt.datetime(9999, 12, 30, t
 
 
 class Domain(NamedTuple):
-    """A public domain as it is written in YAML."""
+    """A public domain in YAML form."""
 
     lower: str
     upper: str
@@ -30,7 +30,7 @@ class Domain(NamedTuple):
 
 
 def number_domain(profile: Profile) -> Domain:
-    """Round numbers around those of the sample."""
+    """Domain with round bounds around the numbers of the sample."""
     low, high = (Decimal(repr(float(bound))) for bound in (profile.values.min(), profile.values.max()))
     room = (high - low) / 10 or max(abs(low) / 10, Decimal(1))
     unit = nice(room)
@@ -45,7 +45,7 @@ def number_domain(profile: Profile) -> Domain:
 
 
 def number_bins(profile: Profile) -> tuple[str, ...]:
-    """Round edges between which about equally many values of the sample lie."""
+    """Round bin edges with about equally many values of the sample in each bin."""
     edges = {Decimal(repr(float(edge))) for edge in np.quantile(profile.values, [0.2, 0.4, 0.6, 0.8])}
     unit = nice((max(edges) - min(edges)) / 10 or max(max(map(abs, edges)) / 10, Decimal(1)))
     if profile.whole:
@@ -55,13 +55,13 @@ def number_bins(profile: Profile) -> tuple[str, ...]:
 
 
 def known_domain(lower: int, upper: int, profile: Profile) -> Domain:
-    """A domain that everybody knows, with a step for what is in the sample."""
+    """A well-known domain, with a step that fits the sample."""
     step = _step(Decimal(lower), Decimal(upper), profile)
     return Domain(*(_spell(Decimal(bound), profile.whole) for bound in (lower, upper, step)))
 
 
 def time_domain(profile: Profile) -> Domain:
-    """Whole days, months or years around the times of the sample."""
+    """Domain of whole days, months or years around the times of the sample."""
     per_unit = dt.timedelta(days=1) if profile.kind == "date" else dt.timedelta(microseconds=1)
     low, high = (_time(float(bound), per_unit) for bound in (profile.values.min(), profile.values.max()))
     room = max((high - low) / 10, dt.timedelta(days=1))
@@ -76,7 +76,7 @@ def time_domain(profile: Profile) -> Domain:
 
 
 def nice(number: Decimal) -> Decimal:
-    """The largest of 1, 2, 5, 10, 20, 50, ... that is not above a number.
+    """The largest of 1, 2, 5, 10, 20, 50, ... up to a number.
 
     >>> [str(nice(Decimal(text))) for text in ("7", "0.03", "260")]
     ['5', '0.02', '2E+2']
@@ -86,7 +86,7 @@ def nice(number: Decimal) -> Decimal:
 
 
 def _step(lower: Decimal, upper: Decimal, profile: Profile) -> Decimal:
-    """About a twentieth of the domain, and coarser than the data: otherwise a bound is somebody's value."""
+    """About a twentieth of the domain, and coarser than the data: otherwise a bound is a person's value."""
     step = nice((upper - lower) / CELLS)
     if profile.whole:
         step = max(step, Decimal(1))
@@ -126,5 +126,5 @@ def _round_up(moment: dt.datetime, span: dt.timedelta) -> dt.datetime:
 
 
 def _nearest(steps: tuple[int, ...], wanted: float) -> int:
-    """The largest step that is not above what is wanted, or the smallest one."""
+    """The largest step up to `wanted`, or the smallest step."""
     return max((step for step in steps if step <= wanted), default=steps[0])

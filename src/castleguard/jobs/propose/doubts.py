@@ -1,4 +1,4 @@
-"""What a sample leaves doubtful: said beside the guesses, for whoever has to confirm them. Never a value."""
+"""Doubts about a sample, shown next to the guesses. They never contain a value."""
 
 import re
 from typing import NamedTuple
@@ -19,42 +19,42 @@ class Doubts(NamedTuple):
     """Doubts about a sample and its guesses."""
 
     columns: dict[str, str]
-    """By column: how many of its values are not what it was taken for, and what becomes of them."""
+    """By column: share of values that do not fit the guess, and what happens to them."""
     persons: tuple[str, ...]
-    """Columns that may say whose row it is, where no name looks like it."""
+    """Columns that may identify persons, if no column name suggests it."""
     headless: bool
-    """Whether the first line of a CSV file, which names the columns, looks like a row."""
+    """Whether the header line of a CSV file looks like a row."""
 
 
 def find_doubts(table: pa.Table, guesses: list[Guess], *, csv: bool) -> Doubts:
-    """Look at the sample once more, beside what was made of it."""
+    """Compare the sample with its guesses."""
     profiles = {guess.column: profile_column(guess.column, table[guess.column]) for guess in guesses}
-    columns = {guess.column: _mess(guess, profiles[guess.column]) for guess in guesses}
+    columns = {guess.column: _describe_misfits(guess, profiles[guess.column]) for guess in guesses}
     has_person = any(guess.role == "person" for guess in guesses)
     candidates = [name for name, profile in profiles.items() if _may_be_person(profile)]
     return Doubts(
-        columns={name: said for name, said in columns.items() if said},
+        columns={name: doubt for name, doubt in columns.items() if doubt},
         persons=() if has_person else tuple(candidates[:MOST_CANDIDATES]),
         headless=csv and any(_looks_like_data(name, table[name]) for name in profiles),
     )
 
 
-def _mess(guess: Guess, profile: Profile) -> str:
+def _describe_misfits(guess: Guess, profile: Profile) -> str:
     if profile.readable == 1.0 or not (guess.domain or guess.bins):
         return ""
     share = f"{min(int(profile.readable * 100), 99)} % of the values are {profile.kind}s"
     if guess.bins:
-        return f"{share}; the rest counts as one more value"
-    return f"{share}; the rest is rejected (or published without detail: invalid: root)"
+        return f"{share}; the rest counts as one additional value"
+    return f"{share}; the rest is rejected (with invalid: root, published without detail)"
 
 
 def _may_be_person(profile: Profile) -> bool:
-    """Whether there are many values, and they come again: ages are too few, numbers of rows never come again."""
+    """Whether the column has many repeated values: ages are too few, row numbers never repeat."""
     if profile.kind not in ("text", "number") or not profile.whole:
         return False
     return max(LEAST_DISTINCT, profile.rows // 50) <= profile.distinct <= 0.9 * profile.rows
 
 
 def _looks_like_data(name: str, column: pa.ChunkedArray) -> bool:
-    """Whether the name of a column is a number, a date or an address, or one of the values below it."""
+    """Whether a column name is a number, a date or an e-mail address, or also a value of the column."""
     return _DATA.fullmatch(name) is not None or bool(pc.any(pc.equal(column, name)).as_py())

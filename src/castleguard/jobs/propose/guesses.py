@@ -1,8 +1,7 @@
-"""Roles for the columns of a sample, as guesses that somebody has to confirm.
+"""Guessed roles for the columns of a sample, for an operator to confirm.
 
-A guess goes by the name of a column and by what its values look like. Where a column might say who somebody is, it is
-left out; where a text has many values, too. Labels that are rare in the sample are data about few people: they are not
-repeated.
+A guess is based on the column name and the form of its values. Columns that may identify a person, and texts with many
+values, are dropped. Labels that are rare in the sample are data about few persons and are not written down.
 """
 
 import re
@@ -17,7 +16,7 @@ from castleguard.jobs.propose.profile import Profile, profile_column
 Role = Literal["person", "quasi-identifier", "sensitive", "dropped"]
 
 MOST_LABELS = 50
-LEAST_ROWS = 5  # of a label that is written down
+LEAST_ROWS = 5  # for a label to be written down
 
 
 def _words(text: str) -> frozenset[str]:
@@ -52,7 +51,7 @@ _KNOWN_DOMAINS = {
 
 
 class Guess(NamedTuple):
-    """What a column may be, and why. One of `domain`, `labels` and `bins` says what values it may have."""
+    """The guessed role of a column and the reason. One of `domain`, `labels` and `bins` holds the possible values."""
 
     column: str
     role: Role
@@ -61,13 +60,13 @@ class Guess(NamedTuple):
     labels: tuple[str, ...] = ()
     bins: tuple[str, ...] = ()
     rare: int = 0
-    """How many labels are not repeated."""
+    """Number of rare labels, which are not written down."""
     is_time: bool = False
     missing: int = 0
-    """How many rows of the sample have no value."""
+    """Number of rows of the sample without a value."""
 
     def __repr__(self) -> str:
-        """Column and role alone: labels and bounds come from rows."""
+        """Column and role only: labels and bounds come from rows."""
         return f"Guess({self.column!r}, {self.role!r})"
 
 
@@ -78,7 +77,7 @@ def guess_roles(table: pa.Table) -> list[Guess]:
     guesses = []
     for profile in profiles:
         if profile is person:
-            found = Guess(profile.name, "person", "looks like the column that says whose row it is")
+            found = Guess(profile.name, "person", "looks like an identifier of persons")
         else:
             found = _guess(profile)
         guesses.append(found._replace(missing=table.num_rows - profile.rows))
@@ -86,7 +85,7 @@ def guess_roles(table: pa.Table) -> list[Guess]:
 
 
 def words_of(name: str) -> list[str]:
-    """The words of a column's name, in small letters.
+    """The words of a column name, in lower case.
 
     >>> words_of("PatientID"), words_of("pickup_zone-id"), words_of("homeZIP")
     (['patient', 'id'], ['pickup', 'zone', 'id'], ['home', 'zip'])
@@ -95,7 +94,7 @@ def words_of(name: str) -> list[str]:
 
 
 def _find_person(profiles: Iterable[Profile]) -> Profile | None:
-    """The column that most looks like an identifier of persons; None if there is none."""
+    """The column that looks most like an identifier of persons; None without one."""
     ranked = [(_person_rank(profile), -at, profile) for at, profile in enumerate(profiles)]
     rank, _, best = max(ranked, key=lambda entry: entry[:2], default=(0, 0, None))
     return best if rank else None
@@ -126,11 +125,11 @@ def _guess(profile: Profile) -> Guess:
 
 def _why_dropped(profile: Profile, words: list[str]) -> str:
     if profile.kind == "nothing":
-        return "has no values that can be read"
+        return "has no readable values"
     if profile.distinct == 1:
         return "has the same value in every row of the sample"
     if any(word in _DIRECT for word in words):
-        return "looks as if it said who somebody is"
+        return "seems to identify a person directly"
     unique = profile.distinct == profile.rows and profile.kind == "text"
     named = bool(words) and words[-1] in ("id", "uuid", "guid", "hash", "key")
     if unique or (named and profile.distinct > MOST_LABELS):
@@ -144,7 +143,7 @@ def _why_dropped(profile: Profile, words: list[str]) -> str:
 
 
 def _is_code(profile: Profile, words: list[str]) -> bool:
-    """Whether numbers only stand for something: 1 for cash, 2 for cards."""
+    """Whether the numbers are codes: 1 for cash, 2 for cards."""
     few = profile.kind == "number" and profile.whole and profile.distinct <= MOST_LABELS
     return few and bool(words) and words[-1] in _CODES
 
@@ -152,17 +151,17 @@ def _is_code(profile: Profile, words: list[str]) -> bool:
 def _guess_labels(profile: Profile, role: Role) -> Guess:
     labels = tuple(sorted(label for label, count in profile.labels.items() if count >= LEAST_ROWS))
     rare = profile.distinct - len(labels)
-    reason = f"{len(labels)} labels that occur in the sample"
+    reason = f"{len(labels)} labels of the sample"
     if len(labels) < 2:
-        return Guess(profile.name, "dropped", "has too few rows in the sample to tell its values")
+        return Guess(profile.name, "dropped", "has too few rows in the sample to list its values")
     if rare:
-        reason += f"; {rare:,} rarer ones are not repeated here, since they may point at single persons"
+        reason += f"; {rare:,} rare ones are left out because they may identify persons"
     return Guess(profile.name, role, reason, labels=labels, rare=rare)
 
 
 def _times(profile: Profile) -> str:
     unit = "days" if profile.kind == "date" else "seconds"
-    return f"times around those of the sample, rounded out; step in {unit}; later ones are rejected, so leave room"
+    return f"times of the sample with a margin; step in {unit}; later times are rejected, so leave room"
 
 
 def _guess_domain(profile: Profile, words: list[str], role: Role) -> Guess:
@@ -170,8 +169,8 @@ def _guess_domain(profile: Profile, words: list[str], role: Role) -> Guess:
         return Guess(profile.name, role, _times(profile), time_domain(profile), is_time=True)
     if role == "sensitive":
         edges = number_bins(profile)
-        return Guess(profile.name, role, "a fifth of the sample in each bin, about; rounded", bins=edges)
+        return Guess(profile.name, role, "about a fifth of the sample in each bin, rounded", bins=edges)
     known = next((_KNOWN_DOMAINS[word] for word in words if word in _KNOWN_DOMAINS), None)
     if known is not None and known[0] <= profile.values.min() and profile.values.max() <= known[1]:
-        return Guess(profile.name, role, "what such numbers can be", known_domain(*known, profile))
-    return Guess(profile.name, role, "numbers around those of the sample, rounded out", number_domain(profile))
+        return Guess(profile.name, role, "the usual range of such numbers", known_domain(*known, profile))
+    return Guess(profile.name, role, "numbers of the sample with a margin", number_domain(profile))

@@ -1,4 +1,4 @@
-"""A job file as text, with every guess marked: what `castleguard init` writes."""
+"""Text of a proposed job file, with every guess marked."""
 
 import re
 from collections.abc import Iterator
@@ -13,23 +13,23 @@ _DELAY = 1000
 
 
 class Subject(NamedTuple):
-    """What was looked at."""
+    """The sampled source."""
 
     name: str
-    """Of the file, the folder or the pattern, for people."""
+    """Name of the file, folder or pattern."""
     path: str
-    """Of the same, from where the job file lies."""
+    """Path of the source, relative to the job file."""
     type: str
     rows: int
-    """How many rows were looked at."""
+    """Number of sampled rows."""
     first: str = ""
-    """The file that they are from, if there may be several."""
+    """The sampled file, if the source may have several."""
     in_memory: bool = False
-    """Whether the rows were given as a frame, so that the path is a guess, too."""
+    """Whether the rows were given as a frame, which makes the path a guess."""
 
     @property
     def job(self) -> str:
-        """A name for the job: that of the file or folder, as far as letters and digits go."""
+        """Job name derived from the file or folder name."""
         stem = self.name.partition(".")[0]
         return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "job"
 
@@ -43,7 +43,7 @@ def proposal(subject: Subject, guesses: list[Guess], doubts: Doubts = _NO_DOUBTS
 
 
 def scalar(text: str) -> str:
-    r"""A text as YAML: plain where nothing can go wrong, in quotes otherwise.
+    r"""A text as a YAML scalar: plain where that is safe, quoted otherwise.
 
     >>> [scalar(text) for text in ("Old Town", "no", "12", "a: b", 'x"\t')]
     ['Old Town', '"no"', '"12"', '"a: b"', '"x\\"\\x09"']
@@ -67,18 +67,18 @@ def _escaped(character: str) -> str:
 def _head(subject: Subject) -> Iterator[str]:
     sampled = f"{scalar(subject.first)}, the first file of {scalar(subject.name)}" if subject.first else ""
     if subject.in_memory:
-        yield f"# Proposed by castleguard from {subject.rows:,} rows that were given in memory."
+        yield f"# Proposed by castleguard from {subject.rows:,} rows in memory."
     else:
         found = sampled or scalar(subject.name)
         yield f"# Proposed by `castleguard init` from the first {subject.rows:,} rows of {found}."
-    yield "# Lines marked GUESS are guesses. You know what a column means and what is public; this program does not."
-    yield "# Bounds and labels below were taken from data: correct them by what anybody may know without the data."
-    yield "confirmed: false  # look at every GUESS, then set this to true (or delete the line)"
+    yield "# Lines marked GUESS are guesses: only you know what a column means and what is public about it."
+    yield "# Bounds and labels below come from the data: replace them by what is known without the data."
+    yield "confirmed: false  # check every GUESS, then set this to true (or delete the line)"
     yield ""
-    yield f"name: {subject.job}  # in metrics and logs, and in the checkpoint: another name is another job"
-    several = "  # with follow: true it waits for new files, for ever" if subject.first else ""
+    yield f"name: {subject.job}  # in metrics, logs and the checkpoint; a job with another name is another job"
+    several = "  # add follow: true to wait for new files forever" if subject.first else ""
     if subject.in_memory:
-        several = "  # GUESS: name the file or the broker that the rows come from"
+        several = "  # GUESS: name the file or broker that the rows come from"
     yield f"source: {{type: {subject.type}, path: {scalar(subject.path)}}}{several}"
     yield ""
 
@@ -88,41 +88,41 @@ def _schema(guesses: list[Guess], doubts: Doubts) -> Iterator[str]:
     yield "schema:"
     if by_role["person"]:
         yield f"  person: {scalar(by_role['person'][0].column)}  # GUESS: {by_role['person'][0].reason}"
-        yield from _missing(by_role["person"][0], "all of them together count as one person")
+        yield from _missing(by_role["person"][0], "they count as one person together")
     else:
-        yield "  person: null  # GUESS: no column says whose row it is, so every row would count as a person of its own"
+        yield "  person: null  # GUESS: no column identifies persons, so every row would count as its own person"
         if doubts.persons:
-            yield f"      # values that come again are in {', '.join(map(scalar, doubts.persons))}: is it one of them?"
+            yield f"      # columns with repeated values: {', '.join(map(scalar, doubts.persons))}. Is it one of them?"
     for key, role in (("quasi_identifiers", "quasi-identifier"), ("sensitive", "sensitive")):
         found = [guess for guess in guesses if guess.role == role]
-        yield f"  {key}:" if found else f"  {key}: []  # GUESS: none was found"
+        yield f"  {key}:" if found else f"  {key}: []  # GUESS: none found"
         for guess in found:
             yield f"    - {_entry(guess)}  # GUESS: {guess.reason}"
             yield from _missing(guess, _NULLS[key])
             if guess.column in doubts.columns:
                 yield f"      # {doubts.columns[guess.column]}"
     if by_role["dropped"]:
-        yield "  # GUESS: these columns are not read, and so not published. To publish one, give it a role above."
+        yield "  # GUESS: these columns are neither read nor published. To publish one, give it a role above."
     for guess in by_role["dropped"]:
         yield f"  #   {scalar(guess.column)}: {guess.reason}"
     yield ""
 
 
 _NULLS = {
-    "quasi_identifiers": "null: reject refuses such a row, null: root publishes it with no detail in any column",
-    "sensitive": "all of them together count as one more value",
+    "quasi_identifiers": "null: reject rejects them, null: root publishes them without detail in any column",
+    "sensitive": "together they count as one additional value",
 }
 
 
 def _missing(guess: Guess, what: str) -> Iterator[str]:
-    """What becomes of rows without a value, where there are some."""
+    """A comment on rows without a value, if the sample has some."""
     if guess.missing:
         yield f"      # {guess.missing:,} rows of the sample have no value here: {what}"
 
 
 def _entry(guess: Guess) -> str:
-    """A column in braces. What becomes of missing values is spelt out where there are some, and of times to come: moved
-    to the last one, as numbers are, they would all look the same one day.
+    """A column in braces, with `null` if values are missing, and `outside: reject` for times: clamped like numbers, all
+    future times would become the last one.
     """
     entry = _declared(guess)
     if guess.role != "quasi-identifier":
@@ -135,7 +135,7 @@ def _declared(guess: Guess) -> str:
     name = f"name: {scalar(guess.column)}"
     if guess.labels:
         key = "hierarchy" if guess.role == "quasi-identifier" else "values"
-        # A label that is not listed would cost its row; at the root it costs nothing but detail.
+        # An unlisted label would cost the row; at the root it costs only detail.
         unknown = ", unknown: root" if guess.rare and key == "hierarchy" else ""
         return f"{{{name}, {key}: [{', '.join(map(scalar, guess.labels))}]{unknown}}}"
     if guess.bins:
@@ -150,11 +150,11 @@ def _privacy(subject: Subject, guesses: list[Guess]) -> Iterator[str]:
     delay = max(k, min(_DELAY, subject.rows // 5))
     yield "privacy:"
     yield "  algorithm: citadel  # GUESS: narrow groups of true ranges, without noise; see the concepts for the others"
-    yield f"  k: {k}  # GUESS: every published group has this many persons; the promise is yours to make"
+    yield f"  k: {k}  # GUESS: distinct persons in every published group"
     if any(guess.role == "sensitive" for guess in guesses):
-        yield "  l: 2  # GUESS: every published group has this many values of every sensitive column"
-    yield f"  delay: {delay}  # GUESS: a row leaves before this many others have arrived; longer is more precise"
-    yield "  # max_wait: 30s  # a row leaves after this time, however few others arrive: for a source that never ends"
+        yield "  l: 2  # GUESS: distinct values of every sensitive column in every published group"
+    yield f"  delay: {delay}  # GUESS: rows that may arrive before a row must be published; more is more precise"
+    yield "  # max_wait: 30s  # longest wait of a row, for a source that never ends"
     yield ""
 
 

@@ -1,4 +1,4 @@
-"""What a sample shows about one of its columns: the kind of its values, how many there are, how far they reach."""
+"""Profile of a column of a sample: kind, count and range of its values."""
 
 from collections import Counter
 from typing import Literal, NamedTuple
@@ -12,8 +12,8 @@ from castleguard.schema.column import FINE, as_text, distinct, is_text
 from castleguard.schema.grid import Kind, resolution
 from castleguard.schema.numbers import read_numbers
 
-READABLE = 0.9  # the share of values that must be numbers, for a column to be one of numbers
-MANY = 20  # rows: so many numbers do not rise by chance
+READABLE = 0.9  # share of values that must be numbers for a numeric column
+MANY = 20  # rows: so many numbers do not increase by chance
 ONE_DAY = 86_400_000_000  # microseconds
 
 Values = NDArray[np.float64]
@@ -24,21 +24,21 @@ class Profile(NamedTuple):
 
     name: str
     rows: int
-    """How many values are not missing."""
+    """Number of values that are not missing."""
     kind: Kind | Literal["text", "nothing"]
     labels: Counter[str]
-    """How often each text occurs; empty where a value has no text."""
+    """Count of each text; empty if values have no text form."""
     values: Values
-    """In coded units, where they are numbers, dates or timestamps."""
+    """Numbers, dates or timestamps in coded units."""
 
     @property
     def distinct(self) -> int:
-        """How many different values there are."""
+        """Number of distinct values."""
         return len(self.labels)
 
     @property
     def readable(self) -> float:
-        """The share of values that are of the column's kind."""
+        """Share of values of the column's kind."""
         return self.values.size / self.rows if self.values.size else 1.0
 
     @property
@@ -48,17 +48,17 @@ class Profile(NamedTuple):
 
     @property
     def counts_up(self) -> bool:
-        """Whether every value is a whole number above the one before it."""
+        """Whether the values are whole numbers in increasing order."""
         return self.kind == "number" and self.rows >= MANY and self.whole and bool(np.all(np.diff(self.values) > 0))
 
     @property
     def finest(self) -> float:
-        """The spacing that the values have in common; 0 if they have none."""
+        """The common spacing of the values; 0 without one."""
         return resolution(self.values) or 0.0
 
 
 def profile_column(name: str, column: pa.ChunkedArray) -> Profile:
-    """Look at a column as the decoder would read it."""
+    """Profile a column, read as the decoder reads it."""
     nothing = Profile(name, 0, "nothing", Counter(), np.empty(0))
     try:
         found = distinct(column)
@@ -91,5 +91,5 @@ def _times_or_numbers(kind: str, labels: Counter[str], values: Values) -> tuple[
 
 
 def _is_code(kind: pa.DataType, labels: Counter[str]) -> bool:
-    """Whether digits are no quantity: 01067 is a postcode."""
+    """Whether the column holds codes, not quantities: 01067 is a postcode."""
     return is_text(kind) and any(len(text) > 1 and text[0] == "0" and text.isdigit() for text in labels)

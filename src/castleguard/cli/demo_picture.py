@@ -1,4 +1,4 @@
-"""The picture of the demo: the loss over time, the size of the groups, and what becomes of single rows."""
+"""Chart of the demo: loss over time, group sizes, and a few groups before and after."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from castleguard.cli.live import Moment
+from castleguard.cli.demo_live import Moment
 from castleguard.drawing import BLUE, COLOURS, ORANGE, STYLE
 from castleguard.judge.verify.structure import Verification
 
@@ -23,9 +23,9 @@ def draw(
     losses: Mapping[str, Sequence[Moment]],
     verdict: Verification,
 ) -> None:
-    """Write the picture. Raises ModuleNotFoundError without matplotlib.
+    """Write the chart. Raises ModuleNotFoundError without matplotlib.
 
-    `losses` has the moments of each algorithm; that of what was published stands first.
+    `losses` holds the moments of each algorithm; the published one comes first.
     """
     import matplotlib as mpl
 
@@ -44,7 +44,7 @@ def draw(
 
 
 def _draw_loss(axes: Any, losses: Mapping[str, Sequence[Moment]]) -> None:
-    """Information loss of what each algorithm published in each batch, smoothed."""
+    """Draw the information loss of each algorithm per batch, smoothed."""
     last = 1.0
     for (name, moments), colour in zip(losses.items(), (BLUE, ORANGE), strict=False):
         rows = np.array([moment.rows for moment in moments], dtype=np.float64)
@@ -61,7 +61,7 @@ def _draw_loss(axes: Any, losses: Mapping[str, Sequence[Moment]]) -> None:
 
 
 def _smooth(values: Any, window: int = 15) -> Any:
-    """A running mean that is not drawn towards zero at its ends."""
+    """Running mean without a pull towards zero at the ends."""
     if not values.size:
         return values
     kernel = np.ones(min(window, values.size))
@@ -69,7 +69,7 @@ def _smooth(values: Any, window: int = 15) -> Any:
 
 
 def _draw_groups(axes: Any, verdict: Verification) -> None:
-    """How many persons share a published combination."""
+    """Draw the number of persons per group."""
     persons = np.array(verdict.persons_per_group)
     if persons.size:
         upper = max(int(np.percentile(persons, 98)), verdict.k + 1)
@@ -86,7 +86,7 @@ def _draw_groups(axes: Any, verdict: Verification) -> None:
 
 
 def _draw_before_and_after(before: Any, after: Any, original: pa.Table, published: pa.Table) -> None:
-    """The members of a few groups as they were, and what was published for them."""
+    """Draw the members of a few groups, and their published boxes."""
     from matplotlib.patches import Rectangle
 
     members, boxes = _some_groups(original, published)
@@ -100,7 +100,7 @@ def _draw_before_and_after(before: Any, after: Any, original: pa.Table, publishe
 
 
 def _some_groups(original: pa.Table, published: pa.Table) -> tuple[list[tuple[Any, Any]], list[tuple[float, ...]]]:
-    """Members (ages, distances) and published box of a few groups that do not hide each other."""
+    """Members (ages, distances) and published boxes of a few groups that do not overlap."""
     names = ["age_min", "age_max", "distance_km_min", "distance_km_max"]
     every_box = [name for name in published.column_names if name.endswith(("_min", "_max"))]
     groups = published.group_by([*every_box, "district", "occupation"]).aggregate([(LINK, "list")])

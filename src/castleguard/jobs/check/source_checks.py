@@ -1,23 +1,45 @@
-"""The source of a job: its files, its columns, and what the decoder makes of the first rows."""
+"""Checks of the source: files, columns, and a trial decoding of the first rows."""
 
 import glob
 import os
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from castleguard.durable import UNFINISHED
 from castleguard.errors import CastleguardError
-from castleguard.jobs.check.checklist import Check, words_of
-from castleguard.jobs.check.connector import ask_connector, path_of
+from castleguard.jobs.check.checklist import Check, failed, message_of
 
 if TYPE_CHECKING:
-    from castleguard.config.job_model import JobFile
+    from castleguard.config.job_model import Endpoint, JobFile
     from castleguard.connectors.base import Read
 
 FILES = ("csv", "jsonl", "parquet", "arrow")
 SAMPLE_ROWS = 10_000
-_LINES = "look at their number of values, their quotes and their encoding, which must be UTF-8"
+_LINES = "check their number of values, their quotes and their encoding (UTF-8)"
+
+
+def ask_connector(endpoint: "Endpoint", key: str) -> Iterator[Check]:
+    """The connector's own checks of a source or sink."""
+    from castleguard.jobs.load import connector_of
+
+    ask = connector_of(endpoint).check
+    if ask is None:
+        return
+    try:
+        findings = list(ask(endpoint.options))
+    except CastleguardError as exc:
+        yield failed(key, exc)
+        return
+    for what, fine, remedy in findings:
+        yield Check(key, what, "good" if fine else "bad", "" if fine else remedy)
+
+
+def path_of(endpoint: "Endpoint") -> str | None:
+    """The path among the options; None without one."""
+    path = getattr(endpoint.options, "path", None)
+    return str(path) if isinstance(path, str | Path) else None
 
 
 def check_source(job: "JobFile") -> Iterator[Check]:
@@ -31,44 +53,42 @@ def check_source(job: "JobFile") -> Iterator[Check]:
         if found:
             yield from _check_readable(found)
         elif following:
-            yield Check("source", "no file is there yet; the job will wait for one", "doubtful")
+            yield Check("source", f"{path} has no file yet; the job will wait for one", "doubtful")
         else:
-            yield Check(
-                "source", f"nothing is found at {path}", "bad", "correct source.path (relative to the job file)"
-            )
+            yield Check("source", f"{path} does not exist", "bad", "correct source.path (relative to the job file)")
         if found and job.source.type in FILES:
             try:
                 with closing(open_source(job)) as source:
                     read = source.read(0.0)
             except (CastleguardError, OSError) as exc:
-                yield Check("source", words_of(exc), "bad", _remedy_of(job, path, found))
+                yield Check("source", message_of(exc), "bad", _remedy_of(job, path, found))
             else:
-                yield Check("source", f"the columns of the schema are there ({', '.join(job.schema.columns)})")
+                yield Check("source", f"has all columns of the schema ({', '.join(job.schema.columns)})")
                 if read is not None:
                     yield from _check_rows(job, read)
     yield from ask_connector(job.source, "source")
 
 
 def _remedy_of(job: "JobFile", path: str, found: list[str]) -> str:
-    """What to do about a source that cannot be opened."""
+    """The remedy for a source that cannot be opened."""
     if getattr(job.source.options, "follow", False) and os.path.isfile(path):
-        return "name its folder, or a pattern; or delete follow: true"
+        return "name its folder or a pattern, or delete follow: true"
     if not all(os.access(name, os.R_OK) for name in found):
-        return "let the user of the job read it"
-    return "correct the schema, or the input"
+        return "give the job's user read permission"
+    return "correct the schema or the input"
 
 
 def _check_readable(found: list[str]) -> Iterator[Check]:
     unreadable = [path for path in found if not os.access(path, os.R_OK)]
     if unreadable:
         names = f"{unreadable[0]}{f' and {len(unreadable) - 1} more' if len(unreadable) > 1 else ''}"
-        yield Check("source", f"{names} cannot be read", "bad", "let the user of the job read it")
+        yield Check("source", f"{names} cannot be read", "bad", "give the job's user read permission")
     else:
-        yield Check("source", f"{len(found)} file{'s' if len(found) > 1 else ''} can be read")
+        yield Check("source", f"{len(found)} file{'s' if len(found) > 1 else ''} readable")
 
 
 def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
-    """What the decoder makes of the first rows. Counts, never values."""
+    """Decode the first rows and report counts, never values."""
     from castleguard.algorithms.stages import make_keys
     from castleguard.jobs.endpoints import unfit_values
     from castleguard.schema.declared_types import read_types
@@ -78,7 +98,7 @@ def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
     rows, bad = read.rows.slice(0, SAMPLE_ROWS), len(read.bad)
     if not rows.num_rows:
         if bad:
-            yield Check("source", f"none of the first {bad:,} lines can be read", "bad", _LINES)
+            yield Check("source", f"all of the first {bad:,} lines are malformed", "bad", _LINES)
         return
     try:
         decoder = job.policy.stages(job.schema, make_keys(seed=0)).decoder
@@ -87,31 +107,31 @@ def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
         table, misfits = read_types(to_table(rows, job.schema.columns), types)
         decoded = decoder.decode(table, unfit_values(job), misfits=misfits)
     except CastleguardError as exc:
-        yield Check("source", words_of(exc), "bad", "correct the schema")
+        yield Check("source", message_of(exc), "bad", "correct the schema")
         return
-    rejected = decoded.rejected.counts
-    refused = sum(rejected.values())
-    reasons = ", ".join(f"{reason} {count:,}" for reason, count in rejected.items() if count)
-    what = f"{refused:,} of the first {rows.num_rows:,} rows would be rejected"
+    counts = decoded.rejected.counts
+    rejected = sum(counts.values())
+    reasons = ", ".join(f"{reason} {count:,}" for reason, count in counts.items() if count)
+    what = f"{rejected:,} of the first {rows.num_rows:,} rows would be rejected"
     allowed = 1.0 if job.dead_letter is None else job.dead_letter.max_share
-    if refused == rows.num_rows:
+    limit = f", above dead_letter.max_share ({allowed:g}), at which the job stops"
+    if rejected == rows.num_rows:
         yield Check("source", f"{what} ({reasons})", "bad", "correct the domains and hierarchies in the schema")
-    elif refused > allowed * rows.num_rows:
+    elif rejected > allowed * rows.num_rows:
         yield Check(
             "source",
-            f"{what} ({reasons}), more than the share of {allowed:g} at which the job stops",
+            f"{what} ({reasons}){limit}",
             "doubtful",
-            "correct the schema, say what becomes of such values (null, invalid, outside, unknown), or raise max_share",
+            "correct the schema, set null, invalid, outside or unknown for these columns, or raise max_share",
         )
-    elif refused:
-        yield Check("source", f"{what} ({reasons})", "doubtful", "look at the domains and hierarchies in the schema")
+    elif rejected:
+        yield Check("source", f"{what} ({reasons})", "doubtful", "check the domains and hierarchies in the schema")
     else:
         yield Check("source", f"none of the first {rows.num_rows:,} rows would be rejected")
     if bad:
         share = bad / (bad + read.rows.num_rows)
-        stops = f", more than the share of {allowed:g} at which the job stops" if share > allowed else ""
-        what = f"{bad:,} line{' is no row' if bad == 1 else 's are no rows'}, beside {read.rows.num_rows:,} rows"
-        yield Check("source", f"{what} (malformed){stops}", "doubtful", _LINES)
+        what = f"{bad:,} malformed line{'' if bad == 1 else 's'} among {read.rows.num_rows:,} rows"
+        yield Check("source", f"{what}{limit if share > allowed else ''}", "doubtful", _LINES)
     fine = [
         role.name
         for at, role in enumerate(job.schema.quasi_identifiers)
@@ -120,14 +140,14 @@ def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
     if fine and job.policy.publishes_values:
         yield Check(
             "schema",
-            f"{', '.join(fine)}: a cell of the grid holds a single value of the data, so its bounds tell it",
+            f"{', '.join(fine)}: a grid cell holds a single value of the data, so published bounds reveal it",
             "doubtful",
-            "give a larger step",
+            "use a larger step",
         )
 
 
 def _files(path: str) -> list[str]:
-    """The files that a path, a pattern or a folder stands for, in the order of their names."""
+    """Files of a path, pattern or folder, sorted by name."""
     from castleguard.connectors.listing import MANIFEST
 
     if os.path.isdir(path):

@@ -1,6 +1,6 @@
-"""The demo while it runs: how fast, how many rows wait, how much detail is lost.
+"""Live view of the demo: rows per second, pending rows and information loss.
 
-On a terminal one view is drawn over and over; elsewhere a plain line appears every second.
+A terminal shows one view that is redrawn; other outputs get a line every second.
 """
 
 import sys
@@ -25,12 +25,12 @@ class Moment:
 
     rows: int
     loss: float
-    """Information loss of what was published since the moment before; NaN if nothing was."""
+    """Information loss of the rows published since the previous moment; NaN without such rows."""
     pending: int
 
 
 class History:
-    """What the demo has seen so far, one moment per batch."""
+    """The run so far, one moment per batch."""
 
     def __init__(self, stream: Anonymiser, total: int) -> None:
         self.moments: list[Moment] = []
@@ -42,7 +42,7 @@ class History:
         self.seconds = 0.0
 
     def add(self, batch_rows: int) -> None:
-        """Note the moment after a batch."""
+        """Record the moment after a batch."""
         report = self._stream.report()
         lost = (report.information_loss or 0.0) * report.published
         fresh = report.published - self._published
@@ -59,17 +59,17 @@ class History:
 
     @property
     def loss(self) -> float:
-        """Information loss of everything published so far; NaN: nothing was."""
+        """Information loss of all rows published so far; NaN without any."""
         return self._lost / self._published if self._published else float("nan")
 
     def losses(self) -> list[float]:
-        """The information loss over time, where something was published."""
+        """Information loss over time, without the moments that published nothing."""
         return [moment.loss for moment in self.moments if moment.loss == moment.loss]
 
 
 @contextmanager
 def live_view(history: History) -> Iterator[Any]:
-    """Yield what to call with the number of rows of every batch."""
+    """Yield a function to call with the number of rows of each batch."""
     if not sys.stdout.isatty():
         yield _Lines(history).add
         return
@@ -86,7 +86,7 @@ def live_view(history: History) -> Iterator[Any]:
 
 
 class _Lines:
-    """A line every second."""
+    """Prints a line every second."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -105,7 +105,7 @@ class _Lines:
 
 
 def _view(history: History) -> Any:
-    """The view as rich draws it."""
+    """The view as a rich table."""
     from rich.progress_bar import ProgressBar
     from rich.table import Table
 
@@ -127,7 +127,7 @@ def _latest(losses: list[float]) -> str:
 
 
 def sparkline(values: list[float], width: int) -> str:
-    """Values as `width` bars at most, each the mean of its share of them, from half of the highest to the highest.
+    """Values as at most `width` bars, each a mean of neighbouring values; the scale starts at half the highest.
 
     >>> sparkline([0.5, 0.75, 1.0], 10)
     '▁▅█'

@@ -1,4 +1,4 @@
-"""What a job has kept, looked at between two runs: checkpoint, dead letters, and what was promised before."""
+"""Stored state of a job, read between two runs: checkpoint, dead letters, and earlier promises."""
 
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,9 @@ from castleguard.runtime.recovery import check_identity
 from castleguard.sites.memory_relay import Relay
 
 
-def check_kept(job: JobFile) -> None:
-    """Look at what the job has kept, and refuse it where `run` would: a checkpoint of another key, job, schema or
-    policy, a file that holds no dead letters of this key. Nothing is changed. Raises UnavailableError if the job is
-    running.
+def check_stored(job: JobFile) -> None:
+    """Refuse stored state that `run` would refuse: a checkpoint of another key, job, schema or policy, or a dead letter
+    file of another key. Changes nothing. Raises UnavailableError if the job is running.
     """
     if job.checkpoint is not None and job.checkpoint.path.exists():
         _check_checkpoint(job, job.checkpoint.path)
@@ -37,16 +36,16 @@ def _check_checkpoint(job: JobFile, path: Path) -> None:
     if latest.snapshot is None:
         return
     if job.site is not None:
-        make_site_stream(job, Relay().join(job.site), latest.snapshot)  # whom nobody hears
+        make_site_stream(job, Relay().join(job.site), latest.snapshot)  # a relay in memory, without other sites
     else:
         make_stream(job, latest.snapshot)
 
 
 def promised(job: JobFile) -> Guarantee:
-    """The statement of the epoch that the job is in, or of the one that its next run begins. Nothing is changed. Raises
+    """The promise of the current epoch, or of the epoch that the next run starts. Changes nothing. Raises
     UnavailableError if the job is running.
     """
-    latest = None if job.sites is not None else latest_of(job)  # sites count no rows of a person
+    latest = None if job.sites is not None else latest_of(job)  # sites do not count the rows of a person
     if latest is None:
         return job.policy.guarantee(job.schema, seeded=False)
     epochs, stream = Epochs.of(latest), make_stream(job)
@@ -57,8 +56,8 @@ def promised(job: JobFile) -> Guarantee:
 
 
 def published_before(job: JobFile) -> dict[str, Any]:
-    """What is known of the parts in the sink, as a manifest: from the folder itself, or from the checkpoint. Nothing is
-    changed. Raises UnavailableError if the job is running.
+    """The manifest of the parts in the sink, from its folder or from the checkpoint. Changes nothing. Raises
+    UnavailableError if the job is running.
     """
     manifest = manifest_of(job)
     if manifest is not None:
@@ -69,7 +68,7 @@ def published_before(job: JobFile) -> dict[str, Any]:
 
 
 def latest_of(job: JobFile) -> Checkpoint | None:
-    """The latest commit of a job, without a lock; None if there is none."""
+    """The latest commit of a job, read without a lock; None before the first."""
     if job.checkpoint is None or not job.checkpoint.path.is_file():
         return None
     with Store(job.checkpoint.path, cipher=cipher_of(job), read_only=True) as store:
@@ -77,9 +76,7 @@ def latest_of(job: JobFile) -> Checkpoint | None:
 
 
 def has_committed(job: JobFile) -> bool:
-    """Whether the checkpoint of a job holds anything: a job that never ran has none. Raises UnavailableError if it is
-    in use.
-    """
+    """Whether the checkpoint holds a commit. Raises UnavailableError if it is in use."""
     refuse_spark(job)
     if job.checkpoint is None or not job.checkpoint.path.exists():
         return False
@@ -88,16 +85,16 @@ def has_committed(job: JobFile) -> bool:
 
 
 def check_letters_are_gone(job: JobFile) -> None:
-    """Refuse to change the key of a job while letters under the former one lie where it writes the next."""
+    """Refuse to change the key while the dead letter file holds letters under the old one."""
     if job.dead_letter is not None and job.dead_letter.path.exists() and job.dead_letter.path.stat().st_size:
         raise OutputError(
-            f"{job.dead_letter.path} holds letters that were written with the key of before, or without one: move it "
-            f"away, then change the key. `castleguard letters --file` opens it as long as that key is there"
+            f"{job.dead_letter.path} holds dead letters written with the old key, or without a key: move the file "
+            f"away, then change the key. `castleguard letters --file` reads it while the job file has the old key"
         )
 
 
 def change_key(job: JobFile, key: bytes | None) -> None:
-    """Seal the checkpoint of a drained job with another key, or with none. The job file still names the former one."""
+    """Encrypt the checkpoint of a drained job with another key, or with none. The job file still names the old key."""
     assert job.checkpoint is not None
     check_letters_are_gone(job)
     with Store(job.checkpoint.path, cipher=cipher_of(job)) as store:

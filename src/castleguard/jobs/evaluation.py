@@ -1,4 +1,4 @@
-"""A publication judged from Python: audit and measure, over frames, files and jobs."""
+"""Audit and measure a publication in Python: frames, files and jobs."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Original(NamedTuple):
-    """Original rows: a frame or a path, with the format of the path where its ending does not say it."""
+    """Original rows: a frame or a path, with the format if the file extension does not set it."""
 
     data: object
     format: Format | None = None
@@ -40,13 +40,13 @@ def audit(  # noqa: PLR0913 (options, by keyword only)
     observed_rows: int = 100_000,
     formulas: str | None = None,
 ) -> "Audit":
-    """Check what was published against its original: count everything again, and play the known attacks.
+    """Audit a publication against its original: recount every group and run the known attacks.
 
-    `original`, `published` and `population` are frames or paths. `link` names a column of both that numbers the
-    original rows: without it a broken promise can be found, but a kept one not proved. `population` is a table of
-    everybody who might be in the data. `threshold` is the risk above which persons are counted, `attack_runs` how many
-    guesses are judged in the attack that counts rows, `observed_rows` how many rows are published again for the
-    observer who knows when, or four delays if that is more (0: none), `formulas` how published CSV was written.
+    `original`, `published` and `population` are frames or paths. `link` names a row-number column of both; without it
+    the audit can find a broken promise, but cannot prove a kept one. `population` is a table of all persons who may be
+    in the data. `threshold`: persons with a higher risk are counted. `attack_runs`: guesses in the attack that counts
+    rows. `observed_rows`: rows published again for the observer who knows arrival times, at least four delays; 0 skips
+    it. `formulas`: the option that published CSV was written with.
     """
     return _audit(
         _Original(original),
@@ -63,7 +63,7 @@ def audit(  # noqa: PLR0913 (options, by keyword only)
 
 
 def audit_job(job: "JobFile", **options: Any) -> "Audit":
-    """Audit what a job that reads and writes files has published. The options are those of `audit`."""
+    """Audit the output of a job that reads and writes files. Options as for `audit`."""
     before, format, after = files_of(job)
     csv = csv_of(job.sink.options)
     formulas = None if csv is None else csv.formulas
@@ -115,12 +115,12 @@ def measure(  # noqa: PLR0913 (options, by keyword only)
     seed: int = 0,
     formulas: str | None = None,
 ) -> "Utility":
-    """Measure what a published table is still good for: lost detail, counts, single numbers, learning.
+    """Measure the utility of a published table: lost detail, counts, single numbers, learning.
 
-    `original` and `published` are frames or paths, `link` a column of both that numbers the original rows. `k` is what
-    was promised. `queries` COUNT queries of that `selectivity` are asked in each `window` of rows (0: none);
-    `sample_rate` is the share of rows that was sampled at all. With `label`, classifiers are trained `runs` times to
-    name that column. The figures depend on original rows: they are not for publication.
+    `original` and `published` are frames or paths, `link` is a row-number column of both, `k` the promised k. Each
+    `window` of rows gets `queries` COUNT queries of this `selectivity` (0: none); `sample_rate` is the share of rows
+    that was sampled. With `label`, classifiers are trained `runs` times to predict that column. The figures depend on
+    original rows: do not publish them.
     """
     from castleguard.judge.measure.learning import Learning
     from castleguard.judge.measure.queries import Workload
@@ -135,7 +135,7 @@ def measure(  # noqa: PLR0913 (options, by keyword only)
 
 
 def _original(original: _Original, schema: "Schema", link: str | None) -> pa.Table:
-    """The declared columns of the original rows, and the one that links them."""
+    """The declared columns of the original rows, and the link column."""
     columns = list(dict.fromkeys([*schema.columns, *([link] if link else [])]))
     if isinstance(original.data, str | os.PathLike):
         return read_original(Path(original.data), columns, format=original.format)

@@ -1,6 +1,6 @@
-"""The answers of `castleguard budget`: each in words for people, and as figures for programs.
+"""Answers of `castleguard budget`, as text and as figures.
 
-Losses are shown rounded up, so that what is read is never less than what is true.
+Losses are rounded up: the text never understates them.
 """
 
 import textwrap
@@ -15,35 +15,35 @@ from castleguard.privacy.sdgs import min_epsilon, min_k, sdgs_delta, sdgs_delta_
 
 WIDTH = 100
 
-TIGHT = "The smallest delta that is true of the same algorithm"
+TIGHT = "The smallest delta that holds for the same algorithm"
 RATE_NEEDS_MORE = "(-: this sample rate needs a larger epsilon)"
 NOT_REACHED = "(-: no epsilon reaches this delta)"
 SDGS_ONLY = (
-    "It holds for one row more or less in a window, or for one person where each has at most one row in it; and for "
-    "the SDGS algorithm (policy Sdgs): rows are sampled, generalised by a rule that does not depend on them, and "
-    "published in groups of at least k. It does not hold for CASTLEGUARD as printed in its paper: groups there follow "
-    "the data."
+    "It holds for one row added to or removed from a window (for one person, if each has at most one row in it), and "
+    "for the SDGS algorithm (policy Sdgs): rows are sampled, generalised by a rule that does not depend on them, and "
+    "published in groups of at least k. It does not hold for CASTLEGUARD as printed in its paper, where groups depend "
+    "on the data."
 )
 PHI_IS_EPSILON = (
-    "Where the bounds of an attribute are public and values are clamped to them, phi is exactly the epsilon of this "
-    "one numeric attribute in one row, and the attributes of a row add up. With bounds taken from the stream, as in "
-    "the paper, there is no epsilon."
+    "If the bounds of an attribute are public and values are clamped to them, phi is exactly the epsilon of this "
+    "numeric attribute in one row, and the epsilons of a row's attributes add up. With bounds taken from the stream, "
+    "as in the paper, no epsilon holds."
 )
 VALUES_ONLY = (
-    "It covers the values in the rows. That a row exists, whose it is and when it came is not hidden, and to sample "
-    "rows beforehand does not lower the loss."
+    "It covers the values in the rows. It does not hide that a row exists, whose it is or when it arrived, and "
+    "sampling rows first does not lower the loss."
 )
 
 
 class Answer(NamedTuple):
-    """One answer, for two kinds of readers."""
+    """An answer as text and as figures for JSON."""
 
     text: str
     figures: dict[str, Any]
 
 
 class Promise(NamedTuple):
-    """What SDGS promises for one window, with the names of the Python functions."""
+    """Parameters of SDGS for one window, named as in the Python functions."""
 
     k: int
     sample_rate: float
@@ -61,7 +61,7 @@ class Solved(NamedTuple):
 
 
 def answer_delta(*, k: int, sample_rate: float, epsilon: float) -> Solved:
-    """The delta of given parameters."""
+    """Delta of the given parameters."""
     found = sdgs_delta(k=k, sample_rate=sample_rate, epsilon=epsilon)
     tight = sdgs_delta_tight(k=k, sample_rate=sample_rate, epsilon=epsilon)
     sentence = (
@@ -80,7 +80,7 @@ def answer_delta(*, k: int, sample_rate: float, epsilon: float) -> Solved:
 
 
 def answer_k(*, sample_rate: float, epsilon: float, dp_delta: float) -> Solved:
-    """The k that a promise needs."""
+    """Smallest k for the given epsilon and delta."""
 
     def promise(tight: bool) -> Promise:
         k = min_k(sample_rate=sample_rate, epsilon=epsilon, dp_delta=dp_delta, tight=tight)
@@ -104,7 +104,7 @@ def answer_k(*, sample_rate: float, epsilon: float, dp_delta: float) -> Solved:
 
 
 def answer_epsilon(*, k: int, sample_rate: float, dp_delta: float) -> Solved:
-    """The epsilon that can be promised."""
+    """Smallest epsilon for the given k and delta."""
 
     def promise(tight: bool) -> Promise:
         epsilon = min_epsilon(k=k, sample_rate=sample_rate, dp_delta=dp_delta, tight=tight)
@@ -128,7 +128,7 @@ def answer_epsilon(*, k: int, sample_rate: float, dp_delta: float) -> Solved:
 
 
 def answer_sampling(asked: str, solved: Solved, *, windows: int | None, total_delta: float | None) -> Answer:
-    """The whole answer about sampling; with `windows`, also what that many of them cost together."""
+    """The answer about sampling; with `windows`, also their composed loss."""
     figures = {"asked": asked, **solved.by_theorem._asdict(), "tight": solved.tight._asdict()}
     parts = [_wrap(solved.sentence), solved.table, _wrap(SDGS_ONLY)]
     if windows is not None:
@@ -137,15 +137,15 @@ def answer_sampling(asked: str, solved: Solved, *, windows: int | None, total_de
         if total_delta is None and total >= 1:
             raise PolicyError(
                 f"{windows} windows with a delta of {rounded_up(solved.by_theorem.dp_delta, 3)} each leave no privacy: "
-                "take a larger k, a smaller sample rate, or a larger epsilon"
+                "use a larger k, a smaller sample rate or a larger epsilon"
             )
         promise = solved.by_theorem
         losses = _losses(epsilon=promise.epsilon, times=windows, dp_delta=promise.dp_delta, total_delta=total)
         figures["composition"] = {"windows": windows, "total_delta": total, **_figures(losses)}
         parts += [
             _wrap(
-                f"A person with one row in each of {_several(windows, 'window')} loses {_smallest(losses)}, where "
-                f"delta may be {rounded_up(total, 3)} in all. (zCDP does not apply: a window has a delta of its own.)"
+                f"A person with one row in each of {_several(windows, 'window')} loses {_smallest(losses)}, with a "
+                f"total delta of {rounded_up(total, 3)}. (zCDP does not apply: each window has its own delta.)"
             ),
             _losses_table(losses),
         ]
@@ -153,7 +153,7 @@ def answer_sampling(asked: str, solved: Solved, *, windows: int | None, total_de
 
 
 def answer_noise(*, phi: float | None, distance: float | None, probability: float | None) -> Answer:
-    """Two of them are given, and the third is the answer."""
+    """The one of phi, distance and probability that is None, from the other two."""
     if phi is None:
         assert distance is not None
         assert probability is not None
@@ -180,16 +180,16 @@ def answer_noise(*, phi: float | None, distance: float | None, probability: floa
 
 
 def answer_rows(*, epsilon: float, rows: int, total_delta: float | None) -> Answer:
-    """What one person spends with that many rows, by every bound that applies."""
+    """Privacy loss of one person with that many rows, by every bound that applies."""
     total = total_delta or 0.0
     losses = _losses(epsilon=epsilon, times=rows, dp_delta=0.0, total_delta=total)
     sentence = f"A person with {_several(rows, 'row')} of epsilon {epsilon:g} each loses {_smallest(losses)}"
-    sentence += ". With --delta there are further bounds." if total == 0 else f", where delta may be {total:g} in all."
+    sentence += ". With --delta more bounds apply." if total == 0 else f", with a total delta of {total:g}."
     figures = {"asked": "rows", "row_epsilon": epsilon, "rows": rows, "total_delta": total, **_figures(losses)}
     return Answer("\n\n".join([_wrap(sentence), _losses_table(losses), _wrap(VALUES_ONLY)]), figures)
 
 
-Losses = Mapping[str, Loss]  # by what they are called here
+Losses = Mapping[str, Loss]  # by name of the bound
 
 
 def _losses(*, epsilon: float, times: int, dp_delta: float, total_delta: float) -> Losses:
@@ -235,7 +235,7 @@ def _grid(
     cell: Callable[[float, float], str],
     without: str,
 ) -> str:
-    """The answer for neighbouring parameters; a dash where there is none, which `without` explains."""
+    """Table of answers for neighbouring parameters; `without` explains the dash for no answer."""
 
     def try_cell(row: float, column: float) -> str:
         try:
@@ -249,7 +249,7 @@ def _grid(
 
 
 def _table(corner: str, columns: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
-    """Names to the left, figures to the right."""
+    """A text table: row names left-aligned, figures right-aligned."""
     lines = [[corner, *columns], *([name, *cells] for name, cells in rows.items())]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     laid_out = (

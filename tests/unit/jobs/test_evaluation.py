@@ -84,7 +84,7 @@ def test_a_sweep_chooses_between_algorithms() -> None:
     assert any("Algorithms do not promise the same" in warning for warning in found.advice.warnings)
     with pytest.raises(UsageError, match="citadel has no parameter 'max_clusters'"):
         cg.sweep(ORIGINAL, SCHEMA, ["castle", "citadel"], {"k": [2], "delay": [10], "max_clusters": [5]})
-    with pytest.raises(UsageError, match="algorithm needs a policy or its name"):
+    with pytest.raises(UsageError, match="algorithm is empty: give a policy or its name"):
         cg.sweep(ORIGINAL, SCHEMA, [], {"k": [2], "delay": [10]})
 
 
