@@ -130,6 +130,7 @@ def _citadel(draws: Draws, clock: bool) -> tuple[Written, Traits]:
     if narrow:
         policy |= {
             "reuse": "narrow",
+            "slack": 1.0,  # the default when these cases were recorded
             **_maybe(draws, 0.5, slack=draws.pick([0.0, 0.5])),
             **_maybe(draws, 0.5, max_reusable=draws.whole(4, 60)),
         }

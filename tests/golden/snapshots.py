@@ -123,7 +123,7 @@ SNAPSHOTS = (
     Kept("castleguard-strict", {**_GUARD, "epsilon": 8.0, "sample_rate": 0.9, "rows_per_person": 2}, _FULL),
     Kept("castleguard-paper", {**_GUARD, "mode": "paper", "phi": 4.0, "clock": "sampled"}, _OBSERVED),
     Kept("citadel", {**_CITADEL, "l": 2}, _PAYLOAD),
-    Kept("citadel-narrow", {**_CITADEL, "reuse": "narrow", "max_wait": 30.0}, _PAYLOAD),
+    Kept("citadel-narrow", {**_CITADEL, "reuse": "narrow", "slack": 1.0, "max_wait": 30.0}, _PAYLOAD),
     Kept("sdgs-rows", {**_SDGS, "window": 100, "window_unit": "rows"}, _FEW),
     Kept("sdgs-seconds", {**_SDGS, "window": 40.0, "start_cells": 2}, _FEW),
     Kept("doca-strict", {"algorithm": "doca", "epsilon": 4.0, "delay": 50, "k": 5, "rows_per_person": 2}, _FULL),

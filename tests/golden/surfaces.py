@@ -21,7 +21,8 @@ _FORMS = ("table", "table", "batch", "dicts", "polars", "pandas")
 _NUMBERS = (None, "bounds", "interval", "midpoint")
 _OPTIONS = (
     *("k", "l", "delay", "mode", "epsilon", "phi", "sample_rate", "rows_per_person", "window", "window_unit", "clock"),
-    *("start_cells", "unit", "diversity", "c", "max_clusters", "loss_window", "reuse", "suppression", "order"),
+    *("start_cells", "unit", "diversity", "c", "max_clusters", "loss_window", "reuse", "slack", "suppression"),
+    "order",
 )
 """Parameters that the command line has options for."""
 _SITE_OPTIONS = ("k", "l", "delay", "max_clusters", "loss_window", "reuse", "suppression", "reserve")

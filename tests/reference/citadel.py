@@ -50,7 +50,7 @@ class Settings:
     max_wait: float | None = None
     release_every: int | None = None  # arrivals between two releases
     reuse: Literal["off", "narrow"] = "off"
-    slack: float = 1.0  # how much wider than the narrowest box a reused one may be
+    slack: float = 0.2  # how much wider than the narrowest box a reused one may be
     max_reusable: int = 1000
     suppression: Literal["root", "drop"] = "root"
     shape: Shape | None = None  # what is asked of the distribution of sensitive values

@@ -67,7 +67,7 @@ class Citadel(Policy):
         metadata=declare("narrow: a due row may join a narrow box of an earlier release, and then leaves alone."),
     )
     slack: float = field(
-        default=1.0,
+        default=0.2,
         metadata=declare("By how much such a box may be wider than the narrowest; 1 is twice as wide.", least=0),
     )
     max_reusable: int = field(default=10_000, metadata=declare("Boxes kept for narrow reuse.", least=1))
@@ -207,6 +207,8 @@ class Citadel(Policy):
             order=self.chosen_order,
             release_every=self.every,
         )
+        if self.reuse == "off":
+            described["slack"] = 1.0  # decides nothing here: snapshots from before the default became 0.2 stay valid
         return described
 
     def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:

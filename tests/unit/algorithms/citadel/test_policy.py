@@ -70,3 +70,9 @@ def test_only_fresh_releases_stand_by_themselves() -> None:
     assert narrow.publication(SCHEMA).each_release == "nothing"
     assert "10,000 published boxes are kept for reuse" in " ".join(narrow.keeps())
     assert list(fresh.keeps()) == []
+
+
+def test_slack_is_part_of_the_fingerprint_only_with_narrow_reuse() -> None:
+    fresh = {str(cg.Citadel(k=5, delay=100, slack=slack).fingerprint()) for slack in (0.0, 0.2, 1.0)}
+    narrow = {str(cg.Citadel(k=5, delay=100, reuse="narrow", slack=slack).fingerprint()) for slack in (0.0, 0.2, 1.0)}
+    assert (len(fresh), len(narrow)) == (1, 3)
