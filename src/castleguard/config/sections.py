@@ -1,8 +1,8 @@
 """Dataclasses as sections of a file: the fields are the keys, with help for editors.
 
 Policies and connector options are such dataclasses and know nothing of files; this module turns their fields into
-pydantic models, so that parameters are listed once. The help of policy parameters is declared (`privacy/parameter_fields.py`);
-for connector options it is the docstring below the field.
+pydantic models, so that parameters are listed once. The help of policy parameters is declared
+(`privacy/parameter_fields.py`); for connector options it is the docstring below the field.
 """
 
 import dataclasses
