@@ -175,7 +175,7 @@ def measure(outcome: Outcome, task: Task) -> Measured:
             notes=outcome.notes,
         )
     linked = link(outcome.published, task.table, task.schema, by=LINK, closed=outcome.closed)
-    rows = int(np.count_nonzero(~linked.originals.refused))
+    rows = int(np.count_nonzero(~linked.originals.rejected))
     suppressed = rows - int(np.unique(linked.row[linked.known]).size)
     lost = measure_loss(outcome.published, task.schema, unpublished=suppressed)
     return Measured(
@@ -208,7 +208,7 @@ def _late(linked: Linked, released: Codes | None, delay: int) -> int:
     """Rows whose time was over before they left. Rows that the schema refuses do not count as arrivals."""
     if released is None:
         return 0
-    known, arrivals = linked.known, np.cumsum(~linked.originals.refused)
+    known, arrivals = linked.known, np.cumsum(~linked.originals.rejected)
     waits: Codes = arrivals[released[known] - 1] - arrivals[linked.row[known]]
     return int(np.count_nonzero(waits > delay))
 

@@ -153,7 +153,7 @@ def test_what_is_missing_is_said(place: Path, arguments: list[str], told: str) -
     ("change", "error", "told"),
     [
         ({"original.csv": "row,pid,age\n1,a,20\n"}, SchemaError, "no column 'illness'"),
-        ({"out.csv": "row,age,illness\n1,25,flu\n"}, CastleguardError, "holds no ranges"),
+        ({"out.csv": "row,age,illness\n1,25,flu\n"}, CastleguardError, "does not hold ranges"),
         ({"out.csv": "row,age_min,age_max,illness\n"}, InputError, "has no rows to look at"),
     ],
 )

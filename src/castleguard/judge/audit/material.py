@@ -105,7 +105,7 @@ class Material:
         """
         if self.promised.hides_values:
             return np.ones(self.original.num_rows, dtype=np.bool_)
-        return ~self.originals.refused
+        return ~self.originals.rejected
 
     @property
     def kept_columns(self) -> tuple[str, ...]:

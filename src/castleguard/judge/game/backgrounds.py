@@ -100,7 +100,7 @@ def rows_of(table: pa.Table, schema: Schema) -> Stream:
     described = [columns[name] for name in schema.described]
     usable = [
         row
-        for row in np.flatnonzero(~read.refused & ~read.to_root).tolist()
+        for row in np.flatnonzero(~read.rejected & ~read.to_root).tolist()
         if all(column[row] is not None for column in described)
     ]
     if len(usable) < FEWEST // 2:

@@ -103,7 +103,7 @@ def test_classifiers_have_a_figure_for_both_sources_and_their_notes_are_passed_o
 
 
 def test_a_link_that_is_none_is_refused() -> None:
-    with pytest.raises(InputError, match="to link its rows by"):
+    with pytest.raises(InputError, match="which links published rows"):
         measure_utility(PUBLISHED, ORIGINAL, SCHEMA, Asked(link="record"))
 
 

@@ -67,7 +67,7 @@ def test_a_publication_that_breaks_its_promise_ends_the_sweep(k: int, l: int, wh
 
 
 def test_a_value_outside_its_box_ends_the_sweep_of_a_policy_without_noise() -> None:
-    with pytest.raises(CastleguardError, match="1 values outside what was published"):
+    with pytest.raises(CastleguardError, match="1 values outside their published range"):
         _judged(
             [BOXES],
             changed(ORIGINAL, "age", [12, 18, 99, 41, 59]),
