@@ -52,7 +52,7 @@ def limits(seen: Counts, seen_other: Counts, *, runs: int, alpha: float) -> Conf
 
 
 def lower_limit(seen: Counts, *, runs: int, alpha: float) -> Numbers:
-    """Lower confidence limit of the probability of an event seen `seen` times in `runs`; fails with probability `alpha`."""
+    """Lower confidence limit of an event's probability, from its count in `runs`; fails with probability `alpha`."""
     from scipy.special import betaincinv
 
     counts = _check_counts(seen, runs, alpha)

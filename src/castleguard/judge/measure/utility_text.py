@@ -1,4 +1,4 @@
-"""Figures of utility as plain text, for a terminal or a notebook."""
+"""Plain-text form of utility figures, for a terminal or a notebook."""
 
 import math
 from itertools import groupby
@@ -13,7 +13,7 @@ _MOST_DIGITS = 1e6
 
 
 def utility_text(found: "Utility") -> str:
-    """The figures for a reader, section by section, each with what it means."""
+    """Format the figures by section, each with its meaning."""
     names = max(len(figure.name) for figure in found.figures)
     values = max(len(_number(figure)) for figure in found.figures)
     lines: list[str] = []
@@ -21,11 +21,11 @@ def utility_text(found: "Utility") -> str:
         lines += ["", section] if lines else [section]
         shown: set[str] = set()
         for each in figures:
-            # A meaning that stands above is not repeated for every column.
+            # Do not repeat the same meaning for every column.
             meaning = "" if each.meaning in shown else each.meaning
             shown.add(each.meaning)
             lines.append(f"  {each.name:<{names}}  {_number(each):>{values}}  {meaning}".rstrip())
-    for title, sentences in (("to know", found.notes), ("left out", found.left_out)):
+    for title, sentences in (("notes", found.notes), ("left out", found.left_out)):
         if sentences:
             lines += ["", title]
             lines += [wrapped(sentence, "  ", "    ") for sentence in sentences]

@@ -1,6 +1,6 @@
-"""What an audit found, as a value: sections of findings, each with a status, a sentence and its figures.
+"""Results of an audit as values: sections of findings, each with a status, a sentence and figures.
 
-It holds counts, shares and names of columns, and never a value of a row: a report is read by more people than the data.
+Findings hold counts, shares and column names, never a value of a row: a report has more readers than the data.
 """
 
 from collections.abc import Mapping
@@ -16,14 +16,13 @@ class Finding:
     """One question and its answer."""
 
     id: str
-    """Stays the same from version to version, for whoever reads the JSON: "fewest-persons"."""
+    """Stable across versions, for readers of the JSON: "fewest-persons"."""
     title: str
     """The question in a few words."""
     status: Status
-    """`failed`: a promise is broken. `warning`: no promise covers it, but somebody should know. `not checked`: why is
-    in the sentence."""
+    """`failed`: a promise is broken. `warning`: a risk that no promise covers. `not checked`: the sentence says why."""
     sentence: str
-    """The answer, for a reader who is no engineer."""
+    """The answer, for readers who are not engineers."""
     figures: Mapping[str, Figure] = field(default_factory=dict)
 
 
@@ -34,16 +33,16 @@ class Section:
     id: str
     title: str
     about: str
-    """What is asked here and why it matters, in two or three sentences for a reader who is no engineer."""
+    """Purpose of the checks, in two or three sentences for readers who are not engineers."""
     findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """Everything that was found about one publication."""
+    """All findings about one publication."""
 
     subject: Mapping[str, str]
-    """What was looked at: names of files, rows, the policy, in words."""
+    """Description of the input: file names, numbers of rows, the policy."""
     promise: str
     """The policy's own statement."""
     sections: tuple[Section, ...]
@@ -52,15 +51,15 @@ class Audit:
 
     @property
     def ok(self) -> bool:
-        """Whether no promise was found broken. What was not checked is not proved."""
+        """Whether no broken promise was found. Unchecked promises are not proved."""
         return not any(finding.status == "failed" for section in self.sections for finding in section.findings)
 
     def count(self, status: Status) -> int:
-        """How many findings have this status."""
+        """Number of findings with this status."""
         return sum(finding.status == status for section in self.sections for finding in section.findings)
 
     def as_json(self) -> dict[str, Any]:
-        """The same for programs; without the distributions, which can be long."""
+        """JSON form, without the distributions, which can be long."""
         return {
             "ok": self.ok,
             "subject": dict(self.subject),
@@ -85,14 +84,14 @@ class Audit:
         }
 
     def __str__(self) -> str:
-        """What `castleguard audit` prints."""
+        """Output of `castleguard audit`."""
         from castleguard.judge.report.text import audit_text
 
         return audit_text(self)
 
 
 def finding(id: str, title: str, status: Status, sentence: str, **figures: Figure) -> Finding:
-    """A finding in one line; names of figures have hyphens where arguments have none."""
+    """Build a finding; underscores in figure names become hyphens."""
     return Finding(
         id=id,
         title=title,
@@ -102,8 +101,8 @@ def finding(id: str, title: str, status: Status, sentence: str, **figures: Figur
     )
 
 
-def none_of(id: str, title: str, wrong: int, *, good: str, bad: str, **figures: Figure) -> Finding:
-    """Passed if nothing was found wrong, else failed; `bad` is told after the number."""
+def none_of(id: str, title: str, wrong: int, *, good: str, bad: str, remark: str = "", **figures: Figure) -> Finding:
+    """Finding that passes if `wrong` is 0; otherwise its sentence is `bad` with the number, then `remark`."""
     if wrong:
-        return finding(id, title, "failed", f"{wrong:,} {bad}", wrong=wrong, **figures)
+        return finding(id, title, "failed", f"{bad}: {wrong:,}. {remark}".strip(), wrong=wrong, **figures)
     return finding(id, title, "passed", good, wrong=0, **figures)

@@ -1,4 +1,4 @@
-"""Audits as plain text, for a terminal or a notebook."""
+"""Plain-text form of an audit, for a terminal or a notebook."""
 
 import textwrap
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ _INDENT = 15
 
 
 def audit_text(found: "Audit") -> str:
-    """The findings for a reader, and the verdict in the last line."""
+    """Format all findings, with the verdict in the last line."""
     lines = [f"{name}: {text}" for name, text in found.subject.items()]
     lines += ["", wrapped(found.promise)]
     for section in found.sections:
@@ -27,11 +27,11 @@ def audit_text(found: "Audit") -> str:
 def _verdict(found: "Audit") -> str:
     counts = ", ".join(f"{count} {_MARKS[status]}" for status in _MARKS if (count := found.count(status)))  # type: ignore[arg-type]
     if found.ok:
-        return f"verdict: nothing was found broken ({counts})"
+        return f"verdict: no broken promise was found ({counts})"
     broken = [each.id for section in found.sections for each in section.findings if each.status == "failed"]
     return f"verdict: BROKEN: {', '.join(broken)} ({counts})"
 
 
 def wrapped(text: str, first: str = "", others: str = "") -> str:
-    """Text in lines of a terminal; `first` and `others` are indents."""
+    """Wrap text for a terminal; `first` and `others` are indents."""
     return textwrap.fill(text, _WIDTH, initial_indent=first, subsequent_indent=others, replace_whitespace=False)

@@ -88,7 +88,7 @@ def test_canaries_need_no_declared_values() -> None:
 
 
 def test_a_place_outside_the_stream_is_refused() -> None:
-    with pytest.raises(UsageError, match="at 9 of 8 rows"):
+    with pytest.raises(UsageError, match="position 9 is outside a stream of 8 rows"):
         Canary(name="lost", rows=ROWS[:1], at=9).streams(ROWS)
 
 

@@ -158,7 +158,7 @@ def test_a_homogeneous_group_is_found() -> None:
         assert findings(found)["homogeneity"].figures["highest"] == 1.0
     unasked = look(table, original=original, policy=replace(POLICY, l=1))
     assert broken(unasked) == set()
-    assert "l of at least 2" in findings(unasked)["homogeneity"].sentence
+    assert "Set l to at least 2" in findings(unasked)["homogeneity"].sentence
 
 
 def test_a_changed_value_is_found() -> None:

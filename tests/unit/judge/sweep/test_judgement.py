@@ -153,7 +153,7 @@ def test_a_window_that_left_rows_out_stands_for_all_of_it() -> None:
 
 def test_a_number_that_stands_for_too_few_rows_ends_the_sweep() -> None:
     first = pa.table({"age": [15.0, 15.0, 15.0, 45.0], "ward": ["b", "a", "a", "a"]})
-    with pytest.raises(CastleguardError, match="numbers that stand for fewer than 2 rows"):
+    with pytest.raises(CastleguardError, match="numbers shared by fewer than 2 rows"):
         judge_windows([first, first.slice(0, 0), first.slice(0, 0)], READINGS, AGES, window=4, k=2)
 
 
