@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from castleguard.algorithms.base import Policy
 from castleguard.coordination import Alone
-from castleguard.judge.attack.membership import Publish
+from castleguard.judge.attack.membership_game import Publish
 from castleguard.judge.reading.values import Codes, refine
 from castleguard.schema.coded import Decisions
 from castleguard.schema.roles import Schema

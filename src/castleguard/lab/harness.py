@@ -14,7 +14,7 @@ import pyarrow as pa
 from castleguard.algorithms.base import Mode
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.errors import UsageError
-from castleguard.judge.measure.loss import measure_loss
+from castleguard.judge.measure.information_loss import measure_loss
 from castleguard.judge.reading.linked import Linked, link
 from castleguard.judge.reading.values import Codes
 from castleguard.judge.verify.structure import first_rows, outside, verify
@@ -216,5 +216,5 @@ def _late(linked: Linked, released: Codes | None, delay: int) -> int:
 def _other_faults(published: pa.Table, task: Task, *, closed: bool) -> dict[str, int]:
     """What `verify` finds beyond groups and boxes, such as a row that was published twice."""
     found = verify(published, task.table, task.schema, k=task.k, l=task.l, link=LINK, closed=closed).violations
-    counted = ("groups with fewer", "values outside what")
+    counted = ("groups with fewer", "values outside their")
     return {what: count for what, count in found.items() if not what.startswith(counted)}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from castleguard.judge.attack.membership import Seen
+from castleguard.judge.attack.membership_game import Seen
 from castleguard.judge.game import game
 from castleguard.judge.game.settings import Setting
 from tests.unit.cli.conftest import Run

@@ -14,8 +14,8 @@ import pyarrow.parquet
 import pytest
 
 import castleguard as cg
-from castleguard.judge.sample import read_sample
-from castleguard.judge.sweep.measure import Ground, measure
+from castleguard.judge.first_rows import read_sample
+from castleguard.judge.sweep.trial import Ground, measure
 from castleguard.testing.streams import visits, visits_schema
 from tests.patience import PATIENCE, eventually
 from tests.unit.cli.conftest import Outcome, Run
@@ -26,7 +26,7 @@ FILES = {"sweep.json", "results.jsonl", "results.csv", "report.md", "picture.png
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures take longer than all the rest."""
-    monkeypatch.setattr("castleguard.judge.sweep.picture.draw", lambda *_, **__: b"")
+    monkeypatch.setattr("castleguard.judge.sweep.pareto_picture.draw", lambda *_, **__: b"")
 
 
 @pytest.fixture

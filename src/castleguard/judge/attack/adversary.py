@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from castleguard.judge.attack.evidence import lower_limit, upper_limit
-from castleguard.judge.attack.membership import Publish
+from castleguard.judge.attack.membership_game import Publish
 from castleguard.judge.reading.linked import Linked
 from castleguard.judge.reading.values import Codes, Numbers
 from castleguard.judge.verify.group_values import Tally

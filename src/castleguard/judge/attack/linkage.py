@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from castleguard.judge.reading.boxes import Side
-from castleguard.judge.reading.identities import NOBODY
+from castleguard.judge.reading.equality import NOBODY
 from castleguard.judge.reading.inside import RowsInside
 from castleguard.judge.reading.linked import Linked
 from castleguard.judge.reading.originals import Originals

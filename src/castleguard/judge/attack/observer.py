@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.judge.reading.boxes import Side, group_numbers
-from castleguard.judge.reading.identities import NOBODY
+from castleguard.judge.reading.equality import NOBODY
 from castleguard.judge.reading.linked import distinct_per_group
 from castleguard.judge.reading.originals import Originals
 from castleguard.judge.reading.values import Codes, Numbers, refine

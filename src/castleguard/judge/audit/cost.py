@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from castleguard.judge.audit.material import Material
-from castleguard.judge.measure.loss import measure_loss
+from castleguard.judge.measure.information_loss import measure_loss
 from castleguard.judge.report.findings import Finding, Section, finding
 
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from castleguard.judge.audit.material import Material
-from castleguard.judge.reading.identities import NOBODY
+from castleguard.judge.reading.equality import NOBODY
 from castleguard.judge.reading.values import Codes
 from castleguard.judge.report.findings import Finding, finding, none_of
 from castleguard.judge.verify import group_values as judged
-from castleguard.judge.verify import moments
+from castleguard.judge.verify import release_times
 from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.criteria import Criteria
 from castleguard.schema.sensitive import Sensitive
@@ -130,14 +130,14 @@ def _close(
         size = len(role.labels or ()) + 1
         if closeness.reference == "public":
             shares = closeness.public_shares(role.name, role.labels or ())
-            column = moments.Column(np.zeros(0, np.int64), size, closeness.distance, role.hierarchy)
-            verdicts.append(moments.judge_public(counted, closeness, column, shares))
+            column = release_times.Column(np.zeros(0, np.int64), size, closeness.distance, role.hierarchy)
+            verdicts.append(release_times.judge_public(counted, closeness, column, shares))
             continue
         if linked is None or material.kind != "true boxes" or material.promised.counts_rows:
             return _unknown_reference(material)
         codes = judged.value_codes(material.original.column(role.name), role)[material.accepted]
-        column = moments.Column(codes, size, closeness.distance, role.hierarchy)
-        if not moments.can_follow(column):
+        column = release_times.Column(codes, size, closeness.distance, role.hierarchy)
+        if not release_times.can_follow(column):
             return finding(
                 "closeness",
                 _TITLES["closeness"],
@@ -147,10 +147,10 @@ def _close(
             )
         position = material.position[linked.row[linked.known]]
         delay = getattr(material.policy, "delay", codes.size)
-        span = moments.spans(
+        span = release_times.spans(
             material.groups[linked.known], position, delay=delay, arrivals=codes.size, count=material.group_count
         )
-        verdicts.append(moments.judge_running(counted, closeness, column, span))
+        verdicts.append(release_times.judge_running(counted, closeness, column, span))
     moving = "" if closeness.reference == "public" else _MOVING
     return _summarise("closeness", promised, verdicts, moving)
 

@@ -13,8 +13,8 @@ from castleguard.judge.report.findings import Finding, Section, finding, none_of
 from castleguard.judge.verify import structure as exact
 from castleguard.judge.verify.group_values import value_codes
 from castleguard.judge.verify.leaks import find_leaks
-from castleguard.judge.verify.moments import late_rows
-from castleguard.judge.verify.spelling import odd_spellings
+from castleguard.judge.verify.odd_spelling import odd_spellings
+from castleguard.judge.verify.release_times import late_rows
 from castleguard.schema.roles import Numeric
 
 _PERSONS = "Does every group have k persons?"

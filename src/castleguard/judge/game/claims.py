@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from castleguard.algorithms.base import Policy
 from castleguard.judge.attack.evidence import Claim
-from castleguard.judge.attack.membership import verdict_word
+from castleguard.judge.attack.membership_game import verdict_word
 from castleguard.schema.roles import Schema
 
 NOTHING = Claim(0.0, 0.0)

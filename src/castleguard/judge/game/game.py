@@ -15,7 +15,7 @@ import numpy as np
 
 from castleguard.errors import UsageError
 from castleguard.judge.attack.canaries import Stream
-from castleguard.judge.attack.membership import (
+from castleguard.judge.attack.membership_game import (
     FEWEST_RUNS,
     CanaryEvidence,
     Measured,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from castleguard.judge.attack.membership import CanaryEvidence, Verdict
+from castleguard.judge.attack.membership_game import CanaryEvidence, Verdict
 from castleguard.judge.game.game import Judged, Played
 from castleguard.judge.report.findings import Audit, Finding, Section
 

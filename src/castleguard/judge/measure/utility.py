@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,14 +10,17 @@ import pyarrow as pa
 
 from castleguard.errors import UsageError
 from castleguard.judge.measure.error import numeric_errors
+from castleguard.judge.measure.information_loss import Loss, average_group_size, measure_loss
 from castleguard.judge.measure.learning import Learning, learning_utility
-from castleguard.judge.measure.loss import Loss, average_group_size, measure_loss
 from castleguard.judge.measure.queries import Workload, workload_error, workload_error_in_order
 from castleguard.judge.reading.boxes import group_numbers, read_boxes
 from castleguard.judge.reading.linked import Linked, original_rows
 from castleguard.judge.reading.linked import link as link_rows
 from castleguard.judge.reading.values import Codes
+from castleguard.judge.report.findings import wrapped
 from castleguard.schema.roles import Schema
+
+_MOST_DIGITS = 1e6  # larger numbers are shown in scientific notation
 
 
 class Figure(NamedTuple):
@@ -66,10 +70,23 @@ class Utility:
         return {**sections, "notes": list(self.notes), "left out": list(self.left_out)}
 
     def __str__(self) -> str:
-        """Output of `castleguard measure`."""
-        from castleguard.judge.measure.utility_text import utility_text
-
-        return utility_text(self)
+        """Output of `castleguard measure`: the figures by section, each with its meaning."""
+        names = max(len(figure.name) for figure in self.figures)
+        values = max(len(_number(figure)) for figure in self.figures)
+        lines: list[str] = []
+        for section, figures in groupby(self.figures, key=lambda figure: figure.section):
+            lines += ["", section] if lines else [section]
+            shown: set[str] = set()
+            for each in figures:
+                # Do not repeat the same meaning for every column.
+                meaning = "" if each.meaning in shown else each.meaning
+                shown.add(each.meaning)
+                lines.append(f"  {each.name:<{names}}  {_number(each):>{values}}  {meaning}".rstrip())
+        for title, sentences in (("notes", self.notes), ("left out", self.left_out)):
+            if sentences:
+                lines += ["", title]
+                lines += [wrapped(sentence, "  ", "    ") for sentence in sentences]
+        return "\n".join(lines)
 
 
 class _Tables(NamedTuple):
@@ -198,3 +215,12 @@ def _together(*parts: Utility) -> Utility:
 
 def _figure(section: str, name: str, value: float, meaning: str) -> Figure:
     return Figure(section, name, value, float("nan"), meaning)
+
+
+def _number(figure: Figure) -> str:
+    if isinstance(figure.value, int):
+        return f"{figure.value:,}"
+    if math.isnan(figure.value):
+        return "-"
+    spread = "" if math.isnan(figure.deviation) else f" ± {figure.deviation:.4f}"
+    return (f"{figure.value:.3e}" if figure.value >= _MOST_DIGITS else f"{figure.value:.4f}") + spread

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from castleguard.errors import InputError
 from castleguard.judge.reading.boxes import Side, group_numbers, read_boxes
-from castleguard.judge.reading.identities import NOBODY
+from castleguard.judge.reading.equality import NOBODY
 from castleguard.judge.reading.originals import Originals, read_originals
 from castleguard.judge.reading.values import Codes
 from castleguard.schema.roles import Schema

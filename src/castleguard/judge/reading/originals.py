@@ -7,7 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.errors import InputError
-from castleguard.judge.reading.identities import person_codes, value_codes
+from castleguard.judge.reading.equality import person_codes, value_codes
 from castleguard.judge.reading.values import Codes, Numbers, numbers_of, texts_of
 from castleguard.schema.roles import Categorical, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive

@@ -3,12 +3,22 @@
 Findings hold counts, shares and column names, never a value of a row: a report has more readers than the data.
 """
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Status = Literal["passed", "failed", "warning", "not checked"]
 Figure = int | float | str | None
+
+_MARKS: dict[Status, str] = {
+    "passed": "passed",
+    "failed": "FAILED",
+    "warning": "warning",
+    "not checked": "not checked",
+}
+_WIDTH = 100
+_INDENT = 15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,10 +94,23 @@ class Audit:
         }
 
     def __str__(self) -> str:
-        """Output of `castleguard audit`."""
-        from castleguard.judge.report.text import audit_text
+        """Output of `castleguard audit`: all findings, with the verdict in the last line."""
+        lines = [f"{name}: {text}" for name, text in self.subject.items()]
+        lines += ["", wrapped(self.promise)]
+        for section in self.sections:
+            lines += ["", section.title]
+            for each in section.findings:
+                mark = f"  {_MARKS[each.status]:<{_INDENT - 2}}"
+                name = f" ({each.id})" if each.status == "failed" else ""
+                lines.append(wrapped(f"{each.title}{name} {each.sentence}", mark, " " * _INDENT))
+        return "\n".join([*lines, "", self._verdict()])
 
-        return audit_text(self)
+    def _verdict(self) -> str:
+        counts = ", ".join(f"{count} {mark}" for status, mark in _MARKS.items() if (count := self.count(status)))
+        if self.ok:
+            return f"verdict: no broken promise was found ({counts})"
+        broken = [each.id for section in self.sections for each in section.findings if each.status == "failed"]
+        return f"verdict: BROKEN: {', '.join(broken)} ({counts})"
 
 
 def finding(id: str, title: str, status: Status, sentence: str, **figures: Figure) -> Finding:
@@ -106,3 +129,8 @@ def none_of(id: str, title: str, wrong: int, *, good: str, bad: str, remark: str
     if wrong:
         return finding(id, title, "failed", f"{bad}: {wrong:,}. {remark}".strip(), wrong=wrong, **figures)
     return finding(id, title, "passed", good, wrong=0, **figures)
+
+
+def wrapped(text: str, first: str = "", others: str = "") -> str:
+    """Wrap text for a terminal; `first` and `others` are indents."""
+    return textwrap.fill(text, _WIDTH, initial_indent=first, subsequent_indent=others, replace_whitespace=False)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from castleguard.errors import PolicyError
-from castleguard.judge.sweep.grid import Grid, Value, key_of, shown
+from castleguard.judge.sweep.parameter_grid import Grid, Value, key_of, shown
 from castleguard.judge.sweep.weighing import Weighed, distances_to_ideal, pareto
 
 _ROWS_PER_DELAY = 10  # in a shorter sample, start and end of the stream dominate

@@ -13,7 +13,7 @@ from typing import IO, Any
 from castleguard.connectors.part_file import PartFile
 from castleguard.errors import InputError, OutputError, UnavailableError
 from castleguard.judge.sweep.figures import Figures, from_json
-from castleguard.judge.sweep.grid import Setting, key_of
+from castleguard.judge.sweep.parameter_grid import Setting, key_of
 
 IDENTITY, RESULTS, TABLE, REPORT, PICTURE = "sweep.json", "results.jsonl", "results.csv", "report.md", "picture.png"
 _FILES = (IDENTITY, RESULTS, TABLE, REPORT, PICTURE)

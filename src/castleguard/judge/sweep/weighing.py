@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from castleguard.judge.sweep.figures import Figures
-from castleguard.judge.sweep.grid import Setting
+from castleguard.judge.sweep.parameter_grid import Setting
 
 Points = NDArray[np.float64]  # (settings, criteria), less is better in each
 

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.judge.reading import identities
+from castleguard.judge.reading import equality
 from castleguard.judge.reading.values import Codes, Numbers, numbers_of, texts_of
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.sensitive import Sensitive
@@ -81,7 +81,7 @@ def value_codes(column: pa.ChunkedArray, role: Sensitive, *, whole: bool = False
     [0, 1, 0, 3]
     """
     if role.labels is None:
-        return identities.value_codes(column, whole=whole)
+        return equality.value_codes(column, whole=whole)
     known = {str(label): code for code, label in enumerate(role.labels)}
     texts, codes = texts_of(column)
     found = np.array([len(known) if text is None else known.get(text, -1) for text in texts], dtype=np.int64)

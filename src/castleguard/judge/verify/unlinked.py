@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from castleguard.errors import InputError
 from castleguard.judge.reading.boxes import Side
-from castleguard.judge.reading.identities import NOBODY
+from castleguard.judge.reading.equality import NOBODY
 from castleguard.judge.reading.inside import RowsInside
 from castleguard.judge.reading.linked import distinct_per_group
 from castleguard.judge.reading.originals import Originals

@@ -10,8 +10,8 @@ from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard
 from castleguard.algorithms.doca.policy import Doca
 from castleguard.errors import InputError
+from castleguard.judge.audit.audit_run import audit
 from castleguard.judge.audit.material import Material
-from castleguard.judge.audit.run import audit
 from castleguard.judge.report.findings import Audit
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.schema.sensitive import Sensitive

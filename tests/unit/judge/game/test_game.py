@@ -11,7 +11,7 @@ import castleguard as cg
 from castleguard.errors import UsageError
 from castleguard.judge.attack.evidence import Claim
 from castleguard.judge.attack.features import Observer, Published
-from castleguard.judge.attack.membership import Seen
+from castleguard.judge.attack.membership_game import Seen
 from castleguard.judge.game import game
 from castleguard.judge.game.claims import Stated
 from castleguard.judge.game.game import Played, judge_all, play

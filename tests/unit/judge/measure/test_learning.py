@@ -206,7 +206,7 @@ def test_one_class_has_no_roc_curve_and_says_so() -> None:
     assert score(found, "published") == 1.0
     assert all(math.isnan(each.auc.mean) for each in found.scores)
     assert found.notes == (
-        "what was published has one class only in 3 of 3 runs: it is always named",
+        "the published rows have only one class in 3 of 3 runs, which is always predicted",
         "all test rows have one class in 3 of 3 runs, which have no ROC curve",
     )
 

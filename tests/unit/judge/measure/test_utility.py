@@ -64,7 +64,7 @@ def test_what_needs_a_link_is_left_out_and_named() -> None:
     assert "age: squared error" not in names(found)
     assert "age: histogram" in names(found)
     (figure,) = (figure for figure in found.figures if figure.name == "workload error")
-    assert figure.meaning.endswith("mean of 2 windows by order of output")
+    assert figure.meaning.endswith("mean of 2 windows in output order")
     assert value(found, "worst window") >= value(found, "workload error")
 
 

@@ -57,7 +57,7 @@ def test_a_step_that_changes_nothing_says_so() -> None:
     grid = castle_grid(k=[5], delay=[50, 60])
     found = advise(weighed(grid, {(5, 50): {}, (5, 60): {"delay": 60}}), grid, Limits())
     assert found.sentences[1] == (
-        "delay 60 instead of 50 leaves the loss as it is and leaves the mean re-identification risk at 0.100."
+        "delay 60 instead of 50 does not change the loss and keeps the mean re-identification risk at 0.100."
     )
 
 
@@ -86,7 +86,7 @@ def test_a_delta_that_exposes_somebody_is_not_recommended() -> None:
     found = advise(weighed(GRID, figures), GRID, Limits())
     assert found.chosen == 2
     assert found.sentences[1] == (
-        "k 10 instead of 20 saves 0.400 of the loss, leaves the epsilon of the guarantee at 1.00 "
+        "k 10 instead of 20 lowers the loss by 0.400, keeps the epsilon of the guarantee at 1.00 "
         "and raises delta from 1e-05 to 0.01."
     )
     assert any("k is not part of the risk" in warning for warning in found.warnings)

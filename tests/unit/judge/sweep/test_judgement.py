@@ -11,7 +11,7 @@ from castleguard.algorithms.base import Policy
 from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.errors import CastleguardError
 from castleguard.judge.sweep.judgement import NOTHING, Judgement, judge_cells, judge_groups, largest_share
-from castleguard.judge.sweep.windows import judge_windows
+from castleguard.judge.sweep.window_judgement import judge_windows
 from tests.unit.judge.sweep.made_up import AGES
 
 LINKED = cg.Schema(

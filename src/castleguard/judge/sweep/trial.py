@@ -10,7 +10,7 @@ from castleguard.algorithms.base import Policy
 from castleguard.books import Report
 from castleguard.judge.sweep.figures import Figures, over_runs
 from castleguard.judge.sweep.judgement import Judgement, judge_cells, judge_groups
-from castleguard.judge.sweep.windows import judge_windows
+from castleguard.judge.sweep.window_judgement import judge_windows
 from castleguard.schema.roles import Schema
 from castleguard.stream import Anonymiser
 

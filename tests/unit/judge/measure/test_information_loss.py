@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from castleguard.errors import PolicyError, UsageError
-from castleguard.judge.measure.loss import average_group_size, discernibility, measure_loss
+from castleguard.judge.measure.information_loss import average_group_size, discernibility, measure_loss
 from castleguard.judge.verify.structure import information_loss
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema

@@ -11,7 +11,7 @@ from castleguard.errors import PolicyError, UsageError
 from castleguard.judge.attack.canaries import Canary, standard_canaries, with_values_replaced
 from castleguard.judge.attack.evidence import Claim
 from castleguard.judge.attack.features import Features, Observer, standing_together
-from castleguard.judge.attack.membership import Event, Seen, choose_event, judge, observe
+from castleguard.judge.attack.membership_game import Event, Seen, choose_event, judge, observe
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
 from castleguard.schema.sensitive import Sensitive

@@ -10,10 +10,10 @@ from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard
 from castleguard.algorithms.doca.policy import Doca
 from castleguard.algorithms.sdgs.policy import Sdgs
-from castleguard.judge.attack.membership import Publish
+from castleguard.judge.attack.membership_game import Publish
 from castleguard.judge.audit import attacks
+from castleguard.judge.audit.audit_run import audit
 from castleguard.judge.audit.material import Material
-from castleguard.judge.audit.run import audit
 from castleguard.judge.report.findings import Audit, Finding
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema

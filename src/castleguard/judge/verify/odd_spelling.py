@@ -11,7 +11,7 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 
-from castleguard.judge.reading.identities import identity
+from castleguard.judge.reading.equality import identity
 from castleguard.judge.reading.values import numbers_of
 from castleguard.schema.roles import Numeric, QuasiIdentifier, Schema
 

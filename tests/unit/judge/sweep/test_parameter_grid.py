@@ -4,7 +4,7 @@ import pytest
 
 import castleguard as cg
 from castleguard.errors import PolicyError
-from castleguard.judge.sweep.grid import Value, make_grid
+from castleguard.judge.sweep.parameter_grid import Value, make_grid
 from tests.unit.judge.sweep.made_up import AGES, castle_grid
 
 

@@ -8,7 +8,7 @@ from castleguard.judge.attack import linkage
 from castleguard.judge.audit.attacks import attack_section, uniformity
 from castleguard.judge.audit.cost import cost_section
 from castleguard.judge.audit.material import Material
-from castleguard.judge.audit.observer import Observed, observe, observer_section
+from castleguard.judge.audit.observer_section import Observed, observe, observer_section
 from castleguard.judge.audit.persons import linkage_section, longitudinal_section
 from castleguard.judge.audit.promise import structure_section
 from castleguard.judge.publishing import in_words

@@ -9,7 +9,7 @@ from castleguard.judge.report import markdown
 from castleguard.judge.sweep.advice import Advice, number
 from castleguard.judge.sweep.figures import Figures
 from castleguard.judge.sweep.folder import PICTURE
-from castleguard.judge.sweep.grid import Grid, in_words, shown
+from castleguard.judge.sweep.parameter_grid import Grid, in_words, shown
 from castleguard.judge.sweep.weighing import Weighed
 
 _COLUMNS = {

@@ -11,8 +11,8 @@ from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard
 from castleguard.errors import InputError, UsageError
+from castleguard.judge.audit.audit_run import audit
 from castleguard.judge.audit.material import Material
-from castleguard.judge.audit.run import audit
 from castleguard.judge.report.findings import Audit, Finding
 from castleguard.privacy.closeness import Closeness
 from castleguard.schema.hierarchy import Hierarchy

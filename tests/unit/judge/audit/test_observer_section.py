@@ -15,7 +15,7 @@ from castleguard.algorithms.facts import Publication
 from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.errors import UsageError
 from castleguard.judge.audit.material import Material
-from castleguard.judge.audit.observer import observe, observer_section
+from castleguard.judge.audit.observer_section import observe, observer_section
 from castleguard.judge.report.findings import Finding, Section
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.schema.sensitive import Sensitive

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from castleguard.drawing import COLOURS, INK, LINES, canvas
-from castleguard.judge.sweep.grid import Grid, Value, shown
-from castleguard.judge.sweep.table import pareto_numbers
+from castleguard.judge.sweep.parameter_grid import Grid, Value, shown
+from castleguard.judge.sweep.sweep_report import pareto_numbers
 from castleguard.judge.sweep.weighing import Weighed
 
 _FILLS = ("full", "none", "left", "top")

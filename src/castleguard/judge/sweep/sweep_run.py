@@ -16,9 +16,9 @@ from castleguard.errors import CastleguardError
 from castleguard.judge.sweep.advice import Advice, Limits, advise
 from castleguard.judge.sweep.figures import Figures
 from castleguard.judge.sweep.folder import PICTURE, REPORT, TABLE, Folder
-from castleguard.judge.sweep.grid import Grid, Setting
-from castleguard.judge.sweep.measure import Ground, measure, warm_up
-from castleguard.judge.sweep.table import as_csv, as_report, rows_of
+from castleguard.judge.sweep.parameter_grid import Grid, Setting
+from castleguard.judge.sweep.sweep_report import as_csv, as_report, rows_of
+from castleguard.judge.sweep.trial import Ground, measure, warm_up
 from castleguard.judge.sweep.weighing import Outcome, Weighed, weigh
 from castleguard.telemetry.background import SupervisedThread, Task
 from castleguard.workers import workers
@@ -64,7 +64,7 @@ class Sweep:
 
     def write(self, folder: Folder) -> bool:
         """Write table, picture and report; return False if matplotlib is missing for the picture."""
-        from castleguard.judge.sweep.picture import draw
+        from castleguard.judge.sweep.pareto_picture import draw
 
         folder.write(TABLE, as_csv(self.weighed, self.grid))
         drawn = True
