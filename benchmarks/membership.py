@@ -17,7 +17,7 @@ from castleguard.algorithms.castleguard.policy import Clock
 from castleguard.judge.attack.canaries import Canary
 from castleguard.judge.attack.evidence import Claim
 from castleguard.judge.attack.features import standing_together
-from castleguard.judge.attack.membership import Verdict, judge
+from castleguard.judge.attack.membership_game import Verdict, judge
 from castleguard.judge.game.backgrounds import COMMON, made_up_rows
 from castleguard.judge.game.claims import Stated, claims_about
 from castleguard.judge.game.game import play

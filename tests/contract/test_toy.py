@@ -214,14 +214,14 @@ def test_toy_runs_in_a_job_and_is_audited(folder: Path, capsys: pytest.CaptureFi
     assert published == 200
     capsys.readouterr()
     run("audit", job, "--attack-runs", "5")
-    assert "nothing was found broken" in capsys.readouterr().out
+    assert "no broken promise was found" in capsys.readouterr().out
 
 
 def test_published_file_is_audited_by_options(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ("--schema", folder / "schema.yaml", "--algorithm", "toy", "--together", "5", "--last", "drop")
     run("anonymise", folder / "rows.csv", "-o", folder / "out.csv", *options, "--k", "3")
     run("audit", folder / "rows.csv", folder / "out.csv", *options, "--k", "3", "--attack-runs", "5")
-    assert "nothing was found broken" in capsys.readouterr().out
+    assert "no broken promise was found" in capsys.readouterr().out
     run("audit", folder / "rows.csv", folder / "out.csv", *options, "--k", "30", "--attack-runs", "0", code=3)
     assert "verdict: BROKEN" in capsys.readouterr().out
 

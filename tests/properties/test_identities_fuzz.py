@@ -18,7 +18,7 @@ import pytest
 import castleguard as cg
 from castleguard.connectors.formats import Format, open_reader
 from castleguard.connectors.jsonl import JsonLines
-from castleguard.judge.reading.identities import person_codes, value_codes
+from castleguard.judge.reading.equality import person_codes, value_codes
 from castleguard.schema.column import distinct
 from castleguard.schema.decode import Decoder
 from castleguard.schema.identities import hash_persons, hash_values

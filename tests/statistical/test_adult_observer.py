@@ -14,7 +14,7 @@ import pytest
 import castleguard as cg
 from castleguard.algorithms.castle.policy import Reuse
 from castleguard.judge.audit.material import Material
-from castleguard.judge.audit.observer import Observed, observe
+from castleguard.judge.audit.observer_section import Observed, observe
 from castleguard.lab import adult
 
 pytestmark = pytest.mark.compiled

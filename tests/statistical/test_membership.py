@@ -14,7 +14,7 @@ from benchmarks.membership import Named, paper, paper_clock, sdgs, strict
 from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castleguard.policy import Clock
 from castleguard.judge.attack.evidence import Claim
-from castleguard.judge.attack.membership import Verdict
+from castleguard.judge.attack.membership_game import Verdict
 from castleguard.judge.game.backgrounds import made_up_rows
 from castleguard.judge.game.claims import Stated, own_claim
 from castleguard.judge.game.game import Played, judge_all, play

@@ -151,9 +151,9 @@ def _given(schema_file: Path | None, data: Path | None, rows: int | None, policy
             raise click.UsageError("--rows needs --data")
         return None
     from castleguard.config.schema_file import load_schema
+    from castleguard.judge.first_rows import read_sample
     from castleguard.judge.game.backgrounds import rows_for, rows_of
     from castleguard.judge.game.settings import Given
-    from castleguard.judge.sample import read_sample
 
     schema = load_schema(schema_file)
     wanted = rows or rows_for(policy)

@@ -81,8 +81,8 @@ def _audit(
     link: str | None = None,
     **options: Any,
 ) -> "Audit":
+    from castleguard.judge.audit.audit_run import audit as look
     from castleguard.judge.audit.material import Material
-    from castleguard.judge.audit.run import audit as look
 
     shown = _published(published, formulas)
     material = Material(

@@ -13,13 +13,13 @@ import pyarrow as pa
 from castleguard.algorithms.base import Policy
 from castleguard.algorithms.registry import find
 from castleguard.errors import NoRowsError, UsageError
+from castleguard.judge.first_rows import read_sample
 from castleguard.judge.publishing import quiet
-from castleguard.judge.sample import read_sample
 from castleguard.judge.sweep.advice import Limits
 from castleguard.judge.sweep.folder import Folder, identity_of_file
-from castleguard.judge.sweep.grid import Grid, Value, make_grid
-from castleguard.judge.sweep.measure import Ground
-from castleguard.judge.sweep.run import Sweep, recommend
+from castleguard.judge.sweep.parameter_grid import Grid, Value, make_grid
+from castleguard.judge.sweep.sweep_run import Sweep, recommend
+from castleguard.judge.sweep.trial import Ground
 from castleguard.schema.table import to_table
 from castleguard.version import __version__
 from castleguard.workers import cores

@@ -1,5 +1,5 @@
-"""Judging what was published, from the outside: is the promise kept, what does it give away, what is it worth.
+"""Judge a publication from the outside: whether it keeps its promise, what it gives away, and what it is worth.
 
-`reading`, `verify` and `attack` share no code with what they check: they would share its mistakes. `publishing` runs
-streams for those judgements that need new ones, and the others look at what comes out.
+`reading`, `verify` and `attack` share no code with what they check, because they would share its mistakes. `publishing`
+runs streams for the judgements that need new ones; all others work on tables.
 """

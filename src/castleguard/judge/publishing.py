@@ -1,6 +1,6 @@
-"""Policies under judgement: in a few words, and as streams that a judge runs itself (rows and a seed in, tables out).
+"""Run the policy under judgement as a function: rows and a seed in, published tables out.
 
-Attacks are given such a function, or the table with the moments of its rows, and know neither policy nor engine.
+Attacks receive this function, or its table with the release of each row. They know neither policy nor engine.
 """
 
 import logging
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from castleguard.algorithms.base import Policy
 from castleguard.coordination import Alone
-from castleguard.judge.attack.membership import Publish
+from castleguard.judge.attack.membership_game import Publish
 from castleguard.judge.reading.values import Codes, refine
 from castleguard.schema.coded import Decisions
 from castleguard.schema.roles import Schema
@@ -26,13 +26,14 @@ from castleguard.telemetry.logs import LOG
 
 
 def publisher(schema: Schema, policy: Policy, *, clock: str | None = None) -> Publish:
-    """Streams under this policy, the rows of each pushed at once; or, with `clock`, a column that holds the seconds of
-    their arrival, one push for each moment.
+    """Return a function that publishes a stream under this policy in one push.
+
+    `clock`: a column with arrival times in seconds; the stream is then pushed once per distinct time.
     """
 
     def publish(stream: pa.Table, seed: int) -> list[pa.Table]:
         anonymiser = Anonymiser(schema, policy, seed=seed)
-        out = [anonymiser.push(rows, now=now) for now, rows in _moments(stream, clock)]
+        out = [anonymiser.push(rows, now=now) for now, rows in _split_by_arrival(stream, clock)]
         out.append(anonymiser.finish(warn=False))
         return [table.cast(out[-1].schema) for table in out]
 
@@ -41,42 +42,42 @@ def publisher(schema: Schema, policy: Policy, *, clock: str | None = None) -> Pu
 
 @dataclass(frozen=True, eq=False)
 class Timed:
-    """A stream that a judge has published, with what left when."""
+    """A published stream with the release of every row."""
 
     published: pa.Table
     row: Codes
-    """Per published row the number of its original row."""
+    """Original row number of each published row."""
     release: Codes
-    """Per published row the number of its release, in the order of release."""
+    """Release number of each published row, in release order."""
     arrived: Codes
-    """Per release how many rows had been taken in."""
+    """Rows accepted so far, at each release."""
     at_end: NDArray[np.bool_]
-    """Per release whether it was the end of the stream that let its rows go."""
+    """Whether each release was triggered by the end of the stream."""
     accepted: Codes
-    """The numbers of the original rows that were taken in, in the order of arrival."""
+    """Numbers of the accepted original rows, in arrival order."""
 
 
 def publish_timed(schema: Schema, policy: Policy, rows: pa.Table, *, seed: int, step: int = 1) -> Timed:
-    """Publish rows that all arrive at one time of the clock, and note the release of each.
+    """Publish rows that all arrive at the same clock time, and record the release of each.
 
-    The rows of one release leave in one call and in one event of the engine. `step` rows are handed to the engine at
-    once. The engine says how many of them had arrived at each release; if what it says is impossible, all had.
+    The rows of a release leave in one call and in one engine event. The engine receives `step` rows at a time and
+    reports how many had arrived at each release; if the reported number is impossible, all of them are assumed.
     """
     number = _free_name("row", (*schema.columns, *(field.name for field in policy.encoder(schema).fields)))
     roles = (*schema.public_roles, Public(number, type="integer"))
     numbered = replace(schema, public=(*schema.public, number), public_roles=roles)
     table = rows.select(list(schema.columns)).append_column(number, pa.array(np.arange(rows.num_rows)))
-    watching = _Watching(step)
-    stream = Anonymiser(numbered, policy, seed=seed, coordinator=watching)
+    recorder = _ReleaseRecorder(step)
+    stream = Anonymiser(numbered, policy, seed=seed, coordinator=recorder)
     stream.push(table, now=0.0)
     rejected = np.array([at for at, _ in stream.rejected()], dtype=np.int64)
     stream.finish(warn=False)
     accepted = np.delete(np.arange(rows.num_rows), rejected)
-    return watching.timed(number, accepted)
+    return recorder.timed(number, accepted)
 
 
 def in_words(policy: Policy) -> str:
-    """The policy in a few words: its name, and what differs from its defaults."""
+    """Short description of a policy: its name and the parameters that differ from their defaults."""
     given = [
         f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
         for name, field in policy.__dataclass_fields__.items()
@@ -90,7 +91,7 @@ def in_words(policy: Policy) -> str:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Log errors only: every run of many would repeat the same warnings, and none of them is released."""
+    """Log errors only: each of many runs would repeat the same warnings, and no run is a real release."""
     before = LOG.level
     LOG.setLevel(max(before, logging.ERROR))
     try:
@@ -100,17 +101,17 @@ def quiet() -> Iterator[None]:
 
 
 class _Step(NamedTuple):
-    """What one call of the engine has decided."""
+    """Decisions of one engine call."""
 
     before: int
-    """Rows that had been taken in before it."""
+    """Rows accepted before the call."""
     arrived: int
     ended: bool
     decisions: Decisions
 
 
-class _Watching(Alone):
-    """A coordinator that publishes nothing together with others, and notes what every step decides and hands out."""
+class _ReleaseRecorder(Alone):
+    """Coordinator of a single stream that records the decisions and the table of every step."""
 
     def __init__(self, step: int) -> None:
         self.step = step
@@ -120,30 +121,30 @@ class _Watching(Alone):
         self._tables: list[pa.Table] = []
 
     def turn(self, arriving: int, now: float) -> None:
-        """So many rows arrive."""
+        """Count the arriving rows."""
         self._before, self._arrived = self._arrived, self._arrived + arriving
 
     def settle(self) -> None:
-        """No more rows arrive."""
+        """Mark the end of arrivals."""
         self._before, self._ended = self._arrived, True
 
     def decided(self, decisions: Decisions) -> None:
-        """Note the decisions: the table of this step follows."""
+        """Record the decisions of a step; its table follows."""
         self._steps.append(_Step(self._before, self._arrived, self._ended, decisions))
 
     def hand_out(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """Note the tables, one for every step."""
+        """Record the tables, one per step."""
         self._tables += tables
         return super().hand_out(tables)
 
     def timed(self, number: str, accepted: Codes) -> Timed:
-        """All that was handed out; `number` is the column that numbers the rows."""
+        """All published rows with their releases; column `number` holds the row numbers."""
         schema = self._tables[-1].schema
         published = pa.concat_tables([table.cast(schema) for table in self._tables])
         row = published.column(number).to_numpy().astype(np.int64)
         call = np.repeat(np.arange(len(self._tables)), [table.num_rows for table in self._tables])
         decided, event, moment = self._decided(accepted)
-        # A row that was held back after it was decided leaves in no event of its own.
+        # A row held back after its decision does not leave with its own event.
         held = decided[row] != call
         latest = np.array([step.arrived for step in self._steps], dtype=np.int64)
         event, moment = np.where(held, -1, event[row]), np.where(held, latest[call], moment[row])
@@ -160,7 +161,7 @@ class _Watching(Alone):
         )
 
     def _decided(self, accepted: Codes) -> tuple[Codes, ...]:
-        """Per original row the step in which it was decided, the event, and how many rows had arrived then."""
+        """Step and event that decided each original row, and the number of rows that had arrived by then."""
         found = np.full((3, int(accepted.max(initial=-1)) + 1), -1, dtype=np.int64)
         for at, (before, arrived, _, decisions) in enumerate(self._steps):
             seen = np.where((before <= decisions.seen) & (decisions.seen <= arrived), decisions.seen, arrived)
@@ -172,14 +173,14 @@ class _Watching(Alone):
 
 
 def _free_name(wanted: str, taken: Sequence[str]) -> str:
-    """The name, lengthened until it is not taken."""
+    """The wanted name, with underscores appended until it is free."""
     while wanted in taken:
         wanted += "_"
     return wanted
 
 
-def _moments(stream: pa.Table, clock: str | None) -> Iterator[tuple[float, pa.Table]]:
-    """The stream in pieces, each with the time at which it arrives."""
+def _split_by_arrival(stream: pa.Table, clock: str | None) -> Iterator[tuple[float, pa.Table]]:
+    """Split the stream at changes of the arrival time; yield each time with its rows."""
     if clock is None:
         yield 0.0, stream
         return

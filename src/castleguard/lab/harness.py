@@ -14,7 +14,7 @@ import pyarrow as pa
 from castleguard.algorithms.base import Mode
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.errors import UsageError
-from castleguard.judge.measure.loss import measure_loss
+from castleguard.judge.measure.information_loss import measure_loss
 from castleguard.judge.reading.linked import Linked, link
 from castleguard.judge.reading.values import Codes
 from castleguard.judge.verify.structure import first_rows, outside, verify
@@ -175,7 +175,7 @@ def measure(outcome: Outcome, task: Task) -> Measured:
             notes=outcome.notes,
         )
     linked = link(outcome.published, task.table, task.schema, by=LINK, closed=outcome.closed)
-    rows = int(np.count_nonzero(~linked.originals.refused))
+    rows = int(np.count_nonzero(~linked.originals.rejected))
     suppressed = rows - int(np.unique(linked.row[linked.known]).size)
     lost = measure_loss(outcome.published, task.schema, unpublished=suppressed)
     return Measured(
@@ -208,7 +208,7 @@ def _late(linked: Linked, released: Codes | None, delay: int) -> int:
     """Rows that left after their deadline. Rejected rows do not count as arrivals."""
     if released is None:
         return 0
-    known, arrivals = linked.known, np.cumsum(~linked.originals.refused)
+    known, arrivals = linked.known, np.cumsum(~linked.originals.rejected)
     waits: Codes = arrivals[released[known] - 1] - arrivals[linked.row[known]]
     return int(np.count_nonzero(waits > delay))
 
@@ -216,5 +216,5 @@ def _late(linked: Linked, released: Codes | None, delay: int) -> int:
 def _other_faults(published: pa.Table, task: Task, *, closed: bool) -> dict[str, int]:
     """Other faults that `verify` finds, such as a row published twice."""
     found = verify(published, task.table, task.schema, k=task.k, l=task.l, link=LINK, closed=closed).violations
-    counted = ("groups with fewer", "values outside what")
+    counted = ("groups with fewer", "values outside their")
     return {what: count for what, count in found.items() if not what.startswith(counted)}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from castleguard.judge.attack.membership import Seen
+from castleguard.judge.attack.membership_game import Seen
 from castleguard.judge.game import game
 from castleguard.judge.game.settings import Setting
 from tests.unit.cli.conftest import Run
@@ -73,7 +73,7 @@ def test_a_claim_can_be_asked_for(run: Run, coins: list[float]) -> None:
         "audit", "dp", "--k", "5", "--delay", "40", "--claim-epsilon", "9", "--claim-delta", "0.9", "--runs", "40"
     )
     assert done.code == 0
-    assert "whoever asks claims (9, 0.9): not refuted" in done.out
+    assert "the user claims (9, 0.9): not refuted" in done.out
 
 
 def test_figures_alone_can_go_to_the_output(run: Run, coins: list[float]) -> None:
@@ -89,7 +89,7 @@ def test_a_report_can_be_written(run: Run, coins: list[float], tmp_path: Path) -
     assert "REFUTED" in page
     refused = run("audit", "dp", *PAPER, "--runs", "40", "--html", tmp_path)
     assert refused.code == 1
-    assert "cannot be written" in refused.err
+    assert "cannot write" in refused.err
 
 
 @pytest.mark.compiled

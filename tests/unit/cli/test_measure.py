@@ -35,12 +35,12 @@ def test_every_figure_stands_beside_its_meaning(run: Run, folder: Path) -> None:
     outcome = run("measure", "in.csv", "out.csv", "--schema", "schema.yaml", "--link", "row", "--k", "2")
     assert outcome.code == 0
     lines = {" ".join(line.split()) for line in outcome.out.splitlines()}
-    assert "not published 10 suppressed, sampled out or refused" in lines
+    assert "not published 10 suppressed, sampled out or rejected" in lines
     assert "generalised loss 0.1000 mean share of the domain that a value covers" in lines
     assert "average group size 2.5000 rows per group as a multiple of 2" in lines
     assert any("median relative error of 5,000 COUNT queries of selectivity 0.1" in line for line in lines)
     assert all(len(line) <= 120 for line in outcome.out.splitlines())
-    assert outcome.out.rstrip().endswith("learning: no column was given as the label to be learned")
+    assert outcome.out.rstrip().endswith("learning: needs a label column")
 
 
 def test_without_a_link_the_last_lines_say_what_is_left_out(run: Run, folder: Path) -> None:
@@ -48,7 +48,7 @@ def test_without_a_link_the_last_lines_say_what_is_left_out(run: Run, folder: Pa
     assert outcome.code == 0
     assert "workload error" not in outcome.out
     left_out = outcome.out.partition("left out\n")[2]
-    assert "mean squared error: without a link" in left_out
+    assert "mean squared error: needs a link" in left_out
     assert "learning" in left_out
 
 
@@ -84,7 +84,7 @@ def test_classifiers_are_trained_for_a_label(run: Run, folder: Path) -> None:
     [
         (["--link", "name"], 1, "name"),
         (["--selectivity", "2"], 1, "selectivity"),
-        (["--label", "age", "--link", "row"], 1, "sensitive or a public column"),
+        (["--label", "age", "--link", "row"], 1, "sensitive or public column"),
         (["--window", "0"], 2, "--window"),
     ],
 )

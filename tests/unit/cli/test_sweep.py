@@ -14,8 +14,8 @@ import pyarrow.parquet
 import pytest
 
 import castleguard as cg
-from castleguard.judge.sample import read_sample
-from castleguard.judge.sweep.measure import Ground, measure
+from castleguard.judge.first_rows import read_sample
+from castleguard.judge.sweep.trial import Ground, measure
 from castleguard.testing.streams import visits, visits_schema
 from tests.patience import WHOLE_RUN, eventually
 from tests.unit.cli.conftest import Outcome, Run
@@ -26,7 +26,7 @@ FILES = {"sweep.json", "results.jsonl", "results.csv", "report.md", "picture.png
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures take longer than all the rest."""
-    monkeypatch.setattr("castleguard.judge.sweep.picture.draw", lambda *_, **__: b"")
+    monkeypatch.setattr("castleguard.judge.sweep.pareto_picture.draw", lambda *_, **__: b"")
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_a_sweep_writes_a_table_a_picture_and_a_recommendation(sweep: Run, folde
     ]  # fmt: skip
     assert any(row["pareto"] for row in rows)
     assert "\nTake k=" in shown.out
-    assert "Combinations that are refused: 1;" in shown.out
+    assert "Refused combinations: 1;" in shown.out
     report = (folder / "out" / "report.md").read_text(encoding="utf-8")
     assert "- k=40 delay=30: delay must be at least k - 1" in report
     assert next(line for line in shown.out.splitlines() if line.startswith("Take k=")) in report
@@ -77,7 +77,7 @@ def test_other_limits_need_no_new_run(sweep: Run, folder: Path) -> None:
     sweep("--k", "3,5")
     before = (folder / "out" / "results.jsonl").read_bytes()
     shown = sweep("--k", "3,5", "--max-loss", "0.001", "--max-risk", "0.001")
-    assert "No setting meets both --max-loss 0.001 and --max-risk 0.001: closest is k=" in shown.out
+    assert "No setting meets both --max-loss 0.001 and --max-risk 0.001. The closest is k=" in shown.out
     assert (folder / "out" / "results.jsonl").read_bytes() == before
 
 
@@ -87,7 +87,7 @@ def test_another_sweep_is_refused_until_it_may_overwrite(sweep: Run, folder: Pat
     sweep("--k", "3")
     refused = sweep("--k", "5")
     assert refused.code == 1
-    assert "another sweep (other parameters)" in refused.err
+    assert "another sweep (different parameters)" in refused.err
     assert "--overwrite" in refused.err
     assert len(refused.err.splitlines()) == 1
     assert sweep("--k", "5", "--overwrite").code == 0
@@ -125,7 +125,7 @@ def test_a_wrong_option_is_one_sentence(sweep: Run, folder: Path, arguments: tup
 def test_no_combination_at_all_is_one_sentence(sweep: Run, folder: Path) -> None:
     shown = sweep("--k", "200,300")
     assert shown.code == 1
-    assert "no combination can be promised; the first of 4: " in shown.err
+    assert "all 4 combinations are refused; the first one: " in shown.err
     assert not (folder / "out").exists()
 
 
@@ -191,7 +191,7 @@ def test_a_sweep_over_algorithms_has_them_as_a_parameter(sweep: Run, folder: Pat
     ]  # fmt: skip
     assert "\nTake algorithm=" in shown.out
     assert "instead of" in shown.out
-    assert "note: Algorithms do not promise the same" in shown.out
+    assert "note: Algorithms make different promises" in shown.out
     again = sweep("--algorithm", "citadel,castle", "--k", "5")
     assert again.code == 1
     assert "algorithm" in again.err

@@ -96,7 +96,7 @@ def test_a_row_that_is_published_twice_is_found() -> None:
 
 def test_a_sensitive_value_that_changed_is_found() -> None:
     assert measure(_outcome((0, 0, 1), (1, 0, 1), changed=True), _task()).broken == {
-        "sensitive or public values that changed": 2
+        "changed sensitive or public values": 2
     }
 
 

@@ -1,1 +1,1 @@
-"""Attacks on published tables, and what counted runs of the membership game prove."""
+"""Attacks on published tables, and the evidence from runs of the membership game."""

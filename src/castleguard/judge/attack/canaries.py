@@ -1,8 +1,7 @@
-"""Canaries: rows that are likely to show, if any row does, put into a stream of others.
+"""Canaries: conspicuous rows inserted into a background stream.
 
-A canary makes two neighbouring streams of one background: with its rows and without them, or with its rows and with
-others in their place. Which of the two a claim speaks of is said by its neighbours: "with and without it", or "its
-values replaced by any others".
+A canary turns one background into two neighbouring streams: with and without its rows, or with its rows and with others
+in their place. The neighbours of a claim say which: "with and without it", or "its values replaced by any others".
 """
 
 from collections import Counter
@@ -16,53 +15,53 @@ from castleguard.schema.sensitive import Sensitive
 
 Stream = Sequence[Row]
 
-REPEATS = 5  # rows of the person that repeats
+REPEATS = 5  # rows of the repeated person
 
 
 @dataclass(frozen=True, kw_only=True)
 class Canary:
-    """Rows in question, and where they stand."""
+    """Canary rows and their position in the stream."""
 
     name: str
     rows: Stream
     at: int
-    """How many rows of the background come before."""
+    """Number of background rows before the canary."""
     instead: Stream = ()
-    """What stands in their place in the other stream; empty: nothing does."""
+    """Rows in their place in the neighbouring stream; empty for none."""
     company: Stream = ()
-    """Rows that stand just before them in both streams: others of the same person, say."""
+    """Rows just before the canary in both streams, for example of the same person."""
 
     @property
     def place(self) -> int:
-        """The number of the first row in question."""
+        """Position of the first canary row."""
         return self.at + len(self.company)
 
     @property
     def known(self) -> Stream:
-        """A row in question, and the one in its place if there is one: what an observer looks for."""
+        """Rows that an observer looks for: a canary row, and its replacement if it has one."""
         return (*self.rows[:1], *self.instead[:1])
 
     def streams(self, background: Stream) -> tuple[list[Row], list[Row]]:
-        """The stream with the rows in question, and its neighbour."""
+        """The stream with the canary, and its neighbour."""
         if not 0 <= self.at <= len(background):
-            raise UsageError(f"canary {self.name!r} is to stand at {self.at} of {len(background)} rows")
+            raise UsageError(f"canary {self.name!r}: position {self.at} is outside a stream of {len(background)} rows")
         before, after = [*background[: self.at], *self.company], list(background[self.at :])
         return [*before, *self.rows, *after], [*before, *self.instead, *after]
 
 
 def standard_canaries(schema: Schema, background: Stream, *, whole_person: bool = False) -> tuple[Canary, ...]:
-    """The usual suspects for a background: each has one row in question, that comes or does not come.
+    """Standard canaries for a background, each with one row that is present or absent.
 
-    With `whole_person` all rows of the person that repeats are in question: for a claim about all rows of a person.
-    Whatever is not a column of the schema (a time of arrival) is that of the row which stands there already.
+    With `whole_person`, all rows of the repeated person are canary rows: for a claim about all rows of a person.
+    Columns outside the schema (a time of arrival) are copied from the background row at that position.
     """
     middle = len(background) // 2
-    usual = _somebody_else(schema, background, background[middle])
+    usual = _with_new_person(schema, background, background[middle])
     unique = {**usual, **{role.name: _rare_value(role, background) for role in schema.sensitive}}
     extremes = {role.name: _extreme(role, background) for role in schema.quasi_identifiers}
     below = {role.name: _just_outside(role, background) for role in schema.quasi_identifiers}
-    first = {**_somebody_else(schema, background, background[0]), **below}
-    second = _somebody_else(schema, background, background[1])
+    first = {**_with_new_person(schema, background, background[0]), **below}
+    second = _with_new_person(schema, background, background[1])
     wide = next(iter(extremes))
     again = [unique] * (REPEATS - 1)
     return (
@@ -77,9 +76,9 @@ def standard_canaries(schema: Schema, background: Stream, *, whole_person: bool 
 
 
 def with_values_replaced(canary: Canary, schema: Schema, background: Stream) -> Canary:
-    """The same rows, which now come in any case: as they are, or with the opposite values in every column.
+    """The same canary, present in both streams: unchanged, or with the opposite values in every column.
 
-    Opposite are the other end of a domain, and the sensitive value that most others have.
+    Opposite means the other end of a domain, or the most frequent other sensitive value.
     """
     row = canary.rows[0]
     others = {role.name: _opposite(role, row[role.name], background) for role in schema.quasi_identifiers}
@@ -87,8 +86,8 @@ def with_values_replaced(canary: Canary, schema: Schema, background: Stream) -> 
     return replace(canary, instead=[{**each, **others} for each in canary.rows])
 
 
-def _somebody_else(schema: Schema, background: Stream, like: Row) -> dict[str, object]:
-    """A row like this one, of a person that the background does not have."""
+def _with_new_person(schema: Schema, background: Stream, like: Row) -> dict[str, object]:
+    """A copy of the row, with a person who is not in the background."""
     if schema.person is None:
         return dict(like)
     persons = [row[schema.person] for row in background]
@@ -97,7 +96,7 @@ def _somebody_else(schema: Schema, background: Stream, like: Row) -> dict[str, o
 
 
 def _rare_value(role: Sensitive, background: Stream) -> object:
-    """A value that nobody has, or the fewest. What is counted by bins keeps the value of its neighbour."""
+    """A new value, or the rarest label. A column with bins keeps the value of the middle row."""
     counts = Counter(row[role.name] for row in background)
     if role.bins is not None:
         return background[len(background) // 2][role.name]
@@ -107,13 +106,13 @@ def _rare_value(role: Sensitive, background: Stream) -> object:
 
 
 def _common_value(role: Sensitive, value: object, background: Stream) -> object:
-    """The value that most rows have, of those that are not this one."""
+    """Most frequent value other than this one."""
     counts = Counter(row[role.name] for row in background if row[role.name] != value)
     return counts.most_common(1)[0][0] if counts else value
 
 
 def _ends(role: QuasiIdentifier, background: Stream) -> tuple[object, object]:
-    """The ends of a column's domain; of one that is observed, far outside of what is there."""
+    """Ends of a column's domain; for an observed domain, values far outside the background."""
     if isinstance(role, Categorical):
         return role.hierarchy.leaves[0], role.hierarchy.leaves[-1]
     if role.lower is not None:
@@ -128,13 +127,13 @@ def _extreme(role: QuasiIdentifier, background: Stream) -> object:
 
 
 def _opposite(role: QuasiIdentifier, value: object, background: Stream) -> object:
-    """The upper end of the domain, or the lower one for a value that is there already."""
+    """Upper end of the domain, or the lower end if the value is the upper end."""
     lower, upper = _ends(role, background)
     return lower if value == upper else upper
 
 
 def _just_outside(role: QuasiIdentifier, background: Stream) -> object:
-    """A number a little below all others: a group that has it begins there. Of a category, its first leaf."""
+    """A number slightly below all others, where a group with it must begin; for a category, the first leaf."""
     if not isinstance(role, Numeric) or role.kind != "number":
         return _ends(role, background)[0]
     values = [_number(row[role.name]) for row in background]
@@ -143,5 +142,5 @@ def _just_outside(role: QuasiIdentifier, background: Stream) -> object:
 
 def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UsageError("a canary needs numbers where the schema declares some")
+        raise UsageError("canaries need numbers in the numeric columns of the background")
     return value

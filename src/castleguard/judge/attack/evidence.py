@@ -1,13 +1,13 @@
-"""What counted runs prove about a claim of differential privacy: lower bounds on epsilon and delta.
+"""Lower bounds on epsilon and delta from counted runs, to refute a claim of differential privacy.
 
-An event was seen in some of n runs on one stream and in some of n runs on its neighbour. If a claim of (epsilon, delta)
-were true, the two probabilities would satisfy
+An event E is counted in n runs on one stream and in n runs on its neighbour. If a claim of (epsilon, delta) is true,
+the two probabilities satisfy
 
     P(E | one) <= exp(epsilon) P(E | other) + delta,
 
 for E, for its complement, and with the streams exchanged. Exact confidence limits of both probabilities (Clopper and
-Pearson 1934) turn that into numbers that the truth exceeds, with a stated confidence. Nothing here can show that a
-claim is true: runs that find little have found little, and `ceiling` says how much they could have found.
+Pearson 1934) turn the counts into lower bounds on the true values, with a stated confidence. Runs can refute a claim
+but never prove it; `ceiling` is the largest epsilon that they could have shown.
 """
 
 import math
@@ -24,22 +24,20 @@ Numbers = NDArray[np.float64]
 
 
 class ConfidenceLimits(NamedTuple):
-    """With the stated confidence both hold: the event's probability on one stream is at least `least`, and on the other
-    at most `most`.
-    """
+    """Limits of the event's probability: at least `least` on one stream and, at once, at most `most` on the other."""
 
     least: Numbers
     most: Numbers
 
     def epsilon(self, dp_delta: float) -> Numbers:
-        """The epsilon that is exceeded at this delta, by the event or by its complement; below 0, nothing is shown."""
+        """Lower bound on epsilon at this delta, from the event or its complement; values below 0 show nothing."""
         with np.errstate(divide="ignore", invalid="ignore"):
             event = np.log(np.maximum(self.least - dp_delta, 0.0) / self.most)
             complement = np.log(np.maximum(1 - self.most - dp_delta, 0.0) / (1 - self.least))
         return np.fmax(event, complement)
 
     def dp_delta(self, epsilon: float) -> Numbers:
-        """The delta that is exceeded at this epsilon; below 0, nothing is shown."""
+        """Lower bound on delta at this epsilon; values below 0 show nothing."""
         factor = math.exp(min(epsilon, 700.0))
         event = self.least - factor * self.most
         complement = (1 - self.most) - factor * (1 - self.least)
@@ -47,14 +45,14 @@ class ConfidenceLimits(NamedTuple):
 
 
 def limits(seen: Counts, seen_other: Counts, *, runs: int, alpha: float) -> ConfidenceLimits:
-    """Limits that fail with probability `alpha` at most, half of it on either side."""
+    """Limits that fail with probability at most `alpha`, half of it on each side."""
     return ConfidenceLimits(
         lower_limit(seen, runs=runs, alpha=alpha / 2), upper_limit(seen_other, runs=runs, alpha=alpha / 2)
     )
 
 
 def lower_limit(seen: Counts, *, runs: int, alpha: float) -> Numbers:
-    """The probability above which the true one lies, but for `alpha`, when an event was seen so often in `runs`."""
+    """Lower confidence limit of an event's probability, from its count in `runs`; fails with probability `alpha`."""
     from scipy.special import betaincinv
 
     counts = _check_counts(seen, runs, alpha)
@@ -63,15 +61,15 @@ def lower_limit(seen: Counts, *, runs: int, alpha: float) -> Numbers:
 
 
 def upper_limit(seen: Counts, *, runs: int, alpha: float) -> Numbers:
-    """The probability below which the true one lies, but for `alpha`."""
+    """Upper confidence limit of the probability; fails with probability `alpha`."""
     return 1 - lower_limit(runs - np.asarray(seen), runs=runs, alpha=alpha)
 
 
 def ceiling(*, runs: int, alpha: float, dp_delta: float = 0.0) -> float:
-    """The largest epsilon that so many runs on either side can prove, whatever is true.
+    """Largest epsilon that `runs` runs on each stream can show.
 
-    It takes an event that always happens on one stream, and never on the other. Where rows are sampled it cannot
-    happen more often than a row is kept, and the most that can be proved is lower accordingly.
+    This needs an event that always happens on one stream and never on the other. With sampling, an event cannot happen
+    more often than a row is kept, and the largest epsilon is lower accordingly.
 
     >>> round(ceiling(runs=1500, alpha=0.05), 1)
     6.0
@@ -80,13 +78,13 @@ def ceiling(*, runs: int, alpha: float, dp_delta: float = 0.0) -> float:
 
 
 class Claim(NamedTuple):
-    """What is to be refuted: (epsilon, dp_delta)-differential privacy."""
+    """A claim to be refuted: (epsilon, dp_delta)-differential privacy."""
 
     epsilon: float
     dp_delta: float
 
     def check(self) -> "Claim":
-        """The claim itself, if it is one."""
+        """Return the claim; raise PolicyError if its parameters are invalid."""
         check_epsilon(self.epsilon)
         check_probability("dp_delta", self.dp_delta, zero=True, one=True)
         return self
@@ -100,5 +98,5 @@ def _check_counts(seen: Counts, runs: int, alpha: float) -> Counts:
     check_probability("alpha", alpha)
     counts = np.asarray(seen)
     if np.any((counts < 0) | (counts > runs)):
-        raise PolicyError(f"an event cannot be seen more often than there are runs ({runs}), nor less than never")
+        raise PolicyError(f"counts of an event must be between 0 and the number of runs ({runs})")
     return counts

@@ -1,8 +1,8 @@
-"""What somebody who sees the published rows can read off them, as a list of numbers.
+"""Features of published rows, as an observer can compute them.
 
-Half of the numbers are about the output as a whole. The others are about one row that may or may not have been there:
-somebody who knows its values looks for them. The observer is not told persons or arrivals, but where the output is in
-input order, he knows at which place the row would stand.
+Half of the features describe the output as a whole. The others search it for one row that may or may not have been in
+the input and whose values the observer knows. The observer does not know persons or arrivals, but if the output is in
+input order, knows the position that the row would have.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,18 +18,19 @@ from castleguard.schema.roles import Numeric, Schema
 
 Row = Mapping[str, object]
 Published = Sequence[pa.Table]
-"""What came out, call by call."""
+"""Published tables, one per call."""
 Flags = NDArray[np.bool_]  # (rows,)
 
 Features = Callable[[Published], Mapping[str, float]]
-"""Numbers by name. The names are the same for every output of one stream and of its neighbours."""
+"""Function from published tables to named numbers; all outputs of neighbouring streams have the same names."""
 
-_SHARE = 0.1  # of a domain: what is called near
+_NEAR = 0.1  # share of the domain
 
 
 class Observer:
-    """Looks at an output for rows with known values. `place` is the number of the first such row in the input;
-    `closed`: numbers are published as closed intervals (paper mode).
+    """Features of an output for rows with known values.
+
+    `place`: position of the first such row in the input. `closed`: numbers are closed intervals (paper mode).
     """
 
     def __init__(self, schema: Schema, known: Sequence[Row], *, place: int, closed: bool = False) -> None:
@@ -53,7 +54,7 @@ class Observer:
         return found
 
     def _about(self, number: int, sides: tuple[Side, ...], has: list[Flags]) -> dict[str, float]:
-        """What is said about one known row."""
+        """Features about one known row."""
         found, every = {}, np.arange(sides[0].low.size)
         inside = np.ones(every.size, dtype=np.bool_)
         for role, side, values in zip(self._schema.quasi_identifiers, sides, self._known.values, strict=True):
@@ -71,13 +72,13 @@ class Observer:
         return found
 
     def _in_place(self, name: str, side: Side) -> dict[str, float]:
-        """The bounds of the row that stands where the known one would, if all rows come out in input order."""
+        """Bounds of the row at the position of the known one, if the output is in input order."""
         low, high = side.low[self._place : self._place + 1], side.high[self._place : self._place + 1]
         return {f"lower {name} in its place": float(low.sum()), f"upper {name} in its place": float(high.sum())}
 
 
 class PointObserver:
-    """Looks at noisy points, which DOCA publishes in place of boxes, for rows with known values."""
+    """Features of noisy points, which DOCA publishes in place of boxes, for rows with known values."""
 
     def __init__(self, schema: Schema, known: Sequence[Row]) -> None:
         self._numbers = [role for role in schema.quasi_identifiers if isinstance(role, Numeric)]
@@ -99,7 +100,7 @@ class PointObserver:
             for number, value in enumerate(self._known[role.name]):
                 far = np.abs(points - value)
                 found[f"distance of the nearest {role.name} ({number})"] = float(far.min(initial=high - low))
-                found[f"{role.name} near its own ({number})"] = float(np.count_nonzero(far <= _SHARE * (high - low)))
+                found[f"{role.name} near its own ({number})"] = float(np.count_nonzero(far <= _NEAR * (high - low)))
         for name in self._labels:
             labels, codes = texts_of(whole.column(name))
             for number, text in enumerate(self._texts[name]):
@@ -109,7 +110,7 @@ class PointObserver:
 
 
 def standing_together(schema: Schema, pairs: Sequence[tuple[object, object]]) -> Features:
-    """Whether rows were published in one box that have these values of the first sensitive column: how many pairs."""
+    """Return a feature: how many of these pairs of values of the first sensitive column share a published box."""
     wanted = [(_text(one), _text(other)) for one, other in pairs]
 
     def features(published: Published) -> dict[str, float]:
@@ -125,7 +126,7 @@ def standing_together(schema: Schema, pairs: Sequence[tuple[object, object]]) ->
 
 
 def _overall(name: str, side: Side) -> dict[str, float]:
-    """Where the boxes begin and end; without rows they begin at the top and end at the bottom."""
+    """Extremes and mean width of all boxes; without rows, the ends of the domain in reverse."""
     return {
         f"lowest {name}": float(side.low.min(initial=side.domain[1])),
         f"highest {name}": float(side.high.max(initial=side.domain[0])),
@@ -138,13 +139,13 @@ def _as_table(rows: Sequence[Row], schema: Schema) -> pa.Table:
 
 
 def _is(column: tuple[list[str | None], NDArray[np.int64]], text: str | None) -> Flags:
-    """Which rows have this value."""
+    """True for rows with this value."""
     labels, codes = column
     return codes == labels.index(text) if text in labels else np.zeros(codes.size, dtype=np.bool_)
 
 
 def _text(value: object) -> str | None:
-    """A value as `texts_of` has it."""
+    """A value as formatted by `texts_of`."""
     return texts_of(pa.chunked_array([[value]]))[0][0]
 
 
@@ -153,7 +154,7 @@ def _count(flags: Flags) -> float:
 
 
 def _points_overall(name: str, points: Numbers) -> dict[str, float]:
-    """Where the points lie, how many different ones there are, and how many rows the rarest of them has."""
+    """Mean and extremes of the points, number of distinct points, and counts of the rarest and most frequent."""
     different, counts = np.unique(points, return_counts=True)
     some = points if points.size else np.zeros(1)
     return {

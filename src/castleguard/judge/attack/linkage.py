@@ -1,8 +1,9 @@
-"""How well somebody is found again who knows a person's quasi-identifiers: the three attackers of the literature.
+"""Re-identification risk for an attacker who knows a person's quasi-identifiers: the three attackers of the literature.
 
-f is the number of persons in a published group, F that in the population from which they come. The *prosecutor* knows
-that his victim is in the file, and is right with probability 1/f. The *journalist* only knows that the victim is in the
-population: 1/F. The *marketer* wants many: the share of all persons that he would name rightly. (Names as in ARX.)
+f is the number of persons in a published group, F the number of persons in the population that match its box. The
+*prosecutor* knows that the victim is in the file, and is right with probability 1/f. The *journalist* only knows that
+the victim is in the population: 1/F. The *marketer* targets everyone: the share of all persons identified correctly.
+(Names as in ARX.)
 """
 
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from castleguard.judge.reading.boxes import Side
-from castleguard.judge.reading.identities import NOBODY
+from castleguard.judge.reading.equality import NOBODY
 from castleguard.judge.reading.inside import RowsInside
 from castleguard.judge.reading.linked import Linked
 from castleguard.judge.reading.originals import Originals
@@ -19,36 +20,37 @@ from castleguard.judge.reading.values import Codes, Numbers
 
 @dataclass(frozen=True)
 class Risks:
-    """What one attacker achieves, person by person: the worst of the groups that a person is in."""
+    """Risk of each person under one attacker, in the worst group of that person."""
 
     per_person: Numbers
     threshold: float
 
     @property
     def highest(self) -> float:
-        """The risk of the person that is exposed most."""
+        """Risk of the most exposed person."""
         return float(self.per_person.max(initial=0.0))
 
     @property
     def mean(self) -> float:
-        """The mean over persons."""
+        """Mean over persons."""
         return float(self.per_person.mean()) if self.per_person.size else 0.0
 
     @property
     def above(self) -> float:
-        """The share of persons whose risk is above the threshold."""
+        """Share of persons with a risk above the threshold."""
         return float(np.mean(self.per_person > self.threshold)) if self.per_person.size else 0.0
 
 
 def prosecutor(linked: Linked, *, threshold: float) -> Risks:
-    """1/f for each person: his worst group."""
+    """1/f of each person's worst group."""
     person, group = _memberships(linked)
     return Risks(_worst(person, 1.0 / np.maximum(linked.persons_per_group, 1)[group]), threshold)
 
 
 def share_of_rows(linked: Linked) -> Numbers:
-    """For each person the largest share that his rows have of a group: who picks a row of the group at random and names
-    this person is right so often. Where persons have one row each, that is 1/f.
+    """Largest share of a group's rows that belong to one person, for each person.
+
+    This is the probability that a random row of the group belongs to the person. With one row per person, it is 1/f.
     """
     known = linked.known
     person, group = linked.originals.persons[linked.row[known]], linked.groups[known]
@@ -59,36 +61,34 @@ def share_of_rows(linked: Linked) -> Numbers:
 
 
 def marketer(linked: Linked) -> float:
-    """The share of memberships that somebody names rightly who guesses everywhere: the mean of 1/f over them, which is
-    the number of groups over the number of memberships.
-    """
+    """Expected share of memberships guessed correctly: the mean of 1/f, or number of groups over memberships."""
     _, group = _memberships(linked)
     return float(np.mean(1.0 / np.maximum(linked.persons_per_group, 1)[group])) if group.size else 0.0
 
 
 def population_counts(sides: tuple[Side, ...], groups: Codes, population: Originals) -> Codes:
-    """F of each group: how many persons of the population have values inside its box."""
+    """F of each group: persons of the population with values inside its box."""
     search = RowsInside(sides, groups, population)
     found = [np.unique(search.persons[search.inside(group)]) for group in range(search.count)]
     return np.array([np.count_nonzero(persons != NOBODY) for persons in found], dtype=np.int64)
 
 
 def journalist(linked: Linked, population: Codes, *, threshold: float) -> Risks:
-    """1/F for each person: his worst group. The population counts at least as many as the group itself has."""
+    """1/F of each person's worst group. F is at least the number of persons in the group."""
     person, group = _memberships(linked)
     most = np.maximum(population, linked.persons_per_group)
     return Risks(_worst(person, 1.0 / np.maximum(most, 1)[group]), threshold)
 
 
 def marketer_of_population(linked: Linked, population: Codes) -> float:
-    """(1/n) sum over groups of f/F, n the sum of all f."""
+    """(1/n) times the sum over groups of f/F, where n is the sum of all f."""
     persons = linked.persons_per_group
     together = int(persons.sum())
     return float(np.sum(persons / np.maximum(np.maximum(population, persons), 1)) / together) if together else 0.0
 
 
 def _memberships(linked: Linked) -> tuple[Codes, Codes]:
-    """Every pair of a person and a group that he is in, once."""
+    """Distinct pairs of a person and a group that contains one of their rows."""
     known = linked.known
     _, number = np.unique(linked.originals.persons[linked.row[known]], return_inverse=True)
     many = int(number.max(initial=0)) + 1

@@ -1,9 +1,9 @@
-"""Who is left when a person's rows are followed over time: what k-anonymity does not promise.
+"""Intersection attacks on persons with several rows, against which k-anonymity makes no promise.
 
-Every group that holds a row of a person has k persons. Somebody who knows that several rows are of one person, and
-where they are, intersects these groups, and may be left with one. Two attackers are played: the first knows in which
-group each row is, and is the worst there is. The second knows the person's values at each row, and takes for a
-candidate whoever is in any group whose box has them.
+Every group with a row of a person has at least k persons. An attacker who knows which rows belong to one person can
+intersect their groups, and may be left with a single person. Two attackers are simulated. The first knows the group of
+each row, which is the worst case. The second knows the person's values at each row; the candidates are all persons in
+any group whose box contains these values.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ PERCENTILES = (5, 25, 50, 75)
 
 @dataclass(frozen=True)
 class LeftOver:
-    """How many persons remain for each person that was followed, himself included."""
+    """Number of candidates left for each attacked person, including that person."""
 
     sizes: Codes
     followed: int
@@ -27,15 +27,15 @@ class LeftOver:
 
     @property
     def alone(self) -> float:
-        """The share of those followed that are left alone: found."""
+        """Share of attacked persons who are the only candidate left."""
         return float(np.mean(self.sizes <= 1)) if self.sizes.size else 0.0
 
     def below(self, k: int) -> float:
-        """The share of those followed for whom fewer than k are left."""
+        """Share of attacked persons with fewer than k candidates left."""
         return float(np.mean(self.sizes < k)) if self.sizes.size else 0.0
 
     def percentiles(self) -> dict[str, int]:
-        """Sizes that so many percent of persons do not exceed."""
+        """Percentiles of the number of candidates left."""
         if not self.sizes.size:
             return {}
         found = np.percentile(self.sizes, PERCENTILES, method="lower")
@@ -43,33 +43,33 @@ class LeftOver:
 
 
 def by_groups(linked: Linked, *, most: int = 20_000, seed: int = 0) -> LeftOver:
-    """Intersect the groups that hold a person's rows; of a sample of persons if there are more than `most`."""
-    books = _Books(linked)
-    persons = books.choose(most, seed)
-    return LeftOver(np.array([len(books.common(books.groups_of(person))) for person in persons]), books.several.size)
+    """Intersect the groups of each person's rows; for a sample if more than `most` persons have several rows."""
+    index = _Index(linked)
+    persons = index.choose(most, seed)
+    return LeftOver(np.array([len(index.common(index.groups_of(person))) for person in persons]), index.several.size)
 
 
 def by_values(linked: Linked, *, most: int = 200, seed: int = 0) -> LeftOver:
-    """Intersect, over a person's rows, whoever is in a group whose box has the values of the row; of a sample."""
-    books = _Books(linked)
+    """Intersect the candidates of each row: all persons in groups whose box contains its values; for a sample."""
+    index = _Index(linked)
     _, first = np.unique(linked.groups, return_index=True)
     sizes = []
-    for person in books.choose(most, seed):
+    for person in index.choose(most, seed):
         left: set[int] | None = None
-        for row in np.unique(linked.row[books.rows_of(person)]):
+        for row in np.unique(linked.row[index.rows_of(person)]):
             inside = np.ones(first.size, dtype=np.bool_)
             for side, values in zip(linked.sides, linked.originals.values, strict=True):
                 inside &= (side.low[first] <= values[row]) & (values[row] <= side.largest[first])
             if linked.originals.to_root[row]:
                 inside = np.logical_and.reduce([side.is_widest()[first] for side in linked.sides])
-            members = set().union(*(books.members(group) for group in np.flatnonzero(inside).tolist()))
+            members = set().union(*(index.members(group) for group in np.flatnonzero(inside).tolist()))
             left = members if left is None else left & members
         sizes.append(len(left or ()))
-    return LeftOver(np.array(sizes, dtype=np.int64), books.several.size)
+    return LeftOver(np.array(sizes, dtype=np.int64), index.several.size)
 
 
-class _Books:
-    """Who is in which group."""
+class _Index:
+    """Index of persons by group and of rows by person."""
 
     def __init__(self, linked: Linked) -> None:
         self._known = linked.known
@@ -85,23 +85,23 @@ class _Books:
         self._starts = np.searchsorted(self._person[self._order], np.arange(many + 1))
 
     def choose(self, most: int, seed: int) -> Codes:
-        """Persons with several rows: all, or so many of them at random."""
+        """Persons with several rows: all, or a random sample of `most`."""
         if self.several.size <= most:
             return self.several
         return np.sort(np.random.default_rng(seed).choice(self.several, most, replace=False))
 
     def rows_of(self, person: int) -> Codes:
-        """The published rows of a person."""
+        """Published rows of a person."""
         return self._known[self._order[self._starts[person] : self._starts[person + 1]]]
 
     def groups_of(self, person: int) -> Codes:
-        """The groups that hold them."""
+        """Groups of a person's published rows."""
         return np.unique(self._group[self._order[self._starts[person] : self._starts[person + 1]]])
 
     def members(self, group: int) -> set[int]:
-        """The persons of a group."""
+        """Persons of a group."""
         return self._members[group]
 
     def common(self, groups: Codes) -> set[int]:
-        """The persons that all of these groups have; the smallest first, so that it stays cheap."""
+        """Persons in all of these groups; intersects the smallest first, to stay cheap."""
         return set.intersection(*sorted((self._members[group] for group in groups), key=len))

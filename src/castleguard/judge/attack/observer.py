@@ -1,13 +1,14 @@
-"""The observer who knows when: what releases give away to someone who knows the arrival of every row.
+"""Attack by an observer of release times: what releases give away to someone who knows when every row arrived.
 
-This observer knows all quasi-identifiers, when each row arrived, the algorithm, and every release with its moment; not
-the draws, and not the sensitive values. To them a published row does not hide among all rows of its box, but among
-those of its box in its release: a *cell*.
+This observer knows all quasi-identifiers, the arrival time of each row, the algorithm, and every release with its time,
+but neither the random draws nor the sensitive values. For this observer, a published row hides only among the rows that
+share its box and its release: a *cell*.
 
-* With the link they know in which cell each row is. That is the worst case, and what a promise has to count.
-* Without it they work it out. The candidates for a cell are the rows that lie in its box, had arrived, are at most
-  `delay` old and are not spoken for. Where releases happen only when a row must leave, a release of one row is that
-  row. A cell with as many candidates as rows is solved: its rows are spoken for, which may solve others.
+* With the link, the observer knows the cell of each row. This is the worst case, and what a promise must account for.
+* Without the link, the observer infers it. The candidates for a cell are the rows that lie in its box, had arrived, are
+  at most `delay` old and are not assigned to another cell. Where a release happens only when a row must leave, a
+  release of one row is that row. A cell with as many candidates as rows is solved: its rows are assigned, which may
+  solve other cells.
 """
 
 from collections import Counter
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.judge.reading.boxes import Side, group_numbers
-from castleguard.judge.reading.identities import NOBODY
+from castleguard.judge.reading.equality import NOBODY
 from castleguard.judge.reading.linked import distinct_per_group
 from castleguard.judge.reading.originals import Originals
 from castleguard.judge.reading.values import Codes, Numbers, refine
@@ -28,90 +29,89 @@ from castleguard.judge.verify.group_values import Tally, distinct_values, tally
 Flags = NDArray[np.bool_]  # (rows,)
 
 UNKNOWN = -1
-"""The turn of a release that does not tell whose turn it was."""
+"""Value of `Releases.turn` if the observer cannot tell which row had to leave."""
 
 
 @dataclass(frozen=True, eq=False)
 class Releases:
-    """Published rows with their releases, beside the rows that had arrived."""
+    """Published rows with their releases, and the accepted original rows."""
 
     sides: tuple[Side, ...]
-    """What was published, one side per quasi-identifier."""
+    """Published boxes, one side per quasi-identifier."""
     values: tuple[Codes, ...]
-    """Per sensitive column the code of each published value."""
+    """Codes of the published values, one array per sensitive column."""
     release: Codes
-    """Per published row the number of its release; numbers follow the order of release."""
+    """Release number of each published row, in release order."""
     arrived: Codes
-    """Per release how many rows had arrived."""
+    """Number of rows that had arrived at each release."""
     turn: Codes
-    """Per release the row that had to leave, by its place in the order of arrival; UNKNOWN if the observer cannot tell.
-    """
+    """Arrival position of the row that had to leave, per release; UNKNOWN if the observer cannot tell."""
     originals: Originals
-    """The rows that were taken in, in the order of arrival."""
+    """Accepted rows, in arrival order."""
     row: Codes
-    """Per published row its place in the order of arrival: the link."""
+    """Arrival position of each published row: the link."""
 
     @cached_property
     def cell(self) -> Codes:
-        """Per published row the number of its cell: its release and its box. Numbers follow the order of release."""
+        """Cell number of each published row (its release and box), in release order."""
         return refine(self.release, group_numbers(self.sides))
 
     @cached_property
     def rows_per_cell(self) -> Codes:
-        """Published rows of every cell."""
+        """Published rows per cell."""
         return np.bincount(self.cell).astype(np.int64)
 
     @cached_property
     def persons(self) -> Codes:
-        """Per published row the person."""
+        """Person of each published row."""
         return self.originals.persons[self.row]
 
     def tally(self, column: int) -> Tally:
-        """How often each value occurs in each cell."""
+        """Counts of values per cell."""
         return tally(self.cell, self.values[column], None, count=self.rows_per_cell.size)
 
 
 @dataclass(frozen=True, eq=False)
 class CellValues:
-    """What cells tell about one sensitive column."""
+    """Disclosure of one sensitive column by cells; arrays have one entry per published row."""
 
     top: Numbers
-    """Per published row the share of the most frequent value of its cell: how often a guess of that value is right."""
+    """Share of the most frequent value in the cell: the success rate of guessing that value."""
     certain: Flags
-    """Per published row whether its cell has only one value."""
+    """Whether the cell has only one value."""
     kept: int
-    """Persons with several published rows that all have one value."""
+    """Persons with several published rows that all have the same value."""
     pinned: int
-    """How many of them have only one value that all of their cells allow."""
+    """Persons among `kept` with only one value that all of their cells allow."""
 
 
 @dataclass(frozen=True, eq=False)
 class InCells:
-    """What is left for an observer who knows the cell of every row; one entry per published row."""
+    """View of an observer who knows the cell of every row; one entry per published row."""
 
     persons: Codes
-    """Persons of its cell: the candidates."""
+    """Persons of the cell: the candidates."""
     share: Numbers
-    """The largest share that one person has of the rows of its cell."""
+    """Largest share of the cell's rows that belong to one person."""
     values: tuple[CellValues, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class WorkedOut:
-    """What an observer works out without the link; one entry per published row."""
+    """Inferences of an observer without the link; one entry per published row."""
 
     candidates: Codes
-    """Rows that can be it."""
+    """Candidate rows of the cell."""
     persons: Codes
     """Persons of these rows."""
     solved: Flags
-    """Whether the rows of its cell are known."""
+    """Whether the rows of the cell are known."""
     learnt: tuple[Flags, ...]
-    """Per sensitive column whether its value is certain: all cells that the row can be in have this value only."""
+    """Whether the value is certain, per sensitive column: all possible cells of the row have only this value."""
 
 
 def look_into_cells(seen: Releases) -> InCells:
-    """With the link: count persons, their rows and the values of every cell."""
+    """Count persons, their rows and the values of every cell, with the link."""
     cell, cells = seen.cell, seen.rows_per_cell.size
     named = seen.persons != NOBODY
     persons = distinct_per_group(cell[named], seen.persons[named], cells)
@@ -123,9 +123,9 @@ def look_into_cells(seen: Releases) -> InCells:
 
 
 def work_out(seen: Releases, delay: int | None) -> WorkedOut:
-    """Without the link: find candidates, take out those of solved cells, and repeat until nothing changes.
+    """Find candidates without the link: remove the rows of solved cells from all others until nothing changes.
 
-    `delay`: arrivals after which every row has left; None: there is no such bound.
+    `delay`: arrivals after which every row has left; None for no bound.
     """
     search = _Search(seen, delay)
     search.solve()
@@ -138,8 +138,8 @@ def work_out(seen: Releases, delay: int | None) -> WorkedOut:
     for number in range(cells):
         rows = search.rows_of(number)
         candidates[number] = rows.size
-        who = seen.originals.persons[rows]
-        persons[number] = np.unique(who[who != NOBODY]).size
+        owners = seen.originals.persons[rows]
+        persons[number] = np.unique(owners[owners != NOBODY]).size
         for column in range(len(seen.values)):
             least[column, rows] = np.minimum(least[column, rows], lowest[column][number])
             most[column, rows] = np.maximum(most[column, rows], highest[column][number])
@@ -152,7 +152,7 @@ def work_out(seen: Releases, delay: int | None) -> WorkedOut:
 
 
 def _largest_shares(seen: Releases) -> Numbers:
-    """Per cell the largest share of one person. Rows whose person is missing count as one person's."""
+    """Largest share of one person in each cell. Rows without a person count as one person."""
     _, number = np.unique(seen.persons, return_inverse=True)
     many = int(number.max(initial=0)) + 1
     pairs, rows = np.unique(seen.cell * many + number, return_counts=True)
@@ -170,8 +170,9 @@ def _values(seen: Releases, column: int) -> CellValues:
 
 
 def _pin(seen: Releases, column: int, counted: Tally) -> tuple[int, int]:
-    """How many persons keep one value over several rows, and how many of these have no other value in common to all of
-    their cells. A kept value is in a cell at least as often as the person has rows there.
+    """Count persons whose rows all have one value, and those among them whose cells have no other value in common.
+
+    A constant value occurs in a cell at least as often as the person has rows there.
     """
     starts = np.searchsorted(counted.group, np.arange(counted.groups + 1))
     kept = pinned = 0
@@ -194,7 +195,7 @@ def _pin(seen: Releases, column: int, counted: Tally) -> tuple[int, int]:
 
 
 def _rows_by_person(persons: Codes) -> Iterator[Codes]:
-    """The rows of each person who has several."""
+    """Yield the rows of each person with several rows."""
     order = np.argsort(persons, kind="stable")
     edges = np.flatnonzero(np.diff(persons[order])) + 1
     for rows in np.split(order, edges):
@@ -203,7 +204,7 @@ def _rows_by_person(persons: Codes) -> Iterator[Codes]:
 
 
 def _extremes(seen: Releases) -> tuple[list[Codes], list[Codes]]:
-    """Per sensitive column and cell the smallest and the largest code: equal if the cell has one value."""
+    """Smallest and largest code per sensitive column and cell; equal if the cell has one value."""
     low, high = [], []
     for values in seen.values:
         _, codes = np.unique(values, return_inverse=True)
@@ -217,20 +218,20 @@ def _extremes(seen: Releases) -> tuple[list[Codes], list[Codes]]:
 
 
 class _Search:
-    """Candidates of every cell. Holds counts only, and finds rows again when they are needed: there can be many."""
+    """Candidates of every cell. Keeps only counts and recomputes the rows, which could be too many to store."""
 
     def __init__(self, seen: Releases, delay: int | None) -> None:
         originals = seen.originals
         rows_in = originals.persons.size
         self._values, self._to_root = originals.values, originals.to_root
-        self._spoken_for = np.zeros(rows_in, dtype=np.bool_)
+        self._assigned = np.zeros(rows_in, dtype=np.bool_)
         self._rows = seen.rows_per_cell
         _, first = np.unique(seen.cell, return_index=True)
         release = seen.release[first]
         self._low = [side.low[first] for side in seen.sides]
         self._high = [side.largest[first] for side in seen.sides]
         self._widest = np.logical_and.reduce([side.is_widest()[first] for side in seen.sides])
-        # The narrowest side leaves the fewest rows: compare it first.
+        # Compare the narrowest side first: it leaves the fewest rows.
         widths = np.array([side.losses()[first] for side in seen.sides])
         self._sides = np.argsort(widths, axis=0, kind="stable")
         self._moment = seen.arrived[release]
@@ -245,11 +246,11 @@ class _Search:
         self._found: dict[int, Codes] = {}
 
     def rows_of(self, cell: int) -> Codes:
-        """Rows that can be in a cell; of a solved one those that are."""
+        """Candidate rows of a cell; for a solved cell, its rows."""
         return self._found[cell] if self.solved[cell] else self._candidates(cell)
 
     def solve(self) -> None:
-        """Take the rows of cells with as many candidates as rows out of all others, until no such cell is left."""
+        """Assign the rows of cells with as many candidates as rows, until no such cell is left."""
         counts = np.array([self._candidates(cell).size for cell in range(self.solved.size)], dtype=np.int64)
         ready = np.flatnonzero(counts == self._rows).tolist()
         while ready:
@@ -259,14 +260,14 @@ class _Search:
             rows = self._candidates(cell)
             self.solved[cell], self._found[cell] = True, rows
             for row in rows.tolist():
-                self._spoken_for[row] = True
+                self._assigned[row] = True
                 touched = self._cells_around(row)
                 counts[touched] -= 1
                 ready += touched[counts[touched] == self._rows[touched]].tolist()
 
     def _candidates(self, cell: int) -> Codes:
         start, stop = int(self._start[cell]), int(self._stop[cell])
-        rows = start + np.flatnonzero(~self._spoken_for[start:stop])
+        rows = start + np.flatnonzero(~self._assigned[start:stop])
         if self._widest[cell]:
             return rows
         for at in self._sides[:, cell]:
@@ -275,7 +276,7 @@ class _Search:
         return rows[~self._to_root[rows]]
 
     def _cells_around(self, row: int) -> Codes:
-        """The unsolved cells that have a row among their candidates."""
+        """Unsolved cells that have the row among their candidates."""
         first, last = np.searchsorted(self._moment, (row + 1, row + self._span + 1))
         cells = slice(first, last)
         inside = np.full(last - first, not self._to_root[row], dtype=np.bool_)

@@ -1,1 +1,1 @@
-"""What a publication gives away, all findings together: the checks of `evaluate`, and a report that can be read."""
+"""Audit of a publication: all findings about its promise, attacks, risks and cost, and the HTML report."""

@@ -1,4 +1,4 @@
-"""The report of an audit as one HTML file, with pictures of what was found per group, per person and per column."""
+"""HTML report of an audit, with pictures per group, person and column."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,11 +16,11 @@ from castleguard.judge.report.pictures import HEIGHT, Draw, Picture, height, mar
 Numbers = NDArray[np.float64]
 
 _BARS = 30
-_LOSS = ("loss: ", "loss of ")  # a column follows
+_LOSS = ("loss: ", "loss of ")  # prefixes of a column name
 
 
 def write(audit: Audit, path: Path, *, repeat: Repeat | None = None) -> None:
-    """The report of a published file. Raises OutputError if it cannot be written."""
+    """Write the report. Raises OutputError if the file cannot be written."""
     page = Page(
         title="Audit of a publication",
         audit=audit,
@@ -35,12 +35,12 @@ def write(audit: Audit, path: Path, *, repeat: Repeat | None = None) -> None:
 def _summary(audit: Audit) -> str:
     failed, warnings = audit.count("failed"), audit.count("warning")
     first = (
-        "No promise was found broken."
+        "No broken promise was found."
         if audit.ok
-        else f"{_number(failed, 'promise was', 'promises were')} found broken. This file should not be published."
+        else f"{_number(failed, 'broken promise was', 'broken promises were')} found. Do not publish this file."
     )
-    more = f" {_number(warnings, 'finding', 'findings')} that no promise covers should be known." if warnings else ""
-    return f"{first}{more} What was not checked has not been proved."
+    more = f" Risks that no promise covers: {_number(warnings, 'warning', 'warnings')}." if warnings else ""
+    return f"{first}{more} Unchecked promises remain unproved."
 
 
 def _number(count: int, one: str, many: str) -> str:
@@ -48,7 +48,7 @@ def _number(count: int, one: str, many: str) -> str:
 
 
 def pictures_of(audit: Audit) -> tuple[Picture, ...]:
-    """A picture for every distribution that can be drawn. Raises ModuleNotFoundError without matplotlib."""
+    """Draw every known distribution. Raises ModuleNotFoundError without matplotlib."""
     return tuple(_structural(audit))
 
 
@@ -56,7 +56,7 @@ def _structural(audit: Audit) -> Iterator[Picture]:
     found = {name: np.asarray(values, dtype=np.float64) for name, values in audit.distributions.items() if values}
     k = promised_k(audit)
     sizes = (("persons per group", k), ("rows per group", None), ("persons per group of a release", k))
-    for name, asked in sizes:  # k is promised of persons
+    for name, asked in sizes:  # k counts persons, not rows
         if name in found:
             draw = _draw_sizes(found[name], name, asked)
             yield picture(name.capitalize(), draw, HEIGHT, _sizes_caption(name, asked))
@@ -67,14 +67,14 @@ def _structural(audit: Audit) -> Iterator[Picture]:
         yield picture("Risk per person", _draw_risk(found["prosecutor risk per person"], k), HEIGHT, _RISK_CAPTION)
     if "longitudinal set size" in found:
         draw = _draw_candidates(found["longitudinal set size"], k)
-        yield picture("Who is left after all rows are put together", draw, HEIGHT, _CANDIDATES_CAPTION)
+        yield picture("Candidates left after combining all rows of a person", draw, HEIGHT, _CANDIDATES_CAPTION)
     losses = _losses(found)
     if losses:
-        yield picture("What the protection cost, by column", _draw_losses(losses), height(len(losses)), _LOSS_CAPTION)
+        yield picture("Information loss by column", _draw_losses(losses), height(len(losses)), _LOSS_CAPTION)
 
 
 def promised_k(audit: Audit) -> float | None:
-    """The k that was asked for, if a finding says so."""
+    """The promised k, from the finding that states it; None without one."""
     for section in audit.sections:
         for finding in section.findings:
             asked = finding.figures.get("asked")
@@ -84,7 +84,7 @@ def promised_k(audit: Audit) -> float | None:
 
 
 def _losses(found: Mapping[str, Numbers]) -> dict[str, float]:
-    """The mean loss of every column."""
+    """Mean loss of every column."""
     return {
         name.removeprefix(prefix): float(values.mean())
         for name, values in found.items()
@@ -100,7 +100,7 @@ def _draw_sizes(values: Numbers, name: str, k: float | None) -> Draw:
     what = name.partition(" ")[0]
 
     def draw(axes: Any) -> None:
-        # What is far out would press all others into one bar: the last bar holds everything beyond.
+        # The last bar collects all larger values, because outliers would squeeze the others into one bar.
         end = max(float(np.quantile(values, 0.98)), (k or 1) * 2, 10.0)
         width = max(1, round(end / _BARS))
         edges = np.arange(0, end + 2 * width, width)
@@ -129,7 +129,7 @@ def _draw_risk(values: Numbers, k: float | None) -> Draw:
         _draw_cumulative(axes, 100 * values)
         if k is not None:
             mark(axes, 100 / k, f"1/k = {100 / k:.3g} %")
-        axes.set(xlim=(0, None), xlabel="risk of being found (%)", ylabel="persons with at most\nthis risk (%)")
+        axes.set(xlim=(0, None), xlabel="risk of identification (%)", ylabel="persons with at most\nthis risk (%)")
 
     return draw
 
@@ -141,7 +141,7 @@ def _draw_candidates(values: Numbers, k: float | None) -> Draw:
         if k is not None:
             mark(axes, k, f"k = {k:g}")
         axes.xaxis.set_major_formatter(lambda number, _: f"{number:,.0f}" if number >= 1 else "")
-        axes.set(xlabel="candidates that are left for a person", ylabel="persons with at most\nso many (%)")
+        axes.set(xlabel="candidates left for a person", ylabel="persons with at most\nthis many (%)")
 
     return draw
 
@@ -160,33 +160,34 @@ def _draw_losses(losses: Mapping[str, float]) -> Draw:
         names, shares = list(losses)[::-1], 100 * np.array(list(losses.values()))[::-1]
         bars = axes.barh(names, shares, color=BLUE, height=0.6)
         axes.bar_label(bars, [f"{share:.1f} %" for share in shares], padding=3, color=INK)
-        axes.set(xlim=(0, max(100, float(shares.max()))), xlabel="mean width of what was published, of the domain (%)")
+        axes.set(xlim=(0, max(100, float(shares.max()))), xlabel="mean published width, share of the domain (%)")
 
     return draw
 
 
 def _sizes_caption(name: str, k: float | None) -> str:
     what = name.partition(" ")[0]
-    text = f"How many {what} share one published combination. The further right, the better a single one is hidden."
+    text = f"Number of {what} that share one published combination. Larger groups hide each of them better."
     if what == "rows":
-        return f"{text} Rows are not persons: one person may have several of them."
+        return f"{text} Rows are not persons: one person can have several rows."
     if name.endswith("of a release"):
-        return f"{text} Counted in every release by itself, as an observer does who knows when each row arrived."
-    return text if k is None else f"{text} No bar should stand left of the dashed line, which is the promise."
+        return f"{text} Counted within each release, as an observer who knows arrival times does."
+    return text if k is None else f"{text} The dashed line is the promised k; no bar should be to its left."
 
 
 _SHARE_CAPTION = (
-    "How uniform the sensitive values of a group are. At 100 % all rows of a group have the same value: whoever knows "
-    "that somebody is in it then knows the value, without finding the row."
+    "Uniformity of the sensitive values within groups. At 100 %, all rows of a group have the same value, so knowing "
+    "that a person is in the group reveals their value, without finding their row."
 )
 _RISK_CAPTION = (
-    "Read from the left: the curve says which share of the persons has at most this risk of being picked out by "
-    "somebody who knows that they are in the data. A curve that reaches the top early is good."
+    "Share of persons whose risk of identification, by an attacker who knows that they are in the data, is at most the "
+    "value on the horizontal axis. A curve that reaches the top early is good."
 )
 _CANDIDATES_CAPTION = (
-    "Whoever knows several rows of a person can ask who fits all of them. The curve says for which share of the "
-    "persons at most so many candidates are left. Persons at the left edge stand alone. No promise of k covers this."
+    "An attacker who knows several rows of a person can look for all persons who match every one of them. The curve "
+    "shows the share of persons for whom at most this many candidates are left. For persons at the left edge, only one "
+    "is left. k-anonymity makes no promise about this."
 )
 _LOSS_CAPTION = (
-    "How wide the published ranges are on average: 0 % means published as it came, 100 % that nothing is said."
+    "Mean width of the published ranges: 0 % means that exact values were published, 100 % that the whole domain was."
 )

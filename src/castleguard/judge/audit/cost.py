@@ -1,21 +1,21 @@
-"""The section on the price: what the published file has lost."""
+"""Audit section on cost: the detail that the published file has lost."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
 from castleguard.judge.audit.material import Material
-from castleguard.judge.measure.loss import measure_loss
+from castleguard.judge.measure.information_loss import measure_loss
 from castleguard.judge.report.findings import Finding, Section, finding
 
 
 def cost_section(material: Material) -> Section:
-    """What was given up."""
+    """Section on missing rows and information loss."""
     return Section(
         id="cost",
         title="What did it cost?",
-        about="Privacy is paid with detail: ranges instead of values, rows that are missing. 0 means published as it "
-        "came, 1 means nothing said.",
+        about="Privacy costs detail: values become ranges, and rows are missing. A loss of 0 means that exact values "
+        "were published, a loss of 1 that the whole domain was.",
         findings=tuple(_findings(material)),
     )
 
@@ -33,7 +33,7 @@ def _findings(material: Material) -> Iterator[Finding]:
         missing=missing,
     )
     if material.kind == "points":
-        why = "Numbers are noisy means, and have an error in place of a loss."
+        why = "Numbers are noisy means, which have an error instead of a loss."
         yield finding("information-loss", "How wide are the ranges?", "not checked", why)
         return
     if not out:
@@ -46,8 +46,8 @@ def _findings(material: Material) -> Iterator[Finding]:
         id="information-loss",
         title="How wide are the ranges?",
         status="passed",
-        sentence=f"Published values are {100 * loss.generalised:.0f} % as wide as their domains, in the mean; most was "
-        f"given up of {worst.name} ({100 * worst.generalised:.0f} %). With missing rows counted as 100 % it is "
+        sentence=f"Published ranges cover {100 * loss.generalised:.0f} % of their domains on average; the widest "
+        f"column is {worst.name} ({100 * worst.generalised:.0f} %). With missing rows counted as 100 %, the average is "
         f"{100 * loss.generalised_of_all:.0f} %.",
         figures={
             "loss": loss.generalised,

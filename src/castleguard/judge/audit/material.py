@@ -1,4 +1,4 @@
-"""What an audit looks at: two tables, a schema, a policy, and what all sections need to know of them."""
+"""Input of an audit: two tables, a schema, a policy, and values derived from them that several sections need."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,30 +25,29 @@ Kind = Literal["true boxes", "noisy boxes", "points"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Material:
-    """One publication beside its original. Raises InputError where a table lacks a column that it must have."""
+    """One publication and its original. Raises InputError if a table lacks a required column."""
 
     original: pa.Table
     published: pa.Table
-    """In the order of publication."""
+    """Published rows, in release order."""
     schema: Schema
     policy: Policy
     link: str | None = None
-    """A column of both tables that numbers the original rows; None: nobody knows which row became which."""
+    """Column of both tables that numbers the original rows; None if rows cannot be linked."""
     population: pa.Table | None = None
-    """Whoever might be in the data: a table with the quasi-identifiers of the schema."""
+    """All persons who might be in the data: a table with the quasi-identifiers of the schema."""
     threshold: float = 0.2
-    """The risk of being found again above which persons are counted."""
+    """Count persons whose risk of identification is above this."""
     attack_runs: int = 50
-    """Runs on either stream in which guesses are judged; 0: the attack that publishes anew is not played."""
+    """Test runs per stream of the enumeration attack; 0 skips it."""
     observed_rows: int = 100_000
-    """Original rows that are published again for the observer who knows when, or four delays if that is more; 0: none.
-    """
+    """Original rows published again for the observer of arrival times, at least four delays; 0 skips the attack."""
     confidence: float = 0.95
     seed: int = 0
     unread_lines: int = 0
-    """Lines of the published file that are no rows."""
+    """Lines of the published file that are not rows."""
     unread_files: int = 0
-    """Files of the published folder that are none of its parts."""
+    """Files of the published folder that are not parts."""
 
     def __post_init__(self) -> None:
         for name in (*(role.name for role in self.schema.sensitive), *self.schema.public):
@@ -63,85 +62,86 @@ class Material:
 
     @cached_property
     def promised(self) -> Publication:
-        """What the policy says of its publications."""
+        """Properties that the policy states of its publications."""
         return self.policy.publication(self.schema)
 
     @property
     def kind(self) -> Kind:
-        """What the published rows are made of."""
+        """Kind of published values."""
         if self.promised.form == "points":
             return "points"
         return "noisy boxes" if self.promised.noisy else "true boxes"
 
     @property
     def criteria(self) -> Criteria | None:
-        """What is promised of a group; None where nothing is."""
+        """Criteria promised for every group; None without such a promise."""
         return self.promised.criteria
 
     @cached_property
     def sides(self) -> tuple[Side, ...]:
-        """What was published, one side per quasi-identifier. Not for points."""
+        """Published boxes, one side per quasi-identifier. Not for points."""
         return read_boxes(self.published, self.schema, closed=self.promised.closed)
 
     @cached_property
     def groups(self) -> Codes:
-        """Per published row the number of its group."""
+        """Group number of each published row."""
         return group_numbers(self.sides)
 
     @property
     def group_count(self) -> int:
-        """How many groups there are."""
+        """Number of groups."""
         return int(self.groups.max(initial=-1)) + 1
 
     @cached_property
     def originals(self) -> Originals:
-        """What each original row should have become."""
+        """Original rows as the schema requires them."""
         return read_originals(self.original, self.schema)
 
     @cached_property
     def accepted(self) -> NDArray[np.bool_]:
-        """Original rows that the stream takes in: where values are claimed to be hidden it takes all, with a default
-        for what it cannot read.
+        """True for original rows that the stream accepts.
+
+        A stream that claims to hide values accepts all rows, with defaults for unusable values.
         """
         if self.promised.hides_values:
             return np.ones(self.original.num_rows, dtype=np.bool_)
-        return ~self.originals.refused
+        return ~self.originals.rejected
 
     @property
     def kept_columns(self) -> tuple[str, ...]:
-        """The columns that are published as they came: sensitive ones too, unless they are randomised."""
+        """Columns published unchanged: public ones, and sensitive ones unless they are randomised."""
         hidden = self.promised.hides_values
         return (*(() if hidden else (role.name for role in self.schema.sensitive)), *self.schema.public)
 
     @cached_property
     def row(self) -> Codes | None:
-        """Per published row its original row, -1 if there is none; None if nobody knows."""
+        """Original row of each published row, -1 without one; None without a link."""
         return None if self.link is None else original_rows(self.published, self.original, self.link)
 
     @cached_property
     def linked(self) -> Linked | None:
-        """Both tables beside each other; None without a link, and for points."""
+        """Both tables, joined by the link; None without a link, and for points."""
         if self.row is None or self.kind == "points":
             return None
         return Linked(self.published, self.original, self.schema, self.sides, self.groups, self.originals, self.row)
 
     @cached_property
     def followed(self) -> LeftOver | None:
-        """Who is left of those that are followed from group to group; None without a link."""
+        """Candidates left after intersecting each person's groups; None without a link."""
         return None if self.linked is None else by_groups(self.linked, seed=self.seed)
 
     @cached_property
     def position(self) -> Codes:
-        """Per original row its place among those that were taken in; -1 for the others."""
+        """Position of each original row among the accepted ones; -1 for the others."""
         place: Codes = np.cumsum(self.accepted) - 1
         return np.where(self.accepted, place, -1)
 
     @cached_property
     def kept(self) -> Kept:
-        """Combinations of values that are published as they are."""
+        """Combinations of unchanged values in both tables."""
         return kept_values(self.published, self.original, self.schema, columns=self.kept_columns, usable=self.accepted)
 
     @cached_property
     def bounded(self) -> Bounded:
-        """What groups can hold at most, without a link. Of true boxes only."""
+        """Upper bounds on the persons of groups, without a link. For true boxes only."""
         return bound_groups(self.sides, self.groups, self.originals, self.kept)

@@ -1,4 +1,4 @@
-"""What can be asked of a file of noisy means (DOCA): its values stand for themselves, and belong to no row."""
+"""Findings on a file of noisy means (DOCA), whose values do not correspond to original rows."""
 
 from collections.abc import Iterator
 
@@ -11,45 +11,47 @@ from castleguard.judge.reading.values import numbers_of, texts_of
 from castleguard.judge.report.findings import Finding, finding, none_of
 from castleguard.schema.roles import Categorical
 
-_WHY = "Numbers are noisy means and labels are randomised: no published row stands for an original one."
+INSIDE = "Do values lie inside their published ranges?"
+DELAY = "Was every row released in time?"
+_WHY = "Numbers are noisy means and labels are randomised, so published rows do not correspond to original rows."
 
 
 def mean_findings(material: Material) -> Iterator[Finding]:
-    """Numbers and labels of a file of means."""
+    """Findings on the rows and numbers of a file of means."""
     yield none_of(
         "origins",
-        "Are there no more rows than in the original?",
+        "Does the file have at most as many rows as the original?",
         max(material.published.num_rows - material.original.num_rows, 0),
-        good="There are no more published rows than original ones.",
-        bad="more rows were published than the original has.",
+        good="The file has at most as many rows as the original.",
+        bad="Published rows in excess of the original rows",
     )
     yield none_of(
         "domain",
-        "Are numbers numbers, and in the public domain?",
+        "Are numbers readable and in the public domain?",
         _wrong_numbers(material),
-        good="Every published number can be read, and lies in the domain that the schema declares."
+        good="Every published number is readable and lies in the domain that the schema declares."
         if material.policy.strict
-        else "Every published number can be read. In paper mode noise may carry it out of the domain.",
-        bad="published numbers cannot be read, or lie outside the domain that the schema declares.",
+        else "Every published number is readable. In paper mode, noise may move it out of the domain.",
+        bad="Published numbers that are unreadable or lie outside the domain that the schema declares",
     )
-    yield _alike(material)
-    yield finding("containment", "Do rows lie inside what was published for them?", "not checked", _WHY)
-    yield finding("delay", "Did rows leave in time?", "not checked", "No published row stands for an original one.")
+    yield _shared_numbers(material)
+    yield finding("containment", INSIDE, "not checked", _WHY)
+    yield finding("delay", DELAY, "not checked", "Published rows do not correspond to original rows.")
 
 
 def labels_finding(material: Material) -> Finding:
-    """Where values are randomised, what comes out is one of those that the schema declares, and never anything else."""
+    """Check that randomised values are among those that the schema declares."""
     return none_of(
         "labels",
-        "Are labels public ones?",
+        "Are all labels declared?",
         _unknown_labels(material),
-        good="Every published label is one that the schema declares.",
-        bad="published labels are none that the schema declares.",
+        good="Every published label is declared in the schema.",
+        bad="Published labels that the schema does not declare",
     )
 
 
 def _unknown_labels(material: Material) -> int:
-    """Categories of points that are no leaf, and sensitive values that are none of their column's."""
+    """Count categories of points that are not leaves, and sensitive values that are not declared."""
     declared: dict[str, set[str]] = {}
     if material.kind == "points":
         for role in material.schema.quasi_identifiers:
@@ -61,14 +63,14 @@ def _unknown_labels(material: Material) -> int:
     wrong = 0
     for name, labels in declared.items():
         texts, codes = texts_of(_column(material, name))
-        # Missing is a value that every column has besides its own.
+        # Every column may also hold missing values.
         unknown = np.array([text is not None and text not in labels for text in texts], dtype=np.bool_)
         wrong += int(np.count_nonzero(unknown[codes])) if codes.size else 0
     return wrong
 
 
 def _wrong_numbers(material: Material) -> int:
-    """Numbers that cannot be read; in strict mode also those outside of the domain, where noise is cut off."""
+    """Count unreadable numbers; in strict mode, where noise is clamped, also those outside the domain."""
     wrong = 0
     for role in material.schema.quasi_identifiers:
         if not isinstance(role, Categorical):
@@ -80,11 +82,12 @@ def _wrong_numbers(material: Material) -> int:
     return wrong
 
 
-def _alike(material: Material) -> Finding:
-    """In strict mode the rows of a run share one number, so no number of the file has fewer than k rows."""
-    k, title = material.policy.k, "Do k rows share every number?"
+def _shared_numbers(material: Material) -> Finding:
+    """Check that every number has at least k rows: in strict mode, the rows of a run share one number."""
+    k, title = material.policy.k, "Is every number shared by k rows?"
     if k is None:
-        return finding("fewest-persons", title, "not checked", "Paper mode promises no least size: it may be one row.")
+        why = "Paper mode promises no minimum size; a number may have a single row."
+        return finding("fewest-persons", title, "not checked", why)
     fewest, wrong = material.published.num_rows, 0
     for role in material.schema.quasi_identifiers:
         if not isinstance(role, Categorical):
@@ -96,9 +99,8 @@ def _alike(material: Material) -> Finding:
         "fewest-persons",
         title,
         wrong,
-        good=f"Every published number stands in at least {k} rows. That they share it because it is their mean is not "
-        f"checked.",
-        bad=f"published numbers stand in fewer than {k} rows.",
+        good=f"Every published number occurs in at least {k} rows. Whether it is their mean is not checked.",
+        bad=f"Published numbers that occur in fewer than {k} rows",
         asked=k,
         fewest=fewest,
     )

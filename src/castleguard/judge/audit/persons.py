@@ -1,4 +1,4 @@
-"""The sections on persons: how well they are found again in one group, and over many."""
+"""Audit sections on persons: the risk of identification in one group, and over several."""
 
 from collections.abc import Iterator
 
@@ -12,37 +12,38 @@ from castleguard.judge.reading.originals import read_originals
 from castleguard.judge.report.findings import Figure, Finding, Section, finding
 from castleguard.schema.roles import Schema
 
-_PROSECUTOR = "Is a person found who is known to be in the file?"
-_ROWS = "Does one person fill a group?"
-_JOURNALIST = "Is a person found who may be in the file?"
-_MARKETER = "How many are found by guessing everywhere?"
-_GROUPS = "Followed from group to group: who is left?"
-_VALUES = "Followed by known values: who is left?"
-_POINTS = "There are no groups to be in: every number is a noisy mean."
-_LINK = "This needs a column that links the rows: nobody else can count persons."
-_NOT_PROMISED = "k-anonymity speaks of one group at a time and promises nothing to a person who is followed over time."
+_PROSECUTOR = "Can a person who is known to be in the file be identified?"
+_ROWS = "Does one person dominate a group?"
+_JOURNALIST = "Can a person who may be in the file be identified?"
+_MARKETER = "How many persons does an attacker identify by guessing in every group?"
+_GROUPS = "How many candidates are left after intersecting a person's groups?"
+_VALUES = "How many candidates are left after matching a person's known values?"
+_POINTS = "The file has no groups: every number is a noisy mean."
+_LINK = "Counting persons needs a link column."
+_NOT_PROMISED = "k-anonymity protects within one group at a time and makes no promise about persons tracked over time."
 
 
 def linkage_section(material: Material) -> Section:
-    """Who is found in one group."""
+    """Section on identification within one group."""
     return Section(
         id="linkage",
-        title="Can persons be found again?",
-        about="Somebody who knows a person's age, district and so on looks for the group with these values, and "
-        "guesses. The prosecutor knows that the person is in the file, the journalist only that the person might be, "
-        "the marketer does not care who is found. In groups of k persons no guess is right more often than once in k.",
+        title="Can persons be identified?",
+        about="An attacker who knows a person's quasi-identifiers, such as age and district, looks for the group with "
+        "these values and guesses. The prosecutor knows that the person is in the file, the journalist only that they "
+        "may be, and the marketer wants to identify as many persons as possible. A guess among k persons is right once "
+        "in k times.",
         findings=tuple(_linkage(material)),
     )
 
 
 def longitudinal_section(material: Material) -> Section:
-    """Who is found in several."""
+    """Section on persons with rows in several groups."""
     return Section(
         id="longitudinal",
-        title="Can persons be followed over time?",
-        about="A stream publishes the same persons again and again. Every group has its k persons, but few persons are "
-        f"in all the groups that one person is in. {_NOT_PROMISED} This is how far an attacker gets who follows "
-        "somebody.",
+        title="Can persons be tracked over time?",
+        about="A stream publishes the same persons repeatedly. Every group has at least k persons, but few persons are "
+        f"in all groups of one person. {_NOT_PROMISED} These findings show how far an attacker gets who tracks a "
+        "person.",
         findings=tuple(_longitudinal(material)),
     )
 
@@ -61,7 +62,7 @@ def _linkage(material: Material) -> Iterator[Finding]:
             "marketer",
             _MARKETER,
             "passed",
-            f"Whoever guesses in every group is right in {100 * linkage.marketer(linked):.1f} % of cases.",
+            f"An attacker who guesses in every group is right in {100 * linkage.marketer(linked):.1f} % of cases.",
             share=linkage.marketer(linked),
         )
     yield _journalist(material)
@@ -71,12 +72,12 @@ def _prosecutor(linked: Linked, k: int | None, threshold: float) -> Finding:
     risks = linkage.prosecutor(linked, threshold=threshold)
     broken = k is not None and risks.highest > 1 / k + 1e-12
     text = (
-        f"The person that is exposed most is named rightly with probability {risks.highest:.3f} (1 of the persons of "
-        f"the smallest group), persons in the mean with {risks.mean:.3f}; {100 * risks.above:.1f} % are above "
-        f"{threshold:g}."
+        f"The probability of being identified is {risks.highest:.3f} for the most exposed person (one person of the "
+        f"smallest group) and {risks.mean:.3f} on average; it is above {threshold:g} for {100 * risks.above:.1f} % of "
+        f"persons."
     )
     if broken:
-        text += f" {k} persons in every group would allow {1 / (k or 1):.3f}."
+        text += f" With {k} persons in every group it would be at most {1 / (k or 1):.3f}."
     return Finding(
         id="prosecutor",
         title=_PROSECUTOR,
@@ -91,11 +92,11 @@ def _share_of_rows(linked: Linked, threshold: float) -> Finding:
     highest = float(shares.max(initial=0.0))
     above = float(np.mean(shares > threshold)) if shares.size else 0.0
     text = (
-        f"The rows of one person are up to {100 * highest:.0f} % of a group; for {100 * above:.1f} % of persons they "
-        f"are more than {100 * threshold:g} % of one."
+        f"One person has up to {100 * highest:.0f} % of the rows of a group; {100 * above:.1f} % of persons have more "
+        f"than {100 * threshold:g} % of the rows of one of their groups."
     )
     if above:
-        text += " A row picked at random is theirs so often, though k persons are in the group."
+        text += " A random row of that group is theirs with this probability, although the group has k persons."
     return finding("share-of-rows", _ROWS, "warning" if above else "passed", text, highest=highest, above=above)
 
 
@@ -107,7 +108,7 @@ def _unlinked(material: Material) -> Finding:
         "prosecutor",
         _PROSECUTOR,
         "not checked",
-        f"{_LINK} From the size of the smallest group the highest probability of being named rightly is at least "
+        f"{_LINK} The size of the smallest group shows that the highest probability of being identified is at least "
         f"{least:.3f}.",
         at_least=least,
     )
@@ -115,25 +116,25 @@ def _unlinked(material: Material) -> Finding:
 
 def _journalist(material: Material) -> Finding:
     if material.population is None:
-        return finding("journalist", _JOURNALIST, "not checked", "This needs a table of the population.")
+        return finding("journalist", _JOURNALIST, "not checked", "This check needs a table of the population.")
     if material.kind == "noisy boxes":
-        why = "Ranges hold randomised values: a true value of the population may lie outside."
+        why = "Ranges hold randomised values, so the true values of a person in the population may lie outside."
         return finding("journalist", _JOURNALIST, "not checked", why)
     population = read_originals(material.population, _population_schema(material))
     counts = linkage.population_counts(material.sides, material.groups, population)
     fewest = int(counts.min(initial=material.population.num_rows))
     if material.linked is None:
         text = (
-            f"At least {fewest:,} persons of the population have values inside the box of every group, so that nobody "
-            f"is named rightly with more than {1 / max(fewest, 1):.3f}, if the population is complete."
+            f"Every group matches at least {fewest:,} persons of the population, so if the population is complete, the "
+            f"probability of being identified is at most {1 / max(fewest, 1):.3f}."
         )
         return finding("journalist", _JOURNALIST, "passed", text, fewest=fewest, highest=1 / max(fewest, 1))
     risks = linkage.journalist(material.linked, counts, threshold=material.threshold)
     found = linkage.marketer_of_population(material.linked, counts)
     text = (
-        f"Among {material.population.num_rows:,} rows of the population the person that is exposed most is named "
-        f"rightly with probability {risks.highest:.3f}, persons in the mean with {risks.mean:.3f}; whoever "
-        f"guesses everywhere with {found:.3f}."
+        f"In a population of {material.population.num_rows:,} rows, the probability of being identified is "
+        f"{risks.highest:.3f} for the most exposed person and {risks.mean:.3f} on average; an attacker who guesses in "
+        f"every group is right with probability {found:.3f}."
     )
     return finding(
         "journalist", _JOURNALIST, "warning" if risks.above else "passed", text,
@@ -142,7 +143,7 @@ def _journalist(material: Material) -> Finding:
 
 
 def _population_schema(material: Material) -> Schema:
-    """A population has the quasi-identifiers, and persons if it can; a row of it is a person otherwise."""
+    """Schema of a population table. Without a person column, each row is a person."""
     assert material.population is not None
     person = material.schema.person_role
     return Schema(
@@ -157,11 +158,9 @@ def _longitudinal(material: Material) -> Iterator[Finding]:
         yield finding("left-by-groups", _GROUPS, "not checked", why)
         yield finding("left-by-values", _VALUES, "not checked", why)
         return
-    yield _left(
-        "left-by-groups", _GROUPS, material.followed, material.policy.k or 1, "knows in which group each row is"
-    )
+    yield _left("left-by-groups", _GROUPS, material.followed, material.policy.k or 1, "knows the group of each row")
     if material.kind == "noisy boxes":
-        why = "Ranges hold randomised values: a person's true values need not lie in those of the same rows."
+        why = "Ranges hold randomised values, so a person's true values may lie outside the ranges of their own rows."
         yield finding("left-by-values", _VALUES, "not checked", why)
         return
     left = longitudinal.by_values(material.linked, seed=material.seed)
@@ -170,13 +169,14 @@ def _longitudinal(material: Material) -> Iterator[Finding]:
 
 def _left(id: str, title: str, left: LeftOver, k: int, knows: str) -> Finding:
     if not left.sizes.size:
-        return finding(id, title, "passed", "Nobody has several published rows.", followed=0)
+        return finding(id, title, "passed", "No person has several published rows.", followed=0)
     figures: dict[str, Figure] = {"followed": left.followed, "looked at": int(left.sizes.size), **left.percentiles()}
     figures |= {"alone": left.alone, "below k": left.below(k)}
     of = f"{left.sizes.size:,}" if left.sizes.size == left.followed else f"{left.sizes.size:,} of {left.followed:,}"
     text = (
-        f"Of {of} persons with several rows, for an attacker who {knows}: {100 * left.alone:.1f} % are left alone, "
-        f"{100 * left.below(k):.1f} % in a set of fewer than {k}; the median set has {left.percentiles()['50 %']:,}."
+        f"Persons with several rows that were attacked: {of}. For an attacker who {knows}, {100 * left.alone:.1f} % of "
+        f"them are the only candidate left and {100 * left.below(k):.1f} % have fewer than {k} candidates left; the "
+        f"median is {left.percentiles()['50 %']:,}."
     )
     small = left.below(k) > 0
     if small:

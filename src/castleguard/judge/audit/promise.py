@@ -1,4 +1,4 @@
-"""The section on the promise itself: groups, ranges, rows, values, the delay."""
+"""Audit section on the promise itself: columns, rows, groups, ranges, values and the delay."""
 
 from collections.abc import Collection, Iterator
 
@@ -6,34 +6,32 @@ import numpy as np
 
 from castleguard.judge.audit.distribution import distribution_findings
 from castleguard.judge.audit.material import Material
-from castleguard.judge.audit.means import labels_finding, mean_findings
+from castleguard.judge.audit.means import DELAY, INSIDE, labels_finding, mean_findings
 from castleguard.judge.reading.linked import Linked
 from castleguard.judge.reading.values import Codes, refine
 from castleguard.judge.report.findings import Finding, Section, finding, none_of
 from castleguard.judge.verify import structure as exact
 from castleguard.judge.verify.group_values import value_codes
 from castleguard.judge.verify.leaks import find_leaks
-from castleguard.judge.verify.moments import late_rows
-from castleguard.judge.verify.spelling import odd_spellings
+from castleguard.judge.verify.odd_spelling import odd_spellings
+from castleguard.judge.verify.release_times import late_rows
 from castleguard.schema.roles import Numeric
 
 _PERSONS = "Does every group have k persons?"
-_INSIDE = "Do rows lie inside what was published for them?"
+_IDENTIFIERS = "Is the file free of identifiers?"
 _ORIGINS = "Does every row come from the original?"
-_VALUES = "Are kept values unchanged?"
-_DELAY = "Did rows leave in time?"
-_ONCE = "Was no row published twice?"
+_VALUES = "Do columns that are published unchanged match the original?"
+_ONCE = "Was every row published at most once?"
 
 
 def structure_section(material: Material) -> Section:
-    """Is the promise kept? Counted in the file itself."""
+    """Section on the promise, checked by counting."""
     return Section(
         id="structure",
         title="Is the promise kept?",
-        about="Whoever promises groups of k persons can be held to it: the published file is put beside the original "
-        "one, and everything is counted anew. Nothing here knows how the file was made. With a column that links the "
-        "rows of both files the counts are exact; without one a broken promise can be found, but a kept one not "
-        "proved.",
+        about="These checks compare the published file with the original and count everything again, independently of "
+        "the program that made the file. With a column that links the rows of both files, the counts are exact; "
+        "without one, a broken promise can be found, but a kept promise cannot be proved.",
         findings=tuple(_findings(material)),
     )
 
@@ -58,7 +56,7 @@ def _findings(material: Material) -> Iterator[Finding]:
         "Do ranges lie in the public domain?",
         exact.bounds_outside_domain(material.sides),
         good="Every published range lies inside the domain that the schema declares.",
-        bad="published ranges reach outside the domain that the schema declares, or end before they begin.",
+        bad="Published ranges that reach outside the domain that the schema declares, or end before they begin",
     )
     yield _grid(material)
     yield _cells(material)
@@ -66,40 +64,39 @@ def _findings(material: Material) -> Iterator[Finding]:
 
 
 def _columns(material: Material) -> Iterator[Finding]:
-    """Which columns were published: none that was not declared, none that names a person.
-
-    Names of columns are not values, and may be shown.
-    """
+    """Check for undeclared columns and identifiers. Column names are not values and may be shown."""
     leaks = find_leaks(material.published, material.original, material.schema, row=material.row, link=material.link)
     yield none_of(
         "undeclared-columns",
         "Are all published columns declared?",
         len(leaks.undeclared),
         good="Every published column is declared in the schema.",
-        bad=f"published columns are not declared in the schema: {', '.join(leaks.undeclared)}.",
+        bad="Published columns that the schema does not declare",
+        remark=f"They are: {', '.join(leaks.undeclared)}.",
     )
     if material.schema.person is None:
         yield finding(
             "identifiers",
-            "Is nobody named?",
+            _IDENTIFIERS,
             "not checked",
-            "The schema has no person column, so that there are no identifiers to look for.",
+            "The schema does not declare a person column with identifiers.",
         )
     else:
         yield none_of(
             "identifiers",
-            "Is nobody named?",
+            _IDENTIFIERS,
             len(leaks.identifiers),
             good="No published column holds the identifiers of persons.",
-            bad=f"published columns hold the identifiers of persons: {', '.join(leaks.identifiers)}.",
+            bad="Published columns that hold the identifiers of persons",
+            remark=f"They are: {', '.join(leaks.identifiers)}.",
         )
     if leaks.pseudonyms:
         yield finding(
             "pseudonyms",
-            "Can persons be followed by a column?",
+            "Can persons be tracked by a column?",
             "warning",
-            f"These columns have one value for each person and one person for each value, so that whoever reads the "
-            f"file can follow persons by them: {', '.join(leaks.pseudonyms)}.",
+            f"These columns have one value per person and one person per value, so readers of the file can track "
+            f"persons by them: {', '.join(leaks.pseudonyms)}.",
             wrong=len(leaks.pseudonyms),
         )
     if material.link is not None:
@@ -107,37 +104,38 @@ def _columns(material: Material) -> Iterator[Finding]:
             "link-column",
             "Is the row number published?",
             "warning",
-            f"The column {material.link} numbers the original rows. It served to check the file, and must not be in "
-            f"what others get: whoever holds the original finds every row by it.",
+            f"Column {material.link} numbers the original rows. It is needed for this audit, but remove it before the "
+            f"file is passed on: anyone with the original can find every row by it.",
         )
 
 
 def _readable(material: Material) -> Iterator[Finding]:
-    """What a file has besides rows, and rows that say the same in other words, can say anything."""
+    """Check for unread content and for several spellings of one value, which could carry any information."""
     yield none_of(
         "unread-lines",
         "Is every line a row?",
         material.unread_lines,
         good="Every line of the published file is a row.",
-        bad="lines of the published file are no rows. What they hold was not looked at, and others can read it.",
+        bad="Lines of the published file that are not rows",
+        remark="Their content was not checked, and readers of the file can see it.",
     )
     if material.unread_files:
         yield finding(
             "unread-files",
-            "Was every file looked at?",
+            "Was every file checked?",
             "warning",
-            f"{material.unread_files:,} files in the published folder are no parts of it, and were not looked at. They "
-            f"should not be there when others get it.",
+            f"Files in the published folder that are not parts: {material.unread_files:,}. They were not checked; "
+            f"remove them before the folder is passed on.",
             wrong=material.unread_files,
         )
     wrong, columns = odd_spellings(material.published, material.schema)
     yield none_of(
         "spelling",
-        "Is everything written in one way?",
+        "Are equal bounds and labels spelled the same way?",
         wrong,
-        good="Equal bounds and labels are written alike in all rows.",
-        bad=f"rows are written otherwise than others with the same bounds or labels, in {', '.join(columns)}: whoever "
-        f"reads the text can tell them apart.",
+        good="Equal bounds and labels are spelled the same way in all rows.",
+        bad=f"Rows that spell a bound or label differently from other rows with the same one, in {', '.join(columns)}",
+        remark="Readers of the text can distinguish these rows.",
     )
 
 
@@ -147,33 +145,33 @@ def _linked_rows(material: Material, linked: Linked) -> Iterator[Finding]:
         "origins",
         _ORIGINS,
         foreign,
-        good="Every published row is one of the original.",
-        bad="published rows are not in the original.",
+        good="Every published row is in the original.",
+        bad="Published rows that are not in the original",
     )
     yield none_of(
         "repeated-rows",
         _ONCE,
         repeated,
         good="No row was published twice.",
-        bad="rows were published more than once.",
+        bad="Repeated publications of a row",
     )
     yield none_of(
         "refused-rows",
-        "Was nothing published that had to be refused?",
+        "Were all rows left out that the schema rejects?",
         int(np.count_nonzero(~material.accepted[linked.row[linked.known]])),
-        good="No row was published that the schema says to refuse.",
-        bad="rows were published that the schema says to refuse.",
+        good="No published row is one that the schema rejects.",
+        bad="Published rows that the schema rejects",
     )
     columns = set(material.kept_columns) - {material.link}
     if not columns:
-        yield finding("kept-values", _VALUES, "not checked", "No column is published as it came.")
+        yield finding("kept-values", _VALUES, "not checked", "No column is published unchanged.")
         return
     yield none_of(
         "kept-values",
         _VALUES,
         exact.changed_values(material.published, material.original, linked.row, columns),
-        good=f"The values of {_listed(columns)} are those of the original rows.",
-        bad=f"values of {_listed(columns)} are not those of the original rows.",
+        good=f"All values of {_listed(columns)} equal those of the original rows.",
+        bad=f"Values of {_listed(columns)} that differ from the original row",
     )
 
 
@@ -184,9 +182,10 @@ def _unlinked_rows(material: Material) -> Iterator[Finding]:
         "kept-values",
         _VALUES,
         material.kept.too_many,
-        good=f"{of} more often than in the original. Without a link, values exchanged between rows would not be seen.",
-        bad="published rows have a combination of kept values that no original row is left for: a value changed, or a "
-        "row came out twice.",
+        good=f"{of} more often than in the original. Without a link column, values swapped between rows are not "
+        f"detected.",
+        bad="Published rows in excess of the original rows with the same unchanged values",
+        remark="A value was changed, or a row was published twice.",
     )
 
 
@@ -198,7 +197,7 @@ def _persons(material: Material) -> Finding:
     k = material.policy.k
     assert k is not None
     if material.promised.form == "cells":
-        return _alike(material, k)
+        return _equal_rows(material, k)
     rows = np.bincount(material.groups, minlength=material.group_count)
     if material.linked is not None:
         persons = material.linked.persons_per_group
@@ -207,41 +206,41 @@ def _persons(material: Material) -> Finding:
             _PERSONS,
             int(np.count_nonzero(persons < k)),
             good=f"Each of {persons.size:,} groups has at least {k} different persons.",
-            bad=f"groups have fewer than {k} different persons.",
+            bad=f"Groups with fewer than {k} different persons",
             groups=int(persons.size),
             asked=k,
             fewest=int(persons.min()) if persons.size else None,
         )
-    most, looked_at = rows, f"{rows.size:,} groups"
+    most, checked = rows, f"{rows.size:,} groups"
     if material.kind == "true boxes":
         bounded = material.bounded
         most = np.minimum(rows[bounded.groups], bounded.most_persons)
-        looked_at = f"{most.size:,} of {rows.size:,} groups" if bounded.sampled else looked_at
+        checked = f"{most.size:,} of {rows.size:,} groups" if bounded.sampled else checked
     few = int(np.count_nonzero(most < k))
     figures = {"groups": int(most.size), "asked": k, "at most": int(most.min()) if most.size else None, "wrong": few}
     if few:
-        text = f"{few:,} groups cannot have {k} different persons, whichever rows they were made from."
+        text = f"Groups that cannot have {k} different persons, for any choice of original rows: {few:,}."
         return Finding(id="fewest-persons", title=_PERSONS, status="failed", sentence=text, figures=figures)
     text = (
-        f"Not refuted in {looked_at}: each has rows enough, and originals enough that they can have been made from. "
-        f"That each has {k} persons can only be proved with a column that links the rows."
+        f"Not refuted in {checked}: each has enough rows and enough matching original rows. Proving that each has "
+        f"{k} persons needs a link column."
     )
     return Finding(id="fewest-persons", title=_PERSONS, status="not checked", sentence=text, figures=figures)
 
 
-def _alike(material: Material, k: int) -> Finding:
-    """SDGS promises k rows of a window with the same box and values: in all windows together there are no fewer."""
+def _equal_rows(material: Material, k: int) -> Finding:
+    """Check for k equal rows. SDGS promises them within a window, so all windows together have at least as many."""
     cells: Codes = material.groups.astype(np.int64)
     for role in material.schema.sensitive:
         cells = refine(cells, value_codes(material.published.column(role.name), role))
     rows = np.bincount(cells) if cells.size else np.zeros(0, np.int64)
     return none_of(
         "fewest-persons",
-        "Does every row have k - 1 others like it?",
+        "Is every row equal to k - 1 others?",
         int(np.count_nonzero(rows < k)),
-        good=f"At least {k} rows have each combination of box and sensitive values. A file does not tell "
-        f"windows, so that they were all in one is not checked.",
-        bad=f"combinations of box and sensitive values have fewer than {k} rows.",
+        good=f"Each combination of box and sensitive values has at least {k} rows. Whether they were in one window is "
+        f"not checked, because a file does not show windows.",
+        bad=f"Combinations of box and sensitive values with fewer than {k} rows",
         groups=int(rows.size),
         asked=k,
         fewest=int(rows.min()) if rows.size else None,
@@ -252,34 +251,35 @@ def _containment(material: Material) -> Finding:
     if material.kind == "noisy boxes":
         return finding(
             "containment",
-            _INSIDE,
+            INSIDE,
             "not checked",
-            "Ranges hold randomised values: a true value may lie outside on purpose.",
+            "Ranges hold randomised values, so a true value may lie outside by design.",
         )
     if material.linked is not None:
         return none_of(
             "containment",
-            _INSIDE,
+            INSIDE,
             int(np.count_nonzero(exact.outside(material.linked))),
-            good="Every value lies inside the range or below the node that was published for its row.",
-            bad="values lie outside what was published for their row.",
+            good="Every value lies inside the range or below the node published for its row.",
+            bad="Values outside the range or node published for their row",
         )
     bounded = material.bounded
-    looked = f" Looked at: {bounded.groups.size:,} of {bounded.all_groups:,} groups." if bounded.sampled else ""
+    sample = f"{bounded.groups.size:,} of {bounded.all_groups:,} groups were checked." if bounded.sampled else ""
     return none_of(
         "containment",
-        _INSIDE,
+        INSIDE,
         int(bounded.impossible.sum()),
-        good=f"For every published row there is an original one that it can have been made from.{looked}",
-        bad=f"published rows cannot have been made from any original row that is left for them.{looked}",
+        good=f"Every published row matches an original row. {sample}".strip(),
+        bad="Published rows that match no remaining original row",
+        remark=sample,
     )
 
 
 def _grid(material: Material) -> Finding:
-    title = "Do ranges hide the values at their ends?"
+    title = "Are the bounds of ranges on the public grid?"
     if not material.policy.strict:
         return finding(
-            "exact-bounds", title, "not checked", "Paper mode publishes the smallest and the largest value themselves."
+            "exact-bounds", title, "not checked", "Paper mode publishes the smallest and largest value of a group."
         )
     wrong, columns = exact.bounds_off_grid(material.sides, material.schema)
     if not wrong and exact.boxes_without_width(material.sides):
@@ -288,31 +288,32 @@ def _grid(material: Material) -> Finding:
             title,
             exact.boxes_without_width(material.sides),
             good="",
-            bad="published ranges have two equal bounds, which are the value itself.",
+            bad="Published ranges with two equal bounds, which are the value itself",
         )
     return none_of(
         "exact-bounds",
         title,
         wrong,
-        good="Every published range is made of whole cells of the public grid.",
-        bad=f"published bounds are exact: they lie on no edge of the public grid, in {', '.join(columns)}.",
+        good="Every published range consists of whole cells of the public grid.",
+        bad=f"Published bounds that are not edges of the public grid, in {', '.join(columns)}",
+        remark="Such bounds are exact values of the data.",
     )
 
 
 def _cells(material: Material) -> Finding:
     title = "Does every cell of the grid hold several values?"
     if not material.policy.strict or material.kind != "true boxes":
-        return finding("single-values", title, "not checked", "The ranges are not made of the cells of true values.")
+        return finding("single-values", title, "not checked", "The ranges do not consist of cells of true values.")
     pairs = zip(material.schema.quasi_identifiers, material.originals.values, strict=True)
     columns = [role.name for role, values in pairs if isinstance(role, Numeric) and role.hides_nothing(values)]
     if not columns:
-        return finding("single-values", title, "passed", "No range of one cell tells a value.", columns=0)
+        return finding("single-values", title, "passed", "No range of one cell reveals a value.", columns=0)
     return finding(
         "single-values",
         title,
         "warning",
-        f"A cell of {', '.join(columns)} holds a single value of the data, so that a range of one cell tells it: give "
-        f"a larger step.",
+        f"Cells of {', '.join(columns)} hold a single value of the data, so a range of one cell reveals it. Use a "
+        f"larger step.",
         columns=len(columns),
     )
 
@@ -320,18 +321,18 @@ def _cells(material: Material) -> Finding:
 def _delay(material: Material) -> Finding:
     reason = _why_no_delay(material)
     if reason is not None:
-        return finding("delay", _DELAY, "not checked", reason)
+        return finding("delay", DELAY, "not checked", reason)
     delay = material.promised.delay
     assert delay is not None
     assert material.linked is not None
     position = material.position[material.linked.row[material.linked.known]]
     return none_of(
         "delay",
-        _DELAY,
+        DELAY,
         late_rows(position[position >= 0], delay),
-        good=f"No row came out after one that arrived more than {delay:,} rows later. A row that was late without such "
-        f"a witness would not be seen.",
-        bad=f"rows left late: they came out after a row that arrived more than {delay:,} rows later.",
+        good=f"No row was published after one that arrived more than {delay:,} rows later. Late rows without such a "
+        f"witness are not detected.",
+        bad=f"Late rows, which were published after a row that arrived more than {delay:,} rows later",
         asked=delay,
     )
 
@@ -340,5 +341,5 @@ def _why_no_delay(material: Material) -> str | None:
     if material.promised.delay is None:
         return material.promised.why_no_delay
     if material.linked is None:
-        return "Without a column that links the rows nobody knows in which order they arrived."
+        return "The order of arrival is unknown without a link column."
     return None

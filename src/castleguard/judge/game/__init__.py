@@ -1,1 +1,1 @@
-"""The membership game for a policy: claims, canaries, verdicts."""
+"""Membership game against a policy: claims, canaries, verdicts."""

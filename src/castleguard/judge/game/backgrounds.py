@@ -1,8 +1,7 @@
-"""The rows that a canary is put among: made up for the policy, or the first rows of a file.
+"""Background rows around a canary: made up for the policy, or the first rows of a file.
 
-Made-up rows lie in the middle of their domains, so that there is an outside, and are as many as a stream of this policy
-needs to publish at all. Rows of a file are read once, as values that the schema accepts; those that it would refuse
-are left out.
+Made-up rows lie in the middle of their domains, so that outliers are possible, and are as many as a stream of this
+policy needs to publish. Rows of a file are read as values that the schema accepts; rejected rows are left out.
 """
 
 import datetime as dt
@@ -22,25 +21,25 @@ from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Sche
 from castleguard.schema.sensitive import Sensitive
 
 CLOCK = "now"
-"""The column of made-up rows that says when a row arrives, in seconds."""
+"""Column of made-up rows with the arrival time in seconds."""
 COMMON = ("a", "b", "c", "d")
 SCHEMA = Schema(
     person="pid",
     quasi_identifiers=[Numeric("x", lower=0, upper=100, step=10), Numeric("y", lower=0, upper=100, step=10)],
     sensitive=[Sensitive("s", values=[*COMMON, "rare"])],
 )
-"""Of made-up rows."""
+"""Schema of made-up rows."""
 
 FEWEST, MOST = 60, 20_000
-_GROUPS = 3.75  # groups of k that the kept rows would be enough for
-_LONGEST = 600  # rows that are worth it to see a long delay end
-_PERIODS = 3  # of a policy that is told the time
+_GROUPS = 3.75  # groups of k that the kept rows suffice for
+_LONGEST = 600  # upper limit of rows spent on reaching the end of a long delay
+_PERIODS = 3  # time periods in the background of a timed policy
 
 
 def made_up_rows(
     rows: int, *, values: Sequence[str] = COMMON, every: int | None = None, seconds: float = 10.0
 ) -> Stream:
-    """Persons with one row each, in the middle of the domain. `every` so many rows, so many `seconds` pass."""
+    """Persons with one row each, in the middle of the domain; the clock advances by `seconds` after `every` rows."""
     draw = np.random.default_rng(2020)
     places = draw.uniform(40, 60, (rows, 2)).tolist()
     return [
@@ -50,21 +49,21 @@ def made_up_rows(
 
 
 def game_of(policy: Policy, schema: Schema) -> MembershipGame:
-    """How the game against a policy is played. Raises UsageError if it cannot be."""
+    """Rules of the game against a policy. Raises UsageError if the policy has none."""
     found = policy.game(schema)
     if found is None:
-        raise UsageError(f"{policy.name} does not say how the membership game against it is played")
+        raise UsageError(f"the membership game cannot be played against {policy.name}: it defines no rules for it")
     return found
 
 
 def rows_for(policy: Policy, schema: Schema = SCHEMA) -> int:
-    """How many rows a stream needs to publish most of them, and to see the delay end."""
+    """Number of rows that a stream needs to publish most of them, and to reach the end of the delay."""
     game = game_of(policy, schema)
     delay = min(game.longest_delay * 3 // 2, _LONGEST)
     rows = max(FEWEST, round(_GROUPS * game.rows_per_group), delay)
     if rows > MOST:
         raise UsageError(
-            f"every run would need {rows:,} rows for groups of k={policy.k}: audit a smaller k or a larger sample_rate"
+            f"each run would need {rows:,} rows for groups of k={policy.k}: audit a smaller k or a larger sample_rate"
         )
     return rows
 
@@ -73,10 +72,10 @@ def background_for(policy: Policy) -> Stream:
     """Made-up rows for a policy."""
     game = game_of(policy, SCHEMA)
     if game.l > len(COMMON):
-        raise UsageError(f"made-up rows have {len(COMMON)} common values: for a larger l give a schema and data")
+        raise UsageError(f"made-up rows have only {len(COMMON)} common values: for a larger l, give a schema and data")
     seconds = float(game.period or 10.0)
     if game.fills_windows is not None:
-        # Every value of a window stands on the edge of being published.
+        # Every value of a window is at the threshold of being published.
         values = COMMON[: max(2, game.l)]
         each = round(len(values) * game.rows_per_group)
         if each > MOST:
@@ -87,9 +86,9 @@ def background_for(policy: Policy) -> Stream:
 
 
 def rows_of(table: pa.Table, schema: Schema) -> Stream:
-    """Rows of a file as plain values of their columns; a row that the schema refuses or that lacks a value is left out.
+    """Rows of a file as plain values, without rows that the schema rejects or that lack a value.
 
-    A file has no clock: all of its rows arrive at one moment.
+    A file has no clock, so all rows arrive at the same time.
     """
     read = read_originals(table, schema)
     columns = {role.name: _values(role, read, number) for number, role in enumerate(schema.quasi_identifiers)} | {
@@ -100,16 +99,16 @@ def rows_of(table: pa.Table, schema: Schema) -> Stream:
     described = [columns[name] for name in schema.described]
     usable = [
         row
-        for row in np.flatnonzero(~read.refused & ~read.to_root).tolist()
+        for row in np.flatnonzero(~read.rejected & ~read.to_root).tolist()
         if all(column[row] is not None for column in described)
     ]
     if len(usable) < FEWEST // 2:
-        raise InputError(f"{len(usable)} rows of the data can be used, and the game needs {FEWEST // 2} at least")
+        raise InputError(f"only {len(usable)} rows of the data are usable; the game needs at least {FEWEST // 2}")
     return [{name: column[row] for name, column in columns.items()} for row in usable]
 
 
 def _values(role: QuasiIdentifier, read: Originals, number: int) -> list[object]:
-    """The values of a quasi-identifier as what the schema declares: leaves, numbers, dates or moments."""
+    """Values of a quasi-identifier in the declared type: leaves, numbers, dates or timestamps."""
     coded = [None if math.isnan(value) else value for value in read.values[number].tolist()]
     if isinstance(role, Categorical):
         return [None if code is None else role.hierarchy.leaves[int(code)] for code in coded]
@@ -127,7 +126,7 @@ def _uncoded(role: Numeric, value: float) -> object:
 
 
 def _sensitive(role: Sensitive, column: pa.ChunkedArray) -> list[object]:
-    """The values of a sensitive column; a declared label as it is declared, whatever the file made of it."""
+    """Values of a sensitive column; declared labels in their declared type, even if the file is text."""
     if role.labels is None or role.bins is not None:
         return list(column.to_pylist())
     label_of = {str(label): label for label in role.labels}

@@ -1,50 +1,50 @@
-"""The claims of differential privacy about a policy: its own, its paper's, and one that somebody asks for.
+"""Claims of differential privacy about a policy: its own, its paper's, and one given by the user.
 
-A claim is about neighbours: streams that differ by a row, or by all rows of a person; with and without them, or by
-their values alone. The guarantee says which, and the game is played with such streams and no others: against a promise
-about values, it proves nothing that a row can be seen to be missing.
+A claim concerns neighbours: streams that differ by one row or by all rows of a person, with and without them or in
+their values only. The guarantee says which, and the game uses only such streams: noticing a missing row does not refute
+a promise about values.
 """
 
 from typing import Any, NamedTuple
 
 from castleguard.algorithms.base import Policy
 from castleguard.judge.attack.evidence import Claim
-from castleguard.judge.attack.membership import verdict_word
+from castleguard.judge.attack.membership_game import verdict_word
 from castleguard.schema.roles import Schema
 
 NOTHING = Claim(0.0, 0.0)
-"""What a policy without a claim is measured by: the bounds are then all that is found."""
+"""Claim used for policies without one: its verdict holds the bounds."""
 
 
 class Neighbours(NamedTuple):
-    """Which two streams a claim says cannot be told apart."""
+    """Pairs of streams that a claim says are indistinguishable."""
 
     replaced: bool
-    """The rows in question come in any case, and only their values differ."""
+    """Both streams have the canary rows, with different values."""
     whole_person: bool
-    """All rows of a person are in question, not a single one."""
+    """The streams differ by all rows of a person instead of one row."""
 
     @property
     def sentence(self) -> str:
-        """In words."""
+        """Description in words."""
         rows = "all rows of one person" if self.whole_person else "one row"
         return f"{rows}, {'values replaced by others' if self.replaced else 'with and without'}"
 
 
 class Stated(NamedTuple):
-    """A claim, and who makes it."""
+    """A claim and its source."""
 
     whose: str
     claim: Claim
     own: bool
-    """Whether the policy itself makes it."""
+    """Whether the policy itself makes the claim."""
 
     def sentence(self, *, refuted: bool) -> str:
-        """The claim and its verdict, as the heading of what was found."""
+        """The claim and its verdict, as a heading."""
         return f"{self.whose} claims {self.claim}: {verdict_word(refuted)}"
 
     def as_json(self, *, refuted: bool) -> dict[str, Any]:
-        """The same for programs."""
+        """JSON form."""
         return {
             "whose": self.whose,
             "own": self.own,
@@ -54,7 +54,7 @@ class Stated(NamedTuple):
 
 
 def neighbours_of(policy: Policy, schema: Schema) -> Neighbours:
-    """The neighbours of the policy's own claim; without one, those of its paper's."""
+    """Neighbours of the policy's own claim; without one, of its paper's claim."""
     stated = policy.guarantee(schema, seeded=False).privacy
     if stated is None:
         game = policy.game(schema)
@@ -65,7 +65,7 @@ def neighbours_of(policy: Policy, schema: Schema) -> Neighbours:
 
 
 def own_claim(policy: Policy, schema: Schema) -> Stated | None:
-    """What the policy itself states, if it states anything."""
+    """Claim of the policy itself; None without one."""
     stated = policy.guarantee(schema, seeded=False).privacy
     if stated is None:
         return None
@@ -73,7 +73,7 @@ def own_claim(policy: Policy, schema: Schema) -> Stated | None:
 
 
 def printed_claim(policy: Policy, schema: Schema, *, epsilon: float | None = None) -> Stated | None:
-    """What a paper prints about the algorithm that the policy plays, at this epsilon if it may be chosen."""
+    """Claim printed in the algorithm's paper, at this epsilon if the paper allows any; None without one."""
     game = policy.game(schema)
     if game is None or game.printed is None:
         return None
@@ -84,13 +84,14 @@ def printed_claim(policy: Policy, schema: Schema, *, epsilon: float | None = Non
 def claims_about(
     policy: Policy, schema: Schema, *, epsilon: float | None = None, dp_delta: float | None = None
 ) -> tuple[Stated, ...]:
-    """All of them. `epsilon` and `dp_delta` are a claim that somebody wants judged; for the published CASTLEGUARD an
-    epsilon by itself says at which one Theorem 2 is judged.
+    """All claims about a policy. `epsilon` and `dp_delta`: a claim of the user.
+
+    For the published CASTLEGUARD, an epsilon without a delta is the one at which Theorem 2 is judged.
     """
     game = policy.game(schema)
     printed = printed_claim(policy, schema, epsilon=epsilon if dp_delta is None else None)
     at_printed = dp_delta is None and printed is not None and game is not None and game.any_epsilon
-    asked = None
+    given = None
     if epsilon is not None and not at_printed:
-        asked = Stated("whoever asks", Claim(epsilon, dp_delta or 0.0).check(), own=False)
-    return tuple(stated for stated in (own_claim(policy, schema), printed, asked) if stated is not None)
+        given = Stated("the user", Claim(epsilon, dp_delta or 0.0).check(), own=False)
+    return tuple(stated for stated in (own_claim(policy, schema), printed, given) if stated is not None)

@@ -1,9 +1,8 @@
-"""The membership game against the claims about a policy, shared among processes, and what came of it as a value.
+"""Play the membership game against the claims about a policy, in several processes.
 
-A run of the game is known by its stream and its seed, so the result is the same in one process or in many. Streams that
-are equal (several canaries have the same neighbour: the stream without them) are published once and looked at by all
-that know a canary. What is proved is not touched by that: the bounds of all canaries hold together by a sum of their
-probabilities of failing, however much they have in common.
+A run is determined by its stream and its seed, so the result does not depend on the number of processes. Equal streams
+(several canaries share a neighbour: the stream without them) are published once and observed for every canary. This
+does not affect the evidence: the bounds of all canaries hold together by a union bound, which needs no independence.
 """
 
 import re
@@ -16,7 +15,7 @@ import numpy as np
 
 from castleguard.errors import UsageError
 from castleguard.judge.attack.canaries import Stream
-from castleguard.judge.attack.membership import (
+from castleguard.judge.attack.membership_game import (
     FEWEST_RUNS,
     CanaryEvidence,
     Measured,
@@ -33,54 +32,54 @@ from castleguard.schema.table import to_table
 from castleguard.workers import workers
 
 RUNS_AT_ONCE = 100
-"""What one process does before it is asked again. Not the number of processes: the work is cut the same for any."""
+"""Runs per task. Independent of the number of processes, so that the work is always cut the same way."""
 
 Progress = Callable[[float], None]
-"""Told the share of the work that is done."""
+"""Callback with the share of the work that is done."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """A claim, and what the runs prove about it."""
+    """A claim and its verdict."""
 
     stated: Stated
     verdict: Verdict
 
     @property
     def word(self) -> str:
-        """The verdict in a word or two."""
+        """Verdict in a word or two."""
         return verdict_word(self.verdict.refuted)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Played:
-    """A game that was played to its end."""
+    """Result of a finished game."""
 
     statement: str
-    """What the policy itself says of differential privacy and of all else."""
+    """Guarantee of the policy, in its own words."""
     neighbours: Neighbours
     judged: tuple[Judged, ...]
-    """Every claim; the policy's own first. Empty: nobody claims anything."""
+    """All claims, the policy's own first; empty if no claim is made."""
     found: Verdict
-    """What the runs prove if nothing is claimed: the bounds at epsilon 0 and delta 0."""
+    """Bounds without a claim: at epsilon 0 and delta 0."""
     runs: int
     seed: int
     rows: int
-    """Of the background."""
+    """Rows of the background."""
     made_up: bool
 
     @property
     def own(self) -> Judged | None:
-        """The policy's own claim, if it has one."""
+        """The policy's own claim; None without one."""
         return next((judged for judged in self.judged if judged.stated.own), None)
 
     @property
     def ok(self) -> bool:
-        """Whether the policy's own claim was not refuted. Claims of others are theirs."""
+        """Whether the policy's own claim was not refuted. Other claims do not count."""
         return self.own is None or not self.own.verdict.refuted
 
     def as_json(self) -> dict[str, Any]:
-        """The same for programs."""
+        """JSON form."""
         return {
             "ok": self.ok,
             "statement": self.statement,
@@ -96,14 +95,14 @@ class Played:
         }
 
     def event(self, finding: CanaryEvidence) -> str:
-        """The event that a canary proves most by. Of real rows without its number, which may be somebody's value."""
-        # Features are numbered by the known row that they are about: the one in question, and the one in its place.
+        """Event behind a canary's evidence. With real rows the threshold is left out: it may be a value of a row."""
+        # Feature names end with the number of the known row: 0 for the canary, 1 for its replacement.
         words = finding.event.replace(" (0)", "").replace(" (1)", " (of the row in its place)")
         return words if self.made_up else re.sub(r"( is at (?:least|most)) \S+$", r"\1 a threshold", words)
 
 
 class _Part(NamedTuple):
-    """Some runs of one stream: that of a side (0: with the rows in question) which these canaries have in common."""
+    """Some runs of one stream, which these canaries share. Side 0 has the canary, side 1 is its neighbour."""
 
     side: int
     canaries: tuple[int, ...]
@@ -120,7 +119,7 @@ def play_and_judge(
     confidence: float = 0.95,
     progress: Progress | None = None,
 ) -> Played:
-    """The whole game against the claims of a setting (`setting_for` makes one for a policy)."""
+    """Play the game for a setting and judge its claims (`setting_for` makes a setting for a policy)."""
     seen = play(setting, runs=runs, seed=seed, jobs=jobs, progress=progress)
     return judge_all(setting, seen, runs=runs, seed=seed, confidence=confidence)
 
@@ -128,7 +127,7 @@ def play_and_judge(
 def play(
     setting: Setting, *, runs: int, seed: int = 0, jobs: int = 1, progress: Progress | None = None
 ) -> tuple[Seen, ...]:
-    """All runs of all canaries, in so many processes. Run i of a canary, of 2 `runs`, has the seed `seed` + i."""
+    """Run all canaries in `jobs` processes. Run i of a canary, of 2 `runs`, has the seed `seed` + i."""
     if runs < FEWEST_RUNS:
         raise UsageError(f"runs must be at least {FEWEST_RUNS}, got {runs}: fewer prove nothing")
     parts = list(_cut(setting, runs))
@@ -148,7 +147,7 @@ def play(
 
 
 def judge_all(setting: Setting, seen: Sequence[Seen], *, runs: int, seed: int = 0, confidence: float = 0.95) -> Played:
-    """Every claim of the setting, judged by the same runs."""
+    """Judge every claim of the setting by the same runs."""
     policy, schema = setting.policy, setting.schema
     return Played(
         statement=policy.guarantee(schema, seeded=False).sentence,
@@ -186,15 +185,15 @@ def _figures(played: Played, verdict: Verdict) -> dict[str, Any]:
 
 
 def _cut(setting: Setting, runs: int) -> Iterator[_Part]:
-    """All the work, in parts that do not depend on who does them."""
+    """Cut the work into parts, independently of the number of processes."""
     for side in (0, 1):
-        for canaries in _alike([canary.streams(setting.background)[side] for canary in setting.canaries]):
+        for canaries in _equal_streams([canary.streams(setting.background)[side] for canary in setting.canaries]):
             for first in range(0, runs, RUNS_AT_ONCE):
                 yield _Part(side, canaries, first, min(RUNS_AT_ONCE, runs - first))
 
 
-def _alike(streams: Sequence[Stream]) -> list[tuple[int, ...]]:
-    """The numbers of streams that are equal, together."""
+def _equal_streams(streams: Sequence[Stream]) -> list[tuple[int, ...]]:
+    """Group the indices of equal streams."""
     groups: list[list[int]] = []
     for number, stream in enumerate(streams):
         for group in groups:
@@ -207,7 +206,7 @@ def _alike(streams: Sequence[Stream]) -> list[tuple[int, ...]]:
 
 
 def _measure(setting: Setting, runs: int, seed: int, part: _Part) -> list[tuple[tuple[str, ...], Measured]]:
-    """What is seen in some runs, by everybody who looks at this stream."""
+    """Features of some runs, for all canaries that share this stream."""
     canaries = [setting.canaries[at] for at in part.canaries]
     stream = to_table(canaries[0].streams(setting.background)[part.side])
     publish = publisher(setting.schema, setting.policy, clock=setting.clock)

@@ -1,4 +1,4 @@
-"""The report of a membership game as one HTML file, with pictures of what each canary proves."""
+"""HTML report of a membership game, with pictures of the evidence from each canary."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from castleguard.judge.report.pictures import Draw, Picture, height, mark, pictu
 
 
 def write(played: Played, path: Path, *, policy: str, repeat: Repeat | None = None) -> None:
-    """The report of a membership game. `policy` says which one was played, in words."""
+    """Write the report. `policy`: description of the policy. Raises OutputError if the file cannot be written."""
     page = Page(
         title="Audit of differential privacy",
         audit=audit_of(played, policy=policy),
@@ -28,22 +28,23 @@ def write(played: Played, path: Path, *, policy: str, repeat: Repeat | None = No
 def _summary(played: Played) -> str:
     parts = []
     if played.own is None:
-        parts.append("The policy claims no differential privacy, so there is no claim of its own to refute.")
+        parts.append("The policy claims no differential privacy, so it has no claim to refute.")
     for judged in played.judged:
         parts.append(f"The claim of {judged.stated.whose}, {judged.stated.claim}, is {judged.word}.")
     return " ".join([*parts, NOT_PROVED])
 
 
 def pictures_of_game(played: Played) -> tuple[Picture, ...]:
-    """A picture for every claim; for what was found, if there is no claim."""
+    """One picture per claim; without claims, one of the bounds."""
     if not played.judged:
         draw = _draw_found(played)
-        return (picture("What each canary proves", draw, height(len(played.found.findings)), _FOUND_CAPTION),)
+        title = "Lower bound on epsilon from each canary"
+        return (picture(title, draw, height(len(played.found.findings)), _FOUND_CAPTION),)
     return tuple(_claim_picture(judged) for judged in played.judged)
 
 
 def _claim_picture(judged: Judged) -> Picture:
-    """Epsilon per canary; or delta, where the claim is one about delta alone."""
+    """Bounds on epsilon per canary; on delta, if the claim has epsilon 0."""
     verdict, claim = judged.verdict, judged.stated.claim
     by_delta = claim.epsilon == 0 and claim.dp_delta > 0
     names = [found.canary for found in verdict.findings]
@@ -55,7 +56,7 @@ def _claim_picture(judged: Judged) -> Picture:
     def draw(axes: Any) -> None:
         _draw_bounds(axes, names, proved, claimed)
         mark(axes, claimed, f"claimed: {claimed:.3g}", style="--")
-        mark(axes, reach, f"most that can be proved: {reach:.3g}", style=":", colour=INK)
+        mark(axes, reach, f"ceiling: {reach:.3g}", style=":", colour=INK)
         axes.set(xlim=(0, 1.06 * max(reach, claimed)), xlabel=f"{word} is at least")
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.28), ncols=2, frameon=False)
 
@@ -68,7 +69,7 @@ def _draw_found(played: Played) -> Draw:
 
     def draw(axes: Any) -> None:
         _draw_bounds(axes, [found.canary for found in verdict.findings], [f.epsilon for f in verdict.findings], 0.0)
-        mark(axes, verdict.ceiling, f"most that can be proved: {verdict.ceiling:.3g}", style=":", colour=INK)
+        mark(axes, verdict.ceiling, f"ceiling: {verdict.ceiling:.3g}", style=":", colour=INK)
         axes.set(xlim=(0, 1.06 * verdict.ceiling), xlabel="epsilon is at least")
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.28), frameon=False)
 
@@ -76,7 +77,7 @@ def _draw_found(played: Played) -> Draw:
 
 
 def _draw_bounds(axes: Any, names: Sequence[str], proved: Sequence[float], claimed: float) -> None:
-    """A bar for each canary, hatched if it goes beyond what is claimed."""
+    """Draw a bar for each canary, hatched if it exceeds the claim."""
     for place, value in enumerate(reversed(proved)):
         beyond = value > claimed
         axes.barh(
@@ -93,13 +94,13 @@ def _draw_bounds(axes: Any, names: Sequence[str], proved: Sequence[float], claim
 
 
 _FOUND_CAPTION = (
-    "How much of an epsilon each canary proves. Without differential privacy there is no limit: a bar that reaches the "
-    "dotted line would be longer with more runs."
+    "Lower bound on epsilon shown by each canary. Without differential privacy, epsilon has no limit: a bar that "
+    "reaches the dotted line would be longer with more runs."
 )
 
 
 def _claim_caption(word: str) -> str:
     return (
-        f"Each bar is what one canary proves about {word}. A hatched bar beyond the dashed line refutes the claim. "
-        f"Bars that stay left of it prove nothing. No bar can pass the dotted line with so many runs, whatever is true."
+        f"Each bar is the lower bound on {word} shown by one canary. A hatched bar beyond the dashed line refutes the "
+        f"claim. Bars to its left do not prove the claim. With this number of runs, no bar can pass the dotted line."
     )

@@ -1,10 +1,9 @@
-"""The one-run audit: many canaries in a single run, each there by a coin, and guesses which of them were.
+"""One-run audit: many canaries in a single run, each included by a coin flip, and guesses which of them were.
 
 T. Steinke, M. Nasr, M. Jagielski: Privacy Auditing with One (1) Training Run, NeurIPS 2023. If a claim of pure epsilon
-is true, whoever guesses r of the coins is right no more often than by r independent coins that fall right with
-probability e^epsilon / (1 + e^epsilon); a delta adds a little for every canary. So too many right guesses refute it. It
-costs one run, and proves less than as many runs would: here for claims about presence alone, by canaries with a
-sensitive value that nobody else has.
+is true, the number of right guesses among r is stochastically at most that of r independent coins with probability
+e^epsilon / (1 + e^epsilon); a delta adds a term per canary. Too many right guesses refute the claim. This costs one run
+and shows less than many runs do. It covers claims about presence only, by canaries with unique sensitive values.
 """
 
 import math
@@ -27,41 +26,41 @@ from castleguard.schema.sensitive import Sensitive
 from castleguard.schema.table import to_table
 
 LARGEST = 20.0
-"""The largest epsilon that is tried: no run has canaries enough to prove it."""
+"""Upper end of the search for epsilon: no run has enough canaries to reach it."""
 _STEP = 0.05
 _HALVINGS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guessed:
-    """How the guesses went. Canaries that nobody guesses about count for nothing."""
+    """Counts of guesses. Canaries without a guess do not count."""
 
     canaries: int
-    """Each was in with probability 1/2."""
+    """Canaries, each included with probability 1/2."""
     guesses: int
     right: int
 
     def __post_init__(self) -> None:
         check_count("canaries", self.canaries)
         if not 0 <= self.right <= self.guesses <= self.canaries:
-            raise UsageError("no more guesses can be right than were made, nor be made than there are canaries")
+            raise UsageError("right guesses, guesses and canaries must not decrease in this order")
 
 
 @dataclass(frozen=True, kw_only=True)
 class GuessedClaim:
-    """A claim, and what the guesses say about it."""
+    """A claim and the evidence from the guesses."""
 
     stated: Stated
     p_value: float
-    """So many right guesses, or more, have at most this probability if the claim is true."""
+    """Upper bound on the probability of at least this many right guesses, if the claim is true."""
     epsilon: float
-    """The true epsilon is above, at the claim's delta."""
+    """Lower bound on the true epsilon, at the claim's delta."""
     refuted: bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneRun:
-    """A one-run audit that was played to its end."""
+    """Result of a one-run audit."""
 
     guessed: Guessed
     claims: tuple[GuessedClaim, ...]
@@ -69,15 +68,15 @@ class OneRun:
 
     @property
     def ok(self) -> bool:
-        """Whether the policy's own claim was not refuted. Claims of others are theirs."""
+        """Whether the policy's own claim was not refuted. Other claims do not count."""
         return not any(each.refuted and each.stated.own for each in self.claims)
 
     @property
     def text(self) -> str:
-        """The outcome as lines of text."""
+        """Result as lines of text."""
         found, sure = self.guessed, f"with {100 * self.confidence:g} % confidence"
         lines = [
-            f"One run with {found.canaries:,} canaries, each there by the fall of a coin: {found.guesses:,} guesses, "
+            f"One run with {found.canaries:,} canaries, each included by a coin flip: {found.guesses:,} guesses, "
             f"{found.right:,} of them right."
         ]
         if not any(each.stated.own for each in self.claims):
@@ -88,13 +87,13 @@ class OneRun:
                 "",
                 each.stated.sentence(refuted=each.refuted),
                 f"  epsilon >= {each.epsilon:.2f} at delta {each.stated.claim.dp_delta:.3g}, {sure}",
-                "  if the claim were true, so many right guesses would have a probability of at most "
+                "  if the claim were true, this many right guesses would have a probability of at most "
                 f"{each.p_value:.2g}",
             ]
         return "\n".join([*lines, "", NOT_PROVED])
 
     def as_json(self) -> dict[str, Any]:
-        """The same for programs."""
+        """JSON form."""
         return {
             "ok": self.ok,
             "canaries": self.guessed.canaries,
@@ -112,17 +111,17 @@ class OneRun:
 def audit_once(
     policy: Policy, *, canaries: int, seed: int = 0, confidence: float = 0.95, epsilon: float | None = None
 ) -> OneRun:
-    """Play one run against a policy, and judge every claim about it. `epsilon`: see `claims_about`."""
+    """Play one run against a policy and judge every claim about it. `epsilon`: see `claims_about`."""
     found = play_once(policy, canaries=canaries, seed=seed)
     claims = weigh(found, policy, confidence=confidence, epsilon=epsilon)
     return OneRun(guessed=found, claims=tuple(claims), confidence=confidence)
 
 
 def play_once(policy: Policy, *, canaries: int, seed: int = 0) -> Guessed:
-    """One run. Guessed about are the canaries whose value was published: that they were in."""
+    """Play one run. The guess is that every canary whose value was published was included."""
     if neighbours_of(policy, SCHEMA).replaced:
         raise UsageError(
-            "one run audits a claim that a row is with and without; this policy claims something of values"
+            "a one-run audit needs a claim about the presence of rows; this policy makes a claim about values"
         )
     background = background_for(policy)
     labels = [f"canary {number}" for number in range(check_count("canaries", canaries))]
@@ -131,22 +130,22 @@ def play_once(policy: Policy, *, canaries: int, seed: int = 0) -> Guessed:
         quasi_identifiers=SCHEMA.quasi_identifiers,
         sensitive=[Sensitive("s", values=[*COMMON, *labels])],
     )
-    comes = np.random.default_rng(seed).random(canaries) < 0.5
+    included = np.random.default_rng(seed).random(canaries) < 0.5
     rows = []
     for at, row in enumerate(background):
         rows.append(row)
         here = range(at * canaries // len(background), (at + 1) * canaries // len(background))
-        rows += [{**row, "pid": len(background) + n, "s": labels[n]} for n in here if comes[n]]
+        rows += [{**row, "pid": len(background) + n, "s": labels[n]} for n in here if included[n]]
     publish = publisher(schema, policy, clock=CLOCK if policy.timed else None)
     seen = {text for table in publish(to_table(rows), seed) for text in texts_of(table.column("s"))[0]}
     guessed = np.array([label in seen for label in labels])
-    return Guessed(canaries=canaries, guesses=int(guessed.sum()), right=int((guessed & comes).sum()))
+    return Guessed(canaries=canaries, guesses=int(guessed.sum()), right=int((guessed & included).sum()))
 
 
 def weigh(
     found: Guessed, policy: Policy, *, confidence: float = 0.95, epsilon: float | None = None
 ) -> list[GuessedClaim]:
-    """Every claim about the policy. `epsilon`: see `claims_about`."""
+    """Judge every claim about the policy by the guesses. `epsilon`: see `claims_about`."""
     alpha = 1 - check_probability("confidence", confidence)
     weighed = []
     for stated in claims_about(policy, SCHEMA, epsilon=epsilon):
@@ -157,7 +156,7 @@ def weigh(
 
 
 def p_value(found: Guessed, claim: Claim) -> float:
-    """The most that the probability of so many right guesses can be if the claim is true: their Appendix D.
+    """Upper bound on the probability of at least this many right guesses if the claim is true (their Appendix D).
 
     >>> round(p_value(Guessed(canaries=10, guesses=10, right=10), Claim(0.0, 0.0)) * 1024, 6)
     1.0
@@ -168,20 +167,20 @@ def p_value(found: Guessed, claim: Claim) -> float:
     at_least = float(binom.sf(found.right - 1, found.guesses, hit))
     if claim.dp_delta == 0 or found.right == 0:
         return min(at_least, 1.0)
-    # By a failure of delta some i guesses more may be right: the i that gains most, for what it costs.
+    # A failure of delta may make i more guesses right; take the i with the largest gain for its cost.
     more = np.arange(1, found.right + 1)
     just_missed = np.cumsum(binom.pmf(found.right - more, found.guesses, hit))
     return min(at_least + 2 * found.canaries * claim.dp_delta * float(np.max(just_missed / more)), 1.0)
 
 
 def epsilon_above(found: Guessed, *, dp_delta: float = 0.0, confidence: float = 0.95) -> float:
-    """The epsilon up to which every claim with this delta is refuted; 0 if none is."""
+    """Epsilon up to which every claim with this delta is refuted; 0 if none is."""
     alpha = 1 - check_probability("confidence", confidence)
 
     def refuted(epsilon: float) -> bool:
         return p_value(found, Claim(epsilon, dp_delta)) < alpha
 
-    # Upwards, to the first that stands: beyond it the p-value may fall again, which proves nothing.
+    # Search upwards to the first claim that is not refuted: beyond it the p-value may fall again, which shows nothing.
     steps = round(LARGEST / _STEP)
     first = next((number for number in range(steps + 1) if not refuted(number * _STEP)), steps)
     if first == 0:

@@ -1,7 +1,7 @@
-"""A setting of the membership game: a policy, a stream of others, canaries for it, and the claims that are judged.
+"""Settings of the membership game: a policy, a background, canaries, and the claims to judge.
 
-`setting_for` chooses all of that for a policy, so that what can be seen is likely to be seen: the neighbours are those
-of the claim, and the canaries stand where one window of the claim covers them.
+`setting_for` chooses them for a policy so that leaks are likely to show: the neighbours are those of the claim, and one
+window of the claim covers all rows of a canary.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from castleguard.schema.roles import Schema
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What is played. It can be handed to other processes, if its `features` can."""
+    """Input of a game. It can be pickled if its `features` can."""
 
     policy: Policy
     schema: Schema
@@ -25,14 +25,14 @@ class Setting:
     canaries: Sequence[Canary]
     claims: Sequence[Stated]
     clock: str | None = None
-    """The column of the background that says when a row arrives; None: all at one moment."""
+    """Column of the background with the arrival time; None if all rows arrive at once."""
     features: Features | None = None
-    """What is looked at; None: what an observer does who knows the rows in question."""
+    """Features to observe; None for those of an observer who knows the canary rows."""
     made_up: bool = True
-    """Whether the background is made up. Of rows that are not, no report shows a number that one of them may have."""
+    """Whether the background is made up. Reports about real rows do not show numbers that may be their values."""
 
     def observer(self, canary: Canary) -> Features:
-        """Who looks for a canary: in boxes, or among points."""
+        """Observer that looks for a canary, in boxes or among points."""
         if self.features is not None:
             return self.features
         published = self.policy.publication(self.schema)
@@ -43,7 +43,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """Rows of a real stream, in place of made-up ones."""
+    """Rows of a real stream, instead of made-up ones."""
 
     schema: Schema
     rows: Stream
@@ -52,7 +52,7 @@ class Given:
 def setting_for(
     policy: Policy, given: Given | None = None, *, epsilon: float | None = None, dp_delta: float | None = None
 ) -> Setting:
-    """The setting for a policy. `epsilon` and `dp_delta`: a claim that is judged besides (see `claims_about`)."""
+    """Setting for a policy. `epsilon` and `dp_delta`: an additional claim to judge (see `claims_about`)."""
     schema = SCHEMA if given is None else given.schema
     rows = background_for(policy) if given is None else given.rows
     neighbours = neighbours_of(policy, schema)
@@ -68,13 +68,13 @@ def setting_for(
 
 
 def with_background(setting: Setting, rows: Stream) -> Setting:
-    """The same among other rows of the same schema, with canaries for them."""
+    """The same setting with another background of the same schema, and canaries for it."""
     neighbours = neighbours_of(setting.policy, setting.schema)
     return replace(setting, background=rows, canaries=canaries_for(setting.policy, setting.schema, rows, neighbours))
 
 
 def canaries_for(policy: Policy, schema: Schema, rows: Stream, neighbours: Neighbours) -> list[Canary]:
-    """The usual canaries as the neighbours have them; also the group at which the claim is tightest, if it is known."""
+    """Standard canaries for these neighbours, and the group at which the claim is tightest, if known."""
     game = game_of(policy, schema)
     found = list(standard_canaries(schema, rows, whole_person=neighbours.whole_person))
     if neighbours.whole_person:
@@ -85,14 +85,14 @@ def canaries_for(policy: Policy, schema: Schema, rows: Stream, neighbours: Neigh
 
 
 def worst_group(size: int, schema: Schema, rows: Stream) -> Canary:
-    """The group at which the claim is tightest, with one row of it in question."""
+    """Canary in the group at which the claim is tightest: one of its rows is present or absent."""
     rare = next(canary for canary in standard_canaries(schema, rows) if canary.name == "unique sensitive value")
     group = [_person(rare.rows[0], schema.person, number) for number in range(size)]
     return Canary(name="worst group", rows=group[-1:], company=group[:-1], at=rare.at)
 
 
 def _person(row: Row, column: str | None, number: int) -> Row:
-    """The same row of another person."""
+    """A copy of the row for another person."""
     if column is None:
         return row
     first = row[column]
@@ -100,10 +100,10 @@ def _person(row: Row, column: str | None, number: int) -> Row:
 
 
 def _in_one_window(canary: Canary, window: float | None) -> Canary:
-    """The canary with no more rows than one window of arrivals has, and all of them in one."""
+    """Limit the canary to the rows of one window of arrivals, and place it inside one."""
     if window is None or len(canary.rows) == 1:
         return canary
     rows = canary.rows[: int(window)]
-    # Windows of DOCA and SDGS begin at multiples of their length; a ledger's begins anywhere.
+    # Windows of DOCA and SDGS begin at multiples of their length; a ledger's window begins anywhere.
     at = canary.at if canary.at % window + len(rows) <= window else int(canary.at // window * window)
     return replace(canary, rows=rows, at=at)

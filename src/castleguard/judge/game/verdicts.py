@@ -1,54 +1,54 @@
-"""What a game proved, in words: as text for a terminal, and as findings for the report that a person reads."""
+"""Result of a game in words: text for a terminal, and findings for the HTML report."""
 
 from collections.abc import Iterator
 
-from castleguard.judge.attack.membership import CanaryEvidence, Verdict
+from castleguard.judge.attack.membership_game import CanaryEvidence, Verdict
 from castleguard.judge.game.game import Judged, Played
 from castleguard.judge.report.findings import Audit, Finding, Section
 
 NOT_PROVED = (
-    "Not refuted is not proved: the game knows a few canaries, simple events and so many runs. That a claim holds is "
-    "shown by its proof; the game would show that it does not."
+    "Not refuted is not proved: the game tries a few canaries, simple events and a limited number of runs. Only the "
+    "proof of a claim shows that it holds; the game can only show that it does not."
 )
 NO_CLAIM = "no differential privacy is claimed"
 
 
 def text_of(played: Played) -> str:
-    """The whole outcome as lines of text."""
+    """Result as lines of text."""
     return "\n".join(_lines(played))
 
 
 def audit_of(played: Played, *, policy: str) -> Audit:
-    """The same as an audit; `policy` says which one was played, in words."""
-    rows = f"{played.rows:,} {'made-up rows' if played.made_up else 'rows of the data given'}"
+    """Result as an audit. `policy`: description of the policy."""
+    rows = f"{played.rows:,} {'made-up rows' if played.made_up else 'rows of the given data'}"
     return Audit(
         subject={
             "policy": policy,
             "neighbouring streams": played.neighbours.sentence,
             "background": rows,
-            "runs": f"{played.runs:,} on either stream of every canary, half of them to choose what is looked at",
+            "runs": f"{played.runs:,} on each of the two streams of every canary, half of them to choose the event",
         },
         promise=played.statement,
         sections=(
             Section(
                 id="claims",
                 title="Is a claim of differential privacy false?",
-                about="A claim of differential privacy limits how well anybody who sees the output can tell whether a "
-                "row was there. So it can be put to the test: a conspicuous row (a canary) is put into a stream of "
-                "others, many times, and left out as often. If the two can be told apart better than the claim allows, "
-                "the claim is false.",
+                about="A claim of differential privacy limits how well an observer of the output can tell whether a "
+                "row was in the input. This can be tested: a conspicuous row (a canary) is put into a stream in many "
+                "runs, and left out in as many. If the outputs can be distinguished better than the claim allows, the "
+                "claim is false.",
                 findings=tuple(_claim_finding(played, judged) for judged in played.judged) + _without_claim(played),
             ),
             Section(
                 id="canaries",
                 title="What each canary shows",
-                about="Each canary is another kind of conspicuous row. The event is what was looked at, chosen in one "
-                "half of the runs and counted in the other.",
+                about="Each canary is a different kind of conspicuous row. The event that distinguishes the streams is "
+                "chosen in one half of the runs and counted in the other.",
                 findings=tuple(_canary_finding(played, found) for found in _shown(played).findings),
             ),
             Section(
                 id="reach",
-                title="How far this test reaches",
+                title="Limits of this test",
                 about="A test of this kind can show that a claim is false. It cannot show that one is true.",
                 findings=(_reach(played),),
             ),
@@ -63,7 +63,7 @@ def _lines(played: Played) -> Iterator[str]:
     yield (
         f"Neighbours: {played.neighbours.sentence}. Background: {played.rows:,} "
         f"{'made-up' if played.made_up else 'given'} rows. {len(played.found.findings)} canaries, {played.runs:,} runs "
-        f"on either stream of each."
+        f"on each of their two streams."
     )
     if played.own is None:
         yield ""
@@ -74,7 +74,7 @@ def _lines(played: Played) -> Iterator[str]:
         yield judged.stated.sentence(refuted=judged.verdict.refuted)
         yield from _found_lines(played, judged.verdict)
         if judged.verdict.refuted and not judged.stated.own:
-            yield "  This is not the policy's own claim, which stands on its own."
+            yield "  This is not the policy's own claim, which is judged separately."
     yield ""
     yield from _table(_shown(played))
     yield ""
@@ -84,17 +84,17 @@ def _lines(played: Played) -> Iterator[str]:
 def _found_lines(played: Played, verdict: Verdict) -> Iterator[str]:
     yield f"  {_bounds(verdict)}"
     if verdict.epsilon or verdict.dp_delta:
-        yield f"  most by: {_counted(played, verdict.worst)}"
+        yield f"  strongest evidence: {_counted(played, verdict.worst)}"
     else:
-        yield "  no canary showed anything"
+        yield "  no canary distinguished the streams"
 
 
 def _bounds(verdict: Verdict) -> str:
     claim = verdict.claim
     return (
         f"epsilon >= {verdict.epsilon:.2f} at delta {claim.dp_delta:.3g}, delta >= {verdict.dp_delta:.3g} at epsilon "
-        f"{claim.epsilon:.4g}, with {100 * verdict.confidence:g} % confidence; so many runs can prove an epsilon of up "
-        f"to {verdict.ceiling:.2f}"
+        f"{claim.epsilon:.4g}, with {100 * verdict.confidence:g} % confidence; this number of runs can show an epsilon "
+        f"of up to {verdict.ceiling:.2f}"
     )
 
 
@@ -116,21 +116,22 @@ def _table(verdict: Verdict) -> Iterator[str]:
 
 
 def _shown(played: Played) -> Verdict:
-    """The verdict whose canaries are shown one by one: of the last claim, which is the boldest."""
+    """Verdict whose canaries are shown: that of the last claim, which is the boldest."""
     return played.judged[-1].verdict if played.judged else played.found
 
 
 def _claim_finding(played: Played, judged: Judged) -> Finding:
     verdict, stated = judged.verdict, judged.stated
     if not verdict.refuted:
-        status, words = "passed", f"This was not refuted: {_bounds(verdict)}. {NOT_PROVED}"
+        status, words = "passed", f"The claim was not refuted: {_bounds(verdict)}. {NOT_PROVED}"
     elif stated.own:
-        status, words = "failed", f"This is REFUTED: {_bounds(verdict)}. Most by {_counted(played, verdict.worst)}."
+        worst = _counted(played, verdict.worst)
+        status, words = "failed", f"The claim is REFUTED: {_bounds(verdict)}. Strongest evidence: {worst}."
     else:
         status = "warning"
         words = (
-            f"This is REFUTED: {_bounds(verdict)}. Most by {_counted(played, verdict.worst)}. It is not the policy's "
-            f"own claim, and must not be relied on."
+            f"The claim is REFUTED: {_bounds(verdict)}. Strongest evidence: {_counted(played, verdict.worst)}. It is "
+            f"not the policy's own claim, and must not be relied on."
         )
     return Finding(
         id="own-claim" if stated.own else "other-claim",
@@ -150,12 +151,12 @@ def _claim_finding(played: Played, judged: Judged) -> Finding:
 def _without_claim(played: Played) -> tuple[Finding, ...]:
     if played.own is not None:
         return ()
-    seen = f" Most by {_counted(played, played.found.worst)}." if played.found.refuted else ""
+    seen = f" Strongest evidence: {_counted(played, played.found.worst)}." if played.found.refuted else ""
     finding = Finding(
         id="no-claim",
         title="The policy's own claim",
         status="not checked",
-        sentence=f"There is nothing to refute: {NO_CLAIM}. What was found: {_bounds(played.found)}.{seen}",
+        sentence=f"Nothing can be refuted, because {NO_CLAIM}. Bounds: {_bounds(played.found)}.{seen}",
         figures={"epsilon at least": played.found.epsilon, "delta at least": played.found.dp_delta},
     )
     return (finding,)
@@ -166,16 +167,16 @@ def _canary_finding(played: Played, found: CanaryEvidence) -> Finding:
     shows = found.epsilon > 0 or found.dp_delta > 0
     beyond = found.epsilon > claim.epsilon or found.dp_delta > claim.dp_delta
     if not shows:
-        told = "could not be told apart"
+        result = "were not distinguished"
     elif not played.judged:
-        told = "can be told apart"
+        result = "can be distinguished"
     else:
-        told = f"can be told apart, {'better than' if beyond else 'within what'} {claim} allows"
+        result = f"can be distinguished{' better than' if beyond else ', but no better than'} {claim} allows"
     return Finding(
         id=f"canary-{found.canary.replace(' ', '-')}",
         title=found.canary.capitalize(),
         status="warning" if beyond else "passed",
-        sentence=f"The two streams {told}. Looked at: {played.event(found)}.",
+        sentence=f"The two streams {result}. Event: {played.event(found)}.",
         figures={
             "seen in runs with it": found.seen,
             "seen in the other runs": found.seen_other,
@@ -190,11 +191,10 @@ def _reach(played: Played) -> Finding:
     verdict = _shown(played)
     return Finding(
         id="ceiling",
-        title="What so many runs could have found",
+        title="What this number of runs can show",
         status="not checked",
-        sentence=f"An epsilon above {verdict.ceiling:.2f} cannot be proved by {verdict.worst.tested:,} runs of either "
-        f"kind, whatever is true, and a leak that shows in fewer than about one run in "
-        f"{max(verdict.worst.tested // 5, 1):,} cannot be seen at all. Attacks that are cleverer than these canaries "
-        f"were not tried.",
+        sentence=f"With {verdict.worst.tested:,} test runs on each stream, the game cannot show an epsilon above "
+        f"{verdict.ceiling:.2f}, and cannot detect a leak that occurs in fewer than about one run in "
+        f"{max(verdict.worst.tested // 5, 1):,}. Attacks more sophisticated than these canaries were not tried.",
         figures={"ceiling of epsilon": verdict.ceiling, "runs that count": verdict.worst.tested},
     )

@@ -1,1 +1,1 @@
-"""Measures the utility of a published table."""
+"""Measures of the utility of a published table."""

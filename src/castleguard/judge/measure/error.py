@@ -1,10 +1,10 @@
-"""How far published numbers are from the original ones: the two measures of DOCA's paper, and a pairing for multisets.
+"""Error of published numbers: the two measures of DOCA's paper, and a pairing for multisets.
 
-Leal, Vidal and Machado (2018, section 4) judge DOCA by the mean squared error of its values, and by the share of area
-that the histograms of both have in common. The first needs to know which published value stands for which original
-one. Where a window is published as a multiset nobody can know, and `paired_by_rank` says what is compared instead.
-`numeric_errors` has both for two tables: a row's number is the middle of its range, or the number that was published in
-place of a range (the middle itself, or a noisy mean).
+Leal, Vidal and Machado (2018, section 4) judge DOCA by the mean squared error of its values and by the intersection of
+the histograms. The first needs the original value of each published value, which is unknown if a window is published as
+a multiset; `paired_by_rank` defines the pairs to compare in that case. `numeric_errors` computes both for two tables:
+the number of a row is the middle of its range, or the number published in place of a range (the middle itself, or a
+noisy mean).
 """
 
 import math
@@ -23,7 +23,7 @@ from castleguard.schema.roles import Categorical, Numeric, Schema
 
 
 def mean_squared_error(original: ArrayLike, published: ArrayLike) -> float:
-    """The mean of the squared differences, value by value; infinite if it is beyond a float64.
+    """Mean of the squared differences, value by value; infinite if it overflows a float64.
 
     >>> mean_squared_error([1, 2, 3], [1, 4, 4])
     1.6666666666666667
@@ -31,7 +31,7 @@ def mean_squared_error(original: ArrayLike, published: ArrayLike) -> float:
     before, after = finite_numbers("original", original), finite_numbers("published", published)
     if before.size != after.size:
         raise InputError(
-            f"original and published must have a value for one another, got {before.size:,} and {after.size:,} values"
+            f"original and published must have equally many values, got {before.size:,} and {after.size:,}"
         )
     with np.errstate(over="ignore"):
         return float(np.mean(np.square(after - before)))
@@ -40,16 +40,14 @@ def mean_squared_error(original: ArrayLike, published: ArrayLike) -> float:
 def histogram_intersection(
     original: ArrayLike, published: ArrayLike, *, bins: int = 100, range: tuple[float, float] | None = None
 ) -> float:
-    """The share of area that the two histograms have in common: 1 if they are equal, 0 if no bin has values of both.
+    """Common area of the two histograms: 1 if they are equal, 0 if no bin has values of both.
 
-    Both have the same bins of equal width, and each is divided by its own number of values, so they need not have
-    equally many. The bins reach over `range`, both ends included; what lies outside is in no bin and so has nothing in
-    common with anything.
+    Both have the same bins of equal width and are normalised by their own number of values, which may differ. The bins
+    cover `range`, both ends included; values outside are in no bin and count as different.
 
-    Without `range` they reach from the smallest to the largest value of both, as in the paper's figure, which draws
-    both as one histogram. Then a single published value far outside makes all bins wide, and wide bins tell less
-    apart: to compare methods, give all of them the same `range`. If all values of both are equal, that is one bin, and
-    the answer is 1.
+    Without `range`, the bins reach from the smallest to the largest value of both, as in the paper's figure. A single
+    published outlier then widens all bins, and wide bins hide differences: use the same `range` to compare methods. If
+    all values are equal, the result is 1.
 
     >>> histogram_intersection([0, 1, 2, 3], [1, 1, 1, 400], bins=4)
     0.75
@@ -58,21 +56,20 @@ def histogram_intersection(
     """
     before, after = finite_numbers("original", original), finite_numbers("published", published)
     edges = _edges(before, after, check_count("bins", bins), range)
-    # Whole numbers throughout: equal histograms have exactly 1 in common.
+    # Use integers throughout, so that equal histograms give exactly 1.
     here, there = (np.histogram(values, edges)[0].astype(np.int64) for values in (before, after))
     common = np.minimum(here * after.size, there * before.size).sum()
     return int(common) / (before.size * after.size)
 
 
 def paired_by_rank(original: ArrayLike, published: ArrayLike, *, window: int) -> tuple[Numbers, Numbers]:
-    """Pairs for values that are published window by window, each window as a multiset: within a window the smallest
-    original goes with the smallest published value, and so on.
+    """Pair values that are published window by window as multisets, by their rank within the window.
 
-    `original` in the order of arrival, cut into windows of so many values; `published` the same windows in the same
-    order, but each in any order. The last window, if it is shorter than the others, may be missing altogether.
+    `original`: values in arrival order, in windows of `window` values. `published`: the same windows in the same order,
+    each with its values in any order. The last window may be missing if it is shorter than the others.
 
-    No other pairing within the windows has a smaller mean squared error, so this is a lower bound for whoever would
-    know which value stands for which. It may not be compared with the error of values that are paired by their rows.
+    No other pairing within the windows has a smaller mean squared error, so this is a lower bound on the true error. Do
+    not compare it with the error of values that are paired by their rows.
 
     >>> paired_by_rank([3, 1, 9, 5], [2.0, 1.5, 6.0, 8.0], window=2)
     (array([1., 3., 5., 9.]), array([1.5, 2. , 6. , 8. ]))
@@ -89,16 +86,16 @@ def paired_by_rank(original: ArrayLike, published: ArrayLike, *, window: int) ->
 
 
 def finite_numbers(name: str, values: ArrayLike) -> Numbers:
-    """The values as one row of numbers, if there are any and all of them are finite."""
+    """Values as a one-dimensional array. Raises InputError if it is empty or has values that are not finite."""
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        # Not `from` it: what numpy says has the value in it.
+        # Do not chain the exception: numpy's message contains the value.
         raise InputError(f"{name} must hold numbers only") from None
     if numbers.ndim != 1:
-        raise InputError(f"{name} must be one row of numbers, got {numbers.ndim} dimensions")
+        raise InputError(f"{name} must have one dimension, got {numbers.ndim}")
     if not numbers.size:
-        raise InputError(f"{name} must hold a value at least, got none")
+        raise InputError(f"{name} must hold at least one value, got none")
     bad = numbers.size - int(np.count_nonzero(np.isfinite(numbers)))
     if bad:
         raise InputError(f"{name} must hold finite numbers only, got {bad:,} that are missing or infinite")
@@ -106,11 +103,11 @@ def finite_numbers(name: str, values: ArrayLike) -> Numbers:
 
 
 def _edges(before: Numbers, after: Numbers, bins: int, range: tuple[float, float] | None) -> Numbers:
-    """Where the bins begin and end, the last one included."""
+    """Edges of the bins, including the last one."""
     if range is None:
         low, high = float(min(before.min(), after.min())), float(max(before.max(), after.max()))
         if not math.isfinite(high - low):
-            raise InputError("the values lie too far apart for bins: their range is beyond a float64")
+            raise InputError("the values are too far apart for bins: their range overflows a float64")
     else:
         low, high = range
         if not (is_number(low) and is_number(high) and math.isfinite(high - low) and low < high):
@@ -126,21 +123,21 @@ def _sorted_windows(values: Numbers, size: int) -> Numbers:
 
 @dataclass(frozen=True, kw_only=True)
 class NumericError:
-    """One numeric quasi-identifier. NaN where there is nothing to compare."""
+    """Errors of one numeric quasi-identifier; NaN without values to compare."""
 
     name: str
     mean_squared_error: float
     """In squared units of the column (days of a date, microseconds of a timestamp); NaN without a link."""
     root_share: float
-    """The root of it as a share of the domain; NaN without a link."""
+    """Root of the mean squared error as a share of the domain; NaN without a link."""
     histogram: float
-    """The share of area that the histograms of both have in common, over the domain. Needs no link."""
+    """Common area of both histograms over the domain. Needs no link."""
 
 
 def numeric_errors(
     published: pa.Table, original: pa.Table, schema: Schema, *, row: Codes | None = None, bins: int = 100
 ) -> tuple[NumericError, ...]:
-    """Every numeric quasi-identifier. `row` has the original row of every published one, -1 if there is none."""
+    """Errors of every numeric quasi-identifier. `row`: original row of each published row, -1 without one."""
     values = read_originals(original, schema).values
     found = []
     for role, before in zip(schema.quasi_identifiers, values, strict=True):
@@ -163,7 +160,7 @@ def numeric_errors(
 
 
 def middles(published: pa.Table, role: Numeric) -> Numbers:
-    """The number that stands for every published row."""
+    """Number of each published row: the middle of its range, or the published number."""
     try:
         (side,) = read_boxes(published, Schema(person=None, quasi_identifiers=[role]))
     except UsageError:

@@ -1,7 +1,7 @@
-"""Rows as a classifier takes them: the lower and the upper bound of every quasi-identifier, and a label to be learned.
+"""Training examples for classifiers: lower and upper bound of every quasi-identifier, and a label.
 
-CASTLEGUARD (section V-B) makes two features of every attribute, its minimum and its maximum. An original value is both
-at once. A category has the numbers of the first and the last leaf under its node.
+CASTLEGUARD (section V-B) uses two features per attribute, its minimum and maximum. For an original value they are
+equal. For a category they are the numbers of the first and last leaf under its node.
 """
 
 from dataclasses import dataclass
@@ -18,39 +18,39 @@ from castleguard.schema.roles import Schema
 from castleguard.schema.sensitive import Sensitive
 
 MOST_CLASSES = 50
-"""A label with more values is a number rather than a category."""
+"""A label with more values counts as a number and is refused."""
 
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Rows to learn from, or to be judged by."""
+    """Rows for training or testing."""
 
     features: NDArray[np.float64]
-    """(rows, 2 * attributes): minimum and maximum of every attribute; NaN where a value is missing."""
+    """(rows, 2 * attributes): minimum and maximum of every attribute; NaN for missing values."""
     labels: Codes
-    """(rows,): the class of every row; -1 where it is missing."""
+    """(rows,): class of every row; -1 if missing."""
 
     def __len__(self) -> int:
         return self.labels.size
 
     @property
     def complete(self) -> NDArray[np.bool_]:
-        """Which rows lack nothing."""
+        """True for rows without missing values."""
         whole: NDArray[np.bool_] = (self.labels >= 0) & ~np.isnan(self.features).any(axis=1)
         return whole
 
     def take(self, rows: Codes | NDArray[np.bool_]) -> "Examples":
-        """Some of the rows."""
+        """Select rows."""
         return Examples(self.features[rows], self.labels[rows])
 
 
 class Classes:
-    """The values of the label, numbered over all tables that it was asked for: 0 is the first one seen."""
+    """Numbering of the label's values across tables, in the order of their first occurrence."""
 
     def __init__(self, schema: Schema, name: str) -> None:
         roles = {role.name: role for role in schema.sensitive}
         if name not in roles and name not in schema.public:
-            raise UsageError(f"the label {name!r} must be a sensitive or a public column of the schema")
+            raise UsageError(f"the label {name!r} must be a sensitive or public column of the schema")
         self.name = name
         self._role = roles.get(name, Sensitive(name))
         self._numbers: dict[object, int] = {}
@@ -59,7 +59,7 @@ class Classes:
         return len(self._numbers)
 
     def of(self, table: pa.Table, which: str) -> Codes:
-        """The class of every row; -1 where it is missing. With bins, a class is a bin."""
+        """Class of every row; -1 if missing. With bins, a class is a bin."""
         if self.name not in table.column_names:
             raise InputError(f"the {which} table has no column {self.name!r}")
         column = table.column(self.name)
@@ -67,28 +67,28 @@ class Classes:
         names: list[object] = [None if text is None else comparable(text) for text in texts]
         edges, labels = self._role.edges, self._role.labels
         if edges is not None and labels is not None:
-            # Published is the number, or where noise was added the label of its bin.
+            # The published value is the number, or the label of its bin if noise was added.
             values, _ = numbers_of(pa.chunked_array([texts], pa.string()), self._role.kind)
             bins = [None if np.isnan(value) else labels[int((value >= edges).sum())] for value in values]
             names = [text if text in labels else found for text, found in zip(texts, bins, strict=True)]
         found = [-1 if name is None else self._numbers.setdefault(name, len(self._numbers)) for name in names]
         if len(self._numbers) > MOST_CLASSES:
             raise UsageError(
-                f"the label {self.name!r} has more than {MOST_CLASSES} values: declare bins for it, or take another one"
+                f"the label {self.name!r} has more than {MOST_CLASSES} values: declare bins or use another label"
             )
         classes: Codes = np.array(found, dtype=np.int64)[codes]
         return classes
 
 
 def published_examples(published: pa.Table, schema: Schema, classes: Classes) -> Examples:
-    """What was published, row by row."""
+    """Published rows as examples."""
     sides = read_boxes(published, schema)
     features = np.stack([bound for side in sides for bound in (side.low, side.high)], axis=1)
     return Examples(features, classes.of(published, "published"))
 
 
 def original_examples(original: pa.Table, schema: Schema, classes: Classes) -> Examples:
-    """The original rows: minimum and maximum are the value itself."""
+    """Original rows as examples: minimum and maximum are the value itself."""
     values = read_originals(original, schema).values
     features = np.stack([value for values_ in values for value in (values_, values_)], axis=1)
     return Examples(features, classes.of(original, "original"))

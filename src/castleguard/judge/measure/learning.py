@@ -1,8 +1,8 @@
-"""What can still be learned from published rows: classifiers trained on them, and on the original ones, and compared.
+"""Learning utility: classifiers trained on published rows, compared with classifiers trained on original rows.
 
-CASTLEGUARD (section V-B) trains a k-nearest-neighbours classifier and a neural network on both, and looks at how often
-they are right about rows that neither has seen. Those are original rows, with minimum = maximum: whoever uses the
-classifier knows the values of the case at hand. Needs scikit-learn, the extra `learn`.
+CASTLEGUARD (section V-B) trains a k-nearest-neighbours classifier and a neural network on both, and compares their
+accuracy on unseen rows. These are original rows, with minimum = maximum, because a user of the classifier knows the
+exact values of a case. Needs scikit-learn, the extra `learn`.
 """
 
 import warnings
@@ -26,20 +26,20 @@ Source = Literal["original", "published"]
 
 @dataclass(frozen=True, kw_only=True)
 class Learning:
-    """How classifiers are trained. The paper states none of it; the defaults are scikit-learn's where it has any."""
+    """Training settings. The paper states none of them; the defaults are scikit-learn's where it has any."""
 
     test_share: float = 0.25
-    """Of the persons: their rows are judged by, and not learned from."""
+    """Share of persons whose rows are used for testing only."""
     neighbours: int = 5
     hidden_layers: tuple[int, ...] = (100,)
-    """Neurons of every layer of the neural network between input and output."""
+    """Neurons of every hidden layer of the neural network."""
     rounds: int = 200
-    """How often the neural network looks at all rows at most."""
+    """Maximum number of training epochs of the neural network."""
     scaled: tuple[bool, ...] = (False, True)
-    """Whether every feature is brought to mean 0 and deviation 1 of the rows learned from; both by default."""
+    """Whether to standardise features to mean 0 and deviation 1 on the training rows; both by default."""
     models: tuple[Model, ...] = ("k-NN", "neural network")
     runs: int = 5
-    """Each with another split and another start of the neural network."""
+    """Number of runs, each with its own split and initial weights."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -50,35 +50,35 @@ class Learning:
         for neurons in self.hidden_layers:
             check_count("a hidden layer", neurons)
         if not self.scaled or not self.models:
-            raise PolicyError("scaled and models must name one way at least")
+            raise PolicyError("scaled and models must each have at least one entry")
 
 
 class Spread(NamedTuple):
-    """A figure over several runs."""
+    """Mean and deviation of a figure over several runs."""
 
     mean: float
-    """Over the runs that have one; NaN if none has."""
+    """Mean over the runs in which it is defined; NaN if none."""
     deviation: float
-    """The standard deviation of one run; NaN with fewer than two."""
+    """Standard deviation of a single run; NaN with fewer than two."""
     values: tuple[float, ...]
-    """Of every run; NaN where it is not defined."""
+    """Value of every run; NaN if undefined."""
 
 
 class Outcome(NamedTuple):
-    """One classifier of one run."""
+    """Result of one classifier in one run."""
 
     accuracy: float
-    """The share of test rows whose class it names; NaN if there was nothing to learn from, or to be judged by."""
+    """Share of test rows classified correctly; NaN without training or test rows."""
     auc: float
-    """The area under the ROC curve, for more than two classes the mean of each against all others; NaN if all test
-    rows have one class, where it is not defined."""
+    """Area under the ROC curve, for more than two classes the mean of one-vs-rest; NaN if all test rows have one class.
+    """
     settled: bool
-    """Whether the training came to an end within its rounds."""
+    """Whether the training converged within its rounds."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """One classifier over all runs."""
+    """Result of one classifier over all runs."""
 
     model: Model
     scaled: bool
@@ -89,20 +89,20 @@ class Score:
 
 @dataclass(frozen=True, kw_only=True)
 class LearningUtility:
-    """What came of all classifiers."""
+    """Results of all classifiers."""
 
     label: str
     scores: tuple[Score, ...]
     majority: Spread
-    """The accuracy of whoever always names the class that most original training rows have: the least to beat."""
+    """Baseline: accuracy of always predicting the most frequent class of the original training rows."""
     left_out: int
-    """Original rows with a missing value or label: they are neither learned from nor judged by."""
+    """Original rows with a missing value or label, used neither for training nor for testing."""
     notes: tuple[str, ...]
-    """What a reader must know about figures that are missing or doubtful."""
+    """Remarks on missing or doubtful figures."""
 
 
 class Run(NamedTuple):
-    """The rows of one run."""
+    """Rows of one run."""
 
     original: Examples
     published: Examples
@@ -111,9 +111,9 @@ class Run(NamedTuple):
 
 
 def learning_utility(linked: Linked, *, label: str, settings: Learning | None = None) -> LearningUtility:
-    """Split the persons of a published table, and compare what was published for the rows of some with the originals.
+    """Split the persons of a published table into training and test, and compare published with original training rows.
 
-    The test rows were in the stream too, so that the boxes of the others are theirs as well. To keep them apart, split
+    The test rows were in the stream too and influenced the boxes of the training rows. For a clean separation, split
     first, publish the training rows alone, and call `held_out_utility`.
     """
     chosen = settings or Learning()
@@ -139,8 +139,10 @@ def held_out_utility(
     label: str,
     settings: Learning | None = None,
 ) -> LearningUtility:
-    """The same where the split was made before: `published` is all that was made of `original`, and `held_out` has
-    original rows that were not in the stream. Needs no link. Runs differ in the start of the neural network only.
+    """Learning utility for a split made before publishing. Needs no link.
+
+    `published`: the publication of `original`. `held_out`: original rows that were not in the stream. Runs differ only
+    in the initial weights of the neural network.
     """
     chosen = settings or Learning()
     classes = Classes(schema, label)
@@ -153,12 +155,12 @@ def held_out_utility(
 
 
 def split(persons: Codes, *, share: float, seed: int) -> NDArray[np.bool_]:
-    """Which rows are test rows: all rows of randomly chosen persons, so that nobody is on both sides."""
-    everybody = np.unique(persons)
-    if everybody.size < 2:
-        raise InputError("the original table has fewer than two persons: one to learn from, one to be judged by")
-    many = min(max(1, round(share * everybody.size)), everybody.size - 1)
-    chosen = np.random.default_rng(seed).permutation(everybody)[:many]
+    """Choose test rows: all rows of random persons, so that no person is in both sets."""
+    known = np.unique(persons)
+    if known.size < 2:
+        raise InputError("the original table has fewer than two persons: learning needs one to train and one to test")
+    many = min(max(1, round(share * known.size)), known.size - 1)
+    chosen = np.random.default_rng(seed).permutation(known)[:many]
     tested: NDArray[np.bool_] = np.isin(persons, chosen)
     return tested
 
@@ -166,7 +168,7 @@ def split(persons: Codes, *, share: float, seed: int) -> NDArray[np.bool_]:
 def train_and_judge(
     train: Examples, test: Examples, model: Model, *, scaled: bool, settings: Learning, seed: int
 ) -> Outcome:
-    """Train one classifier and see how often it is right."""
+    """Train one classifier and test it."""
     _check_library()
     if not len(train) or not len(test):
         return Outcome(float("nan"), float("nan"), True)
@@ -174,7 +176,7 @@ def train_and_judge(
     count = int(max(train.labels.max(), test.labels.max())) + 1
     chances = np.zeros((len(test), count))
     if known.size == 1:
-        chances[:, known[0]] = 1.0  # nothing to choose from
+        chances[:, known[0]] = 1.0  # only one class to predict
     else:
         classifier = _classifier(model, scaled, settings, rows=len(train), seed=seed)
         settled = _fit(classifier, train)
@@ -204,17 +206,17 @@ def _classifier(model: Model, scaled: bool, settings: Learning, *, rows: int, se
 
 
 def _fit(classifier: Any, train: Examples) -> bool:
-    """Train it, and say whether it came to an end."""
+    """Train a classifier; return whether it converged."""
     from sklearn.exceptions import ConvergenceWarning
 
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         classifier.fit(train.features, train.labels)
-    return not any(issubclass(one.category, ConvergenceWarning) for one in said)
+    return not any(issubclass(one.category, ConvergenceWarning) for one in caught)
 
 
 def _area(labels: Codes, chances: NDArray[np.float64]) -> float:
-    """The area under the ROC curve, class by class against all others."""
+    """Area under the ROC curve, one class against the rest."""
     from sklearn.metrics import roc_auc_score
 
     present = np.unique(labels)
@@ -226,7 +228,7 @@ def _area(labels: Codes, chances: NDArray[np.float64]) -> float:
 
 
 def _summary(label: str, runs: tuple[Run, ...], settings: Learning, left_out: int) -> LearningUtility:
-    scores, restless = [], 0
+    scores, unsettled = [], 0
     for model in settings.models:
         for scaled in settings.scaled:
             for source in ("original", "published"):
@@ -235,26 +237,26 @@ def _summary(label: str, runs: tuple[Run, ...], settings: Learning, left_out: in
                     train_and_judge(rows, run.test, model, scaled=scaled, settings=settings, seed=run.seed)
                     for rows, run in zip(train, runs, strict=True)
                 ]
-                restless += sum(not outcome.settled for outcome in outcomes)
+                unsettled += sum(not outcome.settled for outcome in outcomes)
                 accuracy = spread([outcome.accuracy for outcome in outcomes])
                 auc = spread([outcome.auc for outcome in outcomes])
                 scores.append(Score(model=model, scaled=scaled, trained_on=source, accuracy=accuracy, auc=auc))
     majority = spread([_majority(run) for run in runs])
-    notes = _notes(runs, restless, settings)
+    notes = _notes(runs, unsettled, settings)
     return LearningUtility(label=label, scores=tuple(scores), majority=majority, left_out=left_out, notes=notes)
 
 
-def _notes(runs: tuple[Run, ...], restless: int, settings: Learning) -> tuple[str, ...]:
+def _notes(runs: tuple[Run, ...], unsettled: int, settings: Learning) -> tuple[str, ...]:
     empty = sum(not len(run.published) for run in runs)
     single = sum(len(run.published) > 0 and np.unique(run.published.labels).size < 2 for run in runs)
     undefined = sum(np.unique(run.test.labels).size < 2 for run in runs)
-    said = (
-        (empty, f"nothing was published to learn from in {empty} of {len(runs)} runs: they have no figure"),
-        (single, f"what was published has one class only in {single} of {len(runs)} runs: it is always named"),
-        (undefined, f"all test rows have one class in {undefined} of {len(runs)} runs: they have no ROC curve"),
-        (restless, f"{restless} neural networks had not settled after {settings.rounds:,} rounds"),
+    notes = (
+        (empty, f"no training rows were published in {empty} of {len(runs)} runs, which have no figures"),
+        (single, f"the published rows have only one class in {single} of {len(runs)} runs, which is always predicted"),
+        (undefined, f"all test rows have one class in {undefined} of {len(runs)} runs, which have no ROC curve"),
+        (unsettled, f"neural networks that did not converge within {settings.rounds:,} rounds: {unsettled}"),
     )
-    return tuple(sentence for count, sentence in said if count)
+    return tuple(sentence for count, sentence in notes if count)
 
 
 def _majority(run: Run) -> float:
@@ -264,7 +266,7 @@ def _majority(run: Run) -> float:
 
 
 def spread(values: list[float]) -> Spread:
-    """Mean and deviation of the values that are defined."""
+    """Mean and deviation of the defined values."""
     known = [value for value in values if not np.isnan(value)]
     mean = float(np.mean(known)) if known else float("nan")
     deviation = float(np.std(known, ddof=1)) if len(known) > 1 else float("nan")

@@ -1,8 +1,8 @@
-"""What a COUNT query asks of one column, and the column of both tables as what it is compared with.
+"""Predicates of COUNT queries on one column, and the column of both tables as ranges.
 
-A predicate is a range: an interval of numbers, or the leaves under a node. A value is a range too: what was published,
-or a point of the original. So one overlap answers a query on either table. The readings that CASTLE (section 5.2)
-leaves open are made here and listed in docs/reference/measures.md.
+A predicate is a range: an interval of numbers, or the leaves under a node. A value is a range too: a published range,
+or an original point. The same overlap therefore answers a query on both tables. CASTLE (section 5.2) leaves details
+open; docs/reference/measures.md lists the choices made here.
 """
 
 from collections.abc import Callable
@@ -20,13 +20,13 @@ from castleguard.schema.roles import Categorical, QuasiIdentifier
 from castleguard.schema.sensitive import Sensitive
 
 MOST_CATEGORIES = 20
-"""A sensitive column of numbers with no more values than these, and nothing declared, is one of categories."""
+"""An undeclared sensitive column of numbers with at most this many values counts as categorical."""
 
-_NOWHERE = np.inf  # a missing value: no range reaches it
+_NOWHERE = np.inf  # position of missing values, outside every range
 
 
 class Ranges(NamedTuple):
-    """A range per row or per query, both ends included."""
+    """Ranges per row or per query, both ends included."""
 
     low: Numbers
     high: Numbers
@@ -34,19 +34,19 @@ class Ranges(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Attribute:
-    """One column that queries have a predicate on."""
+    """A column with a query predicate."""
 
     name: str
     unit: int
-    """What a single value measures: 1 leaf, or 0 of an interval."""
+    """Measure of a single value: 1 for a leaf, 0 for a point of an interval."""
     draw: Callable[[float, int, np.random.Generator], Ranges]
-    """Predicates that each cover about so great a share of the domain: share, how many, where from."""
+    """Draw predicates from (share of the domain to cover, how many, generator)."""
     published: Ranges
     original: Ranges
 
 
 def quasi_identifier(role: QuasiIdentifier, side: Side, values: Numbers) -> Attribute:
-    """A quasi-identifier: `side` is what was published, `values` are the original numbers or leaves (NaN: missing)."""
+    """Quasi-identifier with its published `side` and original `values` (numbers or leaves, NaN for missing)."""
     original = _points(values)
     if isinstance(role, Categorical):
         return Attribute(role.name, 1, _nodes(role.hierarchy), Ranges(side.low, side.high), original)
@@ -55,7 +55,7 @@ def quasi_identifier(role: QuasiIdentifier, side: Side, values: Numbers) -> Attr
 
 
 def sensitive(role: Sensitive, published: pa.Table, original: pa.Table) -> Attribute:
-    """A sensitive column, which is published as it is: a predicate on it is true or false."""
+    """Sensitive column. It is published unchanged, so a predicate on it is true or false."""
     for table, which in ((published, "published"), (original, "original")):
         if role.name not in table.column_names:
             raise InputError(f"the {which} table has no column {role.name!r}")
@@ -64,7 +64,7 @@ def sensitive(role: Sensitive, published: pa.Table, original: pa.Table) -> Attri
         values, _ = numbers_of(before, role.kind)
         shown, _ = numbers_of(after, role.kind)
         if len(after) and np.isnan(shown).all():
-            raise UsageError(f"published column {role.name!r} holds no number, though the original one does")
+            raise UsageError(f"published column {role.name!r} has no numbers, but the original column has")
         return Attribute(role.name, 0, _intervals(_extent(values)), _points(shown), _points(values))
     if role.hierarchy is not None:
         names, draw = list(role.hierarchy.leaves), _nodes(role.hierarchy)
@@ -79,7 +79,7 @@ def sensitive(role: Sensitive, published: pa.Table, original: pa.Table) -> Attri
 
 
 def _is_numeric(role: Sensitive, column: pa.ChunkedArray) -> bool:
-    """Bins say that it is; values or a hierarchy that it is not; else all values are numbers, and many."""
+    """True with bins, false with declared values or a hierarchy; otherwise true if all values are numbers, and many."""
     if role.bins is not None:
         return True
     if role.values is not None or role.hierarchy is not None:
@@ -89,7 +89,7 @@ def _is_numeric(role: Sensitive, column: pa.ChunkedArray) -> bool:
 
 
 def _intervals(domain: tuple[float, float]) -> Callable[[float, int, np.random.Generator], Ranges]:
-    """Intervals of one length, each place inside the domain as likely as any other."""
+    """Intervals of fixed length, uniformly placed inside the domain."""
     lower, upper = domain
 
     def draw(share: float, count: int, generator: np.random.Generator) -> Ranges:
@@ -101,19 +101,19 @@ def _intervals(domain: tuple[float, float]) -> Callable[[float, int, np.random.G
 
 
 def _nodes(hierarchy: Hierarchy) -> Callable[[float, int, np.random.Generator], Ranges]:
-    # A chain of nodes over the same leaves asks one thing: it must not be drawn more often for its length.
+    # Nodes of a chain over the same leaves are one predicate, and must not be drawn more often.
     ranges = np.unique(np.stack([hierarchy.first_leaf, hierarchy.last_leaf], axis=1), axis=0)
     return _closest(ranges[:, 0].astype(np.float64), ranges[:, 1].astype(np.float64), len(hierarchy.leaves))
 
 
 def _flat(leaves: int) -> Callable[[float, int, np.random.Generator], Ranges]:
-    """A tree of a root with all leaves below it."""
+    """Predicates of a tree with a root and its leaves."""
     each = np.arange(leaves, dtype=np.float64)
     return _closest(np.append(each, 0.0), np.append(each, max(leaves - 1.0, 0.0)), max(leaves, 1))
 
 
 def _closest(low: Numbers, high: Numbers, leaves: int) -> Callable[[float, int, np.random.Generator], Ranges]:
-    """One of the nodes whose share of the leaves is closest to the one that is asked for, all equally likely."""
+    """Draw uniformly among the nodes whose share of the leaves is closest to the given one."""
 
     def draw(share: float, count: int, generator: np.random.Generator) -> Ranges:
         distance = np.abs((high - low + 1) / leaves - share)
@@ -139,7 +139,7 @@ def _distinct(column: pa.ChunkedArray) -> list[str]:
 
 
 def _leaves(column: pa.ChunkedArray, numbers: dict[object, int]) -> Numbers:
-    """The number of every value; NaN where there is none."""
+    """Leaf number of every value; NaN without one."""
     texts, codes = texts_of(column)
     found: Codes = np.array([-1 if text is None else numbers.get(comparable(text), -1) for text in texts], np.int64)
     leaves: Numbers = np.where(found < 0, np.nan, found.astype(np.float64))[codes]

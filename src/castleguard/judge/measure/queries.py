@@ -1,8 +1,8 @@
-"""How well counts can be answered from what was published: the workload error of CASTLE, section 5.2.
+"""Error of COUNT queries on the published table: the workload error of CASTLE, section 5.2.
 
 Random queries count the rows whose quasi-identifiers and sensitive value lie in random ranges. The original gives the
-true count; the published table gives an estimate, as if the values of a row were spread evenly over its box. The
-median relative error of a window's queries is the window error, and the mean over all windows the workload error.
+true count; the published table gives an estimate that assumes values uniformly distributed over their box. The window
+error is the median relative error of a window's queries, and the workload error is the mean over all windows.
 """
 
 from dataclasses import dataclass
@@ -22,26 +22,26 @@ from castleguard.privacy.parameters import check_count, check_probability
 from castleguard.schema.roles import Schema
 
 DRAWS = 20
-"""So many times as many queries are drawn at most, to find enough that count a row at all."""
+"""Upper limit of drawn queries per wanted query, because queries that count no row are drawn again."""
 
-_CELLS = 1 << 18  # rows times queries that are looked at together: they fit a cache
+_CELLS = 1 << 18  # rows times queries processed together, to fit the CPU cache
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """Which queries are asked. The same workload asks the same queries of every publication of one original."""
+    """Query settings. A workload asks the same queries of every publication of one original."""
 
     selectivity: float = 0.1
-    """The share of rows that a query is expected to count if all values are spread evenly: theta."""
+    """Share of rows that a query counts if all values are uniformly distributed: theta."""
     queries: int = 5_000
-    """Of every window."""
+    """Queries per window."""
     window: int | None = None
-    """Rows of a window; None: one window with all of them."""
+    """Rows per window; None for a single window."""
     seed: int = 0
     sensitive: tuple[str, ...] | None = None
-    """Sensitive columns that the queries have a predicate on; None: the first one of the schema, if it has any."""
+    """Sensitive columns with a predicate; None for the first one of the schema, if any."""
     sample_rate: float = 1.0
-    """The share of rows that was sampled before it was published, if that is public: estimates are divided by it."""
+    """Public rate at which rows were sampled before publishing; estimates are divided by it."""
 
     def __post_init__(self) -> None:
         check_probability("selectivity", self.selectivity, one=True)
@@ -51,41 +51,40 @@ class Workload:
         if self.window is not None:
             check_count("window", self.window)
         if isinstance(self.sensitive, str):
-            raise PolicyError("sensitive must be a tuple of column names, not a single text")
+            raise PolicyError("sensitive must be a tuple of column names, not a string")
 
 
 class WindowError(NamedTuple):
-    """The queries of one window."""
+    """Error of one window."""
 
     error: float
-    """The median relative error; NaN if no query counts a row of the original."""
+    """Median relative error; NaN if no query counts an original row."""
     queries: int
-    """That were answered."""
+    """Answered queries."""
     skipped: int
-    """That count no row of the original and so have no relative error; others were drawn instead."""
+    """Queries that count no original row, which have no relative error and were drawn again."""
 
 
 @dataclass(frozen=True)
 class WorkloadError:
-    """What came of all windows."""
+    """Errors of all windows."""
 
     mean: float
-    """The workload error: the mean of the window errors; NaN if there is none."""
+    """Workload error: the mean of the window errors; NaN if none is defined."""
     windows: tuple[WindowError, ...]
     rows_left_out: int
     """Rows at the end of the original that do not fill a window."""
 
     @property
     def skipped(self) -> int:
-        """Queries of all windows that count no row of the original."""
+        """Queries of all windows that count no original row."""
         return sum(window.skipped for window in self.windows)
 
 
 def workload_error(linked: Linked, workload: Workload | None = None) -> WorkloadError:
-    """Windows of the original in its order of arrival, each against what was published for the same rows.
+    """Compare windows of the original, in arrival order, with the published rows of the same original rows.
 
-    A row that was not published is in the true count and in no estimate. A published row that has no original is left
-    out.
+    An unpublished row counts in the true count but in no estimate. A published row without an original is left out.
     """
     return _measure(
         attributes_of(linked.published, linked.original, linked.schema, workload or Workload()),
@@ -98,10 +97,9 @@ def workload_error(linked: Linked, workload: Workload | None = None) -> Workload
 def workload_error_in_order(
     published: pa.Table, original: pa.Table, schema: Schema, workload: Workload | None = None
 ) -> WorkloadError:
-    """The same without a link: the first rows published against the first that arrived, and so on.
+    """Workload error without a link: the first published rows against the first arrivals, and so on.
 
-    The error has also that rows leave in another order than they came in. With one window there is no difference to
-    `workload_error`.
+    The error also includes the effect of the different order. With one window the result equals `workload_error`.
     """
     chosen = workload or Workload()
     attributes = attributes_of(published, original, schema, chosen)
@@ -112,13 +110,13 @@ def workload_error_in_order(
 
 
 def attributes_of(published: pa.Table, original: pa.Table, schema: Schema, workload: Workload) -> tuple[Attribute, ...]:
-    """Every column that the queries have a predicate on."""
+    """All columns with a query predicate."""
     sides, values = read_boxes(published, schema), read_originals(original, schema).values
     roles = {role.name: role for role in schema.sensitive}
     names = tuple(roles)[:1] if workload.sensitive is None else workload.sensitive
     for name in names:
         if name not in roles:
-            raise UsageError(f"{name!r} is no sensitive column of the schema")
+            raise UsageError(f"{name!r} is not a sensitive column of the schema")
     return (
         *map(quasi_identifier, schema.quasi_identifiers, sides, values),
         *(sensitive(roles[name], published, original) for name in names),
@@ -126,16 +124,16 @@ def attributes_of(published: pa.Table, original: pa.Table, schema: Schema, workl
 
 
 class Distinct(NamedTuple):
-    """Rows of a table without repetition. Those of a group are equal, and so the work is done once for all of them."""
+    """Distinct rows of a table with their counts, so that equal rows of a group are processed once."""
 
     bounds: NDArray[np.float64]
-    """(2 * columns, rows): lower and upper bound of every column. Read the other way, they take five times as long."""
+    """(2 * columns, rows): lower and upper bound of every column. The transposed layout is five times slower."""
     weights: Numbers
-    """How often each row is there."""
+    """Count of each row."""
 
 
 def distinct(rows: tuple[Ranges, ...]) -> Distinct:
-    """Put equal rows together. One range per column and row."""
+    """Merge equal rows. One range per column and row."""
     table, many = np.unique(
         np.stack([bound for ranges in rows for bound in ranges], axis=1), axis=0, return_counts=True
     )
@@ -143,10 +141,10 @@ def distinct(rows: tuple[Ranges, ...]) -> Distinct:
 
 
 def counts(rows: Distinct, units: tuple[int, ...], asked: tuple[Ranges, ...]) -> Numbers:
-    """For every query the sum over rows of the probability that all values lie in its ranges.
+    """Estimated count of every query: the sum over rows of the probability that all values lie in its ranges.
 
-    The probability for one column is the share of the row's range that the query's range covers. A range without a
-    length is a point, and either lies in the other one or not.
+    The probability for one column is the share of the row's range that the query's range covers. A range of length 0 is
+    a point, which lies inside or outside.
     """
     bounds, weights = rows
     answers = np.zeros(asked[0].low.size)
@@ -156,21 +154,21 @@ def counts(rows: Distinct, units: tuple[int, ...], asked: tuple[Ranges, ...]) ->
         found: NDArray[Any] = np.ones((answers[part].size, weights.size), dtype=np.bool_)
         for column, (unit, ranges) in enumerate(zip(units, asked, strict=True)):
             here = Ranges(bounds[2 * column], bounds[2 * column + 1])
-            # Of points all are true or false, and stay so: that is an eighth of the memory.
+            # Points give booleans, which take an eighth of the memory of floats.
             found = found * _covered(here, unit, Ranges(ranges.low[part, None], ranges.high[part, None]))
         answers[part] = found @ weights
     return answers
 
 
 def _covered(rows: Ranges, unit: int, asked: Ranges) -> NDArray[np.float64] | NDArray[np.bool_]:
-    """Per query and row: the share of the row's range that lies in the query's."""
+    """Share of each row's range that each query's range covers."""
     points = rows.low == rows.high
     if points.all():
         inside: NDArray[np.bool_] = (asked.low <= rows.low) & (rows.low <= asked.high)
         return inside
     common = np.minimum(rows.high, asked.high)
     common -= np.maximum(rows.low, asked.low)
-    # A point has no length to share out: 0 in common is inside, less than 0 is outside.
+    # For a point, an overlap of 0 is inside and a negative overlap is outside.
     inside = common[:, points] >= 0
     common += unit
     np.maximum(common, 0.0, out=common)
@@ -180,7 +178,7 @@ def _covered(rows: Ranges, unit: int, asked: Ranges) -> NDArray[np.float64] | ND
 
 
 def _measure(attributes: tuple[Attribute, ...], workload: Workload, row: Codes, arrived: int) -> WorkloadError:
-    """Window by window. `row` has the position among the original rows that every published row counts for."""
+    """Measure window by window. `row`: original position of each published row."""
     size = workload.window or max(arrived, 1)
     whole = 1 if arrived < size else arrived // size
     errors = []
@@ -190,7 +188,7 @@ def _measure(attributes: tuple[Attribute, ...], workload: Workload, row: Codes, 
             tuple(_part(each.original, slice(number * size, (number + 1) * size)) for each in attributes)
         )
         shown = distinct(tuple(_part(each.published, here) for each in attributes))
-        # Not one generator for all windows: what a window is asked must not depend on the windows before it.
+        # One generator per window: the queries of a window must not depend on earlier windows.
         generator = np.random.default_rng([workload.seed, number])
         errors.append(_window_error(attributes, originals, shown, workload, generator))
     known = [window.error for window in errors if window.queries]

@@ -1,8 +1,8 @@
-"""How long rows are held back and how fast a stream runs: distributions, since a mean hides what matters.
+"""Delay and throughput of a stream, as distributions, because a mean hides outliers.
 
-A row is published when others that resemble it have arrived. That delay is counted in arrivals, as the papers do, and
-is the same on every machine. The seconds are those of the machine it was measured on: rows are pushed as fast as they
-are taken, so they say how long the computing takes and not how long a real stream would keep a row waiting.
+A row is published when similar rows have arrived. This delay is counted in arrivals, as in the papers, and is the same
+on every machine. Seconds depend on the machine: rows are pushed as fast as possible, so they measure computing time and
+not the waiting time in a real stream.
 """
 
 from dataclasses import dataclass, field
@@ -20,17 +20,17 @@ from castleguard.runtime.clock import Clock, WallClock
 
 
 class Stream(Protocol):
-    """What is measured; an Anonymiser is one."""
+    """Interface of a measured stream, such as Anonymiser."""
 
     def push(self, batch: object, now: float | None = None) -> pa.Table:
-        """Take in rows, and return what is published by that."""
+        """Accept rows and return the rows published as a result."""
 
     def flush(self) -> pa.Table:
-        """Publish the rest."""
+        """Publish the pending rows."""
 
 
 class Distribution(NamedTuple):
-    """Some numbers in short. A percentile is one of the numbers: the smallest that so many percent do not exceed."""
+    """Summary of a set of numbers. Each percentile is one of the numbers."""
 
     size: int
     mean: float
@@ -43,32 +43,32 @@ class Distribution(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Tempo:
-    """One run of a stream."""
+    """Timing of one run of a stream."""
 
     rows: int
-    """That arrived."""
+    """Rows that arrived."""
     published: int
     at_end: int
-    """Of those published, the ones that left because the stream ended: it might have held them longer."""
+    """Published rows that were released by the final flush and might otherwise have waited longer."""
     seconds: float
-    """All calls together."""
+    """Duration of all calls."""
     arrivals: Distribution
-    """Per published row: rows that arrived after it and before it left."""
+    """Delay of published rows, in rows that arrived between their arrival and their release."""
     waiting: Distribution
-    """Per published row: seconds from the push that brought it to the end of the one that published it."""
+    """Delay of published rows in seconds, from the start of their push to the end of the call that published them."""
     throughput: Distribution
-    """Per batch: rows per second. Here the smallest number is the slowest batch."""
+    """Rows per second of each batch; the smallest number is the slowest batch."""
     delays: Codes = field(repr=False, compare=False)
-    """What `arrivals` sums up, in the order of publication."""
+    """Delays summarised by `arrivals`, in publication order."""
 
     @property
     def rows_per_second(self) -> float:
-        """Over the whole run, the end included."""
+        """Throughput of the whole run, including the flush."""
         return self.rows / self.seconds if self.seconds > 0 else float("nan")
 
 
 def distribution(values: ArrayLike) -> Distribution:
-    """Sum up some numbers; all of it is NaN if there are none.
+    """Summarise numbers; all statistics are NaN without numbers.
 
     >>> distribution([5, 1, 2, 4, 3])
     Distribution(size=5, mean=3.0, smallest=1.0, p50=3.0, p90=5.0, p99=5.0, largest=5.0)
@@ -85,16 +85,16 @@ def distribution(values: ArrayLike) -> Distribution:
 def measure_tempo(
     stream: Stream, table: pa.Table, *, by: str, batch_rows: int = 1000, clock: Clock | None = None
 ) -> Tempo:
-    """Push a table through a new stream, end it, and see when each row came out.
+    """Push a table through a new stream, flush it, and measure the delay of each row.
 
-    `by` is a public column that numbers the rows. What a push publishes counts as published when its last row has
-    arrived, so a delay may be found up to `batch_rows` - 1 too large; with batches of one row it is exact. All rows
-    count as arrivals, also those that are refused. Compiling the kernels is part of the first push of a process:
-    push something through another stream before, unless that is to be measured.
+    `by`: a public column that numbers the rows. Rows published by a push count as published when its last row has
+    arrived, so a delay may be overestimated by up to `batch_rows` - 1; with batches of one row it is exact. Rejected
+    rows count as arrivals. The first push of a process includes compiling the kernels: to exclude it, push rows through
+    another stream first.
     """
     check_count("batch_rows", batch_rows)
     if not table.num_rows:
-        raise InputError("there are no rows to measure a stream with")
+        raise InputError("the table has no rows to measure a stream with")
     watch = WallClock() if clock is None else clock
     out, pushed, returned, arrived = [], [], [], []
     for start in range(0, table.num_rows, batch_rows):
@@ -113,7 +113,7 @@ def measure_tempo(
     call, row = call[row >= 0], row[row >= 0]
     delays: Codes = np.array([*arrived, table.num_rows])[call] - 1 - row
     waiting = np.array([*returned, ended])[call] - np.array(pushed)[row // batch_rows]
-    timed = seconds > 0  # a clock may be too coarse to see a small batch
+    timed = seconds > 0  # the clock may be too coarse for a small batch
     return Tempo(
         rows=table.num_rows,
         published=int(row.size),

@@ -1,7 +1,8 @@
-"""Everything that two files can say about the use of what was published, as a list of figures with their meaning."""
+"""Utility of a published table compared with its original, as a list of figures with their meaning."""
 
 import math
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,54 +10,57 @@ import pyarrow as pa
 
 from castleguard.errors import UsageError
 from castleguard.judge.measure.error import numeric_errors
+from castleguard.judge.measure.information_loss import Loss, average_group_size, measure_loss
 from castleguard.judge.measure.learning import Learning, learning_utility
-from castleguard.judge.measure.loss import Loss, average_group_size, measure_loss
 from castleguard.judge.measure.queries import Workload, workload_error, workload_error_in_order
 from castleguard.judge.reading.boxes import group_numbers, read_boxes
 from castleguard.judge.reading.linked import Linked, original_rows
 from castleguard.judge.reading.linked import link as link_rows
 from castleguard.judge.reading.values import Codes
+from castleguard.judge.report.findings import wrapped
 from castleguard.schema.roles import Schema
+
+_MOST_DIGITS = 1e6  # larger numbers are shown in scientific notation
 
 
 class Figure(NamedTuple):
-    """One number."""
+    """One figure."""
 
     section: str
     name: str
     value: float | int
     deviation: float
-    """Between runs; NaN if there is one run only."""
+    """Standard deviation between runs; NaN with a single run."""
     meaning: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What is to be measured, beyond what always is."""
+    """Optional measurements."""
 
     link: str | None = None
-    """A public column that numbers the original rows."""
+    """Public column that numbers the original rows."""
     k: int | None = None
-    """What was promised, for the average group size."""
+    """Promised k, for the average group size."""
     workload: Workload | None = None
-    """COUNT queries; None: none."""
+    """COUNT queries; None to skip them."""
     label: str | None = None
-    """The column that classifiers learn; None: none does."""
+    """Column to be predicted by classifiers; None to skip learning."""
     learning: Learning | None = None
 
 
 @dataclass(frozen=True)
 class Utility:
-    """What was found."""
+    """Results of the measurements."""
 
     figures: tuple[Figure, ...]
     left_out: tuple[str, ...]
-    """What could not be measured, and why: a sentence each."""
+    """Measures that do not apply, each with the reason."""
     notes: tuple[str, ...]
-    """What a reader must know about the figures."""
+    """Remarks on the figures."""
 
     def as_json(self) -> dict[str, Any]:
-        """The same for programs, by section: null where there is no figure."""
+        """JSON form, by section; null for undefined figures."""
         sections: dict[str, dict[str, Any]] = {}
         for figure in self.figures:
             value: Any = None if isinstance(figure.value, float) and math.isnan(figure.value) else figure.value
@@ -66,26 +70,39 @@ class Utility:
         return {**sections, "notes": list(self.notes), "left out": list(self.left_out)}
 
     def __str__(self) -> str:
-        """What `castleguard measure` prints."""
-        from castleguard.judge.measure.utility_text import utility_text
-
-        return utility_text(self)
+        """Output of `castleguard measure`: the figures by section, each with its meaning."""
+        names = max(len(figure.name) for figure in self.figures)
+        values = max(len(_number(figure)) for figure in self.figures)
+        lines: list[str] = []
+        for section, figures in groupby(self.figures, key=lambda figure: figure.section):
+            lines += ["", section] if lines else [section]
+            shown: set[str] = set()
+            for each in figures:
+                # Do not repeat the same meaning for every column.
+                meaning = "" if each.meaning in shown else each.meaning
+                shown.add(each.meaning)
+                lines.append(f"  {each.name:<{names}}  {_number(each):>{values}}  {meaning}".rstrip())
+        for title, sentences in (("notes", self.notes), ("left out", self.left_out)):
+            if sentences:
+                lines += ["", title]
+                lines += [wrapped(sentence, "  ", "    ") for sentence in sentences]
+        return "\n".join(lines)
 
 
 class _Tables(NamedTuple):
-    """What is measured."""
+    """Tables to measure."""
 
     published: pa.Table
     original: pa.Table
     schema: Schema
     linked: Linked | None
-    """None without a link, and where no ranges were published."""
+    """None without a link or without published ranges."""
     row: Codes | None
-    """Per published row its original one; None without a link."""
+    """Original row of each published row; None without a link."""
 
 
 def measure_utility(published: pa.Table, original: pa.Table, schema: Schema, asked: Asked | None = None) -> Utility:
-    """Measure all that the two tables allow."""
+    """Compute all measures that apply to the two tables."""
     wanted = asked or Asked()
     row = None if wanted.link is None else original_rows(published, original, wanted.link)
     matched = published.num_rows if row is None else int(np.unique(row[row >= 0]).size)
@@ -94,8 +111,8 @@ def measure_utility(published: pa.Table, original: pa.Table, schema: Schema, ask
         groups = group_numbers(read_boxes(published, schema))
     except UsageError:
         tables = _Tables(published, original, schema, None, row)
-        nothing = "lost detail, queries and learning: numbers were published in the place of ranges"
-        return _together(_rows(tables, missing, None), _numbers(tables), Utility((), (nothing,), ()))
+        reason = "lost detail, queries and learning: the table has numbers instead of ranges"
+        return _together(_rows(tables, missing, None), _numbers(tables), Utility((), (reason,), ()))
     linked = None if wanted.link is None else link_rows(published, original, schema, by=wanted.link)
     tables = _Tables(published, original, schema, linked, row)
     return _together(
@@ -109,12 +126,12 @@ def measure_utility(published: pa.Table, original: pa.Table, schema: Schema, ask
 
 def _rows(tables: _Tables, missing: int, groups: int | None) -> Utility:
     figures = [
-        _figure("rows", "original", tables.original.num_rows, "rows that came in"),
-        _figure("rows", "published", tables.published.num_rows, "rows that came out"),
-        _figure("rows", "not published", missing, "suppressed, sampled out or refused"),
+        _figure("rows", "original", tables.original.num_rows, "rows of the original table"),
+        _figure("rows", "published", tables.published.num_rows, "rows of the published table"),
+        _figure("rows", "not published", missing, "suppressed, sampled out or rejected"),
     ]
     if groups is not None:
-        figures.append(_figure("rows", "groups", groups, "rows that look alike are one group"))
+        figures.append(_figure("rows", "groups", groups, "rows with equal quasi-identifiers form a group"))
     return Utility(tuple(figures), (), ())
 
 
@@ -125,12 +142,12 @@ def _lost_detail(loss: Loss, groups: Codes, k: int | None) -> Utility:
             _figure("lost detail", f"generalised loss: {each.name}", each.generalised, "the same for one column")
             for each in loss.attributes
         ),
-        _figure("lost detail", "loss of all rows", loss.generalised_of_all, "one that was not published counts as 1"),
+        _figure("lost detail", "loss of all rows", loss.generalised_of_all, "with unpublished rows counted as 1"),
         _figure("lost detail", "certainty penalty", loss.penalty, "a category counts by its share of the leaves"),
-        _figure("lost detail", "discernibility", loss.discernibility, "pairs of rows that cannot be told apart"),
+        _figure("lost detail", "discernibility", loss.discernibility, "indistinguishable pairs of rows"),
     ]
     if k is None:
-        return Utility(tuple(figures), ("the average group size: it is a multiple of k, which was not given",), ())
+        return Utility(tuple(figures), ("the average group size: needs k",), ())
     size = average_group_size(groups, k=k)
     figures.append(_figure("lost detail", "average group size", size, f"rows per group as a multiple of {k}"))
     return Utility(tuple(figures), (), ())
@@ -142,14 +159,14 @@ def _queries(tables: _Tables, workload: Workload) -> Utility:
     else:
         found = workload_error(tables.linked, workload)
     meaning = f"median relative error of {workload.queries:,} COUNT queries of selectivity {workload.selectivity:g}"
-    again = _figure("queries", "drawn again", found.skipped, "queries that count no row have no relative error")
+    again = _figure("queries", "drawn again", found.skipped, "queries that count no row, and have no relative error")
     if len(found.windows) < 2:
         return Utility((_figure("queries", "workload error", found.mean, meaning), again), (), ())
-    meaning += f", mean of {len(found.windows)} windows" + ("" if tables.linked else " by order of output")
+    meaning += f", mean of {len(found.windows)} windows" + ("" if tables.linked else " in output order")
     worst = max((window.error for window in found.windows if window.queries), default=float("nan"))
     figures = (
         _figure("queries", "workload error", found.mean, meaning),
-        _figure("queries", "worst window", worst, "the largest of them"),
+        _figure("queries", "worst window", worst, "largest error of a window"),
         again,
     )
     return Utility(figures, (), ())
@@ -164,24 +181,25 @@ def _numbers(tables: _Tables) -> Utility:
                 _figure("numbers", f"{each.name}: squared error", each.mean_squared_error, "mean, in squared units"),
                 _figure("numbers", f"{each.name}: error", each.root_share, "its root, as a share of the domain"),
             ]
-        figures.append(_figure("numbers", f"{each.name}: histogram", each.histogram, "share of area in common"))
-    unknown = "the mean squared error: without a link nobody knows which row became which"
+        figures.append(_figure("numbers", f"{each.name}: histogram", each.histogram, "common area of both histograms"))
+    unknown = "the mean squared error: needs a link"
     return Utility(tuple(figures), (unknown,) if errors and tables.row is None else (), ())
 
 
 def _learning(tables: _Tables, label: str | None, settings: Learning | None) -> Utility:
     if label is None:
-        return Utility((), ("learning: no column was given as the label to be learned",), ())
+        return Utility((), ("learning: needs a label column",), ())
     if tables.linked is None:
-        unknown = "learning: without a link nobody knows what was published for the rows to learn from"
-        return Utility((), (unknown,), ())
+        return Utility((), ("learning: needs a link",), ())
     learned = learning_utility(tables.linked, label=label, settings=settings)
     section = f"learning {label}"
-    figures = [Figure(section, "majority", *learned.majority[:2], "accuracy of always naming the commonest class")]
+    figures = [
+        Figure(section, "majority", *learned.majority[:2], "accuracy of always predicting the most frequent class")
+    ]
     for score in learned.scores:
         name = f"{score.model}{', scaled' if score.scaled else ''}, {score.trained_on}"
         figures += [
-            Figure(section, f"{name}: accuracy", *score.accuracy[:2], "share of unseen rows named rightly"),
+            Figure(section, f"{name}: accuracy", *score.accuracy[:2], "share of unseen rows classified correctly"),
             Figure(section, f"{name}: AUC", *score.auc[:2], "area under the ROC curve; 0.5 is guessing"),
         ]
     return Utility(tuple(figures), (), learned.notes)
@@ -197,3 +215,12 @@ def _together(*parts: Utility) -> Utility:
 
 def _figure(section: str, name: str, value: float, meaning: str) -> Figure:
     return Figure(section, name, value, float("nan"), meaning)
+
+
+def _number(figure: Figure) -> str:
+    if isinstance(figure.value, int):
+        return f"{figure.value:,}"
+    if math.isnan(figure.value):
+        return "-"
+    spread = "" if math.isnan(figure.deviation) else f" ± {figure.deviation:.4f}"
+    return (f"{figure.value:.3e}" if figure.value >= _MOST_DIGITS else f"{figure.value:.4f}") + spread

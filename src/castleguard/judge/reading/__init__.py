@@ -1,1 +1,1 @@
-"""Reads the original and the published table, one value at a time."""
+"""Read original and published tables, independently of the stream's decoder and encoder."""

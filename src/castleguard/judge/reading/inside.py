@@ -1,4 +1,4 @@
-"""Which rows lie inside a published box, for many boxes."""
+"""Find the rows inside each of many published boxes."""
 
 import numpy as np
 
@@ -8,19 +8,17 @@ from castleguard.judge.reading.values import Codes
 
 
 class RowsInside:
-    """Finds the rows inside the box of each group: those inside its narrowest side by their order, which are few, and
-    of these the ones inside all others.
-    """
+    """Search for the rows inside the box of a group: a sorted range over its narrowest side, then all other sides."""
 
     def __init__(self, sides: tuple[Side, ...], groups: Codes, originals: Originals) -> None:
-        usable = np.flatnonzero(~originals.refused)
+        usable = np.flatnonzero(~originals.rejected)
         self.persons, self._to_root = originals.persons[usable], originals.to_root[usable]
         self._values = [column[usable] for column in originals.values]
         _, first = np.unique(groups, return_index=True)
         self.count = first.size
         self._low, self._high = ([getattr(side, end)[first] for side in sides] for end in ("low", "largest"))
         self._widest = np.logical_and.reduce([side.is_widest()[first] for side in sides])
-        # What has no value is sorted to the end, beyond every bound.
+        # Missing values are NaN, which sorts to the end, beyond every bound.
         self._order = [np.argsort(column, kind="stable") for column in self._values]
         ranges = []
         for column, order, low, high in zip(self._values, self._order, self._low, self._high, strict=True):
@@ -32,12 +30,12 @@ class RowsInside:
         self._ranges = ranges
 
     def choose(self, most_pairs: int) -> Codes:
-        """All groups, or as many of them as may be compared, evenly spread."""
+        """All groups, or an evenly spaced sample that needs at most `most_pairs` comparisons."""
         stride = -(-int(self._cost.sum()) // most_pairs)
         return np.arange(0, self.count, max(stride, 1))
 
     def inside(self, group: int) -> Codes:
-        """The rows whose values all lie in the box of a group; at the root also those without usable values."""
+        """Rows whose values all lie in the box of a group; at the root, also rows without usable values."""
         if self._widest[group]:
             return np.arange(self.persons.size)
         best = int(self._best[group])

@@ -1,4 +1,4 @@
-"""What each original row should become: its values after clamping, refused, or for the root only."""
+"""Original rows as the schema requires them: values after clamping, and which rows are rejected or sent to the root."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.errors import InputError
-from castleguard.judge.reading.identities import person_codes, value_codes
+from castleguard.judge.reading.equality import person_codes, value_codes
 from castleguard.judge.reading.values import Codes, Numbers, numbers_of, texts_of
 from castleguard.schema.roles import Categorical, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
@@ -15,21 +15,21 @@ from castleguard.schema.sensitive import Sensitive
 
 @dataclass(frozen=True)
 class Originals:
-    """The original rows, one array entry per row."""
+    """Original rows; every array has one entry per row."""
 
     values: tuple[Numbers, ...]
-    """Per quasi-identifier: numbers clamped to the domain, categories as leaf numbers; NaN where there is none."""
-    refused: NDArray[np.bool_]
+    """One array per quasi-identifier: clamped numbers, or leaf numbers of categories; NaN for unusable values."""
+    rejected: NDArray[np.bool_]
     to_root: NDArray[np.bool_]
     persons: Codes
-    """NOBODY where a person is missing or cannot be told apart: such a row adds neither a person nor a value."""
+    """NOBODY where a person is missing or indistinguishable: such a row adds neither a person nor a value."""
     sensitive: tuple[Codes, ...]
 
     def take(self, rows: Codes) -> "Originals":
-        """Some of the rows."""
+        """Select rows."""
         return Originals(
             values=tuple(column[rows] for column in self.values),
-            refused=self.refused[rows],
+            rejected=self.rejected[rows],
             to_root=self.to_root[rows],
             persons=self.persons[rows],
             sensitive=tuple(column[rows] for column in self.sensitive),
@@ -42,22 +42,22 @@ def read_originals(original: pa.Table, schema: Schema) -> Originals:
         if name not in original.column_names:
             raise InputError(f"the original table has no column {name!r}")
     rows = original.num_rows
-    refused, to_root = np.zeros(rows, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
+    rejected, to_root = np.zeros(rows, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
     values = []
     for role in schema.quasi_identifiers:
-        numbers, answers = _read(original.column(role.name), role)
+        numbers, actions = _read(original.column(role.name), role)
         values.append(numbers)
-        refused |= answers == "reject"
-        to_root |= answers == "root"
-    persons, whose = np.arange(rows), schema.person_role
-    if whose is not None:
-        persons = person_codes(original.column(whose.name), exact_case=whose.case == "exact")
+        rejected |= actions == "reject"
+        to_root |= actions == "root"
+    persons, person = np.arange(rows), schema.person_role
+    if person is not None:
+        persons = person_codes(original.column(person.name), exact_case=person.case == "exact")
     sensitive = tuple(_sensitive_codes(original.column(role.name), role) for role in schema.sensitive)
-    return Originals(tuple(values), refused, to_root & ~refused, persons, sensitive)
+    return Originals(tuple(values), rejected, to_root & ~rejected, persons, sensitive)
 
 
 def _read(column: pa.ChunkedArray, role: QuasiIdentifier) -> tuple[Numbers, NDArray[np.str_]]:
-    """The values of a column, and per row what the role answers to a value that cannot be used ("" if it can)."""
+    """Values of a column, and the action of the role for each row with an unusable value ("" for usable ones)."""
     if isinstance(role, Categorical):
         labels, codes = texts_of(column)
         leaf_of = {label: leaf for leaf, label in enumerate(role.hierarchy.leaves)}
@@ -66,18 +66,18 @@ def _read(column: pa.ChunkedArray, role: QuasiIdentifier) -> tuple[Numbers, NDAr
         missing = np.array([label is None for label in labels], dtype=np.bool_)[codes]
         return numbers, np.where(missing, role.null, np.where(np.isnan(numbers), role.unknown, ""))
     numbers, missing = numbers_of(column, role.kind)
-    answers = np.where(missing, role.null, np.where(np.isnan(numbers), role.invalid, "")).astype("<U8")
+    actions = np.where(missing, role.null, np.where(np.isnan(numbers), role.invalid, "")).astype("<U8")
     if role.domain is not None:
         lower, upper = role.domain
         outside = (numbers < lower) | (numbers > upper)
         if role.outside != "clamp":
-            answers[outside] = role.outside
+            actions[outside] = role.outside
         numbers = np.clip(numbers, lower, upper)
-    return numbers, answers
+    return numbers, actions
 
 
 def _sensitive_codes(column: pa.ChunkedArray, role: Sensitive) -> Codes:
-    """What counts as one value: a bin, or a distinct value; missing ones are one value."""
+    """Number the values to be counted: bins or distinct values; missing values count as one."""
     if role.edges is None:
         return value_codes(column)
     numbers, _ = numbers_of(column, role.kind)

@@ -1,7 +1,7 @@
-"""Raw columns as plain numbers, read the slow and obvious way: what is no number yet is read by Python.
+"""Raw columns as numbers and texts, parsed value by value in Python.
 
-The decoder of the stream does the same work on whole columns with other means. That these two agree is part of what
-verification shows, so this module shares nothing with it.
+The stream's decoder does the same work on whole columns. Verification relies on the two agreeing, so this module shares
+no code with it.
 """
 
 import datetime as dt
@@ -21,7 +21,7 @@ Numbers = NDArray[np.float64]  # (rows,)
 Codes = NDArray[np.int64]  # (rows,)
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-# Python reads more than this: digits of other scripts, 1_000, dates by weeks. None of it is a number or a moment here.
+# Stricter than Python, which also accepts digits of other scripts, 1_000 and ISO weeks.
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _MOMENT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}(:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?"
@@ -29,9 +29,9 @@ _MOMENT = re.compile(
 
 
 def numbers_of(column: pa.ChunkedArray, kind: str) -> tuple[Numbers, NDArray[np.bool_]]:
-    """Every value as a number, a date in days and a timestamp in microseconds since 1970 (UTC), and which are missing.
+    """Values as numbers (dates as days, timestamps as microseconds since 1970, UTC), and which of them are missing.
 
-    NaN where a value is missing or cannot be read.
+    Missing and unreadable values are NaN.
     """
     if kind == "number" and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         plain: Numbers = pc.cast(column, pa.float64(), safe=False).to_numpy()
@@ -44,29 +44,29 @@ def numbers_of(column: pa.ChunkedArray, kind: str) -> tuple[Numbers, NDArray[np.
 
 
 def texts_of(column: pa.ChunkedArray) -> tuple[list[str | None], Codes]:
-    """The distinct values as text, None for a missing one, and which of them each row has."""
+    """Distinct values as text, None for missing, and the index of each row's value."""
     values, codes = _distinct(column)
     return [None if value is None else _text(value) for value in values], codes
 
 
 def _distinct(column: pa.ChunkedArray) -> tuple[list[Any], Codes]:
-    """The distinct values as Python objects, and which of them each row has. Blanks around a text do not count."""
+    """Distinct values as Python objects, text without surrounding blanks, and the index of each row's value."""
     if pa.types.is_nested(column.type):
-        raise InputError("a column of lists or the like cannot be judged: its values are not single ones")
+        raise InputError("cannot judge a column of nested values (lists, structs): declare columns of single values")
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     encoded = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
     numbers: dict[Any, int] = {}
-    raw = [_plain(value) for value in encoded.dictionary.to_pylist()]
+    raw = [_strip(value) for value in encoded.dictionary.to_pylist()]
     merged = np.array([numbers.setdefault(value, len(numbers)) for value in raw], dtype=np.int64)
     codes: Codes = merged[encoded.indices.to_numpy(zero_copy_only=False)] if raw else np.zeros(0, np.int64)
     return list(numbers), codes
 
 
-def _plain(value: Any) -> Any:
-    """A text without blanks around it; None if nothing is left, or if it is NaN (which is not even equal to itself)."""
+def _strip(value: Any) -> Any:
+    """Text without surrounding blanks; None for blank text and for NaN, which does not equal itself."""
     if isinstance(value, str):
         return value.strip() or None
     return None if isinstance(value, float) and math.isnan(value) else value
@@ -80,7 +80,7 @@ def _text(value: Any) -> str:
 
 
 def comparable(text: str | None) -> object:
-    """A text as what it may have been before a file made text of it: a number or a moment; else itself."""
+    """Number or timestamp that a text file may have turned into this text; otherwise the text itself."""
     if text is None:
         return None
     for read in (_number, _microseconds):
@@ -123,7 +123,7 @@ def _days(value: Any) -> float:
 
 
 def refine(groups: Codes, codes: Codes | Numbers) -> Codes:
-    """Groups that are apart where the codes differ. Numbers run from 0 without a gap.
+    """Split groups where the codes differ. Group numbers run from 0 without gaps.
 
     >>> refine(np.array([0, 0, 1, 1]), np.array([5, 7, 7, 7])).tolist()
     [0, 1, 2, 2]

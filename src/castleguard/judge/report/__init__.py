@@ -1,1 +1,1 @@
-"""The report kit: findings as values, pictures, tables, and one HTML page. It knows no audit, game or sweep."""
+"""Report kit: findings as values, pictures, tables, and one HTML page. Independent of audits, games and sweeps."""

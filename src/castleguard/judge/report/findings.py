@@ -1,8 +1,9 @@
-"""What an audit found, as a value: sections of findings, each with a status, a sentence and its figures.
+"""Results of an audit as values: sections of findings, each with a status, a sentence and figures.
 
-It holds counts, shares and names of columns, and never a value of a row: a report is read by more people than the data.
+Findings hold counts, shares and column names, never a value of a row: a report has more readers than the data.
 """
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -10,20 +11,28 @@ from typing import Any, Literal
 Status = Literal["passed", "failed", "warning", "not checked"]
 Figure = int | float | str | None
 
+_MARKS: dict[Status, str] = {
+    "passed": "passed",
+    "failed": "FAILED",
+    "warning": "warning",
+    "not checked": "not checked",
+}
+_WIDTH = 100
+_INDENT = 15
+
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
     """One question and its answer."""
 
     id: str
-    """Stays the same from version to version, for whoever reads the JSON: "fewest-persons"."""
+    """Stable across versions, for readers of the JSON: "fewest-persons"."""
     title: str
     """The question in a few words."""
     status: Status
-    """`failed`: a promise is broken. `warning`: no promise covers it, but somebody should know. `not checked`: why is
-    in the sentence."""
+    """`failed`: a promise is broken. `warning`: a risk that no promise covers. `not checked`: the sentence says why."""
     sentence: str
-    """The answer, for a reader who is no engineer."""
+    """The answer, for readers who are not engineers."""
     figures: Mapping[str, Figure] = field(default_factory=dict)
 
 
@@ -34,16 +43,16 @@ class Section:
     id: str
     title: str
     about: str
-    """What is asked here and why it matters, in two or three sentences for a reader who is no engineer."""
+    """Purpose of the checks, in two or three sentences for readers who are not engineers."""
     findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """Everything that was found about one publication."""
+    """All findings about one publication."""
 
     subject: Mapping[str, str]
-    """What was looked at: names of files, rows, the policy, in words."""
+    """Description of the input: file names, numbers of rows, the policy."""
     promise: str
     """The policy's own statement."""
     sections: tuple[Section, ...]
@@ -52,15 +61,15 @@ class Audit:
 
     @property
     def ok(self) -> bool:
-        """Whether no promise was found broken. What was not checked is not proved."""
+        """Whether no broken promise was found. Unchecked promises are not proved."""
         return not any(finding.status == "failed" for section in self.sections for finding in section.findings)
 
     def count(self, status: Status) -> int:
-        """How many findings have this status."""
+        """Number of findings with this status."""
         return sum(finding.status == status for section in self.sections for finding in section.findings)
 
     def as_json(self) -> dict[str, Any]:
-        """The same for programs; without the distributions, which can be long."""
+        """JSON form, without the distributions, which can be long."""
         return {
             "ok": self.ok,
             "subject": dict(self.subject),
@@ -85,14 +94,27 @@ class Audit:
         }
 
     def __str__(self) -> str:
-        """What `castleguard audit` prints."""
-        from castleguard.judge.report.text import audit_text
+        """Output of `castleguard audit`: all findings, with the verdict in the last line."""
+        lines = [f"{name}: {text}" for name, text in self.subject.items()]
+        lines += ["", wrapped(self.promise)]
+        for section in self.sections:
+            lines += ["", section.title]
+            for each in section.findings:
+                mark = f"  {_MARKS[each.status]:<{_INDENT - 2}}"
+                name = f" ({each.id})" if each.status == "failed" else ""
+                lines.append(wrapped(f"{each.title}{name} {each.sentence}", mark, " " * _INDENT))
+        return "\n".join([*lines, "", self._verdict()])
 
-        return audit_text(self)
+    def _verdict(self) -> str:
+        counts = ", ".join(f"{count} {mark}" for status, mark in _MARKS.items() if (count := self.count(status)))
+        if self.ok:
+            return f"verdict: no broken promise was found ({counts})"
+        broken = [each.id for section in self.sections for each in section.findings if each.status == "failed"]
+        return f"verdict: BROKEN: {', '.join(broken)} ({counts})"
 
 
 def finding(id: str, title: str, status: Status, sentence: str, **figures: Figure) -> Finding:
-    """A finding in one line; names of figures have hyphens where arguments have none."""
+    """Build a finding; underscores in figure names become hyphens."""
     return Finding(
         id=id,
         title=title,
@@ -102,8 +124,13 @@ def finding(id: str, title: str, status: Status, sentence: str, **figures: Figur
     )
 
 
-def none_of(id: str, title: str, wrong: int, *, good: str, bad: str, **figures: Figure) -> Finding:
-    """Passed if nothing was found wrong, else failed; `bad` is told after the number."""
+def none_of(id: str, title: str, wrong: int, *, good: str, bad: str, remark: str = "", **figures: Figure) -> Finding:
+    """Finding that passes if `wrong` is 0; otherwise its sentence is `bad` with the number, then `remark`."""
     if wrong:
-        return finding(id, title, "failed", f"{wrong:,} {bad}", wrong=wrong, **figures)
+        return finding(id, title, "failed", f"{bad}: {wrong:,}. {remark}".strip(), wrong=wrong, **figures)
     return finding(id, title, "passed", good, wrong=0, **figures)
+
+
+def wrapped(text: str, first: str = "", others: str = "") -> str:
+    """Wrap text for a terminal; `first` and `others` are indents."""
+    return textwrap.fill(text, _WIDTH, initial_indent=first, subsequent_indent=others, replace_whitespace=False)

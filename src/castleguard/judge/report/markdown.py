@@ -1,10 +1,10 @@
-"""Tables of a Markdown page."""
+"""Markdown tables."""
 
 from collections.abc import Sequence
 
 
 def row(cells: Sequence[str]) -> str:
-    """One row. A cell is kept on its line and in its column.
+    """Format one row; line breaks and vertical bars in cells are made safe.
 
     >>> row(["a|b", "two\\nlines"])
     '| a\\\\|b | two lines |'
@@ -13,5 +13,5 @@ def row(cells: Sequence[str]) -> str:
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = False) -> list[str]:
-    """A whole table, line by line; `right` aligns its columns to the right, for numbers."""
+    """Format a table as lines; `right` aligns its columns to the right, for numbers."""
     return [row(titles), "|" + ("---:|" if right else "---|") * len(titles), *map(row, rows)]

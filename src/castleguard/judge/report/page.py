@@ -1,8 +1,8 @@
-"""A report as one HTML file that can be read anywhere: no script, no address, pictures inside.
+"""Report as one self-contained HTML file: no scripts, no links to other hosts, embedded pictures.
 
-It is made for a reader who decides and does not program: a summary in words, every finding with a word, a symbol and a
-sentence, what was not checked and why, a glossary, and how to repeat it. No meaning is carried by colour alone, and it
-prints on A4.
+It is written for readers who decide and do not program: a summary in words, findings with a status and a sentence, the
+unchecked questions with reasons, a glossary, and the command to repeat it. Colour never carries meaning by itself, and
+the page prints on A4.
 """
 
 import base64
@@ -19,15 +19,15 @@ from castleguard.version import __version__
 
 SYMBOLS: dict[Status, str] = {"passed": "\u2713", "failed": "\u2717", "warning": "!", "not checked": "\u2013"}
 _CALLS: dict[Status, str] = {
-    "failed": "Promises that were found broken",
-    "warning": "What no promise covers, but somebody should know",
+    "failed": "Broken promises",
+    "warning": "Risks that no promise covers",
 }
-NO_PICTURES = "There are no pictures: they need matplotlib (pip install 'castleguard[plot]')."
+NO_PICTURES = "Pictures need matplotlib, which is not installed (pip install 'castleguard[plot]')."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Repeat:
-    """How the same report can be had again."""
+    """Command, date and version to repeat a report."""
 
     command: str
     date: str
@@ -36,7 +36,7 @@ class Repeat:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """What differs between the reports."""
+    """Content of a report."""
 
     title: str
     audit: Audit
@@ -48,16 +48,16 @@ class Page:
 
 
 def html_of(page: Page) -> str:
-    """The whole file."""
+    """Content of the HTML file."""
     return "".join(_html(page))
 
 
 def save(page: Page, path: Path) -> None:
-    """Write the file. Raises OutputError if it cannot be written."""
+    """Write the HTML file. Raises OutputError if it cannot be written."""
     try:
         path.write_text(html_of(page), encoding="utf-8")
     except OSError as exc:
-        raise OutputError(f"{path} cannot be written: {exc.strerror}") from exc
+        raise OutputError(f"cannot write {path}: {exc.strerror}") from exc
 
 
 def _html(page: Page) -> Iterator[str]:
@@ -66,9 +66,9 @@ def _html(page: Page) -> Iterator[str]:
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield f"<title>{escape(page.title)}</title>\n<style>{_CSS}</style>\n</head>\n<body>\n<main>\n"
     yield f"<h1>{escape(page.title)}</h1>\n"
-    yield "<h2>What was looked at</h2>\n"
+    yield "<h2>Input</h2>\n"
     yield from _table(audit.subject.items())
-    yield f"<h2>What is promised</h2>\n<blockquote>{escape(audit.promise)}</blockquote>\n"
+    yield f"<h2>Promise</h2>\n<blockquote>{escape(audit.promise)}</blockquote>\n"
     yield f'<h2>Summary</h2>\n<p class="summary">{escape(page.summary)}</p>\n'
     yield from _tally(audit)
     for section in audit.sections:
@@ -91,7 +91,7 @@ def _table(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _tally(audit: Audit) -> Iterator[str]:
-    """How many findings there are of every kind, and which ones call for a reader."""
+    """Count findings by status, and list the broken promises and warnings."""
     yield '<ul class="tally">\n'
     for status in SYMBOLS:
         yield f"<li>{_badge(status)} <b>{audit.count(status)}</b></li>\n"
@@ -121,7 +121,7 @@ def _finding(finding: Finding) -> Iterator[str]:
     kind = finding.status.replace(" ", "-")
     yield f'<article class="{kind}" id="{escape(finding.id)}">\n'
     yield f"<h3>{escape(finding.title)} {_badge(finding.status)}</h3>\n<p>{escape(finding.sentence)}</p>\n"
-    # Whoever decides reads the sentence; the figures are for whoever checks it.
+    # The sentence is for deciders; the figures are for reviewers.
     if finding.figures:
         yield "<details><summary>figures</summary>\n"
         yield from _table([(name, shown(figure)) for name, figure in finding.figures.items()])
@@ -130,7 +130,7 @@ def _finding(finding: Finding) -> Iterator[str]:
 
 
 def shown(figure: Figure) -> str:
-    """A figure for reading."""
+    """Format a figure."""
     if figure is None:
         return "\u2013"
     if isinstance(figure, bool | str):
@@ -153,10 +153,10 @@ def _pictures(page: Page) -> Iterator[str]:
 
 
 def _not_checked(audit: Audit) -> Iterator[str]:
-    yield "<h2>What was not checked, and why</h2>\n"
+    yield "<h2>Not checked</h2>\n"
     missing = [each for section in audit.sections for each in section.findings if each.status == "not checked"]
     if not missing:
-        yield "<p>Everything that this report asks was checked.</p>\n"
+        yield "<p>All questions of this report were checked.</p>\n"
         return
     yield "<ul>\n"
     for each in missing:
@@ -165,7 +165,7 @@ def _not_checked(audit: Audit) -> Iterator[str]:
 
 
 def _repeat(repeat: Repeat | None) -> Iterator[str]:
-    yield "<h2>How to repeat it</h2>\n"
+    yield "<h2>How to repeat this report</h2>\n"
     if repeat is None:
         yield f"<p>Made with castleguard {escape(__version__)}.</p>\n"
         return
@@ -173,7 +173,7 @@ def _repeat(repeat: Repeat | None) -> Iterator[str]:
     yield f"<p>Made with castleguard {escape(repeat.version)}, {escape(repeat.date)}.</p>\n"
 
 
-# On a screen, on a phone, in grey and on A4.
+# For screens, phones, greyscale and A4.
 _CSS = """
 :root { color-scheme: light; }
 body { margin: 0; color: #22303c; background: #fff; font: 16px/1.5 system-ui, "Segoe UI", Arial, sans-serif; }

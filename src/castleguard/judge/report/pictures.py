@@ -1,7 +1,7 @@
-"""How the pictures of a report are made: a PNG with a title and a caption that says how to read it.
+"""Pictures of a report: a PNG with a title and a caption that explains it.
 
-What can be told apart is told apart in grey too: by hatches, dashes, markers and words. Pictures hold counts and shares
-and never a value of a row. Without matplotlib there are none.
+Hatches, dashes, markers and labels keep the pictures readable in greyscale. They show counts and shares, never a value
+of a row. Without matplotlib, a report has no pictures.
 """
 
 import io
@@ -11,23 +11,22 @@ from typing import Any, NamedTuple
 from castleguard.drawing import ORANGE, canvas
 
 Draw = Callable[[Any], None]
-"""Draws into axes."""
+"""Function that draws into axes."""
 
 HEIGHT = 3.0
 _WIDTH = 6.4
 
 
 class Picture(NamedTuple):
-    """A PNG, and what to say about it."""
+    """A PNG with title and caption."""
 
     title: str
     png: bytes
     caption: str
-    """How to read it."""
 
 
 def have_matplotlib() -> bool:
-    """Whether pictures can be drawn at all."""
+    """Whether pictures can be drawn."""
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError:
@@ -36,7 +35,7 @@ def have_matplotlib() -> bool:
 
 
 def picture(title: str, draw: Draw, height: float, caption: str) -> Picture:
-    """Draw it. Raises ModuleNotFoundError without matplotlib."""
+    """Draw a picture. Raises ModuleNotFoundError without matplotlib."""
     png = io.BytesIO()
     with canvas(png, width=_WIDTH, height=height) as figure:
         draw(figure.subplots())
@@ -44,11 +43,11 @@ def picture(title: str, draw: Draw, height: float, caption: str) -> Picture:
 
 
 def height(bars: int) -> float:
-    """The height of a picture with so many bars, in inches."""
+    """Height in inches of a picture with `bars` bars."""
     return 1.2 + 0.32 * bars
 
 
 def mark(axes: Any, at: float, label: str, *, style: str = "--", colour: str = ORANGE) -> None:
-    """A vertical line with its words in the legend."""
+    """Draw a vertical line with a label in the legend."""
     axes.axvline(at, color=colour, linestyle=style, linewidth=1.8, label=label)
     axes.legend(loc="best", frameon=False)

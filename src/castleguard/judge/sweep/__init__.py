@@ -1,1 +1,1 @@
-"""Which parameters to take: the same sample under many policies, and what each of them costs and protects."""
+"""Choose parameters: publish one sample under many policies, and compare their loss and risk."""

@@ -1,4 +1,4 @@
-"""Which setting to take, in words: the knee of the Pareto set, what the next steps cost, and what limits allow."""
+"""Recommend a setting: the knee of the Pareto set within the limits, and the effect of changing each parameter."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from castleguard.errors import PolicyError
-from castleguard.judge.sweep.grid import Grid, Value, key_of, shown
+from castleguard.judge.sweep.parameter_grid import Grid, Value, key_of, shown
 from castleguard.judge.sweep.weighing import Weighed, distances_to_ideal, pareto
 
-_ROWS_PER_DELAY = 10  # a sample that is shorter is mostly its own beginning and end
+_ROWS_PER_DELAY = 10  # in a shorter sample, start and end of the stream dominate
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What must not be exceeded; None: no limit."""
+    """Upper limits; None for no limit."""
 
     loss: float | None = None
     risk: float | None = None
@@ -22,25 +22,25 @@ class Limits:
 
 @dataclass(frozen=True)
 class Advice:
-    """The setting that is recommended, by its number among the outcomes, and why."""
+    """Recommended setting, by its index among the outcomes, with reasons."""
 
     chosen: int
     met: bool
-    """Whether it keeps the limits."""
+    """Whether it meets the limits."""
     sentences: tuple[str, ...]
     warnings: tuple[str, ...]
 
 
 def advise(weighed: Weighed, grid: Grid, limits: Limits) -> Advice:
-    """Choose a setting and say why."""
-    candidates = np.array(_worth_taking(weighed))
+    """Choose a setting and explain the choice."""
+    candidates = np.array(_candidates(weighed))
     if not candidates.size:
         raise PolicyError(
-            "no setting publishes any row: take a smaller k or l, a longer delay, a larger sample, or more of epsilon"
+            "no setting publishes any row: use a smaller k or l, a longer delay, a larger sample, or a larger epsilon"
         )
     fitting = [at for at in candidates if _excess(weighed, limits, int(at)) <= 0]
     if fitting:
-        # Scaled by all candidates: a limit takes some away, and must not change what a step is worth.
+        # Scale by all candidates: a limit excludes some of them, but must not change the scale.
         distance = dict(zip(candidates.tolist(), distances_to_ideal(weighed.points[candidates]), strict=True))
         chosen = min((int(at) for at in fitting), key=lambda at: (distance[at], at))
     else:
@@ -50,7 +50,7 @@ def advise(weighed: Weighed, grid: Grid, limits: Limits) -> Advice:
 
 
 def number(value: float) -> str:
-    """A figure with so many digits that it can be compared: 0.043, 0.00012, 12.50, 1,234."""
+    """Format a figure with enough digits to compare it: 0.043, 0.00012, 12.50, 1,234."""
     if value == 0 or 0.001 <= abs(value) < 1:
         return f"{value:.3f}"
     if abs(value) < 1:
@@ -58,10 +58,11 @@ def number(value: float) -> str:
     return f"{value:.2f}" if abs(value) < 100 else f"{value:,.0f}"
 
 
-def _worth_taking(weighed: Weighed) -> list[int]:
-    """The Pareto set without what only looks good, unless nothing else is left: paper mode, whose weaknesses no figure
-    here shows, and a delta of more than 1 in all rows, which allows that somebody is exposed. A setting that publishes
-    nothing has no risk, and is never worth taking.
+def _candidates(weighed: Weighed) -> list[int]:
+    """Pareto set without settings whose figures are misleading, unless no others are left.
+
+    Misleading are paper mode, whose weaknesses the figures do not show, and a delta above 1 in all rows, which allows
+    exposing a person. A setting that publishes nothing has no risk and is never a candidate.
     """
     found = [at for at in weighed.best if weighed.outcomes[at].figures.published]
     strict = [
@@ -81,7 +82,7 @@ def _sound(weighed: Weighed, at: int) -> bool:
 
 
 def _excess(weighed: Weighed, limits: Limits, at: int) -> float:
-    """By which share of a limit it is exceeded, at worst; 0 or less if all limits are kept."""
+    """Largest relative excess over a limit; 0 or less if all limits are met."""
     given = ((weighed.loss(at), limits.loss), (weighed.risk(at), limits.risk))
     return max(((value - limit) / max(limit, 1e-12) for value, limit in given if limit is not None), default=0.0)
 
@@ -93,17 +94,15 @@ def _opening(weighed: Weighed, grid: Grid, limits: Limits, at: int, fits: bool) 
         f"--max-{name} {limit:g}" for name, limit in (("loss", limits.loss), ("risk", limits.risk)) if limit is not None
     ]
     if not options:
-        return f"Take {words}: {figures}. Of the settings that nothing beats it lies nearest to the ideal."
+        return f"Take {words}: {figures}. It is the setting of the Pareto set nearest to the ideal."
     if fits:
-        return (
-            f"Take {words}: {figures}. Of the settings that keep {' and '.join(options)} it lies nearest to the ideal."
-        )
+        return f"Take {words}: {figures}. It is the setting nearest to the ideal that meets {' and '.join(options)}."
     which = f"No setting meets both {' and '.join(options)}" if len(options) > 1 else f"No setting meets {options[0]}"
-    return f"{which}: closest is {words}, with {figures}."
+    return f"{which}. The closest is {words}: {figures}."
 
 
 def _steps(weighed: Weighed, grid: Grid, at: int) -> Iterator[str]:
-    """What the next value of each parameter would cost, up and down."""
+    """Effect of the next smaller and larger value of each parameter."""
     by_key = {outcome.setting.key: index for index, outcome in enumerate(weighed.outcomes)}
     reasons = {key_of(refusal.parameters): refusal.reason for refusal in grid.refused}
     here = weighed.outcomes[at].setting
@@ -119,7 +118,7 @@ def _steps(weighed: Weighed, grid: Grid, at: int) -> Iterator[str]:
 
 
 def _neighbours(values: tuple[Value, ...], own: Value) -> Iterator[Value]:
-    """The next smaller and the next larger number; of what has no order all others."""
+    """The next smaller and next larger number; for values without an order, all others."""
     numbers = sorted(value for value in values if not isinstance(value, str))
     if len(numbers) < len(values) or isinstance(own, str):
         yield from (value for value in values if value != own)
@@ -132,12 +131,12 @@ def _neighbours(values: tuple[Value, ...], own: Value) -> Iterator[Value]:
 def _change(weighed: Weighed, here: int, there: int) -> str:
     more = weighed.loss(there) - weighed.loss(here)
     if abs(more) < 0.0005:
-        loss = "leaves the loss as it is"
+        loss = "does not change the loss"
     else:
-        loss = f"costs {number(more)} more loss" if more > 0 else f"saves {number(-more)} of the loss"
+        loss = f"raises the loss by {number(more)}" if more > 0 else f"lowers the loss by {number(-more)}"
     before, after = number(weighed.risk(here)), number(weighed.risk(there))
     if before == after:
-        risk = f"leaves the {weighed.risk_name} at {before}"
+        risk = f"keeps the {weighed.risk_name} at {before}"
     else:
         verb = "raises" if weighed.risk(there) > weighed.risk(here) else "lowers"
         risk = f"{verb} the {weighed.risk_name} from {before} to {after}"
@@ -155,27 +154,27 @@ def _warnings(weighed: Weighed, grid: Grid, chosen: int) -> Iterator[str]:
         short = sorted({delay for delay in delays if rows < _ROWS_PER_DELAY * delay})
         yield (
             f"The sample of {rows:,} rows is small for a delay of {' and '.join(f'{delay:,}' for delay in short)}: "
-            f"its beginning and its end weigh more than in a stream. "
-            f"Take {_ROWS_PER_DELAY * max(delays):,} rows if there are so many."
+            f"its start and end weigh more than in a long stream. "
+            f"Use {_ROWS_PER_DELAY * max(delays):,} rows if available."
         )
     if not _sound(weighed, chosen):
         yield (
-            f"Every claim has a delta above 1 in {rows:,} rows (here {weighed.delta(chosen):.2g}): it allows that "
-            f"somebody is exposed. A larger k lowers it."
+            f"Every claim has a delta above 1 in {rows:,} rows (here {weighed.delta(chosen):.2g}), which allows "
+            f"exposing a person. A larger k lowers it."
         )
     if not all(_strict(weighed, at) for at in range(len(weighed.outcomes))):
         yield (
-            "Paper mode is for science: what it gives away beyond k and l is in no figure here. It is recommended only "
-            "where nothing is strict."
+            "Paper mode is for research: the figures do not show what it discloses beyond k and l. It is recommended "
+            "only if no setting is strict."
         )
     if weighed.by_epsilon and len(weighed.claims) > 1:
-        yield f"The epsilons are not of one kind, and hard to compare: some are of {'; some of '.join(weighed.claims)}."
+        yield f"The epsilons are hard to compare, because they protect different things: {'; '.join(weighed.claims)}."
     if len(grid.lists.get("algorithm", ())) > 1:
         yield (
-            "Algorithms do not promise the same, and no figure here shows that: read the statement of each, above all "
-            "what it says of an observer who knows when rows arrived."
+            "Algorithms make different promises, which the figures do not show: read the statement of each, especially "
+            "about an observer who knows when rows arrived."
         )
     if len(grid.lists.get("l", ())) > 1:
-        yield "l is no part of the risk: what it protects shows in the largest share. Choose it by what must hold."
+        yield "l is not part of the risk; its effect shows in the largest share. Choose it by the protection required."
     if weighed.by_epsilon and len(grid.lists.get("k", ())) > 1:
-        yield "k is no part of the risk, which is epsilon alone: choose it by what must hold."
+        yield "k is not part of the risk, which is epsilon alone. Choose it by the protection required."

@@ -1,4 +1,4 @@
-"""What is known of a setting after its runs: numbers about the publication, and never a value of a row."""
+"""Figures of a setting after its runs: numbers about the publication, never a value of a row."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -9,7 +9,7 @@ from castleguard.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """One setting. Shares are of the rows of the sample; what is None does not apply to the policy."""
+    """Figures of one setting. Shares are of the sample's rows; None if a figure does not apply to the policy."""
 
     rows: int
     published: float
@@ -17,37 +17,37 @@ class Figures:
     sampled_out: float
     over_budget: float
     rejected: float
-    """Could not be read by the schema. The same in all settings, and so not counted as lost."""
+    """Share of rows that the schema rejects. It is the same in all settings, and so not part of the loss."""
     information_loss: float | None
-    """Of what was published, 0 = all is said and 1 = nothing; with doca the error. None: nothing was published."""
+    """Loss of the published rows: 0 for exact values, 1 for whole domains; with doca, the error. None without rows."""
     loss: float
-    """The axis: the same over all rows that could be read. A row that is not published counts as 1, and so does a
-    published quasi-identifier that does not hold the true value."""
+    """Loss over all accepted rows, for the axis. Unpublished rows count as 1, and so do quasi-identifiers whose true
+    value lies outside their published range."""
     untrue: float
-    """Share of published values, sensitive ones included, that are not true. 0 where no noise is added to rows."""
+    """Share of published values, including sensitive ones, that are not true; 0 without noise on rows."""
     groups: float
     smallest_group: int | None
-    """Persons of the smallest group (rows of the smallest cell with sdgs, or that share a number with doca)."""
+    """Persons of the smallest group (with sdgs, rows of the smallest cell; with doca, rows that share a number)."""
     mean_risk: float | None
-    """Mean over the published rows of 1/(persons of the row's group); 0 if nothing was published."""
+    """Mean over published rows of 1/(persons of the row's group); 0 if nothing was published."""
     highest_risk: float | None
     largest_share: float | None
-    """The largest share that one sensitive value has of the rows of any group."""
+    """Largest share of a group's rows with the same sensitive value."""
     epsilon: float | None
-    """What the policy's own guarantee states; None: it claims no differential privacy."""
+    """Epsilon of the policy's guarantee; None without a claim of differential privacy."""
     delta: float | None
     delay: int | None
-    """Arrivals that a row waits at most, as promised; None: the policy counts seconds."""
+    """Promised maximum delay in arrivals; None if the policy counts seconds."""
     longest_wait: int
-    """Arrivals that a row did wait."""
+    """Measured maximum delay in arrivals."""
     rows_per_second: float
 
     def as_json(self) -> dict[str, Any]:
-        """For a file."""
+        """JSON form."""
         return asdict(self)
 
 
-_MANY: dict[str, Callable[[Sequence[Any]], Any]] = {
+_WORST: dict[str, Callable[[Sequence[Any]], Any]] = {
     "smallest_group": min,
     "highest_risk": max,
     "largest_share": max,
@@ -56,15 +56,15 @@ _MANY: dict[str, Callable[[Sequence[Any]], Any]] = {
 
 
 def from_json(data: Mapping[str, Any]) -> Figures:
-    """Figures as they were written. Raises InputError if that is something else."""
+    """Read figures from their JSON form. Raises InputError if it is something else."""
     names = {field.name for field in fields(Figures)}
     if set(data) != names or not all(value is None or isinstance(value, int | float) for value in data.values()):
-        raise InputError("these are not the figures of a setting")
+        raise InputError("not the figures of a setting")
     return Figures(**data)
 
 
 def over_runs(runs: Sequence[Figures]) -> Figures:
-    """Several runs of one setting as one: means, and the worst of what is a worst case."""
+    """Combine several runs of one setting: means, and the worst value of worst-case figures."""
     if len(runs) == 1:
         return runs[0]
     combined: dict[str, Any] = {}
@@ -74,7 +74,7 @@ def over_runs(runs: Sequence[Figures]) -> Figures:
         if not known or alike:
             combined[field.name] = known[0] if known else None
         else:
-            combined[field.name] = _MANY.get(field.name, _mean)(known)
+            combined[field.name] = _WORST.get(field.name, _mean)(known)
     return Figures(**combined)
 
 

@@ -1,6 +1,6 @@
-"""What one publication of boxes costs and protects: CASTLE and CASTLEGUARD by groups, SDGS by cells of a window.
+"""Loss and risk of one publication of boxes: CASTLE and CASTLEGUARD by groups, SDGS by cells of a window.
 
-Every judgement first checks the promise; a publication that breaks it is a bug, and its figures must not be believed.
+Every judgement first verifies the promise; a broken one is a bug, and its figures must not be used.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from castleguard.schema.roles import Schema
 
 
 class Judgement(NamedTuple):
-    """The names are those of `Figures`. `loss` is over the published rows only."""
+    """Figures of one publication, named as in `Figures`. `loss` covers the published rows only."""
 
     information_loss: float | None
     loss: float
@@ -36,18 +36,18 @@ class Judgement(NamedTuple):
 
 
 NOTHING = Judgement(None, 0.0, 0, None, 0.0, 0.0, None)
-"""Nothing was published: nobody is at risk, and all is lost."""
+"""Judgement of an empty publication: no risk."""
 
 
-def refuse(violations: Mapping[str, int]) -> None:
-    """Raise if something is wrong with a publication. This would be a bug, and its figures must not be believed."""
+def check_promise(violations: Mapping[str, int]) -> None:
+    """Raise CastleguardError if a publication has violations, which would be a bug."""
     wrong = [f"{count:,} {what}" for what, count in violations.items() if count]
     if wrong:
-        raise CastleguardError(f"a publication of the sweep did not keep its promise: {'; '.join(wrong)}")
+        raise CastleguardError(f"a publication of the sweep broke its promise: {'; '.join(wrong)}")
 
 
 def largest_share(groups: Codes, columns: Sequence[Codes]) -> float | None:
-    """The largest share that one value of one column has of the rows of any group; None without a column."""
+    """Largest share of a group's rows with the same value in a column; None without columns or rows."""
     if not columns or not groups.size:
         return None
     found = 0.0
@@ -66,7 +66,7 @@ def judge_groups(
     link: str,
     every_moment: bool = True,
 ) -> Judgement:
-    """Check k and l of every group, then measure. `link` is the public column that numbers the rows."""
+    """Check k and l of every group, then measure. `link`: public column that numbers the rows."""
     published = pa.concat_tables(parts)
     if not published.num_rows:
         return NOTHING
@@ -87,7 +87,7 @@ def judge_groups(
             every_moment=every_moment,
             closed=promised.closed,
         )
-        refuse(verdict.violations)
+        check_promise(verdict.violations)
     persons = found.persons_per_group
     risk = 1 / persons[found.groups]
     widths = np.array([side.losses() for side in found.sides])
@@ -106,10 +106,10 @@ def judge_groups(
 
 
 def judge_cells(parts: Sequence[pa.Table], schema: Schema, promised: Publication) -> Judgement:
-    """Check k and l of every window, then measure. Every part is one window, or nothing.
+    """Check k and l of every window, then measure. Every part is one window, or empty.
 
-    SDGS publishes no column that says which row is which, because that would void its claim. So rows are counted: a
-    cell (a box with one combination of sensitive values) must have k of them in its window.
+    SDGS publishes no column that links rows, because that would void its claim. So rows are counted instead of persons:
+    a cell (a box with one combination of sensitive values) must have k rows in its window.
     """
     criteria = promised.criteria
     assert criteria is not None
@@ -126,16 +126,16 @@ def judge_cells(parts: Sequence[pa.Table], schema: Schema, promised: Publication
         cells = refine(cells, codes)
     per_cell, per_group = np.bincount(cells), np.bincount(groups)
     values = _fewest_values(groups, sensitive, per_group.size)
-    refuse(
+    check_promise(
         {
             f"cells with fewer than {criteria.k} rows": int(np.count_nonzero(per_cell < criteria.k)),
-            f"boxes with fewer than {criteria.l} values of a sensitive attribute": int(
+            f"boxes with fewer than {criteria.l} values of a sensitive column": int(
                 np.count_nonzero(values < criteria.l)
             ),
         }
     )
     widths = float(np.mean([side.losses() for side in sides]))
-    # A person has one row at most in a window, unless rows are what is protected.
+    # A person has at most one row in a window, unless the policy protects rows.
     persons = promised.one_row_per_person
     return Judgement(
         information_loss=widths,
@@ -149,13 +149,13 @@ def judge_cells(parts: Sequence[pa.Table], schema: Schema, promised: Publication
 
 
 def _check_noisy(found: Linked, criteria: Criteria, promised: Publication) -> None:
-    """k and l where values are noisy: they speak of what is published, so that nothing can be said of truth."""
+    """Check k and l of noisy values: both concern published values, so true values are not compared."""
     values = _fewest_values(found.groups, _sensitive(found, promised), found.rows_per_group.size)
-    refuse({**wrong_rows(found), **small_groups(found.persons_per_group, values, k=criteria.k, l=criteria.l)})
+    check_promise({**wrong_rows(found), **small_groups(found.persons_per_group, values, k=criteria.k, l=criteria.l)})
 
 
 def _fewest_values(groups: Codes, columns: Sequence[Codes], count: int) -> Codes:
-    """Per group the distinct values of its least diverse column, as published; without a column, no limit."""
+    """Distinct published values per group, of its least diverse column; without a column, no limit."""
     fewest = np.full(count, np.iinfo(np.int64).max, dtype=np.int64)
     for codes in columns:
         fewest = np.minimum(fewest, distinct_per_group(groups, codes, count))
@@ -163,14 +163,14 @@ def _fewest_values(groups: Codes, columns: Sequence[Codes], count: int) -> Codes
 
 
 def _sensitive(found: Linked, promised: Publication) -> list[Codes]:
-    """What counts as one sensitive value, per published row and column: as it was published."""
+    """Codes of the published sensitive values, one array per column."""
     if promised.hides_values:
         return [value_codes(found.published.column(role.name), role) for role in found.schema.sensitive]
     return [codes[found.row] for codes in found.originals.sensitive]
 
 
 def _inside(found: Linked) -> NDArray[np.bool_]:
-    """Per quasi-identifier and published row, whether the true value lies in what was published."""
+    """(quasi-identifiers, published rows) True where the true value lies in its published range."""
     rows = np.arange(found.row.size)
     sides = zip(found.sides, found.originals.values, strict=True)
     return np.array([side.is_widest() | side.contains(values[found.row], rows) for side, values in sides])

@@ -1,4 +1,4 @@
-"""Settings weighed against one another by loss, risk, delay and the delta of a claim, and those that nothing beats."""
+"""Compare settings by loss, risk, delay and the delta of a claim, and find the Pareto set."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from castleguard.judge.sweep.figures import Figures
-from castleguard.judge.sweep.grid import Setting
+from castleguard.judge.sweep.parameter_grid import Setting
 
 Points = NDArray[np.float64]  # (settings, criteria), less is better in each
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A setting and what came of it."""
+    """A setting and its figures."""
 
     setting: Setting
     figures: Figures
@@ -26,45 +26,44 @@ class Weighed:
 
     outcomes: tuple[Outcome, ...]
     by_epsilon: bool
-    """Whether the risk is epsilon; otherwise it is the mean risk of re-identification."""
+    """Whether the risk is epsilon; otherwise it is the mean re-identification risk."""
     points: Points
     """(settings, 4): loss, risk, delay, delta."""
     best: tuple[int, ...]
-    """The numbers of the settings in the Pareto set, the one with the least risk first."""
+    """Indices of the settings in the Pareto set, lowest risk first."""
 
     @property
     def risk_name(self) -> str:
-        """What the risk is, in words."""
+        """Name of the risk."""
         return "epsilon of the guarantee" if self.by_epsilon else "mean re-identification risk"
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """What the epsilons protect: comparable are those of one kind."""
+        """Distinct claims of the settings; only epsilons of the same claim are comparable."""
         return tuple(dict.fromkeys(outcome.setting.claim for outcome in self.outcomes))
 
     def loss(self, at: int) -> float:
-        """The loss of a setting."""
+        """Loss of a setting."""
         return float(self.points[at, 0])
 
     def risk(self, at: int) -> float:
-        """The risk of a setting."""
+        """Risk of a setting."""
         return float(self.points[at, 1])
 
     def delta(self, at: int) -> float:
-        """The delta of a setting, where epsilon is its risk."""
+        """Delta of a setting, if epsilon is its risk."""
         return float(self.points[at, 3])
 
 
 NO_DELTA = 1e-9
-"""A delta that is smaller counts as none: nobody gains by an even smaller one."""
+"""A smaller delta counts as 0, because lowering it further brings no benefit."""
 
 
 def weigh(outcomes: Sequence[Outcome]) -> Weighed:
     """Put all settings on the same axes.
 
-    The risk is epsilon where every setting claims differential privacy of a row's values, and 1/(persons of the group),
-    the mean over published rows, otherwise. A delay in seconds is no delay in arrivals: where one setting has none, it
-    is taken for the longest.
+    The risk is epsilon if every setting claims differential privacy, and otherwise 1/(persons of the group) as the mean
+    over published rows. A delay in seconds is not comparable with arrivals, so it counts as the longest.
     """
     by_epsilon = all(outcome.figures.epsilon for outcome in outcomes)
     points = np.array([_point(outcome.figures, by_epsilon) for outcome in outcomes], dtype=np.float64)
@@ -83,9 +82,9 @@ def _point(figures: Figures, by_epsilon: bool) -> tuple[float, float, float, flo
 
 
 def pareto(points: ArrayLike) -> NDArray[np.bool_]:
-    """Whether each point is in the Pareto set: no other is at most as large in all criteria and smaller in one.
+    """True for points of the Pareto set: no other point is at most as large in all criteria and smaller in one.
 
-    Equal points are in it together, or not at all.
+    Equal points are both in the set, or both not.
 
     >>> pareto([[1, 4], [2, 2], [3, 3], [4, 1]]).tolist()
     [True, True, False, True]
@@ -96,9 +95,9 @@ def pareto(points: ArrayLike) -> NDArray[np.bool_]:
 
 
 def distances_to_ideal(points: ArrayLike) -> NDArray[np.float64]:
-    """How far each point is from the one that has the least of every criterion, each scaled to reach from 0 to 1.
+    """Distance of each point from the minimum of all criteria, each criterion scaled to the range 0 to 1.
 
-    A criterion in which all are equal does not count.
+    A criterion that is equal for all points does not count.
 
     >>> distances_to_ideal([[0, 10], [10, 0], [1, 1]]).round(2).tolist()
     [1.0, 1.0, 0.14]

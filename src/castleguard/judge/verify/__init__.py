@@ -1,1 +1,1 @@
-"""Checks the promise against what was published."""
+"""Check the promise against the published table."""

@@ -1,19 +1,19 @@
-"""Diversity and closeness of published groups, from their definitions, for whoever holds the published file.
+"""Diversity and closeness of published groups, computed from their definitions.
 
-Written anew, and not with the formulas of `privacy`: distances are sums of absolute differences in coordinates that a
-distance gives to a distribution, where the engine moves shares about. What is counted are distinct pairs of a person
-and a value, as docs/concepts/criteria.md has it; without persons, rows.
+This code shares no formula with `privacy`: here a distance is a sum of absolute differences between coordinates of the
+distributions, where the engine moves probability mass. Counts are of distinct (person, value) pairs, as defined in
+docs/concepts/criteria.md; without persons, of rows.
 
-A promise about a distribution is one for the moment of a release, and a file holds only what came of all releases. Let
-S_1, S_2, ... be what a box was released with, each of which passed. As long as no pair occurs in two of them, the pairs
-of the whole group are a mixture of theirs, and
+A promise about a distribution holds at the moment of a release, but a file only shows the union of all releases. Let
+S_1, S_2, ... be the releases of one box, each of which passed. If no pair occurs in two of them, the pairs of the whole
+group are a mixture of theirs, and
 
-    entropy        is concave, so the group has at least the entropy of the least of them;
-    recursive      adds up: the largest count of the group is no larger than all theirs together, its tail no smaller;
-    distance       is convex, so the group is no farther from the mixture of their references than t.
+    entropy        is concave, so the group has at least the smallest entropy of any release;
+    recursive      is additive: the group's largest count is at most the sum of theirs, and its tail at least the sum;
+    distance       is convex, so the group is within t of the mixture of their references.
 
-So a group without a repeated pair that fails is proof of a release that failed. A group with repeated pairs that fails
-is not: each release may have passed by itself. `Failures` keeps the two apart.
+A failing group without repeated pairs therefore proves that a release failed. A failing group with repeated pairs does
+not: each release may have passed by itself. `Failures` keeps the two cases apart.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.judge.reading import identities
+from castleguard.judge.reading import equality
 from castleguard.judge.reading.values import Codes, Numbers, numbers_of, texts_of
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.sensitive import Sensitive
@@ -36,29 +36,29 @@ SLACK = 1e-9  # sums are rounded
 
 
 class Tally(NamedTuple):
-    """How often each value occurs in each group: one entry per group and value that is there."""
+    """Counts of values per group: one entry per group and value that occurs in it."""
 
     group: Codes
     value: Codes
     times: Codes
     groups: int
     repeated: Flags
-    """Per group whether a person has the same value twice: then not all rows are counted."""
+    """True for groups in which a person has the same value twice, so that not all rows are counted."""
 
     @property
     def totals(self) -> Codes:
-        """All counts of each group together."""
+        """Sum of the counts of each group."""
         return np.bincount(self.group, self.times, minlength=self.groups).astype(np.int64)
 
     @property
     def largest(self) -> Codes:
-        """The count of each group's most frequent value."""
+        """Count of each group's most frequent value."""
         largest: Codes = np.zeros(self.groups, dtype=np.int64)
         np.maximum.at(largest, self.group, self.times)
         return largest
 
     def shares(self, values: int) -> Table:
-        """Each group's distribution over `values` values."""
+        """Distribution of each group over `values` values."""
         table = np.zeros((self.groups, values))
         table[self.group, self.value] = self.times
         return table / np.maximum(self.totals, 1)[:, None]
@@ -66,22 +66,22 @@ class Tally(NamedTuple):
 
 @dataclass(frozen=True)
 class Failures:
-    """Which groups failed, and of which of them a file alone proves that a promise was broken."""
+    """Groups that failed, and those for which the file alone proves a broken promise."""
 
     failed: Flags
     proved: Flags
 
 
 def value_codes(column: pa.ChunkedArray, role: Sensitive, *, whole: bool = False) -> Codes:
-    """What counts as one value of a sensitive column, published or original: the number of its label, and one more for
-    a missing or unknown one. Where no labels are declared, any number that tells values apart; `whole` takes a number
-    for its whole part.
+    """Codes of a sensitive column, published or original: label numbers, and the next number for missing or unknown.
+
+    Without declared labels, the codes are arbitrary and only equal or different. `whole`: compare integer parts only.
 
     >>> value_codes(pa.chunked_array([["< 10", "[10, 20)", "7", None]]), Sensitive("fare", bins=[10, 20])).tolist()
     [0, 1, 0, 3]
     """
     if role.labels is None:
-        return identities.value_codes(column, whole=whole)
+        return equality.value_codes(column, whole=whole)
     known = {str(label): code for code, label in enumerate(role.labels)}
     texts, codes = texts_of(column)
     found = np.array([len(known) if text is None else known.get(text, -1) for text in texts], dtype=np.int64)
@@ -94,7 +94,7 @@ def value_codes(column: pa.ChunkedArray, role: Sensitive, *, whole: bool = False
 
 
 def tally(groups: Codes, values: Codes, persons: Codes | None, *, count: int) -> Tally:
-    """Count distinct (person, value) pairs of each of `count` groups; without persons, rows."""
+    """Count the distinct (person, value) pairs in each of `count` groups; without persons, the rows."""
     many = int(values.max(initial=0)) + 1
     cells = groups * many + values
     repeated: Flags = np.zeros(count, dtype=np.bool_)
@@ -111,14 +111,12 @@ def tally(groups: Codes, values: Codes, persons: Codes | None, *, count: int) ->
 
 
 def distinct_values(counted: Tally) -> Codes:
-    """Different values of each group."""
+    """Distinct values per group."""
     return np.bincount(counted.group, minlength=counted.groups).astype(np.int64)
 
 
 def persons_apart(groups: Codes, values: Codes, persons: Codes, *, most: int) -> Codes:
-    """Per group how many different persons can each stand for a value of their own, up to `most`: the largest matching
-    of values to persons (augmenting paths, as in every textbook).
-    """
+    """Size of the largest matching of values to persons per group, up to `most`, by augmenting paths."""
     pairs = np.unique(np.stack([groups, values, persons], axis=1), axis=0)
     found: Codes = np.zeros(int(groups.max(initial=-1)) + 1, dtype=np.int64)
     starts = np.flatnonzero(np.diff(pairs[:, 0], prepend=-1))
@@ -126,29 +124,29 @@ def persons_apart(groups: Codes, values: Codes, persons: Codes, *, most: int) ->
         holders: dict[int, list[int]] = {}
         for _, value, person in pairs[start:stop].tolist():
             holders.setdefault(value, []).append(person)
-        stands_for: dict[int, int] = {}
+        matched: dict[int, int] = {}
         for value in holders:
-            found[pairs[start, 0]] += _augment(value, holders, stands_for, set())
+            found[pairs[start, 0]] += _augment(value, holders, matched, set())
             if found[pairs[start, 0]] >= most:
                 break
     return found
 
 
 def entropies(counted: Tally) -> Numbers:
-    """The entropy of each group's distribution, in nats; 0 for an empty group."""
+    """Entropy of each group's distribution in nats; 0 for an empty group."""
     share = counted.times / np.maximum(counted.totals, 1)[counted.group]
     found: Numbers = np.bincount(counted.group, -share * np.log(share), minlength=counted.groups).astype(np.float64)
     return found
 
 
 def judge_entropy(counted: Tally, l: int) -> Failures:
-    """Entropy l-diversity: an entropy of at least ln l (Machanavajjhala et al. 2006, Definition 4.1)."""
+    """Check entropy l-diversity: entropy of at least ln l (Machanavajjhala et al. 2006, Definition 4.1)."""
     failed = entropies(counted) < np.log(l) - SLACK
     return Failures(failed, failed & ~counted.repeated)
 
 
 def recursive_margins(counted: Tally, l: int) -> tuple[Codes, Codes]:
-    """Per group the count of the most frequent value, and the counts from the l-th on together."""
+    """Count of the most frequent value, and sum of the counts from the l-th on, per group."""
     order = np.lexsort((-counted.times, counted.group))
     group, count = counted.group[order], counted.times[order]
     rank = np.arange(group.size) - np.searchsorted(group, group)
@@ -157,18 +155,18 @@ def recursive_margins(counted: Tally, l: int) -> tuple[Codes, Codes]:
 
 
 def judge_recursive(counted: Tally, *, c: float, l: int) -> Failures:
-    """Recursive (c, l)-diversity: r_1 < c (r_l + r_(l+1) + ...) (the same paper, Definition 4.2)."""
+    """Check recursive (c, l)-diversity: r_1 < c (r_l + r_(l+1) + ...) (the same paper, Definition 4.2)."""
     largest, tail = recursive_margins(counted, l)
     failed = ~(largest < c * tail)
     return Failures(failed, failed & ~counted.repeated)
 
 
 def coordinates(shares: Table, distance: Distance, hierarchy: Hierarchy | None = None) -> Table:
-    """Distributions, a row each, as points whose distance by absolute differences is the earth mover's.
+    """Map distributions (one per row) to points whose L1 distance is the earth mover's distance.
 
-    The last value is the missing one; in a tree it is a leaf directly below the root. Equal: half the difference of
-    every share. Ordered: the difference of what lies up to each value, over the steps between the first and the last.
-    By a tree: the difference of what lies below each node, times half of what the node above it is higher.
+    The last value is the missing one; in a tree it is a leaf directly below the root. Equal: half of each share.
+    Ordered: cumulative shares, divided by the number of steps from the first value to the last. Hierarchical: the share
+    below each node, times half the height difference to its parent.
     """
     if distance == "equal":
         return shares / 2
@@ -190,18 +188,18 @@ def coordinates(shares: Table, distance: Distance, hierarchy: Hierarchy | None =
 
 
 def distances(points: Table, other: Table) -> Numbers:
-    """The distance between points, row by row."""
+    """L1 distance between points, row by row."""
     found: Numbers = np.abs(points - other).sum(axis=1)
     return found
 
 
-def _augment(value: int, holders: dict[int, list[int]], stands_for: dict[int, int], seen: set[int]) -> bool:
-    """Find somebody for a value, if need be by giving others another value."""
+def _augment(value: int, holders: dict[int, list[int]], matched: dict[int, int], seen: set[int]) -> bool:
+    """Match a value to a person, reassigning other persons if necessary."""
     for person in holders[value]:
         if person in seen:
             continue
         seen.add(person)
-        if person not in stands_for or _augment(stands_for[person], holders, stands_for, seen):
-            stands_for[person] = value
+        if person not in matched or _augment(matched[person], holders, matched, seen):
+            matched[person] = value
             return True
     return False

@@ -1,6 +1,6 @@
-"""Does what was published keep the promise? Checked against the original rows, by counting.
+"""Verify the promise by counting: the published rows of every group against their original rows.
 
-Written independently of engine and gate, with plain group-by: whoever holds the published file and the original one
+Independent of engine and gate, using plain group-by operations, so that anyone with the published and the original file
 can repeat it. The result holds counts and never a value.
 """
 
@@ -22,21 +22,21 @@ from castleguard.schema.roles import Numeric, Schema
 
 @dataclass(frozen=True)
 class Verification:
-    """What was counted. `ok` is the verdict, `sentence` says it in words."""
+    """Counts of a verification. `ok` is the verdict, `sentence` puts it into words."""
 
     k: int
     l: int
     rows: int
     groups: int
     fewest_persons: int | None
-    """Distinct persons of the smallest group; None if nothing was published."""
+    """Distinct persons in the smallest group; None if nothing was published."""
     fewest_values: int | None
-    """Distinct sensitive values of the least diverse group; None without a sensitive column."""
+    """Distinct sensitive values in the least diverse group; None without a sensitive column."""
     information_loss: float
     violations: dict[str, int]
-    """What was found wrong, and how often. Empty if nothing was."""
+    """Count of each kind of violation; empty if the promise was kept."""
     persons_per_group: tuple[int, ...] = field(repr=False)
-    """Distinct persons of every group."""
+    """Distinct persons in every group."""
 
     @property
     def ok(self) -> bool:
@@ -50,17 +50,17 @@ class Verification:
             return "VIOLATED: " + "; ".join(f"{count:,} {what}" for what, count in self.violations.items())
         if not self.rows:
             return "verified: nothing was published"
-        diverse = f" and {self.l} values of each sensitive attribute" if self.fewest_values is not None else ""
+        diverse = f" and {self.l} values of each sensitive column" if self.fewest_values is not None else ""
         return (
             f"verified: {self.rows:,} rows in {self.groups:,} groups, each with at least {self.k} persons{diverse}; "
-            "every row was published once and lies inside what was published for it"
+            "every row was published once, and its values lie inside its published box"
         )
 
     def __str__(self) -> str:
         return self.sentence
 
 
-def verify(  # noqa: PLR0913  # each says one thing about the publication
+def verify(  # noqa: PLR0913  # independent facts about the publication
     published: pa.Table | Sequence[pa.Table],
     original: pa.Table,
     schema: Schema,
@@ -74,24 +74,24 @@ def verify(  # noqa: PLR0913  # each says one thing about the publication
     """Check a published table against its original. `link` is a public column that numbers the rows.
 
     Numbers are read as ranges of half-open cells, or with `closed` (paper mode) as closed intervals.
-    With `every_moment` the tables are taken as published one after the other, and every group must have its k persons
-    and l values as soon as its first table is out.
+    With `every_moment` the tables count as published one after another, and every group must have its k persons and l
+    values in the first table that contains it.
     """
     tables = [published] if isinstance(published, pa.Table) else list(published)
     whole = pa.concat_tables(tables)
     linked = link_rows(whole, original, schema, by=link, closed=closed)
     persons, values = linked.persons_per_group, linked.values_per_group
     wrong = {
-        "columns that were not declared": len(set(whole.column_names) - declared_columns(schema, whole.column_names)),
+        "undeclared columns": len(set(whole.column_names) - declared_columns(schema, whole.column_names)),
         **wrong_rows(linked),
-        "rows published though they had to be refused": int(
-            np.count_nonzero(linked.originals.refused[linked.row[linked.known]])
+        "published rows that should have been rejected": int(
+            np.count_nonzero(linked.originals.rejected[linked.row[linked.known]])
         ),
         **small_groups(persons, values, k=k, l=l),
-        "values outside what was published for them": int(np.count_nonzero(outside(linked))),
+        "values outside their published range": int(np.count_nonzero(outside(linked))),
         "bounds outside the domain": bounds_outside_domain(linked.sides),
         "ranges of width 0": boxes_without_width(linked.sides),
-        "sensitive or public values that changed": changed_values(
+        "changed sensitive or public values": changed_values(
             whole, original, linked.row, {*kept_columns(schema)} - {link}
         ),
     }
@@ -99,7 +99,7 @@ def verify(  # noqa: PLR0913  # each says one thing about the publication
         table = np.repeat(np.arange(len(tables)), [each.num_rows for each in tables])
         first = linked.only(first_rows(linked.groups, table))
         few = (first.persons_per_group < k) | (first.values_per_group < l)
-        wrong["groups that were too small at first"] = int(np.count_nonzero(few))
+        wrong["groups too small in their first table"] = int(np.count_nonzero(few))
     return Verification(
         k=k,
         l=l,
@@ -114,7 +114,7 @@ def verify(  # noqa: PLR0913  # each says one thing about the publication
 
 
 def information_loss(published: pa.Table, schema: Schema) -> float:
-    """The mean over rows of the mean over attributes of the share of the domain that was published; NaN if empty."""
+    """Mean over rows and quasi-identifiers of the published share of the domain; NaN for an empty table."""
     return _mean_loss(read_boxes(published, schema))
 
 
@@ -124,7 +124,7 @@ def _mean_loss(sides: tuple[Side, ...]) -> float:
 
 
 def wrong_rows(linked: Linked) -> dict[str, int]:
-    """Published rows that are not in the original, and those that came out before."""
+    """Count published rows without an original, and rows published more than once."""
     rows = linked.row[linked.known]
     return {
         "rows that are not in the original": linked.row.size - rows.size,
@@ -133,15 +133,15 @@ def wrong_rows(linked: Linked) -> dict[str, int]:
 
 
 def small_groups(persons: Codes, values: Codes, *, k: int, l: int) -> dict[str, int]:
-    """Groups below k persons and below l values of their least diverse sensitive attribute."""
+    """Count groups with fewer than k persons, or fewer than l values of their least diverse sensitive column."""
     return {
         f"groups with fewer than {k} persons": int(np.count_nonzero(persons < k)),
-        f"groups with fewer than {l} values of a sensitive attribute": int(np.count_nonzero(values < l)),
+        f"groups with fewer than {l} values of a sensitive column": int(np.count_nonzero(values < l)),
     }
 
 
 def first_rows(groups: Codes, moment: Codes) -> NDArray[np.bool_]:
-    """The rows that came out at the same moment as the first row of their group."""
+    """True for rows published at the same moment as the first row of their group."""
     first = np.full(int(groups.max(initial=-1)) + 1, np.iinfo(np.int64).max)
     np.minimum.at(first, groups, moment)
     early: NDArray[np.bool_] = moment == first[groups]
@@ -149,8 +149,9 @@ def first_rows(groups: Codes, moment: Codes) -> NDArray[np.bool_]:
 
 
 def outside(linked: Linked) -> NDArray[np.bool_]:
-    """(quasi-identifiers, known rows) whether a value does not lie in its row's box; a row that is for the root only
-    must have the widest box.
+    """(quasi-identifiers, known rows) True where a value is outside its row's box.
+
+    A row that belongs to the root must have the widest box.
     """
     known = linked.known
     row = linked.row[known]
@@ -163,7 +164,7 @@ def outside(linked: Linked) -> NDArray[np.bool_]:
 
 
 def bounds_outside_domain(sides: tuple[Side, ...]) -> int:
-    """Bounds that lie outside the public domain, or whose minimum lies above their maximum."""
+    """Count bounds outside the public domain, and ranges whose minimum exceeds their maximum."""
     return sum(
         int(np.count_nonzero((side.low < side.domain[0]) | (side.high > side.domain[1]) | (side.low > side.high)))
         for side in sides
@@ -171,8 +172,9 @@ def bounds_outside_domain(sides: tuple[Side, ...]) -> int:
 
 
 def bounds_off_grid(sides: tuple[Side, ...], schema: Schema) -> tuple[int, tuple[str, ...]]:
-    """Bounds that lie on no edge of the public grid, and the columns that have them: such a bound is a value of the
-    data. An observed domain has no grid to lie on.
+    """Count bounds that are not edges of the public grid, and name their columns.
+
+    Such a bound is a value of the data. Observed domains have no grid and are skipped.
     """
     wrong, columns = 0, []
     for side, role in zip(sides, schema.quasi_identifiers, strict=True):
@@ -185,14 +187,14 @@ def bounds_off_grid(sides: tuple[Side, ...], schema: Schema) -> tuple[int, tuple
 
 
 def boxes_without_width(sides: tuple[Side, ...]) -> int:
-    """Ranges of cells with two equal bounds, though the domain is no single point: such a range is a value."""
+    """Count ranges of cells with two equal bounds, which publish a value, unless the domain itself is one point."""
     return sum(
         int(np.count_nonzero(side.low == side.high)) for side in sides if side.cells and side.domain[0] < side.domain[1]
     )
 
 
 def _on(bounds: Numbers, edges: Numbers) -> NDArray[np.bool_]:
-    """Whether each bound is an edge, but for what a text may have rounded."""
+    """True for bounds that are edges, up to the rounding of text output."""
     after = np.clip(np.searchsorted(edges, bounds), 1, max(edges.size - 1, 1))
     near = np.minimum(np.abs(bounds - edges[after - 1]), np.abs(bounds - edges[min(1, edges.size - 1) * after]))
     close: NDArray[np.bool_] = near <= 1e-12 * np.maximum(1.0, np.abs(bounds))
@@ -200,12 +202,12 @@ def _on(bounds: Numbers, edges: Numbers) -> NDArray[np.bool_]:
 
 
 def kept_columns(schema: Schema) -> tuple[str, ...]:
-    """The columns that are published as they came, where nothing is randomised."""
+    """Columns that are published unchanged if nothing is randomised."""
     return (*(role.name for role in schema.sensitive), *schema.public)
 
 
 def changed_values(published: pa.Table, original: pa.Table, row: Codes, columns: Collection[str]) -> int:
-    """Values of these columns that are not those of the original row."""
+    """Count values of these columns that differ from the original row."""
     found = row >= 0
     changed = 0
     for name in sorted(columns):
@@ -218,10 +220,10 @@ def changed_values(published: pa.Table, original: pa.Table, row: Codes, columns:
 
 
 def _differences(before: pa.ChunkedArray, after: pa.ChunkedArray) -> int:
-    """How many values differ; a file of text may have changed the type of a column, and makes "" of a missing one."""
+    """Count differing values; a text file may change the type of a column, and turns missing values into ""."""
     short = next((each.type for each in (before, after) if each.type in (pa.float16(), pa.float32())), None)
     if short is not None:
-        # The text of a short float is shorter than the same number as a long one.
+        # The text of a short float has fewer digits than the same number as a double.
         return _far_apart(before, after, 16 if short == pa.float16() else 32)
     before_texts, before_codes = texts_of(before)
     after_texts, after_codes = texts_of(after)
@@ -232,7 +234,7 @@ def _differences(before: pa.ChunkedArray, after: pa.ChunkedArray) -> int:
 
 
 def _far_apart(before: pa.ChunkedArray, after: pa.ChunkedArray, bits: int) -> int:
-    """How many numbers differ even as floats of so many bits."""
+    """Count numbers that differ even as floats of `bits` bits."""
     (one, no_one), (other, no_other) = (numbers_of(column, "number") for column in (before, after))
     kind = np.float16 if bits == 16 else np.float32
     same = (one.astype(kind) == other.astype(kind)) | (no_one & no_other) | (np.isnan(one) & np.isnan(other))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 import castleguard as cg
-from castleguard.judge.attack.membership import Seen
+from castleguard.judge.attack.membership_game import Seen
 from castleguard.judge.game.game import Played, judge_all
 from castleguard.judge.game.settings import setting_for
 

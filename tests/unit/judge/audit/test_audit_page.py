@@ -45,8 +45,8 @@ def test_what_is_there_is_drawn_and_what_is_not_is_skipped() -> None:
         "Persons per group of a release",
         "Largest share of one value per group (illness)",
         "Risk per person",
-        "Who is left after all rows are put together",
-        "What the protection cost, by column",
+        "Candidates left after combining all rows of a person",
+        "Information loss by column",
     ]
     for picture in drawn:
         assert min(size(picture.png)) > 100

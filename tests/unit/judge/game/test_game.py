@@ -11,7 +11,7 @@ import castleguard as cg
 from castleguard.errors import UsageError
 from castleguard.judge.attack.evidence import Claim
 from castleguard.judge.attack.features import Observer, Published
-from castleguard.judge.attack.membership import Seen
+from castleguard.judge.attack.membership_game import Seen
 from castleguard.judge.game import game
 from castleguard.judge.game.claims import Stated
 from castleguard.judge.game.game import Played, judge_all, play
@@ -170,5 +170,5 @@ def test_a_canary_says_whether_it_goes_beyond_the_claim() -> None:
     loud, low, silent = audit.sections[1].findings
     assert (loud.status, low.status, silent.status) == ("warning", "passed", "passed")
     assert "better than (1, 0) allows" in loud.sentence
-    assert "within what (1, 0) allows" in low.sentence
-    assert "could not be told apart" in silent.sentence
+    assert "no better than (1, 0) allows" in low.sentence
+    assert "were not distinguished" in silent.sentence

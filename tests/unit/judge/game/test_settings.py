@@ -41,11 +41,11 @@ def test_a_background_is_as_long_as_the_policy_needs(policy: cg.Castle | cg.Sdgs
 
 
 def test_a_game_that_would_take_for_ever_is_refused() -> None:
-    with pytest.raises(UsageError, match="every run would need 37,500 rows"):
+    with pytest.raises(UsageError, match="each run would need 37,500 rows"):
         background_for(cg.Castleguard(k=100, delay=100, sample_rate=0.01, phi=1, mode="paper"))
     with pytest.raises(UsageError, match="a window would need"):
         background_for(cg.Sdgs(k=1000, sample_rate=0.01, epsilon=1, window=60))
-    with pytest.raises(UsageError, match="4 common values"):
+    with pytest.raises(UsageError, match="only 4 common values"):
         background_for(cg.Castle(k=10, l=5, delay=100))
 
 
@@ -93,7 +93,7 @@ def test_rows_of_a_file_become_values_of_their_columns() -> None:
 
 def test_too_few_usable_rows_are_refused() -> None:
     schema = cg.Schema(person=None, quasi_identifiers=[cg.Numeric("age", lower=0, upper=100)])
-    with pytest.raises(InputError, match="3 rows of the data can be used"):
+    with pytest.raises(InputError, match="only 3 rows of the data are usable"):
         rows_of(pa.table({"age": ["1", "2", "x", None, "3"]}), schema)
 
 

@@ -49,7 +49,7 @@ def test_a_file_of_text_has_the_same_classes() -> None:
 
 
 def test_a_label_must_be_a_declared_category() -> None:
-    with pytest.raises(UsageError, match="sensitive or a public column"):
+    with pytest.raises(UsageError, match="sensitive or public column"):
         Classes(SCHEMA, "age")
     with pytest.raises(UsageError, match="more than 50 values"):
         Classes(SCHEMA, "row").of(pa.table({"row": range(51)}), "original")

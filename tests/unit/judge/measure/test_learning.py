@@ -123,7 +123,7 @@ def test_a_network_that_had_too_few_rounds_is_told_of() -> None:
     found = learning_utility(
         link(published(table, 10), pa.table(table), SCHEMA, by="row"), label="ill", settings=settings
     )
-    assert found.notes == ("2 neural networks had not settled after 2 rounds",)
+    assert found.notes == ("neural networks that did not converge within 2 rounds: 2",)
 
 
 def test_what_is_published_exactly_teaches_the_same() -> None:
@@ -197,7 +197,7 @@ def test_nothing_published_leaves_no_figure_and_says_so() -> None:
         link(published(table, 10).slice(0, 0), pa.table(table), SCHEMA, by="row"), label="ill", settings=QUICK
     )
     assert math.isnan(score(found, "published"))
-    assert found.notes == ("nothing was published to learn from in 3 of 3 runs: they have no figure",)
+    assert found.notes == ("no training rows were published in 3 of 3 runs, which have no figures",)
 
 
 def test_one_class_has_no_roc_curve_and_says_so() -> None:
@@ -206,8 +206,8 @@ def test_one_class_has_no_roc_curve_and_says_so() -> None:
     assert score(found, "published") == 1.0
     assert all(math.isnan(each.auc.mean) for each in found.scores)
     assert found.notes == (
-        "what was published has one class only in 3 of 3 runs: it is always named",
-        "all test rows have one class in 3 of 3 runs: they have no ROC curve",
+        "the published rows have only one class in 3 of 3 runs, which is always predicted",
+        "all test rows have one class in 3 of 3 runs, which have no ROC curve",
     )
 
 

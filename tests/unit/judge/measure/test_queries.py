@@ -215,7 +215,7 @@ def test_the_sensitive_columns_can_be_chosen() -> None:
     linked = link(pa.table(PUBLISHED), pa.table(ORIGINAL), SCHEMA, by="row")
     assert len(attributes_of(linked.published, linked.original, SCHEMA, Workload(sensitive=()))) == 2
     assert len(attributes_of(linked.published, linked.original, SCHEMA, Workload(sensitive=("illness",)))) == 3
-    with pytest.raises(UsageError, match="no sensitive column"):
+    with pytest.raises(UsageError, match="is not a sensitive column"):
         workload_error(linked, Workload(sensitive=("age",)))
 
 

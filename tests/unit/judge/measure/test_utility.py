@@ -51,20 +51,20 @@ def test_all_figures_are_those_of_their_measures() -> None:
     assert value(found, "workload error") == pytest.approx(0.25)
     # Distances from the middle 10 of 0, 2, ..., 18: squares 100 + 2 (64 + 36 + 16 + 4) + 0 in ten rows.
     assert value(found, "age: squared error") == pytest.approx((100 + 2 * 120) / 10)
-    assert found.left_out == ("learning: no column was given as the label to be learned",)
+    assert found.left_out == ("learning: needs a label column",)
 
 
 def test_what_needs_a_link_is_left_out_and_named() -> None:
     found = measure_utility(PUBLISHED, ORIGINAL, SCHEMA, Asked(workload=Workload(queries=3, window=20), label="ill"))
     assert found.left_out == (
-        "the average group size: it is a multiple of k, which was not given",
-        "the mean squared error: without a link nobody knows which row became which",
-        "learning: without a link nobody knows what was published for the rows to learn from",
+        "the average group size: needs k",
+        "the mean squared error: needs a link",
+        "learning: needs a link",
     )
     assert "age: squared error" not in names(found)
     assert "age: histogram" in names(found)
     (figure,) = (figure for figure in found.figures if figure.name == "workload error")
-    assert figure.meaning.endswith("mean of 2 windows by order of output")
+    assert figure.meaning.endswith("mean of 2 windows in output order")
     assert value(found, "worst window") >= value(found, "workload error")
 
 
@@ -82,7 +82,7 @@ def test_no_queries_are_asked_unless_wanted() -> None:
 def test_numbers_instead_of_ranges_leave_little() -> None:
     numbers = PUBLISHED.drop_columns(["age_min", "age_max"]).append_column("age", PUBLISHED.column("age_min"))
     found = measure_utility(numbers, ORIGINAL, SCHEMA, Asked(link="row", k=5))
-    assert found.left_out == ("lost detail, queries and learning: numbers were published in the place of ranges",)
+    assert found.left_out == ("lost detail, queries and learning: the table has numbers instead of ranges",)
     assert names(found) >= {"not published", "age: squared error", "age: histogram"}
     assert "generalised loss" not in names(found)
 
@@ -99,11 +99,11 @@ def test_classifiers_have_a_figure_for_both_sources_and_their_notes_are_passed_o
     constant: dict[str, Any] = {"row": range(30), "ill": [True] * 30}
     table = pa.table(constant | {name: PUBLISHED.column(name) for name in ("age_min", "age_max")})
     one = measure_utility(table, ORIGINAL, SCHEMA, Asked(link="row", label="ill", learning=settings))
-    assert one.notes == ("what was published has one class only in 2 of 2 runs: it is always named",)
+    assert one.notes == ("the published rows have only one class in 2 of 2 runs, which is always predicted",)
 
 
 def test_a_link_that_is_none_is_refused() -> None:
-    with pytest.raises(InputError, match="to link its rows by"):
+    with pytest.raises(InputError, match="which links published rows"):
         measure_utility(PUBLISHED, ORIGINAL, SCHEMA, Asked(link="record"))
 
 

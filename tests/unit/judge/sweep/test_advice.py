@@ -18,9 +18,9 @@ def test_the_knee_is_taken_and_the_next_steps_are_priced() -> None:
     found = advise(weighed(GRID, FIGURES), GRID, Limits())
     assert found.sentences == (
         "Take k=10: loss 0.140, mean re-identification risk 0.080. "
-        "Of the settings that nothing beats it lies nearest to the ideal.",
-        "k 5 instead of 10 saves 0.040 of the loss and raises the mean re-identification risk from 0.080 to 0.200.",
-        "k 20 instead of 10 costs 0.160 more loss and lowers the mean re-identification risk from 0.080 to 0.040.",
+        "It is the setting of the Pareto set nearest to the ideal.",
+        "k 5 instead of 10 lowers the loss by 0.040 and raises the mean re-identification risk from 0.080 to 0.200.",
+        "k 20 instead of 10 raises the loss by 0.160 and lowers the mean re-identification risk from 0.080 to 0.040.",
     )
     assert not found.warnings
 
@@ -29,7 +29,7 @@ def test_a_limit_takes_settings_away() -> None:
     found = advise(weighed(GRID, FIGURES), GRID, Limits(risk=0.05))
     assert (found.chosen, found.met) == (2, True)
     assert found.sentences[0].startswith("Take k=20: loss 0.300")
-    assert "keep --max-risk 0.05" in found.sentences[0]
+    assert "meets --max-risk 0.05" in found.sentences[0]
 
 
 def test_limits_that_nothing_meets_are_said_so_with_the_closest() -> None:
@@ -37,14 +37,14 @@ def test_limits_that_nothing_meets_are_said_so_with_the_closest() -> None:
     found = advise(weighed(GRID, FIGURES), GRID, Limits(loss=0.2, risk=0.05))
     assert (found.chosen, found.met) == (2, False)
     assert found.sentences[0] == (
-        "No setting meets both --max-loss 0.2 and --max-risk 0.05: closest is k=20, "
-        "with loss 0.300, mean re-identification risk 0.040."
+        "No setting meets both --max-loss 0.2 and --max-risk 0.05. The closest is k=20: "
+        "loss 0.300, mean re-identification risk 0.040."
     )
 
 
 def test_one_limit_that_nothing_meets() -> None:
     found = advise(weighed(GRID, FIGURES), GRID, Limits(loss=0.05))
-    assert found.sentences[0].startswith("No setting meets --max-loss 0.05: closest is k=5,")
+    assert found.sentences[0].startswith("No setting meets --max-loss 0.05. The closest is k=5:")
 
 
 def test_a_step_that_is_refused_says_why() -> None:
@@ -57,7 +57,7 @@ def test_a_step_that_changes_nothing_says_so() -> None:
     grid = castle_grid(k=[5], delay=[50, 60])
     found = advise(weighed(grid, {(5, 50): {}, (5, 60): {"delay": 60}}), grid, Limits())
     assert found.sentences[1] == (
-        "delay 60 instead of 50 leaves the loss as it is and leaves the mean re-identification risk at 0.100."
+        "delay 60 instead of 50 does not change the loss and keeps the mean re-identification risk at 0.100."
     )
 
 
@@ -74,7 +74,7 @@ def test_a_sample_that_is_small_for_the_delay_is_warned_of() -> None:
     grid = castle_grid(k=[5], delay=[50, 500])
     (warning,) = advise(weighed(grid, {(5, 50): {}, (5, 500): {"delay": 500}}), grid, Limits()).warnings
     assert warning.startswith("The sample of 1,000 rows is small for a delay of 500:")
-    assert "Take 5,000 rows" in warning
+    assert "Use 5,000 rows" in warning
 
 
 def test_a_delta_that_exposes_somebody_is_not_recommended() -> None:
@@ -86,10 +86,10 @@ def test_a_delta_that_exposes_somebody_is_not_recommended() -> None:
     found = advise(weighed(GRID, figures), GRID, Limits())
     assert found.chosen == 2
     assert found.sentences[1] == (
-        "k 10 instead of 20 saves 0.400 of the loss, leaves the epsilon of the guarantee at 1.00 "
+        "k 10 instead of 20 lowers the loss by 0.400, keeps the epsilon of the guarantee at 1.00 "
         "and raises delta from 1e-05 to 0.01."
     )
-    assert any("k is no part of the risk" in warning for warning in found.warnings)
+    assert any("k is not part of the risk" in warning for warning in found.warnings)
 
 
 def test_if_every_delta_exposes_somebody_that_is_said() -> None:
@@ -103,13 +103,13 @@ def test_paper_mode_is_not_recommended_beside_strict_mode() -> None:
     figures = {("strict", 5, 50): {"loss": 0.3}, ("paper", 5, 50): {"loss": 0.2}}  # beats the other
     found = advise(weighed(grid, figures), grid, Limits())
     assert found.sentences[0].startswith("Take mode=strict:")
-    assert any(warning.startswith("Paper mode is for science") for warning in found.warnings)
+    assert any(warning.startswith("Paper mode is for research") for warning in found.warnings)
 
 
 def test_l_is_said_to_be_no_part_of_the_risk() -> None:
     grid = castle_grid(k=[5], l=[1, 2], delay=[50])
     found = advise(weighed(grid, {(5, 1, 50): {}, (5, 2, 50): {"loss": 0.3}}), grid, Limits())
-    assert any(warning.startswith("l is no part of the risk") for warning in found.warnings)
+    assert any(warning.startswith("l is not part of the risk") for warning in found.warnings)
 
 
 @pytest.mark.parametrize(

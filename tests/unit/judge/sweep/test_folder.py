@@ -63,13 +63,13 @@ def test_a_last_line_of_rubbish_is_done_again(tmp_path: Path) -> None:
 def test_a_line_in_the_middle_that_is_broken_is_an_error(tmp_path: Path) -> None:
     results = kept(tmp_path)
     results.write_bytes(b"{broken\n" + results.read_bytes())
-    with pytest.raises(InputError, match=r"damaged at line 1: start anew with --overwrite"):
+    with pytest.raises(InputError, match=r"damaged at line 1: start over with --overwrite"):
         Folder(tmp_path, WHO)
 
 
 def test_another_sweep_is_refused_and_what_differs_is_named(tmp_path: Path) -> None:
     kept(tmp_path)
-    with pytest.raises(OutputError, match=r"another sweep \(other sample\).*--overwrite"):
+    with pytest.raises(OutputError, match=r"another sweep \(different sample\).*--overwrite"):
         Folder(tmp_path, {**WHO, "sample": 200})
     assert len((tmp_path / RESULTS).read_bytes().splitlines()) == 2
 
@@ -87,14 +87,14 @@ def test_overwrite_starts_anew_and_leaves_other_files_alone(tmp_path: Path) -> N
 
 def test_a_file_that_no_sweep_wrote_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / REPORT).write_text("mine", encoding="utf-8")
-    with pytest.raises(OutputError, match=r"has a report.md that is of no sweep"):
+    with pytest.raises(OutputError, match=r"has a report.md from another program"):
         Folder(tmp_path, WHO)
     assert not (tmp_path / RESULTS).exists()
 
 
 def test_two_sweeps_do_not_write_to_one_folder(tmp_path: Path) -> None:
     folder = Folder(tmp_path, WHO)
-    with pytest.raises(UnavailableError, match="another sweep is at work"):
+    with pytest.raises(UnavailableError, match="another sweep is using"):
         Folder(tmp_path, WHO)
     folder.close()
     Folder(tmp_path, WHO).close()
@@ -102,7 +102,7 @@ def test_two_sweeps_do_not_write_to_one_folder(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(OutputError, match="cannot be written"):
+    with pytest.raises(OutputError, match="cannot write"):
         Folder(tmp_path / "file" / "out", WHO)
 
 
@@ -114,5 +114,5 @@ def test_a_file_is_told_by_its_size_and_time_and_not_by_what_is_in_it(tmp_path: 
     assert set(before) == {"name", "bytes", "changed"}
     path.write_text("age\n42\n43\n", encoding="utf-8")
     assert identity_of_file(path) != before
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot read"):
         identity_of_file(tmp_path / "none.csv")

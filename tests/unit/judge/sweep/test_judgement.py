@@ -11,7 +11,7 @@ from castleguard.algorithms.base import Policy
 from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.errors import CastleguardError
 from castleguard.judge.sweep.judgement import NOTHING, Judgement, judge_cells, judge_groups, largest_share
-from castleguard.judge.sweep.windows import judge_windows
+from castleguard.judge.sweep.window_judgement import judge_windows
 from tests.unit.judge.sweep.made_up import AGES
 
 LINKED = cg.Schema(
@@ -67,7 +67,7 @@ def test_a_publication_that_breaks_its_promise_ends_the_sweep(k: int, l: int, wh
 
 
 def test_a_value_outside_its_box_ends_the_sweep_of_a_policy_without_noise() -> None:
-    with pytest.raises(CastleguardError, match="1 values outside what was published"):
+    with pytest.raises(CastleguardError, match="1 values outside their published range"):
         _judged(
             [BOXES],
             changed(ORIGINAL, "age", [12, 18, 99, 41, 59]),
@@ -153,7 +153,7 @@ def test_a_window_that_left_rows_out_stands_for_all_of_it() -> None:
 
 def test_a_number_that_stands_for_too_few_rows_ends_the_sweep() -> None:
     first = pa.table({"age": [15.0, 15.0, 15.0, 45.0], "ward": ["b", "a", "a", "a"]})
-    with pytest.raises(CastleguardError, match="numbers that stand for fewer than 2 rows"):
+    with pytest.raises(CastleguardError, match="numbers shared by fewer than 2 rows"):
         judge_windows([first, first.slice(0, 0), first.slice(0, 0)], READINGS, AGES, window=4, k=2)
 
 

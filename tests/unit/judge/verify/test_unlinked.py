@@ -30,7 +30,7 @@ PUBLISHED = {
 def bounded(most_pairs: int = 10**9, **columns: list[object]) -> tuple[int, Bounded]:
     published, original = pa.table(PUBLISHED | columns), pa.table(ORIGINAL)
     sides, originals = read_boxes(published, SCHEMA), read_originals(original, SCHEMA)
-    kept = kept_values(published, original, SCHEMA, columns=["illness"], usable=~originals.refused)
+    kept = kept_values(published, original, SCHEMA, columns=["illness"], usable=~originals.rejected)
     return kept.too_many, bound_groups(sides, group_numbers(sides), originals, kept, most_pairs=most_pairs)
 
 
@@ -63,7 +63,7 @@ def test_a_value_that_is_for_the_root_is_nowhere_else() -> None:
     for lower, most, impossible in ((90, 2, 1), (0, 3, 0)):
         published = pa.table({"age_min": [lower] * 3, "age_max": [100] * 3})
         sides, originals = read_boxes(published, schema), read_originals(original, schema)
-        kept = kept_values(published, original, schema, columns=[], usable=~originals.refused)
+        kept = kept_values(published, original, schema, columns=[], usable=~originals.rejected)
         found = bound_groups(sides, group_numbers(sides), originals, kept)
         assert (found.most_persons.tolist(), found.impossible.tolist()) == ([most], [impossible])
 
@@ -93,7 +93,7 @@ def test_what_was_published_truly_is_never_refuted(seed: int) -> None:
     published = pa.table({"age_min": lower, "age_max": upper, "illness": original["illness"].take(pa.array(row))})
     sides, originals = read_boxes(published, SCHEMA, closed=True), read_originals(original, SCHEMA)
     numbers = group_numbers(sides)
-    kept = kept_values(published, original, SCHEMA, columns=["illness"], usable=~originals.refused)
+    kept = kept_values(published, original, SCHEMA, columns=["illness"], usable=~originals.rejected)
     found = bound_groups(sides, numbers, originals, kept)
     assert kept.too_many == 0
     assert found.impossible.sum() == 0

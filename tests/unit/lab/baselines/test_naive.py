@@ -63,7 +63,7 @@ def test_a_seed_is_a_whole_number(seed: Any) -> None:
 
 
 def test_values_are_finite_numbers() -> None:
-    with pytest.raises(InputError, match="values must hold a value at least"):
+    with pytest.raises(InputError, match="values must hold at least one value"):
         naive_laplace([], epsilon=1, sensitivity=1, seed=0)
     with pytest.raises(InputError, match="values must hold finite numbers only"):
         naive_laplace([math.nan], epsilon=1, sensitivity=1, seed=0)

@@ -1,8 +1,8 @@
-"""Which values of a column are one person, or one value: read one by one, the obvious way.
+"""Decide which spellings denote the same person or value, one value at a time.
 
-The rules are those of `schema/canonical.py`, written a second time from the definition and not from that code: numbers
-are compared exactly, days as the number of their digits, other moments as seconds since 1970, UUIDs by their 128 bits,
-other text as it shows.
+This is a second implementation of the rules of `schema/canonical.py`, written from their definition and not from that
+code: numbers are compared exactly, dates as the number of their digits, other timestamps as seconds since 1970, UUIDs
+by their 128 bits, and other text as displayed.
 """
 
 import datetime as dt
@@ -23,7 +23,7 @@ from castleguard.errors import InputError
 Codes = NDArray[np.int64]  # (rows,)
 
 NOBODY = -1
-"""The code of a person who is missing or cannot be told apart: adds nobody to a group."""
+"""Code of a missing or indistinguishable person, which adds no person to a group."""
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 _NO_NUMBER = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
@@ -52,25 +52,25 @@ _EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=deci
 _TYPED = dict.fromkeys([*range(0x2010, 0x2016), 0x2212], "-") | {0x66B: ".", 0x66C: ","}
 _TYPED |= dict.fromkeys([0x60, 0x2BB, 0x2BC, 0x2018, 0x2019, 0x201B, 0x2032], "'")
 _TYPED |= dict.fromkeys([0x201C, 0x201D, 0x201F], '"')
-# Fillers, joiners and variation selectors: they show nothing, though they are letters or marks by their category.
+# Fillers, joiners and variation selectors: invisible, though their category is letter or mark.
 _UNSEEN = {0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x3164, *range(0xFE00, 0xFE10), 0xFFA0}
 _UNSEEN |= set(range(0xE0100, 0xE01F0))
-_WHOLE_BELOW = {16: 2**11, 32: 2**24, 64: 2**53}  # by bits of a float: from here on neighbours look the same
+_WHOLE_BELOW = {16: 2**11, 32: 2**24, 64: 2**53}  # by bits of a float: above this, integers are not distinct
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def person_codes(column: pa.ChunkedArray, *, exact_case: bool = False) -> Codes:
-    """A small number for every distinct person, NOBODY for all that are missing or cannot be told apart."""
+    """Number the distinct persons; NOBODY for missing or indistinguishable ones."""
     return _codes(column, fold=not exact_case, persons=True)
 
 
 def value_codes(column: pa.ChunkedArray, *, whole: bool = False) -> Codes:
-    """A small number for every distinct value; all missing ones share one. `whole`: a number is its whole part."""
+    """Number the distinct values; missing values share one number. `whole`: compare integer parts only."""
     return _codes(column, fold=False, persons=False, whole=whole)
 
 
 def identity(value: Any, *, fold: bool = False) -> object:
-    """What makes two spellings of a text, a number or a boolean one; None if it says nothing.
+    """Canonical key of a text, number or boolean, equal for all its spellings; None if the value is empty or NaN.
 
     >>> len({identity(value) for value in (12, 12.0, "12", "012", "+ 12", "12.0", "1.2e1")})
     1
@@ -98,7 +98,7 @@ def identity(value: Any, *, fold: bool = False) -> object:
 
 def _codes(column: pa.ChunkedArray, *, fold: bool, persons: bool, whole: bool = False) -> Codes:
     if pa.types.is_nested(column.type):
-        raise InputError("a column of lists or the like cannot be judged: its values are not single ones")
+        raise InputError("cannot judge a column of nested values (lists, structs): declare columns of single values")
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     array = column.combine_chunks()
@@ -116,7 +116,7 @@ def _codes(column: pa.ChunkedArray, *, fold: bool, persons: bool, whole: bool = 
 
 
 def _reader(array: pa.Array, *, fold: bool, persons: bool) -> tuple[Callable[[Any], object], pa.Array]:
-    """How the values of a column are read one by one, and the column in a form that Python can hold."""
+    """A function that reads one value of the column, and the column in a type that Python can represent."""
     kind = array.type
     if pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
         unit = 1000 if pa.types.is_date64(kind) else _PER_SECOND[kind.unit]
@@ -160,7 +160,7 @@ def _bytes(raw: bytes, *, fold: bool, persons: bool, text: bool = False) -> obje
 
 
 def _seen(text: str, *, fold: bool) -> str:
-    """Text as a reader sees it."""
+    """Text as displayed."""
     while True:
         shown = unicodedata.normalize("NFKC", text.replace("\u00b4", "'")).translate(_TYPED)
         shown = "".join(_shown(letter) for letter in shown)
@@ -180,7 +180,7 @@ def _shown(letter: str) -> str:
 
 
 def _exact(text: str) -> object:
-    """A number by its value; None if its exponent is beyond all reckoning."""
+    """Key of a number by its value; None if the exponent is out of range."""
     try:
         number = _EXACT.normalize(decimal.Decimal(text, _EXACT))
     except decimal.DecimalException:
@@ -189,7 +189,7 @@ def _exact(text: str) -> object:
 
 
 def _ungrouped(text: str) -> str:
-    """Text with its sign in front and without marks of thousands, if that makes a number of it."""
+    """Text with the sign in front and without thousands separators, if that makes it a number."""
     if _NUMBER.fullmatch(text):
         return text
     sign, rest = "", text
@@ -205,7 +205,7 @@ def _ungrouped(text: str) -> str:
 
 
 def _whole(key: object) -> object:
-    """The whole part, if this is a number."""
+    """Integer part of a number; other keys unchanged."""
     match key:
         case ("number", decimal.DecimalTuple(sign=sign, digits=digits, exponent=int(exponent))) if exponent < 0:
             left = digits[:exponent] if len(digits) > -exponent else (0,)
@@ -214,7 +214,7 @@ def _whole(key: object) -> object:
 
 
 def _at(seconds: Fraction) -> object:
-    """A moment: midnight is a day, and a day is its digits as a number."""
+    """Key of a timestamp: midnight counts as a date, and a date as the number of its digits."""
     days, within = divmod(seconds, 86_400)
     try:
         day = dt.date(1970, 1, 1) + dt.timedelta(days=days)
@@ -236,7 +236,7 @@ def _moment(text: str) -> object:
 
 
 def _day(text: str) -> dt.date | None:
-    """A day by month, by its number in the year, or by its week."""
+    """Parse a date given by month, by day of the year, or by ISO week."""
     try:
         if "w" in text.lower():
             year, week = text[:4], text[5:].lower().replace("w", "").replace("-", "")
@@ -254,7 +254,7 @@ def _day(text: str) -> dt.date | None:
 
 
 def _clock(text: str) -> Fraction | None:
-    """Seconds since midnight, up to the midnight after."""
+    """Parse a time of day into seconds since midnight; 24:00 is allowed."""
     digits = text.lower().removeprefix("t")
     half = "".join(letter for letter in digits if letter in "apm")
     digits = digits.split("a")[0].split("p")[0].strip()
@@ -275,7 +275,7 @@ def _clock(text: str) -> Fraction | None:
 
 
 def _east(zone: str) -> int | None:
-    """Seconds ahead of UTC; None for an offset that is not one."""
+    """Seconds ahead of UTC; None if the offset is invalid."""
     zone = re.sub(r"\[[^]]*\]", "", zone)
     at = max(zone.find("+"), zone.find("-"))
     if at < 0:

@@ -1,4 +1,4 @@
-"""One setting on the sample: publish it in memory, check what came out, and count what it costs and protects."""
+"""Measure one setting: publish the sample in memory, verify the promise, and compute loss and risk."""
 
 import time
 from dataclasses import dataclass
@@ -10,32 +10,32 @@ from castleguard.algorithms.base import Policy
 from castleguard.books import Report
 from castleguard.judge.sweep.figures import Figures, over_runs
 from castleguard.judge.sweep.judgement import Judgement, judge_cells, judge_groups
-from castleguard.judge.sweep.windows import judge_windows
+from castleguard.judge.sweep.window_judgement import judge_windows
 from castleguard.schema.roles import Schema
 from castleguard.stream import Anonymiser
 
-_BATCH = 4096  # rows of one call without windows of rows: an interruption is heard between two of them
+_BATCH = 4096  # rows per push without windows of rows; Ctrl-C takes effect between pushes
 _WARM = 100
 
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """What every setting is tried on."""
+    """Input shared by all settings."""
 
     sample: pa.Table
-    """The first rows of the stream, with the columns of the schema."""
+    """First rows of the stream, with the columns of the schema."""
     schema: Schema
     seeds: tuple[int, ...]
-    """One run each."""
+    """Seeds, one per run."""
 
 
 def measure(ground: Ground, policy: Policy) -> Figures:
-    """Run a policy once per seed. Raises CastleguardError if a publication does not keep what the policy promises."""
+    """Run a policy once per seed. Raises CastleguardError if a publication breaks the promise of the policy."""
     return over_runs([_once(ground, policy, seed) for seed in ground.seeds])
 
 
 def warm_up(ground: Ground, policy: Policy) -> None:
-    """Load the compiled kernels, so that no setting is charged for it."""
+    """Load the compiled kernels, so that their time is not counted for a setting."""
     stream = Anonymiser(ground.schema, policy, seed=0)
     stream.push(ground.sample.slice(0, _WARM), now=0.0)
     stream.flush(warn=False)
@@ -46,7 +46,7 @@ def _once(ground: Ground, policy: Policy, seed: int) -> Figures:
     link = None
     published = policy.publication(schema)
     if published.form == "boxes":
-        # Boxes claim nothing about public columns, so that one more can say which row became which.
+        # Boxes make no claim about public columns, so an extra one can link the rows.
         link = _free_name(sample)
         sample = sample.append_column(link, pa.array(np.arange(sample.num_rows)))
         schema = Schema(
@@ -57,8 +57,8 @@ def _once(ground: Ground, policy: Policy, seed: int) -> Figures:
         )
     stream = Anonymiser(schema, policy, seed=seed)
     started = time.perf_counter()
-    # No call publishes two windows, so that what is judged by the window can be told apart. Windows of seconds do not
-    # end here: a file has no clock, and all of it arrives at one moment.
+    # A push publishes at most one window, because some judgements need the windows separately. Windows of seconds do
+    # not end here: a file has no clock, and all rows arrive at once.
     size = published.window_rows or _BATCH
     parts = [stream.push(sample.slice(at, size), now=0.0) for at in range(0, sample.num_rows, size)]
     parts.append(stream.finish(warn=False))
@@ -110,7 +110,7 @@ def _with_lost_rows(judged: Judgement, report: Report, rejected: int) -> float:
 
 
 def _free_name(sample: pa.Table) -> str:
-    """A name that no column has."""
+    """A name that is not the start of any column name."""
     name = "row"
     while any(column.startswith(name) for column in sample.column_names):
         name = f"_{name}"

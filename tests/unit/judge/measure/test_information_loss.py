@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from castleguard.errors import PolicyError, UsageError
-from castleguard.judge.measure.loss import average_group_size, discernibility, measure_loss
+from castleguard.judge.measure.information_loss import average_group_size, discernibility, measure_loss
 from castleguard.judge.verify.structure import information_loss
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
@@ -81,10 +81,10 @@ def test_an_empty_publication_has_no_loss_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("weights", "error", "words"),
     [
-        ({"income": 1.0}, UsageError, "no quasi-identifier"),
+        ({"income": 1.0}, UsageError, "is not a quasi-identifier"),
         ({"age": -1.0}, PolicyError, "at least 0"),
         ({"age": math.inf}, PolicyError, "finite"),
-        ({"age": 0.0, "job": 0.0}, PolicyError, "one at least must count"),
+        ({"age": 0.0, "job": 0.0}, PolicyError, "at least one must be positive"),
     ],
 )
 def test_weights_that_mean_nothing_are_refused(weights: dict[str, float], error: type[Exception], words: str) -> None:

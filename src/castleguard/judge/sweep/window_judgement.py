@@ -1,8 +1,8 @@
-"""Judges what strict DOCA publishes: bags of noisy numbers and labels, one bag per column and window.
+"""Judge publications of strict DOCA: multisets of noisy numbers and labels, one per column and window.
 
-No value belongs to a row, so that only distributions can be compared. A number's error is the root of the mean squared
-difference between the sorted values of a window, as a share of the domain; a label's is the share of rows that would
-have to change it. Both are 0 if a window came out as it went in.
+Values do not correspond to rows, so only distributions are compared. The error of a number is the root mean squared
+difference between the sorted values of a window, as a share of the domain; the error of a label is the share of rows
+that would have to change it. Both are 0 if a window is published unchanged.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import pyarrow as pa
 from castleguard.judge.measure.error import mean_squared_error
 from castleguard.judge.reading.originals import Originals, read_originals
 from castleguard.judge.reading.values import Codes, Numbers, numbers_of, texts_of
-from castleguard.judge.sweep.judgement import NOTHING, Judgement, refuse
+from castleguard.judge.sweep.judgement import NOTHING, Judgement, check_promise
 from castleguard.judge.verify.group_values import value_codes
 from castleguard.schema.roles import Categorical, Numeric, Schema
 
@@ -21,9 +21,9 @@ Windows = Sequence[tuple[pa.Table, slice]]
 
 
 def judge_windows(parts: Sequence[pa.Table], original: pa.Table, schema: Schema, *, window: int, k: int) -> Judgement:
-    """Check that no number stands for fewer than k rows, then measure.
+    """Check that every number is shared by at least k rows, then measure.
 
-    Part i is what the i-th window published, or nothing; the last part is what the flush published of the last one.
+    Part i holds the rows of the i-th window, or none; the last part holds the rows of the final flush.
     """
     windows = _windows(parts, original.num_rows, window)
     if not windows:
@@ -31,11 +31,11 @@ def judge_windows(parts: Sequence[pa.Table], original: pa.Table, schema: Schema,
     originals = read_originals(original, schema)
     fewest = min(map(_fewest_equal, _numbers(windows, schema)), default=None)
     if fewest is not None:
-        refuse({f"numbers that stand for fewer than {k} rows": int(fewest < k)})
+        check_promise({f"numbers shared by fewer than {k} rows": int(fewest < k)})
     errors = [_error(windows, originals, schema, at) for at in range(len(schema.quasi_identifiers))]
     for role in schema.sensitive:
         before = value_codes(original.column(role.name), role)
-        errors.append(_apart([(value_codes(p.column(role.name), role), before[rows]) for p, rows in windows]))
+        errors.append(_changed_share([(value_codes(p.column(role.name), role), before[rows]) for p, rows in windows]))
     error = float(np.mean(errors))
     return Judgement(
         information_loss=error,
@@ -49,7 +49,7 @@ def judge_windows(parts: Sequence[pa.Table], original: pa.Table, schema: Schema,
 
 
 def _windows(parts: Sequence[pa.Table], rows: int, delay: int) -> Windows:
-    """Published windows, each with the original rows that it stands for."""
+    """Published windows, each with its original rows."""
     found = [(part, slice(at * delay, (at + 1) * delay)) for at, part in enumerate(parts[:-1]) if part.num_rows]
     if parts[-1].num_rows:
         found.append((parts[-1], slice(rows - rows % delay, rows)))
@@ -66,7 +66,7 @@ def _fewest_equal(numbers: Numbers) -> int:
 
 
 def _error(windows: Windows, originals: Originals, schema: Schema, at: int) -> float:
-    """The error of one quasi-identifier."""
+    """Error of one quasi-identifier."""
     role = schema.quasi_identifiers[at]
     values = np.where(np.isnan(originals.values[at]), role.stand_in, originals.values[at])
     if isinstance(role, Categorical):
@@ -76,7 +76,7 @@ def _error(windows: Windows, originals: Originals, schema: Schema, at: int) -> f
             texts, codes = texts_of(part.column(role.name))
             leaves = np.array([number[str(text)] for text in texts], dtype=np.int64)
             pairs.append((leaves[codes], values[rows].astype(np.int64)))
-        return _apart(pairs)
+        return _changed_share(pairs)
     assert role.domain is not None
     squares = published = 0.0
     for part, rows in windows:
@@ -87,13 +87,13 @@ def _error(windows: Windows, originals: Originals, schema: Schema, at: int) -> f
 
 
 def _quantiles(values: Numbers, count: int) -> Numbers:
-    """So many of the sorted values, at even distances: a window with fewer rows stands for all that arrived in it."""
+    """`count` evenly spaced sorted values, because a window may publish fewer rows than arrived in it."""
     at = ((np.arange(count) + 0.5) * values.size / count).astype(np.int64)
     return np.sort(values)[at]
 
 
-def _apart(pairs: Sequence[tuple[Codes, Codes]]) -> float:
-    """Published and original codes by window: the share of rows that would have to change theirs, over all windows."""
+def _changed_share(pairs: Sequence[tuple[Codes, Codes]]) -> float:
+    """Share of rows over all windows that would have to change their code, from (published, original) codes."""
     changed = rows = 0.0
     for after, before in pairs:
         many = int(max(after.max(), before.max())) + 1

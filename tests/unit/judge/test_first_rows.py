@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from castleguard.errors import InputError
-from castleguard.judge.sample import read_sample
+from castleguard.judge.first_rows import read_sample
 from tests.unit.judge.sweep.made_up import AGES
 
 

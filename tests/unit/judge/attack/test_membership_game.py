@@ -11,7 +11,7 @@ from castleguard.errors import PolicyError, UsageError
 from castleguard.judge.attack.canaries import Canary, standard_canaries, with_values_replaced
 from castleguard.judge.attack.evidence import Claim
 from castleguard.judge.attack.features import Features, Observer, standing_together
-from castleguard.judge.attack.membership import Event, Seen, choose_event, judge, observe
+from castleguard.judge.attack.membership_game import Event, Seen, choose_event, judge, observe
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
 from castleguard.schema.sensitive import Sensitive
@@ -88,7 +88,7 @@ def test_canaries_need_no_declared_values() -> None:
 
 
 def test_a_place_outside_the_stream_is_refused() -> None:
-    with pytest.raises(UsageError, match="at 9 of 8 rows"):
+    with pytest.raises(UsageError, match="position 9 is outside a stream of 8 rows"):
         Canary(name="lost", rows=ROWS[:1], at=9).streams(ROWS)
 
 

@@ -1,9 +1,8 @@
-"""How much detail was given up: the four measures by which anonymised tables are usually compared.
+"""Information loss: the four measures by which anonymised tables are usually compared.
 
-The generalised loss (CASTLE, section 2.2) and the normalised certainty penalty (Xu et al. 2006) look at how wide every
-published value is; discernibility (Bayardo and Agrawal 2005) and the average group size (LeFevre et al. 2006) at how
-many rows look alike. All of them need the published table and the number of rows that are missing in it, and nothing
-else: no link between the rows.
+The generalised loss (CASTLE, section 2.2) and the normalised certainty penalty (Xu et al. 2006) measure the width of
+published values; discernibility (Bayardo and Agrawal 2005) and the average group size (LeFevre et al. 2006) measure the
+size of groups. They need only the published table and the number of missing rows, and no link.
 """
 
 from collections.abc import Mapping
@@ -21,44 +20,43 @@ from castleguard.schema.roles import Categorical, Schema
 
 @dataclass(frozen=True, kw_only=True)
 class AttributeLoss:
-    """What was given up of one quasi-identifier, as means over the published rows; NaN if there are none."""
+    """Loss of one quasi-identifier, as means over the published rows; NaN without rows."""
 
     name: str
     generalised: float
-    """VInfoLoss: the width of a number as a share of its domain; of a category (leaves - 1) / (all leaves - 1)."""
+    """VInfoLoss: for a number, width as a share of the domain; for a category, (leaves - 1) / (all leaves - 1)."""
     penalty: float
-    """The same, but a category counts as leaves / all leaves, and as 0 if it is a single leaf."""
+    """Certainty penalty: the same for a number; for a category, leaves / all leaves, or 0 for a single leaf."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """What was given up of a whole table."""
+    """Loss of a whole table."""
 
     rows: int
-    """Published."""
+    """Published rows."""
     groups: int
     unpublished: int
-    """Rows of the original that were not published, for whatever reason."""
+    """Original rows that were not published, for any reason."""
     generalised: float
-    """The mean over published rows of the mean over attributes, between 0 and 1; NaN if nothing was published."""
+    """Mean over published rows and attributes, between 0 and 1; NaN if nothing was published."""
     generalised_of_all: float
-    """The same over all rows of the original, where one that was not published counts as 1. Without it, whoever
-    publishes less would look better."""
+    """Mean over all original rows, with 1 for unpublished ones; otherwise, publishing fewer rows would look better."""
     penalty_total: float
-    """The normalised certainty penalty of all published rows together."""
+    """Sum of the normalised certainty penalty over all published rows."""
     penalty: float
-    """That as a share of the largest possible, between 0 and 1; NaN if nothing was published."""
+    """The sum as a share of its maximum, between 0 and 1; NaN if nothing was published."""
     discernibility: int
-    """How many pairs of rows cannot be told apart; every unpublished row is taken for like all others."""
+    """Number of indistinguishable pairs of rows; an unpublished row is indistinguishable from all rows."""
     attributes: tuple[AttributeLoss, ...]
 
 
 def measure_loss(
     published: pa.Table, schema: Schema, *, unpublished: int = 0, weights: Mapping[str, float] | None = None
 ) -> Loss:
-    """All measures of a published table. `unpublished` rows of its original are missing in it.
+    """All measures of a published table. `unpublished`: number of original rows missing in it.
 
-    `weights` say how much an attribute counts in the certainty penalty, and are 1 where there is none.
+    `weights`: weight of each attribute in the certainty penalty; 1 by default.
     """
     check_count("unpublished", unpublished, least=0)
     sides = read_boxes(published, schema)
@@ -86,9 +84,9 @@ def measure_loss(
 
 
 def discernibility(groups: Codes, *, unpublished: int = 0) -> int:
-    """The sum over groups of the square of their size, plus the size of the whole table per unpublished row.
+    """Sum of the squared group sizes, plus the size of the whole table for each unpublished row.
 
-    `groups` has the number of its group for every published row. Smaller is better; all rows alone gives their number.
+    `groups`: group number of each published row. Smaller is better; the minimum is the number of rows.
 
     >>> discernibility(np.array([0, 0, 0, 1, 1]), unpublished=2)
     27
@@ -98,7 +96,7 @@ def discernibility(groups: Codes, *, unpublished: int = 0) -> int:
 
 
 def average_group_size(groups: Codes, *, k: int) -> float:
-    """C_avg: the mean size of a group as a multiple of k. 1 is the best that k allows; NaN if nothing was published.
+    """C_avg: mean group size as a multiple of k. 1 is the optimum; NaN if nothing was published.
 
     >>> average_group_size(np.array([0, 0, 0, 1, 1]), k=2)
     1.25
@@ -108,11 +106,11 @@ def average_group_size(groups: Codes, *, k: int) -> float:
 
 
 def penalty_of(side: Side, *, is_category: bool) -> Numbers:
-    """The normalised certainty penalty of one attribute for every row."""
+    """Normalised certainty penalty of one attribute for every row."""
     if not is_category:
         return side.losses()
     leaves = side.high - side.low + 1
-    # One leaf is certain, whether it was published as itself or as a node that has it alone.
+    # A single leaf is certain, whether published as itself or as a node with no other leaf.
     penalties: Numbers = np.where(leaves > 1, leaves / (side.domain[1] + 1), 0.0)
     return penalties
 
@@ -125,12 +123,12 @@ def _weights(schema: Schema, weights: Mapping[str, float]) -> list[float]:
     names = [role.name for role in schema.quasi_identifiers]
     for name, weight in weights.items():
         if name not in names:
-            raise UsageError(f"weights names {name!r}, which is no quasi-identifier of the schema")
+            raise UsageError(f"weights names {name!r}, which is not a quasi-identifier of the schema")
         if not is_number(weight) or not 0 <= weight < np.inf:
             raise PolicyError(f"the weight of {name!r} must be a finite number of at least 0, got {weight}")
     factors = [float(weights.get(name, 1.0)) for name in names]
     if not sum(factors):
-        raise PolicyError("the weights of all quasi-identifiers are 0: one at least must count")
+        raise PolicyError("the weights of all quasi-identifiers are 0: at least one must be positive")
     return factors
 
 

@@ -10,10 +10,10 @@ from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard
 from castleguard.algorithms.doca.policy import Doca
 from castleguard.algorithms.sdgs.policy import Sdgs
-from castleguard.judge.attack.membership import Publish
+from castleguard.judge.attack.membership_game import Publish
 from castleguard.judge.audit import attacks
+from castleguard.judge.audit.audit_run import audit
 from castleguard.judge.audit.material import Material
-from castleguard.judge.audit.run import audit
 from castleguard.judge.report.findings import Audit, Finding
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
@@ -114,7 +114,7 @@ def test_presence_that_shows_refutes_the_claim_that_it_is_hidden(monkeypatch: py
     assert found.figures["allowed"] == pytest.approx(0.6)  # (1 + 0.2) / 2
     open_to_all = named(look(BOXES, Castle(k=2, delay=4), runs=10), "enumeration")
     assert open_to_all.status == "warning"
-    assert "was not promised" in open_to_all.sentence
+    assert "does not promise to hide it" in open_to_all.sentence
 
 
 def everything(schema: Schema, policy: Policy) -> Publish:

@@ -12,11 +12,11 @@ import pytest
 import castleguard as cg
 from castleguard.algorithms.base import Policy
 from castleguard.errors import CastleguardError
-from castleguard.judge.sweep import run
+from castleguard.judge.sweep import sweep_run
 from castleguard.judge.sweep.figures import Figures
 from castleguard.judge.sweep.folder import RESULTS, Folder
-from castleguard.judge.sweep.grid import Grid, make_grid
-from castleguard.judge.sweep.measure import Ground, measure
+from castleguard.judge.sweep.parameter_grid import Grid, make_grid
+from castleguard.judge.sweep.trial import Ground, measure
 from castleguard.judge.sweep.weighing import Outcome
 from castleguard.testing.streams import visits, visits_schema
 from tests.unit.judge.sweep.made_up import FIGURES, castle
@@ -48,7 +48,7 @@ def without_speed(outcomes: tuple[Outcome, ...]) -> list[Figures]:
 @pytest.mark.compiled
 def test_every_setting_is_measured_and_its_books_balance(ground: Ground, grid: Grid, folder: Folder) -> None:
     done: list[int] = []
-    outcomes = run.sweep(ground, grid.settings, folder, jobs=1, progress=lambda: done.append(len(folder.done)))
+    outcomes = sweep_run.sweep(ground, grid.settings, folder, jobs=1, progress=lambda: done.append(len(folder.done)))
     assert [outcome.setting for outcome in outcomes] == list(grid.settings)
     assert done == [1, 2, 3, 4]  # each is kept before the next one is begun
     for outcome in outcomes:
@@ -69,7 +69,7 @@ def test_every_setting_is_measured_and_its_books_balance(ground: Ground, grid: G
 
 @pytest.mark.compiled
 def test_a_sweep_without_a_folder_recommends_the_same(ground: Ground, grid: Grid, folder: Folder) -> None:
-    kept, found = run.recommend(ground, grid, folder), run.recommend(ground, grid)
+    kept, found = sweep_run.recommend(ground, grid, folder), sweep_run.recommend(ground, grid)
     assert found.advice == kept.advice
     told = json.loads(json.dumps(found.as_json()))
     assert told["lists"] == {"k": [3, 5], "delay": [40, 80]}
@@ -92,10 +92,10 @@ def test_an_interrupted_sweep_does_only_what_is_left(
         asked.append(policy)
         return measure(ground, policy)
 
-    monkeypatch.setattr(run, "measure", counted)
+    monkeypatch.setattr(sweep_run, "measure", counted)
     folder = Folder(tmp_path, WHO)
     with pytest.raises(KeyboardInterrupt):
-        run.sweep(ground, grid.settings, folder, jobs=1)
+        sweep_run.sweep(ground, grid.settings, folder, jobs=1)
     folder.close()
     assert len((tmp_path / RESULTS).read_bytes().splitlines()) == 2
     with open(tmp_path / RESULTS, "ab") as file:
@@ -105,13 +105,13 @@ def test_an_interrupted_sweep_does_only_what_is_left(
         asked.append(policy)
         return measure(ground, policy)
 
-    monkeypatch.setattr(run, "measure", listed)
+    monkeypatch.setattr(sweep_run, "measure", listed)
     again = Folder(tmp_path, WHO)
-    outcomes = run.sweep(ground, grid.settings, again, jobs=1)
+    outcomes = sweep_run.sweep(ground, grid.settings, again, jobs=1)
     assert [policy.fingerprint() for policy in asked] == [setting.policy.fingerprint() for setting in grid.settings]
     third = Folder(tmp_path / "straight", WHO)
-    monkeypatch.setattr(run, "measure", measure)
-    assert without_speed(outcomes) == without_speed(run.sweep(ground, grid.settings, third, jobs=1))
+    monkeypatch.setattr(sweep_run, "measure", measure)
+    assert without_speed(outcomes) == without_speed(sweep_run.sweep(ground, grid.settings, third, jobs=1))
     again.close()
     third.close()
 
@@ -121,8 +121,8 @@ def test_a_sweep_that_is_done_does_nothing(
 ) -> None:
     for setting in grid.settings:
         folder.add(setting, FIGURES)
-    monkeypatch.setattr(run, "workers", None)
-    assert [outcome.figures for outcome in run.sweep(ground, grid.settings, folder, jobs=2)] == [FIGURES] * 4
+    monkeypatch.setattr(sweep_run, "workers", None)
+    assert [outcome.figures for outcome in sweep_run.sweep(ground, grid.settings, folder, jobs=2)] == [FIGURES] * 4
 
 
 def test_a_broken_promise_names_its_setting_and_keeps_what_is_done(
@@ -134,9 +134,9 @@ def test_a_broken_promise_names_its_setting_and_keeps_what_is_done(
             raise CastleguardError("a publication of the sweep did not keep its promise")
         return FIGURES
 
-    monkeypatch.setattr(run, "measure", broken)
+    monkeypatch.setattr(sweep_run, "measure", broken)
     with pytest.raises(CastleguardError, match=r"k=5 delay=40: a publication"):
-        run.sweep(ground, grid.settings, folder, jobs=1)
+        sweep_run.sweep(ground, grid.settings, folder, jobs=1)
     assert len(folder.done) == 2
 
 
@@ -160,7 +160,7 @@ def test_one_setting_needs_no_process_of_its_own(ground: Ground, folder: Folder)
     grid = make_grid({"k": [3], "delay": [40]}, castle, ground.schema)
     before = len(multiprocessing.active_children())
     during: list[int] = []
-    run.sweep(
+    sweep_run.sweep(
         ground, grid.settings, folder, jobs=8, progress=lambda: during.append(len(multiprocessing.active_children()))
     )
     assert during == [before]

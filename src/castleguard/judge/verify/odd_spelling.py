@@ -1,8 +1,8 @@
-"""Whether what was published is written in one way only.
+"""Find bounds and labels that a published file spells in more than one way.
 
-Groups are judged by numbers and nodes, but a file is read as text. A bound written as 20, as 20.0 and as
-20.0000000000000000003 is one number in three spellings: whoever reads the file sees three groups, and what stands
-behind the last digit that a number has can be anything, somebody's value too.
+Groups are judged by numbers and nodes, but a file is read as text. A bound written as 20, 20.0 and
+20.0000000000000000003 is one number, but a reader of the file sees three groups. Digits beyond the precision of a
+number can encode anything, including a person's value.
 """
 
 import datetime as dt
@@ -11,14 +11,15 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 
-from castleguard.judge.reading.identities import identity
+from castleguard.judge.reading.equality import identity
 from castleguard.judge.reading.values import numbers_of
 from castleguard.schema.roles import Numeric, QuasiIdentifier, Schema
 
 
 def odd_spellings(published: pa.Table, schema: Schema) -> tuple[int, tuple[str, ...]]:
-    """Rows whose bounds or labels are written otherwise than in most rows with the same ones, or with digits that no
-    number has; and the columns that have them. Columns that are not text have one spelling.
+    """Count bounds and labels with a minority spelling or with excess digits, and name their columns.
+
+    Only text columns can have several spellings.
     """
     odd, columns = 0, []
     for role in schema.quasi_identifiers:
@@ -32,20 +33,20 @@ def odd_spellings(published: pa.Table, schema: Schema) -> tuple[int, tuple[str, 
 
 def _odd(column: pa.ChunkedArray, role: QuasiIdentifier) -> int:
     counted = column.value_counts()
-    meant: dict[object, list[int]] = {}
+    spellings: dict[object, list[int]] = {}
     odd = 0
     for text, count in zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True):
         if text is None:
             continue
-        if isinstance(role, Numeric) and not all(_plain(part, role.kind) for part in _parts(text)):
+        if isinstance(role, Numeric) and not all(_is_exact(part, role.kind) for part in _parts(text)):
             odd += count
         else:
-            meant.setdefault(_meaning(text, role), []).append(count)
-    return odd + sum(sum(counts) - max(counts) for counts in meant.values())
+            spellings.setdefault(_meaning(text, role), []).append(count)
+    return odd + sum(sum(counts) - max(counts) for counts in spellings.values())
 
 
 def _parts(text: str) -> list[str]:
-    """The numbers of a cell: one, or the two of an interval."""
+    """Numbers of a table cell: one, or the two bounds of an interval."""
     inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     return [part for part in inner.split(", ") if part not in ("", "*")]
 
@@ -62,8 +63,8 @@ def _number(text: str, kind: str) -> object:
     return text if np.isnan(number) else number
 
 
-def _plain(text: str, kind: str) -> bool:
-    """Whether a text says no more than the number that it is read as."""
+def _is_exact(text: str, kind: str) -> bool:
+    """Whether a text has no more digits than the number it is parsed as."""
     if kind == "number":
         number = _number(text, kind)
         return not isinstance(number, float) or identity(text) == identity(str(Decimal(repr(number))))

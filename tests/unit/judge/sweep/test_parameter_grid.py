@@ -4,7 +4,7 @@ import pytest
 
 import castleguard as cg
 from castleguard.errors import PolicyError
-from castleguard.judge.sweep.grid import Value, make_grid
+from castleguard.judge.sweep.parameter_grid import Value, make_grid
 from tests.unit.judge.sweep.made_up import AGES, castle_grid
 
 
@@ -36,7 +36,7 @@ def test_what_only_the_schema_forbids_is_refused_too() -> None:
 
 
 def test_no_combination_at_all_is_an_error_with_the_first_reason() -> None:
-    with pytest.raises(PolicyError, match=r"no combination can be promised; the first of 2: .*at least k - 1"):
+    with pytest.raises(PolicyError, match=r"all 2 combinations are refused; the first one: .*at least k - 1"):
         castle_grid(k=[50], delay=[10, 20])
 
 

@@ -1,4 +1,4 @@
-"""The section on the observer who knows when: what releases give away to someone who knows the arrival of every row."""
+"""Audit section on an observer of arrival times: what releases disclose to someone who knows when rows arrived."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,40 +22,40 @@ from castleguard.judge.reading.values import Codes, numbers_of
 from castleguard.judge.report.findings import Finding, Section, Status, finding
 from castleguard.judge.verify.group_values import value_codes
 
-_DELAYS = 4  # a shorter stream would be little more than its end, when all leaves at once
-_STEPS = 8  # steps per delay in which rows are published again
+_DELAYS = 4  # minimum length of the stream; a shorter one would mostly consist of its final flush
+_STEPS = 8  # pushes per delay
 
 _PERSONS = "Does every row have k candidates in its release?"
-_SHARES = "Does one person fill a group of a release?"
-_VALUES = "Does a release tell sensitive values?"
-_KEPT = "Is a value told that a person keeps?"
-_CANDIDATES = "Which rows are found without the link?"
-_LEARNT = "Which values are learnt without the link?"
-_ORDER = "Does the order of rows tell them apart?"
-_COLUMNS = "Does a column tell when a row arrived?"
-_PROMISED = "The policy promises this of every release."
-_NOT_PROMISED = "The policy does not promise this of single releases."
+_SHARES = "Does one person dominate a group of a release?"
+_VALUES = "Does a release disclose sensitive values?"
+_KEPT = "Do several releases disclose a constant value?"
+_CANDIDATES = "How many candidates does a row have without the link?"
+_LEARNT = "Which values are certain without the link?"
+_ORDER = "Does the order of rows reveal their arrival?"
+_COLUMNS = "Does a column reveal when a row arrived?"
+_PROMISED = "The policy promises otherwise for every release."
+_NOT_PROMISED = "The policy makes no promise about single releases here."
 
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """The original rows published again, and what the observer makes of it."""
+    """Original rows published again, and the observer's view of them."""
 
     rows: int
-    """Original rows that were published again."""
+    """Number of original rows published again."""
     releases: Releases
     cells: InCells
     worked_out: WorkedOut
 
     @property
     def persons_per_cell(self) -> Codes:
-        """Persons of every box of every release."""
+        """Persons per box and release."""
         _, first = np.unique(self.releases.cell, return_index=True)
         return self.cells.persons[first]
 
 
 def observe(material: Material) -> Observed | str:
-    """Publish the original rows again and play the attack; or why it cannot be played."""
+    """Publish the original rows again and run the attack; or return the reason why it does not apply."""
     why_not = _why_not(material)
     if why_not is not None:
         return why_not
@@ -68,8 +68,8 @@ def observe(material: Material) -> Observed | str:
         return "Nothing was published."
     place = np.full(rows.num_rows, -1, dtype=np.int64)
     place[timed.accepted] = np.arange(timed.accepted.size)
-    told = material.promised.due_rows and delay is not None
-    turn = np.where(timed.at_end | (not told), UNKNOWN, timed.arrived - 1 - (delay or 0))
+    due_known = material.promised.due_rows and delay is not None
+    turn = np.where(timed.at_end | (not due_known), UNKNOWN, timed.arrived - 1 - (delay or 0))
     seen = Releases(
         sides=read_boxes(timed.published, material.schema, closed=material.promised.closed),
         values=tuple(value_codes(timed.published.column(role.name), role) for role in material.schema.sensitive),
@@ -83,33 +83,33 @@ def observe(material: Material) -> Observed | str:
 
 
 def observer_section(material: Material, seen: Observed | str) -> Section:
-    """What the observer who knows when learns."""
+    """Section on the observer of arrival times."""
     return Section(
         id="observer",
-        title="What does an observer learn who knows when?",
+        title="What does an observer who knows arrival times learn?",
         about="This observer knows when every row arrived, all quasi-identifiers, the algorithm, and every release "
-        "with its moment, but neither the draws nor the sensitive values. To them a row hides only among the rows of "
-        "its box in its own release. A file does not tell releases, so the original rows are published again with "
-        "other draws. With the link the observer knows the box and the release of every row; without it they work out "
-        "which rows can be in which.",
+        "with its time, but neither the random draws nor the sensitive values. For this observer, a row hides only "
+        "among the rows of its box in its own release. A file does not show releases, so the original rows are "
+        "published again with other random draws. With the link, the observer knows the box and release of every row; "
+        "without it, the observer infers which rows can be in which box.",
         findings=tuple(_findings(material, seen)),
     )
 
 
 def _why_not(material: Material) -> str | None:
     if material.kind == "points":
-        return "Published numbers are noisy means, which stand for no row."
+        return "Published numbers are noisy means, which do not correspond to rows."
     if material.kind == "noisy boxes":
         return (
-            "Ranges hold randomised values: who knows the true ones does not know which rows lie in a box. What the "
-            "noise hides is judged by audit dp."
+            "Ranges hold randomised values, so true values do not show which rows lie in a box. Use audit dp to judge "
+            "what the noise hides."
         )
     if material.promised.form != "boxes":
-        return "Rows are left out at random, and which ones is hidden: what that hides is judged by audit dp."
+        return "Rows are left out at random, and which ones is hidden. Use audit dp to judge what this hides."
     if not material.promised.alone:
-        return "Several sites publish together: one stream by itself would say nothing about them."
+        return "Several sites publish together, and a single stream says nothing about their release."
     if not material.observed_rows:
-        return "No rows were asked for."
+        return "The number of observed rows is 0."
     return None
 
 
@@ -139,8 +139,8 @@ def _persons(material: Material, seen: Observed, k: int) -> Finding:
     text = f"{played} were published again, in {releases.arrived.size:,} releases. "
     if below:
         text += (
-            f"{_percent(below)} of the published rows have fewer than {k} persons in their box and release; the fewest "
-            f"are {int(persons.min())}. {_PROMISED if promised else _NOT_PROMISED}"
+            f"{_percent(below)} of the published rows have fewer than {k} persons in their box and release; the "
+            f"minimum is {int(persons.min())}. {_PROMISED if promised else _NOT_PROMISED}"
         )
     else:
         text += f"Every row has at least {int(persons.min())} persons in its box and release."
@@ -154,14 +154,14 @@ def _persons(material: Material, seen: Observed, k: int) -> Finding:
 def _shares(material: Material, seen: Observed, k: int) -> Finding:
     share = seen.cells.share
     above, promised = float(np.mean(share * k > 1 + 1e-9)), material.promised.each_release == "shares"
-    text = f"The rows of one person are up to {_percent(float(share.max()))} of those of a box in a release"
+    text = f"One person has up to {_percent(float(share.max()))} of the rows of a box in a release"
     if above:
         text += (
-            f". {_percent(above)} of the published rows have a box and release of which one person has more than 1/{k}"
-            f". {_PROMISED if promised else _NOT_PROMISED}"
+            f". For {_percent(above)} of the published rows, one person has more than 1/{k} of the rows of their box "
+            f"and release. {_PROMISED if promised else _NOT_PROMISED}"
         )
     else:
-        text += f", and never more than 1/{k}."
+        text += f", which is at most 1/{k}."
     status = _status(above > 0, promised)
     return finding("observer-shares", _SHARES, status, text, asked=1 / k, highest=float(share.max()), above=above)
 
@@ -172,10 +172,10 @@ def _values(material: Material, column: str, values: CellValues) -> Finding:
     promised = material.promised.each_release != "nothing" and criteria is not None and criteria.l > 1
     text = f"{column}: guessing the most frequent value of a box in a release is right for {_percent(guess)} of rows. "
     if certain:
-        text += f"For {_percent(certain)} of rows the value is certain: their box has no other value in their release."
+        text += f"For {_percent(certain)} of rows, the value is certain: their box has no other value in their release."
         text += " The policy promises several values in every release." if promised else ""
     else:
-        text += "For no row is the value certain."
+        text += "No row has a certain value."
     return finding(
         "observer-values", _VALUES, _status(certain > 0, promised), text,
         column=column, certain=certain, guess=guess, highest=float(values.top.max()),
@@ -184,12 +184,12 @@ def _values(material: Material, column: str, values: CellValues) -> Finding:
 
 def _kept(column: str, values: CellValues) -> Finding:
     if not values.kept:
-        text = f"{column}: no person has several rows with one value."
+        text = f"{column}: no person has several rows that all have the same value."
     else:
         text = (
-            f"{column}: {values.kept:,} persons have several rows, all with one value. For {values.pinned:,} of them "
-            f"their boxes and releases have no other value in common, so an observer who knows that a person keeps a "
-            f"value learns it. k-anonymity promises nothing about this."
+            f"{column}: persons with several rows that all have the same value: {values.kept:,}. For {values.pinned:,} "
+            f"of them, their boxes and releases have no other value in common, so an observer who knows that the value "
+            f"is constant learns it. k-anonymity makes no promise about this."
         )
     status: Status = "warning" if values.pinned else "passed"
     return finding("observer-kept", _KEPT, status, text, column=column, kept=values.kept, pinned=values.pinned)
@@ -199,9 +199,9 @@ def _candidates(found: WorkedOut, k: int) -> Finding:
     solved, below = float(np.mean(found.solved)), float(np.mean(found.persons < k))
     middle = int(np.percentile(found.candidates, 50, method="lower"))
     text = (
-        f"The fewest candidates of a published row are {int(found.candidates.min()):,}, the median is {middle:,}. For "
-        f"{_percent(below)} of rows the candidates are fewer than {k} persons. {_percent(solved)} of rows lie in a box "
-        f"that has as many candidates as rows in its release: it is known whose they are."
+        f"The minimum number of candidates of a published row is {int(found.candidates.min()):,}, the median "
+        f"{middle:,}. For {_percent(below)} of rows, the candidates are fewer than {k} persons. {_percent(solved)} of "
+        f"rows lie in a box that has as many candidates as rows in its release, so it is known which rows are in it."
     )
     return finding(
         "observer-candidates", _CANDIDATES, "warning" if below else "passed", text,
@@ -222,26 +222,26 @@ def _order(material: Material) -> Iterator[Finding]:
     order = material.policy.chosen_order
     if order != "shuffled":
         text = (
-            f"Rows leave in the order {order!r}, in which those of a release stand as they arrived: their order tells "
-            f"this observer which is whose. The other findings are as if they were shuffled."
+            f"Rows are published in the order {order!r}, which keeps the rows of a release in arrival order, so this "
+            f"observer can match them. The other findings assume shuffled rows."
         )
         yield finding("observer-order", _ORDER, "warning", text, order=order)
 
 
 def _columns(material: Material) -> Iterator[Finding]:
-    """Names of columns are not values, and may be shown."""
+    """Warn of columns that reveal arrivals. Column names are not values and may be shown."""
     public = [name for name in material.schema.public if name != material.link]
-    told = [role.name for role in material.schema.sensitive if _tells_time(material.original.column(role.name))]
-    if public or told:
+    timed = [role.name for role in material.schema.sensitive if _reveals_arrival(material.original.column(role.name))]
+    if public or timed:
         text = (
-            f"These columns are published as they come, and can tell the rows of a release apart: "
-            f"{', '.join([*public, *told])}. The other findings are as if they did not."
+            f"These columns are published unchanged and can distinguish the rows of a release: "
+            f"{', '.join([*public, *timed])}. The other findings assume that they do not."
         )
-        yield finding("observer-columns", _COLUMNS, "warning", text, public=len(public), moments=len(told))
+        yield finding("observer-columns", _COLUMNS, "warning", text, public=len(public), moments=len(timed))
 
 
-def _tells_time(column: pa.ChunkedArray) -> bool:
-    """Whether all values of a column are moments, or numbers that only grow."""
+def _reveals_arrival(column: pa.ChunkedArray) -> bool:
+    """Whether all values of a column are timestamps, or numbers that never decrease."""
     moments, missing = numbers_of(column, "timestamp")
     if (~missing).any() and not np.isnan(moments[~missing]).any():
         return True
@@ -257,7 +257,7 @@ def _status(broken: bool, promised: bool) -> Status:
 
 
 def _percent(share: float) -> str:
-    """A share for reading; one that is not 0 is never shown as 0."""
+    """Format a share as a percentage; a share above 0 is never shown as 0."""
     if 0 < share < 0.0001:
         return "less than 0.01 %"
     return f"{100 * share:.2f} %" if share < 0.1 else f"{100 * share:.0f} %"

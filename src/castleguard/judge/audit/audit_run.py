@@ -1,4 +1,4 @@
-"""The audit of one publication: all sections together, as the policy allows them to be asked."""
+"""Audit of one publication: all sections that apply to its policy."""
 
 from collections.abc import Iterator, Mapping
 
@@ -8,7 +8,7 @@ from castleguard.judge.attack import linkage
 from castleguard.judge.audit.attacks import attack_section, uniformity
 from castleguard.judge.audit.cost import cost_section
 from castleguard.judge.audit.material import Material
-from castleguard.judge.audit.observer import Observed, observe, observer_section
+from castleguard.judge.audit.observer_section import Observed, observe, observer_section
 from castleguard.judge.audit.persons import linkage_section, longitudinal_section
 from castleguard.judge.audit.promise import structure_section
 from castleguard.judge.publishing import in_words
@@ -18,9 +18,9 @@ _MOST_DRAWN = 100_000
 
 
 def audit(material: Material, *, names: Mapping[str, str] | None = None) -> Audit:
-    """Look at everything. `names` says where the tables came from, for the heading of a report.
+    """Run all checks and attacks. `names`: origins of the tables, for the heading of a report.
 
-    Raises InputError or UsageError where a table cannot be read as what the policy publishes.
+    Raises InputError or UsageError if a table does not have the form that the policy publishes.
     """
     seen = observe(material)
     promise = material.policy.guarantee(material.schema, seeded=False)
@@ -37,14 +37,14 @@ def audit(material: Material, *, names: Mapping[str, str] | None = None) -> Audi
         "original rows": f"{material.original.num_rows:,}",
         "published rows": f"{material.published.num_rows:,}",
         "policy": in_words(material.policy),
-        "rows linked by": material.link or "nothing: broken promises can be found, kept ones not proved",
+        "rows linked by": material.link or "none (broken promises can be found, but kept promises cannot be proved)",
     }
     drawn = {name: _thin(values) for name, values in _distributions(material, seen) if len(values)}
     return Audit(subject=subject, promise=str(promise), sections=sections, distributions=drawn)
 
 
 def _distributions(material: Material, seen: Observed | str) -> Iterator[tuple[str, np.ndarray]]:
-    """Numbers to draw, by name."""
+    """Yield the named numbers to draw."""
     if material.kind == "points":
         return
     if isinstance(seen, Observed):
@@ -67,7 +67,7 @@ def _distributions(material: Material, seen: Observed | str) -> Iterator[tuple[s
 
 
 def _thin(values: np.ndarray) -> tuple[float, ...]:
-    """As many as a picture needs: evenly spread over the sorted ones."""
+    """Reduce to the number of values that a picture needs, evenly spaced in sorted order."""
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     if ordered.size > _MOST_DRAWN:
         ordered = ordered[np.linspace(0, ordered.size - 1, _MOST_DRAWN).astype(np.int64)]

@@ -4,8 +4,8 @@ import csv
 import io
 
 from castleguard.judge.sweep.advice import Limits, advise
-from castleguard.judge.sweep.picture import draw, roles
-from castleguard.judge.sweep.table import as_csv, as_report, rows_of
+from castleguard.judge.sweep.pareto_picture import draw, roles
+from castleguard.judge.sweep.sweep_report import as_csv, as_report, rows_of
 from tests.unit.judge.sweep.made_up import castle_grid, weighed
 
 GRID = castle_grid(k=[5, 10, 40], delay=[20, 60])

@@ -1,4 +1,4 @@
-"""The results of a sweep as files for people: a table with all figures, and a report that says what to take."""
+"""Results of a sweep as files: a table with all figures, and a report with the recommendation."""
 
 import csv
 import io
@@ -9,7 +9,7 @@ from castleguard.judge.report import markdown
 from castleguard.judge.sweep.advice import Advice, number
 from castleguard.judge.sweep.figures import Figures
 from castleguard.judge.sweep.folder import PICTURE
-from castleguard.judge.sweep.grid import Grid, in_words, shown
+from castleguard.judge.sweep.parameter_grid import Grid, in_words, shown
 from castleguard.judge.sweep.weighing import Weighed
 
 _COLUMNS = {
@@ -37,12 +37,12 @@ _ALWAYS = ("loss", "published", "suppressed", "rows_per_second")
 
 
 def as_csv(weighed: Weighed, grid: Grid) -> bytes:
-    """All figures, one line per setting, and the number of those in the Pareto set."""
+    """All figures, one line per setting, with its number in the Pareto set."""
     ranks = pareto_numbers(weighed)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = [field.name for field in fields(Figures)]
-    # A parameter may have the name of a figure: what was asked for stands first.
+    # A parameter may have the name of a figure, so rename it.
     parameters = [name if name not in names else f"{name}_given" for name in grid.lists]
     writer.writerow([*parameters, "pareto", *names])
     for at, outcome in enumerate(weighed.outcomes):
@@ -52,7 +52,7 @@ def as_csv(weighed: Weighed, grid: Grid) -> bytes:
 
 
 def as_report(about: Mapping[str, str], weighed: Weighed, grid: Grid, advice: Advice, *, picture: bool) -> bytes:
-    """What was tried, what to take, and the table, in Markdown."""
+    """Input, recommendation and table in Markdown."""
     titles, *rows = rows_of(weighed, grid, advice.chosen)
     lines = ["# Parameters", "", *(f"- {name}: {value}" for name, value in about.items()), ""]
     lines += ["## Recommendation", "", advice.sentences[0], ""]
@@ -62,7 +62,7 @@ def as_report(about: Mapping[str, str], weighed: Weighed, grid: Grid, advice: Ad
         lines += [f"![Loss against risk]({PICTURE})", ""]
     lines += ["## Settings", "", *markdown.table(titles, rows, right=True), ""]
     if grid.refused:
-        lines += ["## Refused", "", "These combinations cannot be promised:", ""]
+        lines += ["## Refused", "", "These combinations are refused:", ""]
         lines += [f"- {in_words(each.parameters, grid.varied)}: {each.reason}" for each in grid.refused]
         lines.append("")
     lines += ["## How to read it", "", *(f"- {sentence}" for sentence in reading(weighed)), ""]
@@ -70,38 +70,38 @@ def as_report(about: Mapping[str, str], weighed: Weighed, grid: Grid, advice: Ad
 
 
 def reading(weighed: Weighed) -> tuple[str, ...]:
-    """What the figures mean."""
+    """Explanation of the figures."""
     risk = (
-        f"The risk is the epsilon that the policy's own guarantee states, of {'; or of '.join(weighed.claims)}. "
-        "Its delta stands beside it; below 1e-9 it counts as none. k is no risk here."
+        f"The risk is the epsilon of the policy's guarantee, for {'; or for '.join(weighed.claims)}. "
+        "Its delta has a column of its own; below 1e-9 it counts as 0. k is not part of this risk."
         if weighed.by_epsilon
-        else "The risk is the chance to point at the right person in a published row's group: 1 divided by its "
-        "persons, the mean over all published rows. The highest is that of the smallest group."
+        else "The risk is the probability of identifying the person of a published row within its group: 1 divided by "
+        "the persons of the group, as the mean over all published rows. The highest risk is that of the smallest group."
     )
     return (
-        "A number in the first column: in the Pareto set, in which no setting is beaten in loss, risk, delay and delta "
-        "at once. It is the number in the picture. The recommended setting has a star.",
-        "The loss counts 0 for a row of which all is said and 1 for one of which nothing is. A row that is suppressed, "
-        "sampled out or over budget counts as 1, and so does a quasi-identifier whose true value lies outside what was "
-        "published for it.",
+        "A number in the first column marks a setting of the Pareto set: no other setting is at least as good in loss, "
+        "risk, delay and delta, and better in one of them. The picture shows the same numbers. The recommended setting "
+        "has a star.",
+        "The loss is 0 for a row with exact values and 1 for a row with whole domains. A row that is suppressed, "
+        "sampled out or over budget counts as 1, and so does a quasi-identifier whose true value lies outside its "
+        "published range.",
         risk,
-        "Largest share: of one sensitive value among the rows of a group. With 1 a group gives its value away.",
-        "The figures depend on rows that were not published: they are for the operator. The runs were seeded, and "
-        "nothing of them was kept.",
+        "Largest share: the largest share of a group's rows with the same sensitive value. At 1, a group reveals its "
+        "value.",
+        "The figures depend on rows that were not published, so they are for the operator only. The runs were seeded, "
+        "and their output was not kept.",
     )
 
 
 def pareto_numbers(weighed: Weighed) -> dict[int, int]:
-    """The number of every setting of the Pareto set, from 1, in the order of their risk."""
+    """Numbers of the settings in the Pareto set, from 1, in the order of their risk."""
     return {at: rank for rank, at in enumerate(weighed.best, start=1)}
 
 
 def rows_of(weighed: Weighed, grid: Grid, chosen: int, *, only_best: bool = False) -> list[list[str]]:
-    """The table as text, its titles first. Columns that say nothing are left out, and so are parameters that are the
-    same throughout.
-    """
+    """Table as text, titles first, without empty columns and without parameters that have a single value."""
     ranks = pareto_numbers(weighed)
-    names = [name for name in _COLUMNS if name in _ALWAYS or _tells(weighed, name)]
+    names = [name for name in _COLUMNS if name in _ALWAYS or _has_values(weighed, name)]
     if "delay" in grid.varied and all(
         outcome.figures.delay == outcome.setting.value("delay") for outcome in weighed.outcomes
     ):
@@ -119,7 +119,7 @@ def rows_of(weighed: Weighed, grid: Grid, chosen: int, *, only_best: bool = Fals
     return table
 
 
-def _tells(weighed: Weighed, name: str) -> bool:
+def _has_values(weighed: Weighed, name: str) -> bool:
     return any(getattr(outcome.figures, name) for outcome in weighed.outcomes)
 
 

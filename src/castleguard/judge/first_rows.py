@@ -1,4 +1,4 @@
-"""The first rows of a file: a stream is taken as it comes, because groups are made of rows that arrive together."""
+"""The first rows of a file, in file order: a random sample would split groups, which form from neighbouring rows."""
 
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +13,7 @@ _BATCH = 65536
 
 
 def read_sample(path: Path, schema: Schema, rows: int) -> pa.Table:
-    """At most `rows` rows. Raises InputError if there are none."""
+    """Read at most `rows` rows. Raises InputError if the file has none."""
     found: list[pa.RecordBatch] = []
     with closing(open_reader(path, schema.columns, batch_rows=min(rows, _BATCH))) as reader:
         for batch in reader:

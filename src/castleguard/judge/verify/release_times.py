@@ -1,8 +1,7 @@
-"""What a published file tells about moments: rows that left too late, and what a group may have been compared with.
+"""Check promises about time from a published file: late rows, and t-closeness to a running distribution.
 
-The order of a file is the order of release. Whoever knows the number of each original row knows the order of arrival.
-No file says when a row left, but it says of two rows which left first: a row that comes after row number m had not left
-when m had arrived.
+A file is in release order, and original row numbers give the arrival order. The file does not say when a row left, but
+it says which of two rows left first: a row that follows row number m in the file had not left when m arrived.
 """
 
 from typing import NamedTuple
@@ -15,11 +14,11 @@ from castleguard.privacy.closeness import Closeness
 from castleguard.schema.hierarchy import Hierarchy
 
 _ANCHORS = 64
-_MOST_SHARES = 50_000_000  # shares that are computed at most for one column: a second or two
+_MOST_SHARES = 50_000_000  # upper limit of shares computed for one column: a second or two
 
 
 class Span(NamedTuple):
-    """Per group the first and the last moment at which it can have been released, as numbers of arrivals."""
+    """First and last moment at which each group can have been released, as numbers of arrivals."""
 
     first: Codes
     last: Codes
@@ -29,18 +28,18 @@ class Column(NamedTuple):
     """A sensitive column with declared values."""
 
     codes: Codes
-    """Of the rows in order of arrival."""
+    """Codes of the rows, in arrival order."""
     size: int
-    """How many values there are, the missing one too."""
+    """Number of values, including the missing one."""
     distance: Distance
     hierarchy: Hierarchy | None = None
 
 
 def late_rows(position: Codes, delay: int) -> int:
-    """How many rows certainly left late, given where the published rows stand in the order of arrival.
+    """Count the rows that certainly left late, given the arrival positions of the published rows.
 
-    A row p that comes out after a row m > p + delay was certainly late, since m had arrived before. The opposite does
-    not follow: a row may be late without any such witness.
+    A row p published after a row m > p + delay was certainly late, because m had arrived before. This is a lower bound:
+    a row may be late without such a witness.
 
     >>> late_rows(np.array([0, 3, 1, 2]), 2), late_rows(np.array([0, 4, 1, 2]), 2)
     (0, 1)
@@ -52,7 +51,7 @@ def late_rows(position: Codes, delay: int) -> int:
 
 
 def spans(groups: Codes, position: Codes, *, delay: int, arrivals: int, count: int) -> Span:
-    """When each of `count` groups can have been released, if no row was late."""
+    """Span of possible releases for each of `count` groups, if no row was late."""
     first: Codes = np.full(count, arrivals - 1, dtype=np.int64)
     last: Codes = np.zeros(count, dtype=np.int64)
     np.minimum.at(first, groups, position)
@@ -61,7 +60,7 @@ def spans(groups: Codes, position: Codes, *, delay: int, arrivals: int, count: i
 
 
 def references(column: Column, closeness: Closeness, start: int, stop: int) -> Table:
-    """The running distribution after each of the arrivals from `start` to `stop` (excluded)."""
+    """Running distribution after each arrival from `start` to `stop` (exclusive)."""
     rows = np.arange(stop)
     present = np.zeros((stop, column.size))
     present[rows, column.codes[:stop]] = 1.0
@@ -81,24 +80,25 @@ def references(column: Column, closeness: Closeness, start: int, stop: int) -> T
 
 
 def can_follow(column: Column) -> bool:
-    """Whether the running distribution is small enough to be computed for every moment."""
+    """Whether the running distribution is small enough to compute at every moment."""
     return column.codes.size * column.size <= _MOST_SHARES
 
 
 def judge_public(counted: Tally, closeness: Closeness, column: Column, shares: Numbers) -> Failures:
-    """t-closeness to shares that are public."""
+    """Check t-closeness to public shares."""
     points = coordinates(counted.shares(column.size), column.distance, column.hierarchy)
     far = distances(points, coordinates(shares[None, :], column.distance, column.hierarchy)) > closeness.t + SLACK
     return Failures(far, far & ~counted.repeated)
 
 
 def judge_running(counted: Tally, closeness: Closeness, column: Column, span: Span) -> Failures:
-    """t-closeness to a distribution that moves on.
+    """Check t-closeness to a running distribution.
 
-    `failed` is by the distribution at the last moment of a group's span. `proved` is what no moments of release can
-    explain: the group is farther from the distribution Q of one moment than t and the farthest that the distribution
-    ever was from Q within the span. Each release was within t of the distribution of its own moment, distances are
-    convex and obey the triangle inequality; so a group that kept the promise is not.
+    `failed` compares with the distribution at the last moment of a group's span. `proved` holds for any moments of
+    release: let Q be the distribution at one moment and d the largest distance of the running distribution from Q
+    within the span; the group is farther from Q than t + d. A group that kept the promise cannot be, because each
+    release was within t of the distribution at its own moment, and distances are convex and obey the triangle
+    inequality.
     """
     shares = references(column, closeness, 0, column.codes.size)
     moving = coordinates(shares, column.distance, column.hierarchy)
@@ -117,7 +117,7 @@ def judge_running(counted: Tally, closeness: Closeness, column: Column, span: Sp
 
 
 def _anchors(span: Span, moments: int, width: int) -> Codes:
-    """A moment for each group that is near the middle of its span, of no more than a few different ones."""
+    """A moment near the middle of each group's span, chosen from a few, because each costs a pass over all moments."""
     many = int(np.clip(_MOST_SHARES // max(moments * width, 1), 1, _ANCHORS))
     step = max(moments // many, 1)
     middle = (span.first + span.last) // 2

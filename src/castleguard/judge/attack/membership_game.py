@@ -1,11 +1,11 @@
-"""The membership game: can somebody who sees the output tell two neighbouring streams apart, and how well?
+"""The membership game: how well can an observer of the output tell two neighbouring streams apart?
 
-A claim of differential privacy is a limit on how well. So it can be refuted by playing: many runs on a stream with a
-canary, as many on its neighbour. One half of the runs serves to choose an event by which the two differ; how often the
-event happens is then counted in the other half, which knows nothing of the choice. What the counts prove is a lower
-bound (`attack.evidence`). A claim that is not refuted has not been proved: proofs are in docs/proofs.
+A claim of differential privacy limits how well, so playing can refute it: many runs on a stream with a canary, as many
+on its neighbour. One half of the runs chooses an event that distinguishes the two; the event is then counted in the
+other half, which is independent of the choice. The counts give lower bounds (`attack.evidence`). A claim that is not
+refuted is not proved either: proofs are in docs/proofs.
 
-Nothing here runs a stream: `observe` is given a function that does (`judge.publishing`).
+This module does not run streams: `observe` receives a function that does (`judge.publishing`).
 """
 
 from collections.abc import Callable, Sequence
@@ -21,87 +21,88 @@ from castleguard.judge.attack.features import Features, Published
 from castleguard.privacy.parameters import check_probability
 
 Publish = Callable[[pa.Table, int], Published]
-"""What is under test: a whole stream and a seed in, all that came out in return."""
+"""The function under test: from a whole stream and a seed to all published tables."""
 Measured = NDArray[np.float64]  # (runs, features)
 
 FEWEST_RUNS = 20
-"""On either stream of a canary: fewer prove nothing."""
-_THRESHOLDS = 64  # events that are tried per feature
+"""Minimum runs per stream of a canary; fewer prove nothing."""
+_THRESHOLDS = 64  # thresholds tried per feature
 
 
 class Seen(NamedTuple):
-    """One canary, as it was seen: a row of numbers per run."""
+    """Features of all runs for one canary, one row per run."""
 
     canary: str
     features: tuple[str, ...]
     one: Measured
-    """The stream with the rows in question."""
+    """Runs on the stream with the canary."""
     other: Measured
-    """Its neighbour."""
+    """Runs on its neighbour."""
 
 
 class Event(NamedTuple):
-    """Something that may happen: the weighted sum of the features is at least the threshold."""
+    """The event that the weighted sum of the features reaches the threshold."""
 
     name: str
     weights: NDArray[np.float64]
     threshold: float
 
     def count(self, measured: Measured) -> int:
-        """In how many runs it happened."""
+        """Count the runs in which it happened."""
         return int(np.count_nonzero(measured @ self.weights >= self.threshold))
 
 
 @dataclass(frozen=True, kw_only=True)
 class CanaryEvidence:
-    """What one canary proves."""
+    """Evidence from one canary."""
 
     canary: str
     event: str
     tested: int
-    """Runs on either stream that the event was counted in."""
+    """Test runs per stream."""
     seen: int
-    """In how many of them on the stream with the rows in question."""
+    """Test runs with the event, on the stream with the canary."""
     seen_other: int
+    """Test runs with the event, on its neighbour."""
     epsilon: float
-    """The true epsilon is above, at the claim's delta."""
+    """Lower bound on the true epsilon, at the claim's delta."""
     dp_delta: float
-    """The true delta is above, at the claim's epsilon."""
+    """Lower bound on the true delta, at the claim's epsilon."""
 
 
 def verdict_word(refuted: bool) -> str:
-    """What is said of a claim. One that is not refuted is not proved."""
+    """Verdict on a claim. One that is not refuted is not proved."""
     return "REFUTED" if refuted else "not refuted"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What all canaries together prove about a claim. With probability `confidence` all bounds are true at once."""
+    """Evidence from all canaries about a claim. All bounds hold at once with probability `confidence`."""
 
     claim: Claim
     confidence: float
     ceiling: float
-    """The largest epsilon that so many runs could have proved."""
+    """Largest epsilon that this number of runs could have shown."""
     findings: tuple[CanaryEvidence, ...]
 
     @property
     def worst(self) -> CanaryEvidence:
-        """The canary that proves most."""
+        """Canary with the largest lower bounds."""
         return max(self.findings, key=lambda finding: (finding.epsilon, finding.dp_delta))
 
     @property
     def epsilon(self) -> float:
-        """The true epsilon is above, at the claim's delta."""
+        """Lower bound on the true epsilon, at the claim's delta."""
         return self.worst.epsilon
 
     @property
     def dp_delta(self) -> float:
-        """The true delta is above, at the claim's epsilon."""
+        """Lower bound on the true delta, at the claim's epsilon."""
         return max(finding.dp_delta for finding in self.findings)
 
     @property
     def refuted(self) -> bool:
-        """Whether the claim is false, with that confidence."""
+        """Whether the claim is refuted at this confidence."""
         return self.epsilon > self.claim.epsilon or self.dp_delta > self.claim.dp_delta
 
     @property
@@ -122,7 +123,7 @@ class Verdict:
 def observe(
     publish: Publish, stream: pa.Table, looks: Sequence[Features], seeds: Sequence[int]
 ) -> list[tuple[tuple[str, ...], Measured]]:
-    """Publish one stream once per seed. For every observer: the names of its features, and their values run by run."""
+    """Publish one stream once per seed; for each observer, return feature names and their values run by run."""
     found = [[look(output) for look in looks] for output in (publish(stream, seed) for seed in seeds)]
     measured = []
     for at in range(len(looks)):
@@ -132,7 +133,7 @@ def observe(
 
 
 def judge(seen: Sequence[Seen], claim: Claim, *, confidence: float = 0.95) -> Verdict:
-    """What the runs prove about a claim. Every canary may fail with an equal share of what `confidence` leaves."""
+    """Judge a claim from the runs. The error probability 1 - `confidence` is split equally among the canaries."""
     claim.check()
     alpha = (1 - check_probability("confidence", confidence)) / len(seen)
     findings = tuple(_find(each, claim, alpha) for each in seen)
@@ -142,10 +143,10 @@ def judge(seen: Sequence[Seen], claim: Claim, *, confidence: float = 0.95) -> Ve
 
 
 def choose_event(seen: Seen, claim: Claim, *, alpha: float) -> Event:
-    """The event that would prove most if these runs were the test: one feature, or the best sum of all of them.
+    """Event with the largest lower bounds on these training runs: one feature, or a weighted sum of all.
 
-    The sum is made for every other run, and all candidates are compared in the rest: a sum fits the runs that it was
-    made for better than any others. What has many thresholds to choose from must be better to be chosen.
+    The sum is fitted on every second run, and all candidates are compared on the other runs, to avoid overfitting. A
+    candidate with more thresholds must pass a stricter test.
     """
     candidates = np.vstack([np.eye(len(seen.features)), _discriminant(seen.one[::2], seen.other[::2])])
     names = [*seen.features, "a sum of all features"]
@@ -168,7 +169,7 @@ def choose_event(seen: Seen, claim: Claim, *, alpha: float) -> Event:
 
 
 def _find(seen: Seen, claim: Claim, alpha: float) -> CanaryEvidence:
-    """Choose on the first half, count in the second."""
+    """Choose an event on the first half of the runs, count it in the second."""
     half = len(seen.one) // 2
     event = choose_event(seen._replace(one=seen.one[:half], other=seen.other[:half]), claim, alpha=alpha)
     one, other = seen.one[half:], seen.other[half:]
@@ -186,7 +187,7 @@ def _find(seen: Seen, claim: Claim, alpha: float) -> CanaryEvidence:
 
 
 def _tallies(one: Measured, other: Measured) -> tuple[Measured, NDArray[np.int64], NDArray[np.int64]]:
-    """Thresholds that some runs reach and others do not, and in how many runs of either stream the score does."""
+    """Thresholds that separate runs, and how many runs of each stream reach them."""
     thresholds = np.unique(np.concatenate([one, other]))
     if thresholds.size > _THRESHOLDS:
         thresholds = np.unique(np.quantile(np.concatenate([one, other]), np.linspace(0, 1, _THRESHOLDS)))
@@ -196,7 +197,7 @@ def _tallies(one: Measured, other: Measured) -> tuple[Measured, NDArray[np.int64
 
 
 def _discriminant(one: Measured, other: Measured) -> NDArray[np.float64]:
-    """The weights that tell two clouds of points apart best, if each were a normal one (Fisher 1936)."""
+    """Weights of the linear discriminant between two sets of points (Fisher 1936)."""
     together = np.vstack([one, other])
     scale = together.std(axis=0)
     weights = np.zeros(scale.size)
@@ -205,6 +206,6 @@ def _discriminant(one: Measured, other: Measured) -> NDArray[np.float64]:
         inner = [(side[:, moves] - together[:, moves].mean(axis=0)) / scale[moves] for side in (one, other)]
         spread = sum(np.cov(side, rowvar=False).reshape(moves.size, moves.size) for side in inner)
         difference = inner[0].mean(axis=0) - inner[1].mean(axis=0)
-        # Features that say the same make the spread singular: a little more of it decides between them.
+        # Collinear features make the covariance singular, so add a small ridge.
         weights[moves] = np.linalg.solve(spread + 1e-3 * np.eye(moves.size), difference) / scale[moves]
     return weights

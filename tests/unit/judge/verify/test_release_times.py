@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from castleguard.judge.verify.group_values import Distance, coordinates, distances, tally
-from castleguard.judge.verify.moments import (
+from castleguard.judge.verify.release_times import (
     Column,
     Span,
     can_follow,

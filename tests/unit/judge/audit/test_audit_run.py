@@ -11,8 +11,8 @@ from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard
 from castleguard.errors import InputError, UsageError
+from castleguard.judge.audit.audit_run import audit
 from castleguard.judge.audit.material import Material
-from castleguard.judge.audit.run import audit
 from castleguard.judge.report.findings import Audit, Finding
 from castleguard.privacy.closeness import Closeness
 from castleguard.schema.hierarchy import Hierarchy
@@ -158,7 +158,7 @@ def test_a_homogeneous_group_is_found() -> None:
         assert findings(found)["homogeneity"].figures["highest"] == 1.0
     unasked = look(table, original=original, policy=replace(POLICY, l=1))
     assert broken(unasked) == set()
-    assert "l of at least 2" in findings(unasked)["homogeneity"].sentence
+    assert "Set l to at least 2" in findings(unasked)["homogeneity"].sentence
 
 
 def test_a_changed_value_is_found() -> None:

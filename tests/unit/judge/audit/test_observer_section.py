@@ -15,7 +15,7 @@ from castleguard.algorithms.facts import Publication
 from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.errors import UsageError
 from castleguard.judge.audit.material import Material
-from castleguard.judge.audit.observer import observe, observer_section
+from castleguard.judge.audit.observer_section import observe, observer_section
 from castleguard.judge.report.findings import Finding, Section
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.schema.sensitive import Sensitive
@@ -58,7 +58,7 @@ def test_a_row_that_joins_a_published_box_has_no_company_in_its_release() -> Non
     assert persons.status == "warning"
     assert persons.figures["fewest"] == 1
     assert 0 < float(str(persons.figures["below"])) < 0.5
-    assert "The policy does not promise this of single releases." in persons.sentence
+    assert "The policy makes no promise about single releases here." in persons.sentence
     assert named(found, "observer-values").status == "warning"
     assert named(found, "observer-learnt").figures["learnt"] > 0  # type: ignore[operator]
     candidates = named(found, "observer-candidates")
@@ -92,7 +92,7 @@ def test_a_promise_about_releases_that_is_not_kept_is_broken() -> None:
     found = look(Boastful(k=4, l=2, delay=40))
     broken = {each.id for each in found.findings if each.status == "failed"}
     assert broken == {"observer-persons", "observer-shares", "observer-values"}
-    assert "The policy promises this of every release." in named(found, "observer-persons").sentence
+    assert "The policy promises otherwise for every release." in named(found, "observer-persons").sentence
     # Nothing is promised about values if l is not.
     assert named(look(Boastful(k=4, delay=40)), "observer-values").status == "warning"
 
@@ -124,7 +124,7 @@ def test_where_it_does_not_apply_the_report_says_why(policy: Policy, why: str) -
 
 
 def test_rows_are_published_again_only_if_that_is_asked_for() -> None:
-    assert named(look(observed_rows=0), "observer-persons").sentence == "No rows were asked for."
+    assert named(look(observed_rows=0), "observer-persons").sentence == "The number of observed rows is 0."
     with pytest.raises(UsageError, match="observed_rows must not be negative"):
         material(observed_rows=-1)
     some = named(look(observed_rows=1), "observer-persons")
@@ -162,7 +162,7 @@ def test_columns_that_tell_rows_apart_are_named() -> None:
     original, empty = pa.Table.from_pylist(rows), pa.table({name: pa.array([], pa.string()) for name in wider.columns})
     given = Material(original=original, published=empty, schema=wider, policy=POLICY, link="record", attack_runs=0)
     warned = named(observer_section(given, observe(given)), "observer-columns")
-    assert "apart: ward, seen, visit." in warned.sentence
+    assert "of a release: ward, seen, visit." in warned.sentence
     assert warned.figures == {"public": 1, "moments": 2}
 
 

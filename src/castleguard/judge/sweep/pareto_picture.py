@@ -1,4 +1,4 @@
-"""The picture of a sweep: loss against risk, and which settings nothing beats. Needs matplotlib, the extra `plot`."""
+"""Picture of a sweep: loss against risk, with the Pareto set marked. Needs matplotlib, the extra `plot`."""
 
 import io
 from typing import Any
@@ -6,19 +6,19 @@ from typing import Any
 import numpy as np
 
 from castleguard.drawing import COLOURS, INK, LINES, canvas
-from castleguard.judge.sweep.grid import Grid, Value, shown
-from castleguard.judge.sweep.table import pareto_numbers
+from castleguard.judge.sweep.parameter_grid import Grid, Value, shown
+from castleguard.judge.sweep.sweep_report import pareto_numbers
 from castleguard.judge.sweep.weighing import Weighed
 
 _FILLS = ("full", "none", "left", "top")
 _LOG_FROM = 20.0
 _KEY_LINES = 26
 _AROUND = tuple((12 * np.cos(angle), 12 * np.sin(angle)) for angle in np.radians([40, 0, -40, 140, 180, 220, 90, 270]))
-_ENOUGH = 11.0  # points between a number and what stands next to it
+_ENOUGH = 11.0  # sufficient distance in points between a number and its neighbours
 
 
 def draw(weighed: Weighed, grid: Grid, chosen: int, *, title: str) -> bytes:
-    """The picture as PNG. Raises ModuleNotFoundError without matplotlib."""
+    """Draw the picture as PNG. Raises ModuleNotFoundError without matplotlib."""
     target = io.BytesIO()
     columns = -(-len(weighed.best) // _KEY_LINES)
     with canvas(target, width=9.5 + 2.2 * (columns - 1), height=6.2) as figure:
@@ -33,7 +33,7 @@ def draw(weighed: Weighed, grid: Grid, chosen: int, *, title: str) -> bytes:
 
 
 def roles(grid: Grid) -> tuple[str, str | None, str | None]:
-    """Which parameter runs along a line, which one has a style of its own for every value, and which one a filling."""
+    """Parameters that are shown along lines, by line style, and by marker filling."""
     names = list(grid.varied)
     along = next((name for name in ("epsilon", "phi", "k") if name in names), names[0])
     names.remove(along)
@@ -44,7 +44,7 @@ def roles(grid: Grid) -> tuple[str, str | None, str | None]:
 
 
 def _lines(axes: Any, weighed: Weighed, grid: Grid) -> None:
-    """One line for every combination of all parameters but one."""
+    """Draw one line for every combination of all parameters but one."""
     along, style, filling = roles(grid)
     lines: dict[tuple[tuple[str, Value], ...], list[int]] = {}
     for at, outcome in enumerate(weighed.outcomes):
@@ -84,7 +84,7 @@ def _legend(axes: Any, grid: Grid, style: str | None, filling: str | None) -> No
 
 
 def _rings(axes: Any, weighed: Weighed, chosen: int) -> None:
-    """A ring for every setting of the Pareto set; two for the recommended one."""
+    """Draw a ring around every setting of the Pareto set, and two around the recommended one."""
     for at in weighed.best:
         place = (weighed.risk(at), weighed.loss(at))
         axes.plot(*place, marker="o", markersize=11, fillstyle="none", color=INK, markeredgewidth=1.0, zorder=3)
@@ -93,7 +93,7 @@ def _rings(axes: Any, weighed: Weighed, chosen: int) -> None:
 
 
 def _numbers(axes: Any, weighed: Weighed) -> None:
-    """The number of every ring beside it, where it hides no other one. The layout must be settled."""
+    """Place the number of every ring next to it without covering others. Needs the final layout."""
     numbers: dict[tuple[float, float], list[str]] = {}
     for at, rank in pareto_numbers(weighed).items():
         numbers.setdefault((weighed.risk(at), weighed.loss(at)), []).append(str(rank))
@@ -110,7 +110,7 @@ def _numbers(axes: Any, weighed: Weighed) -> None:
 
 
 def _nearest(spot: Any, taken: list[Any], own: Any) -> float:
-    """How far the nearest ring or number is, the own ring left out."""
+    """Distance to the nearest other ring or number."""
     return min((float(np.hypot(*(spot - other))) for other in taken if other is not own), default=_ENOUGH)
 
 
@@ -125,15 +125,15 @@ def _axes(axes: Any, weighed: Weighed, title: str) -> None:
     elif risks.max() > risks.min():
         axes.set_xlim(left=0)
     label = "epsilon of the policy's guarantee" if weighed.by_epsilon else "mean re-identification risk (1/persons)"
-    axes.set(title=title, xlabel=f"{label}; less is safer", ylabel="loss (0 = all is said, 1 = nothing)")
+    axes.set(title=title, xlabel=f"{label}; lower is safer", ylabel="loss (0: exact values, 1: whole domains)")
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.25)
 
 
 def _key(axes: Any, weighed: Weighed, grid: Grid, chosen: int) -> None:
-    """The parameters behind the numbers."""
+    """List the parameters of the numbered settings."""
     axes.axis("off")
-    axes.set(title="Nothing beats these\n(bold: recommended)", xlim=(0, 1), ylim=(0, 1))
+    axes.set(title="Pareto set\n(bold: recommended)", xlim=(0, 1), ylim=(0, 1))
     columns = -(-len(weighed.best) // _KEY_LINES)
     for at, rank in pareto_numbers(weighed).items():
         column, line = divmod(rank - 1, _KEY_LINES)

@@ -1,4 +1,4 @@
-"""Runs a sweep on several processes, keeps every setting as soon as it is done, and chooses one."""
+"""Run a sweep in several processes, store each finished setting, and recommend one."""
 
 import multiprocessing
 import os
@@ -16,33 +16,33 @@ from castleguard.errors import CastleguardError
 from castleguard.judge.sweep.advice import Advice, Limits, advise
 from castleguard.judge.sweep.figures import Figures
 from castleguard.judge.sweep.folder import PICTURE, REPORT, TABLE, Folder
-from castleguard.judge.sweep.grid import Grid, Setting
-from castleguard.judge.sweep.measure import Ground, measure, warm_up
-from castleguard.judge.sweep.table import as_csv, as_report, rows_of
+from castleguard.judge.sweep.parameter_grid import Grid, Setting
+from castleguard.judge.sweep.sweep_report import as_csv, as_report, rows_of
+from castleguard.judge.sweep.trial import Ground, measure, warm_up
 from castleguard.judge.sweep.weighing import Outcome, Weighed, weigh
 from castleguard.telemetry.background import SupervisedThread, Task
 from castleguard.workers import workers
 
-_ground: list[Ground] = []  # of this process: handed over once, not with every setting
+_ground: list[Ground] = []  # per process: passed once at start, not with every setting
 
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """Every setting with what it costs and protects, and the one that is recommended. `str()` shows the Pareto set."""
+    """All settings with their loss and risk, and the recommended one. `str()` shows the Pareto set."""
 
     grid: Grid
     weighed: Weighed
     advice: Advice
     about: Mapping[str, str] = field(default_factory=dict)
-    """What was tried, in words."""
+    """Description of the sweep."""
 
     @property
     def recommended(self) -> Policy:
-        """The policy of the recommended setting."""
+        """Policy of the recommended setting."""
         return self.weighed.outcomes[self.advice.chosen].setting.policy
 
     def as_json(self) -> dict[str, Any]:
-        """All settings and the recommendation, for programs: figures, and never a row's value."""
+        """JSON form of all settings and the recommendation: figures, never a row's value."""
         ranks = {at: rank for rank, at in enumerate(self.weighed.best, start=1)}
         return {
             "about": dict(self.about),
@@ -63,8 +63,8 @@ class Sweep:
         }
 
     def write(self, folder: Folder) -> bool:
-        """Write table, picture and report; returns False if the picture lacks matplotlib."""
-        from castleguard.judge.sweep.picture import draw
+        """Write table, picture and report; return False if matplotlib is missing for the picture."""
+        from castleguard.judge.sweep.pareto_picture import draw
 
         folder.write(TABLE, as_csv(self.weighed, self.grid))
         drawn = True
@@ -82,11 +82,11 @@ class Sweep:
         table = rows_of(self.weighed, self.grid, self.advice.chosen, only_best=True)
         widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
         lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in table]
-        star = "recommended" if self.advice.met else "closest to what was asked"
+        star = "recommended" if self.advice.met else "closest to the limits"
         best, settings = len(self.weighed.best), len(self.weighed.outcomes)
-        lines += ["", f"{best} of {settings} settings are beaten by none; * is {star}.", "", *self.advice.sentences]
+        lines += ["", f"Pareto set: {best} of {settings} settings; * is {star}.", "", *self.advice.sentences]
         if self.grid.refused:
-            lines.append(f"Combinations that are refused: {len(self.grid.refused)}; the report says why.")
+            lines.append(f"Refused combinations: {len(self.grid.refused)}; the report gives the reasons.")
         lines += [f"note: {warning}" for warning in self.advice.warnings]
         return "\n".join(lines)
 
@@ -101,7 +101,7 @@ def recommend(
     progress: Callable[[], None] | None = None,
     about: Mapping[str, str] | None = None,
 ) -> Sweep:
-    """Measure every setting of a grid, weigh them against one another, and choose one."""
+    """Measure every setting of a grid, compare them, and recommend one."""
     weighed = weigh(sweep(ground, grid.settings, folder, jobs=jobs, progress=progress))
     return Sweep(grid, weighed, advise(weighed, grid, limits or Limits()), about or {})
 
@@ -114,16 +114,16 @@ def sweep(
     jobs: int = 1,
     progress: Callable[[], None] | None = None,
 ) -> tuple[Outcome, ...]:
-    """Measure every setting that the folder does not have yet; all outcomes, in the order of the settings.
+    """Measure every setting that is not in the folder yet, and return all outcomes in the order of the settings.
 
-    Without a folder nothing is kept. `progress` is called after every setting. An interruption keeps what is done and
-    ends all processes at once; one that loses this process, because that was killed, ends itself.
+    Without a folder nothing is stored. `progress` is called after every setting. An interruption keeps finished
+    settings and terminates all worker processes; a worker exits by itself if this process is killed.
     """
     done = {} if folder is None else dict(folder.done)
     left = [setting for setting in settings if setting.key not in done]
     if left:
         jobs = min(jobs, len(left))
-        start = _start if jobs <= 1 else _start_apart
+        start = _start if jobs <= 1 else _start_worker
         others = set(multiprocessing.active_children())
         one_each = {setting.policy.name: setting.policy for setting in left}
         with workers(jobs, start=start, given=(ground, tuple(one_each.values()))) as pool:
@@ -136,11 +136,11 @@ def sweep(
                         progress()
             except BrokenProcessPool as exc:
                 raise CastleguardError(
-                    "a process of the sweep ended before its work (out of memory?); what is done is kept, "
+                    "a worker process of the sweep died (out of memory?); finished settings are kept: "
                     "start again with fewer --jobs"
                 ) from exc
             except BaseException:
-                # Nobody wants what they are at: without this, leaving the block would wait for it.
+                # Terminate the workers: leaving the block would otherwise wait for their current settings.
                 for child in set(multiprocessing.active_children()) - others:
                     child.terminate()
                 raise
@@ -150,7 +150,7 @@ def sweep(
 
 
 def _measured(pool: Executor, settings: Sequence[Setting], jobs: int) -> Iterator[tuple[Setting, Figures]]:
-    """Settings as they get done. Few are handed over at a time: with one process, handing over is doing."""
+    """Yield settings as they finish. Submits few at a time: with one process, submitting runs them."""
     waiting = iter(settings)
     running: dict[Future[Figures], Setting] = {}
     while True:
@@ -182,13 +182,13 @@ def _start(ground: Ground, policies: Sequence[Policy]) -> None:
         warm_up(ground, policy)
 
 
-def _start_apart(ground: Ground, policies: Sequence[Policy]) -> None:
+def _start_worker(ground: Ground, policies: Sequence[Policy]) -> None:
     SupervisedThread("parent-watch", _end_with_parent)
     _start(ground, policies)
 
 
 def _end_with_parent(task: Task) -> None:
-    """End this process when the one that started it is gone, however that ended: nobody waits for its work."""
+    """Exit when the parent process is gone: its result is no longer needed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -196,9 +196,9 @@ def _end_with_parent(task: Task) -> None:
 
 
 @contextmanager
-def _uninterrupted(apart: bool) -> Iterator[None]:
-    """Keep Ctrl-C, which a terminal sends to all processes, for this one: those that are started now never see it."""
-    if not apart or threading.current_thread() is not threading.main_thread():
+def _uninterrupted(in_workers: bool) -> Iterator[None]:
+    """Block SIGINT in workers started here: a terminal sends Ctrl-C to all processes, and only this one handles it."""
+    if not in_workers or threading.current_thread() is not threading.main_thread():
         yield
         return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

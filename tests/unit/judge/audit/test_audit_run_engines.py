@@ -11,8 +11,8 @@ from castleguard.algorithms.castleguard.policy import Castleguard
 from castleguard.algorithms.citadel.policy import Citadel
 from castleguard.algorithms.doca.policy import Doca
 from castleguard.algorithms.sdgs.policy import Sdgs
+from castleguard.judge.audit.audit_run import audit
 from castleguard.judge.audit.material import Material
-from castleguard.judge.audit.run import audit
 from castleguard.judge.report.findings import Audit, Finding
 from castleguard.privacy.closeness import Closeness
 from castleguard.schema.roles import Schema
