@@ -2,8 +2,8 @@
 
 A mechanism publishes a level, a whole number from 0 to `top`, as some level, such that any two true levels give any
 outcome with probabilities that differ by a factor of at most exp(epsilon). It states its law in closed form, and knows
-the cumulative probabilities that `kernels/noise.py` compares random words with, truncated to any number of words. The
-proofs are in docs/proofs/noise.md.
+the cumulative probabilities that `kernels/exact_noise.py` compares random words with, truncated to any number of words.
+The proofs are in docs/proofs/noise.md.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from castleguard.errors import PolicyError
-from castleguard.kernels.noise import DIGIT
+from castleguard.kernels.exact_noise import DIGIT
 from castleguard.privacy.enclosure import Arithmetic, Enclosure, leading_bits
 from castleguard.privacy.parameters import is_whole
 

@@ -19,7 +19,7 @@ what else is in the column. Where a choice has to be made, two persons are taken
 import re
 import unicodedata
 
-from castleguard.kernels.spelling import MOST_DIGITS
+from castleguard.kernels.spelling_scan import MOST_DIGITS
 from castleguard.schema.moments import read_moment, read_time
 
 # Letters and marks that show nothing, beside the format characters (Cf): fillers, joiners, variation selectors.
