@@ -116,7 +116,7 @@ def test_rows_of_one_person_are_no_group() -> None:
 
 
 def test_a_gate_of_its_own_is_refused() -> None:
-    with pytest.raises(PolicyError, match="uses one of the gates Gate, CellGate, PointGate, got LenientGate"):
+    with pytest.raises(PolicyError, match="must use one of the gates Gate, CellGate, PointGate, got LenientGate"):
         cg.Anonymiser(SCHEMA, OwnGate(k=3, together=1))
 
 
@@ -172,8 +172,8 @@ def test_its_options_are_unknown_without_its_name(folder: Path, capsys: pytest.C
     ("algorithm", "code", "message"),
     [
         ("lost", 1, "the algorithm 'lost' cannot be loaded"),
-        ("other-type", 1, "has a parameter 'delay' of another type than citadel"),
-        ("own-gate", 1, "uses one of the gates"),
+        ("other-type", 1, "has a parameter 'delay' whose type differs from that of citadel"),
+        ("own-gate", 1, "must use one of the gates"),
         ("seeded", 2, "seeded has a parameter seed, and this command has an argument of that name: use a job file"),
         ("together", 2, "together is for several sites"),
         ("listed", 2, "listed needs columns, which has no option: use a job file"),
@@ -282,8 +282,8 @@ def test_the_schema_for_editors_describes_it_if_it_is_named() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("other-type", "has a parameter 'delay' of another type than citadel"),
-        ("silent", "does not answer becomes, encoder, fingerprint, guarantee"),
+        ("other-type", "has a parameter 'delay' whose type differs from that of citadel"),
+        ("silent", "does not implement becomes, encoder, fingerprint, guarantee"),
         ("lost", "the algorithm 'lost' cannot be loaded"),
         ("nowhere", "unknown algorithm 'nowhere'"),
     ],
