@@ -121,7 +121,7 @@ def test_a_gate_of_its_own_is_refused() -> None:
 
 
 def test_a_gate_that_asks_for_less_than_the_statement_is_refused() -> None:
-    with pytest.raises(PolicyError, match="asks for 2 persons or rows of a group, the statement promises 3"):
+    with pytest.raises(PolicyError, match="requires 2 persons or rows per group, the statement promises 3"):
         cg.Anonymiser(SCHEMA, LowGate(k=3, together=5))
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.errors import UsageError
+from castleguard.errors import SnapshotError, UsageError
 from castleguard.kernels.state import Arrays
 from castleguard.schema.coded import CodedRows, Decisions
 
@@ -93,3 +93,19 @@ class Engine(Protocol):
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]  # of any element type
         """Restore a snapshot of an engine with the same schema and policy."""
         ...
+
+
+def check_fit(
+    state: Arrays,
+    snapshot: Mapping[str, NDArray],  # type: ignore[type-arg]
+    lengths: Mapping[str, int] | None = None,
+) -> None:
+    """Refuse a snapshot whose arrays differ from those of the state in name, shape or type.
+
+    `lengths` are the lengths of arrays that follow the number of pending rows.
+    """
+    for name, mine in state.items():
+        theirs = snapshot.get(name)
+        shape = (lengths[name], *mine.shape[1:]) if lengths and name in lengths else mine.shape
+        if theirs is None or theirs.shape != shape or theirs.dtype != mine.dtype:
+            raise SnapshotError(f"the snapshot does not fit this engine: {name} is missing or of another shape")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.algorithms.engine import Engine, Flags
-from castleguard.errors import SchemaError, SnapshotError
+from castleguard.algorithms.engine import Engine, Flags, check_fit
+from castleguard.errors import SchemaError
 from castleguard.kernels import ring
 from castleguard.kernels import state as names
 from castleguard.kernels.state import Arrays, Batch, Output, State
@@ -83,10 +83,7 @@ class RingEngine(Engine):
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
         """Restore a snapshot. One that does not fit is refused as a whole."""
         changing = _changing(self._state)
-        for name, mine in changing.items():
-            theirs = arrays.get(name)
-            if theirs is None or theirs.shape != mine.shape or theirs.dtype != mine.dtype:
-                raise SnapshotError(f"the snapshot does not fit this engine: {name} is missing or of another shape")
+        check_fit(changing, arrays)
         for name, mine in changing.items():
             mine[...] = arrays[name]
 

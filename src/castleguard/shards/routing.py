@@ -21,7 +21,7 @@ from castleguard.schema.column import FINE, Column, Distinct, distinct
 from castleguard.schema.identities import Hashes, hash_persons, hash_values
 from castleguard.schema.numbers import read_numbers
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
-from castleguard.shards.axes import axes_of
+from castleguard.shards.cuts import axes_of
 from castleguard.shards.plan import Shards
 from castleguard.shards.tree import Cuts
 
@@ -189,7 +189,7 @@ def check_cuts(cuts: Cuts, schema: Schema) -> None:
     """Raise SchemaError unless every cut point is on the public grid, or between two leaves, of a quasi-identifier."""
     axes = {axis.name: axis for axis in axes_of(schema, cuts.columns)}
     for cut in cuts.walk():
-        if axes[cut.column].cell_before(cut.at) is None:
+        if axes[cut.column].cell_at(cut.at) is None:
             raise SchemaError(
                 f"column {cut.column!r}: a cut point is on no edge of the public grid inside the domain, "
                 f"and between no two leaves: choose cut points with this schema"

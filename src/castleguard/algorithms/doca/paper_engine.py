@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.algorithms.doca.policy import Doca
-from castleguard.algorithms.engine import Engine, Flags
-from castleguard.errors import SnapshotError
+from castleguard.algorithms.engine import Engine, Flags, check_fit
 from castleguard.kernels import doca as kernels
 from castleguard.kernels.chacha import PURPOSES, new_words
 from castleguard.kernels.doca import Batch, Output, Settings, State
@@ -88,10 +87,7 @@ class DocaEngine(Engine):
 
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
         """Restore a snapshot. One that does not fit is refused as a whole."""
-        for name, mine in self._changing().items():
-            theirs = arrays.get(name)
-            if theirs is None or theirs.shape != mine.shape or theirs.dtype != mine.dtype:
-                raise SnapshotError(f"the snapshot does not fit this engine: {name} is missing or of another shape")
+        check_fit(self._changing(), arrays)
         for name, mine in self._changing().items():
             mine[...] = arrays[name]
 

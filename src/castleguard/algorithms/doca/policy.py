@@ -185,7 +185,9 @@ class Doca(Policy):
     def encoder(self, schema: Schema, numbers: "Numbers | None" = None) -> "PointEncoder":
         """Create the encoder of points."""
         if numbers is not None:
-            raise PolicyError(f"numbers={numbers!r} sets the form of ranges, but DOCA publishes numbers: leave it out")
+            raise PolicyError(
+                f"numbers={numbers!r} sets the form of ranges, but DOCA publishes numbers, not ranges: omit it"
+            )
         from castleguard.release.points import PointEncoder
 
         return PointEncoder(schema, sensitive=self.strict)

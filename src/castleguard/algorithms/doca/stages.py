@@ -2,7 +2,7 @@
 
 from castleguard.algorithms.doca.paper_engine import DocaEngine
 from castleguard.algorithms.doca.policy import Doca
-from castleguard.algorithms.doca.windows import WindowEngine, WindowKeys
+from castleguard.algorithms.doca.window_engine import WindowEngine, WindowKeys
 from castleguard.algorithms.engine import Engine
 from castleguard.algorithms.stages import Keys, Stages
 from castleguard.intake.intake import Intake

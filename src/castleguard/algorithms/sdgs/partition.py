@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.algorithms.sdgs.axes import Axes, mean_loss
+from castleguard.schema.axes import Axes, mean_loss
 from castleguard.schema.cells import Cells, Values
 
 Ints = NDArray[np.int64]
@@ -261,7 +261,7 @@ def _worth_a_split(partition: Partition, nodes: Nodes, released: Released, rule:
 
 def _cuts(axes: Axes, first: Sequence[int], last: Sequence[int]) -> list[tuple[int, ...]]:
     """First cells of the parts of a box, per axis."""
-    return [axis.cut(low, high) for axis, low, high in zip(axes.axes, first, last, strict=True)]
+    return [axis.parts(low, high) for axis, low, high in zip(axes.axes, first, last, strict=True)]
 
 
 def _losses_of(axes: Axes, node: _Node) -> Values:

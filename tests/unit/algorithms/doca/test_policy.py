@@ -79,7 +79,11 @@ def test_numbers_of_numpy_are_numbers() -> None:
     [
         (strict(), cg.Schema(person=None, quasi_identifiers=[cg.Numeric("x")]), "'x': lower and upper are needed"),
         (strict(), cg.Schema(person=None, quasi_identifiers=[NUMBER], sensitive=["s"]), "'s': its values must be"),
-        (strict(), cg.Schema(person=None, quasi_identifiers=[NUMBER], public=["t"]), "no column as it is, and t would"),
+        (
+            strict(),
+            cg.Schema(person=None, quasi_identifiers=[NUMBER], public=["t"]),
+            "no column unchanged, which t would",
+        ),
         (paper(), cg.Schema(person=None, quasi_identifiers=[LABEL]), "needs a numeric quasi-identifier"),
         (paper(), cg.Schema(person=None, quasi_identifiers=[cg.Numeric("x")]), "lower and upper, or the sensitivity"),
         (paper(sensitivity=3.0), TWO, "the schema has 2 numeric columns: give {'x': ..., 'y': ...}"),

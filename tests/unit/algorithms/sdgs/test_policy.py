@@ -132,7 +132,7 @@ def test_rows_are_the_unit_if_asked_for_or_if_persons_are_unknown(person: str | 
     assert (guarantee.privacy.unit, guarantee.privacy.neighbours) == ("one row", "with and without it")
     assert "another person" not in guarantee.promise
     assert any("k counts rows, not persons" in limit for limit in guarantee.limits)
-    assert told == any("no column of persons" in limit for limit in guarantee.limits)
+    assert told == any("no person column" in limit for limit in guarantee.limits)
 
 
 def test_a_seed_voids_the_claim() -> None:
