@@ -116,12 +116,12 @@ def test_rows_of_one_person_are_not_a_group() -> None:
 
 
 def test_custom_gate_is_refused() -> None:
-    with pytest.raises(PolicyError, match="uses one of the gates Gate, CellGate, PointGate, got LenientGate"):
+    with pytest.raises(PolicyError, match="must use one of the gates Gate, CellGate, PointGate, got LenientGate"):
         cg.Anonymiser(SCHEMA, OwnGate(k=3, together=1))
 
 
 def test_gate_weaker_than_the_statement_is_refused() -> None:
-    with pytest.raises(PolicyError, match="asks for 2 persons or rows of a group, the statement promises 3"):
+    with pytest.raises(PolicyError, match="requires 2 persons or rows per group, the statement promises 3"):
         cg.Anonymiser(SCHEMA, LowGate(k=3, together=5))
 
 
@@ -282,8 +282,8 @@ def test_editor_schema_describes_a_named_plug_in() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("other-type", "has a parameter 'delay' of another type than citadel"),
-        ("silent", "does not answer becomes, encoder, fingerprint, guarantee"),
+        ("other-type", "has a parameter 'delay' whose type differs from that of citadel"),
+        ("silent", "does not implement becomes, encoder, fingerprint, guarantee"),
         ("lost", "the algorithm 'lost' cannot be loaded"),
         ("nowhere", "unknown algorithm 'nowhere'"),
     ],

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 import castleguard as cg
 from castleguard.algorithms.doca import noisy_columns
-from castleguard.algorithms.doca.windows import WindowEngine, WindowKeys
+from castleguard.algorithms.doca.window_engine import WindowEngine, WindowKeys
 from castleguard.kernels.compile import JIT
 from castleguard.privacy.mechanisms import DiscreteLaplace
 from castleguard.privacy.noise import Noise

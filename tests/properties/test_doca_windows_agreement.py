@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from castleguard.algorithms.doca.policy import Doca
-from castleguard.algorithms.doca.windows import WindowEngine, WindowKeys
+from castleguard.algorithms.doca.window_engine import WindowEngine, WindowKeys
 from castleguard.algorithms.engine import Flags
 from castleguard.schema.coded import CodedRows, Decisions
 from castleguard.schema.hierarchy import Hierarchy

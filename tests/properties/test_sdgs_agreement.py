@@ -8,11 +8,11 @@ import numpy as np
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from castleguard.algorithms.sdgs.axes import CategoryAxis
 from castleguard.algorithms.sdgs.engine import SdgsEngine
 from castleguard.algorithms.sdgs.partition import Partition, Released, Rule, adapt
 from castleguard.release.cell_gate import CellGate
 from castleguard.schema.coded import CodedRows, Decisions
+from castleguard.schema.roles import Categorical
 from tests.properties.sdgs_streams import Front, Stream, call_twin, one_by_one, streams, twin_of, with_calls
 from tests.properties.streams import examples
 from tests.reference.sdgs_stream import Box, Node, boxes_of
@@ -203,7 +203,7 @@ def move_within(rows: CodedRows, engine: SdgsEngine, draw: np.random.Generator) 
     low, high = (bounds[engine.grid.locate(rows.quasi)] for bounds in engine.grid.bounds)
     quasi = low + (rows.quasi - low) * draw.random(rows.quasi.shape)
     for at, axis in enumerate(engine.grid.axes.axes):
-        if isinstance(axis, CategoryAxis):
+        if isinstance(axis.role, Categorical):
             quasi[:, at] = draw.integers(low[:, at].astype(np.int64), high[:, at].astype(np.int64) + 1)
     return rows._replace(quasi=quasi)
 

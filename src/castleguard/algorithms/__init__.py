@@ -1,1 +1,1 @@
-"""Engines hold the pending rows and decide what leaves, and in which group."""
+"""Algorithms, one folder each: a policy, its stages, and an engine that holds pending rows and groups them."""

@@ -1,7 +1,7 @@
-"""The contract of an algorithm: a policy answers every question that other modules ask, so that none asks its class.
+"""Contract of an algorithm: other modules ask the policy instead of checking its class.
 
-An algorithm is a folder: `policy.py` (parameters, checks, words), an engine, and whatever only it needs. It registers
-its policy as an entry point of the group `castleguard.algorithms` (`registry.py`).
+An algorithm is a folder: `policy.py` (parameters, checks, descriptions), an engine, and modules used by it alone. Its
+policy is registered as an entry point of the group `castleguard.algorithms` (`registry.py`).
 """
 
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ from castleguard.privacy.parameter_fields import check_parameters
 from castleguard.schema.roles import QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
 
-if TYPE_CHECKING:  # stages need Arrow and kernels, which a policy does not
+if TYPE_CHECKING:  # stages import Arrow and the kernels, which a policy does not need
     from castleguard.algorithms.stages import AnyEncoder, Keys, Stages
     from castleguard.release.encode import Numbers
 
@@ -29,7 +29,7 @@ MAX_DELAY = 1 << 30
 
 @dataclass(frozen=True, kw_only=True)
 class Policy(ABC):
-    """Parameters of an algorithm (the fields of the frozen dataclass that derives from it), and its answers.
+    """Parameters of an algorithm, as fields of a frozen dataclass derived from this class, and its answers.
 
     A field declares its help text, bounds, unit and symbol (`field(metadata=declare(...))`,
     `privacy/parameter_fields.py`). Job files, the JSON Schema, command-line options and reference tables are generated
@@ -37,37 +37,37 @@ class Policy(ABC):
     """
 
     name: ClassVar[str]
-    """In job files, on the command line and in metrics."""
+    """Name in job files, on the command line and in metrics."""
     summary: ClassVar[str]
-    """What it publishes, in a few words: for lists of algorithms."""
+    """Short description of the published rows, for lists of algorithms."""
     several_sites: ClassVar[bool] = False
-    """Whether only several sites together can publish; refused for a single stream."""
+    """Whether the policy needs several sites; refused for a single stream."""
 
     if TYPE_CHECKING:  # parameters or properties that every policy has
 
         @property
         def k(self) -> int | None:
-            """Persons, or rows, of a published group; None: not promised."""
+            """Minimum number of persons, or rows, per published group; None: not guaranteed."""
 
         @property
         def max_wait(self) -> float | None:
-            """Seconds after which a row leaves; None: only arrivals count."""
+            """Maximum wait of a row in seconds; None: only arrivals count."""
 
     def __post_init__(self) -> None:
         check_parameters(self)
         for needed in ("k", "max_wait"):
             if not hasattr(self, needed):
-                raise PolicyError(f"{self.name} has no {needed}: give it a parameter or a property of that name")
+                raise PolicyError(f"{self.name} has no {needed}: add a parameter or a property of that name")
 
     @classmethod
     def for_file(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The given parameters, completed for a file, which has no clock. Raises PolicyError if that cannot be done."""
+        """Complete the given parameters for a file, which has no clock. Raises PolicyError if that is impossible."""
         return dict(given)
 
     def check(self, schema: Schema) -> None:
-        """Raise PolicyError or SchemaError if this policy cannot publish such rows: before the first one arrives.
+        """Raise PolicyError or SchemaError, before the first row, if this policy cannot publish such rows.
 
-        By default stages are made and thrown away: a policy whose `stages` call `check` must override it.
+        The default creates stages and discards them: a policy whose `stages` call `check` must override it.
         """
         from castleguard.algorithms.stages import make_keys
 
@@ -75,95 +75,95 @@ class Policy(ABC):
 
     @abstractmethod
     def stages(self, schema: Schema, keys: "Keys", *, numbers: "Numbers | None" = None) -> "Stages":
-        """New stages for a stream."""
+        """Create the stages of a stream."""
 
     @abstractmethod
     def encoder(self, schema: Schema, numbers: "Numbers | None" = None) -> "AnyEncoder":
-        """The last of them by itself: it names and types the published columns."""
+        """Create the encoder alone, which defines names and types of the published columns."""
 
     @abstractmethod
     def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:
-        """The privacy statement for a stream of this schema."""
+        """Privacy statement for a stream of this schema."""
 
     @abstractmethod
     def fingerprint(self) -> dict[str, object]:
-        """A canonical description that JSON can hold: two policies decide alike iff theirs are equal."""
+        """Canonical description, serialisable as JSON: equal iff two policies make the same decisions."""
 
     @abstractmethod
     def publication(self, schema: Schema) -> Publication:
-        """What a published table can be held to."""
+        """Checkable properties of a published table."""
 
-    # What streams and jobs ask.
+    # Used by streams and jobs.
 
     @property
     def strict(self) -> bool:
-        """Whether the promise is kept where the paper loses it."""
+        """Whether the guarantee also holds where the paper's algorithm breaks it."""
         return True
 
     @property
     def timed(self) -> bool:
-        """Whether the stream must be told the time."""
+        """Whether the stream needs to know the time."""
         return self.max_wait is not None
 
     @property
     def chosen_order(self) -> Order:
-        """The order of published rows."""
+        """Order of published rows."""
         return "shuffled"
 
     @property
     def draws_noise(self) -> bool:
-        """Whether publishing the same rows again draws again, and so spends their budget again."""
+        """Whether publishing the same rows again uses new draws, and so spends their budget again."""
         return True
 
     @property
     def publishes_values(self) -> bool:
-        """Whether published bounds are made of true values, which a public grid has to hide."""
+        """Whether published bounds derive from true values, which a public grid must hide."""
         return self.strict
 
     @property
     def presence(self) -> Presence | None:
-        """Windows of the clock that hide whether a row arrived; None: that is not promised."""
+        """Clock windows that hide whether a row arrived; None: not guaranteed."""
         return None
 
     def leaves_by(self, arrival: float) -> float | None:
-        """The latest moment, in seconds, at which a row leaves that arrived then; None: time alone moves nothing."""
+        """Latest time, in seconds, at which a row that arrived at `arrival` leaves; None: no time limit."""
         return None if self.max_wait is None else arrival + self.max_wait
 
-    # What `explain` says.
+    # Used by `explain`.
 
     @abstractmethod
     def becomes(self, role: QuasiIdentifier | Sensitive, numbers: "Numbers | None" = None) -> str:
-        """What is published for a column, in one line."""
+        """Describe in one line how a column is published."""
 
     @abstractmethod
     def waits(self, *, endless: bool) -> Iterator[str]:
-        """How long a row waits, a sentence each. `endless`: the source may be silent for any time."""
+        """Describe how long a row waits, in sentences. `endless`: the source may be silent for any time."""
 
     def keeps(self) -> Iterator[str]:
-        """What is kept in memory besides pending rows, a sentence each."""
+        """Describe the state kept in memory besides pending rows, in sentences."""
         yield from ()
 
     @property
     @abstractmethod
     def rows_held(self) -> int | None:
-        """The most rows that are held in memory; None: as many as a window of time has."""
+        """Maximum number of rows held in memory; None: all rows of a time window."""
 
     @property
     def accepts_any_value(self) -> bool:
-        """Whether no row is rejected for its values: what cannot be read becomes a default, and is randomised."""
+        """Whether no row is rejected for its values: unreadable values become a default and are randomised."""
         return False
 
-    # What several sites and N shards promise, and what an audit plays.
+    # Used by sites, shards and audits.
 
     @property
     def joint(self) -> Joint | None:
-        """How sites publish together; None: a stream publishes alone."""
+        """Parameters of a release across sites; None: a stream publishes alone."""
         return None
 
     @abstractmethod
     def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:
-        """What shards that never talk promise together, or why they cannot."""
+        """Guarantee of independent shards together, or why they are refused."""
 
     def game(self, schema: Schema) -> MembershipGame | None:
-        """How `audit dp` plays against the claims about this policy; None: it cannot."""
+        """Parameters of the membership game of `audit dp`; None: not supported."""
         return None

@@ -1,5 +1,7 @@
-"""From schema and criteria to the arrays that kernels read: domains, grids and hierarchies of quasi-identifiers, and
-the numbers by which the distribution of sensitive values is judged.
+"""Kernel arrays of a schema and its criteria.
+
+Domains, grids and hierarchies of the quasi-identifiers, and the parameters that judge the distribution of sensitive
+values.
 """
 
 import numpy as np
@@ -14,14 +16,14 @@ from castleguard.privacy.criteria import ColumnFacts, Criteria
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
 
-_TABLE_LEAVES = 1024  # up to here every pair of leaves has an entry of its own; above, hierarchies are climbed
+_TABLE_LEAVES = 1024  # up to this size every pair of leaves has a table entry; larger hierarchies are climbed
 
 
 def common_nodes(hierarchy: Hierarchy) -> NDArray[np.int32]:
-    """The lowest common ancestor of every pair (low, high) of leaves; (high, low) is filled as well."""
+    """Lowest common ancestor of every pair of leaves, in both orders."""
     count = len(hierarchy.leaves)
     table = np.zeros((count, count), dtype=np.int32)
-    # Nodes come in depth-first preorder, so that a descendant overwrites its ancestors.
+    # Nodes are in depth-first preorder, so a descendant overwrites its ancestors.
     for node in range(len(hierarchy.labels)):
         first, last = hierarchy.first_leaf[node], hierarchy.last_leaf[node] + 1
         table[first:last, first:last] = node
@@ -31,7 +33,7 @@ def common_nodes(hierarchy: Hierarchy) -> NDArray[np.int32]:
 
 
 def make_domain(schema: Schema, *, snap: bool) -> Domain:
-    """The kernels' view of the schema; `snap` rounds published numbers outward to their grid."""
+    """Domain arrays of a schema; `snap` rounds published numbers outward to their grid."""
     columns = len(schema.quasi_identifiers)
     pool = _Pool()
     layout = np.zeros((columns, loss.LAYOUT), dtype=np.int64)
@@ -61,18 +63,18 @@ def make_domain(schema: Schema, *, snap: bool) -> Domain:
 
 
 class _Pool:
-    """Arrays laid end to end; all of them are exact as float64."""
+    """Concatenation of arrays that are all exact as float64."""
 
     def __init__(self) -> None:
         self._arrays: list[NDArray[np.float64]] = []
         self._size = 0
 
     def add(self, array: NDArray[np.floating] | NDArray[np.integer]) -> int:
-        """Append an array; its place."""
-        place = self._size
+        """Append an array; return its offset."""
+        offset = self._size
         self._arrays.append(array.astype(np.float64))
         self._size += array.size
-        return place
+        return offset
 
     def join(self) -> NDArray[np.float64]:
         """The whole pool."""
@@ -104,7 +106,7 @@ def check_sensitive(schema: Schema, criteria: Criteria) -> None:
 
 
 def make_shape(criteria: Criteria, *, room: int) -> Shape:
-    """The criteria as numbers; `room` is how many pairs are remembered."""
+    """Criteria as numbers; `room` is the maximum number of remembered pairs."""
     closeness = criteria.closeness
     return Shape(
         on=criteria.judges_shape,
@@ -121,8 +123,10 @@ def make_shape(criteria: Criteria, *, room: int) -> Shape:
 
 
 def make_weights(schema: Schema, criteria: Criteria, *, entries: int) -> Floats:
-    """Nothing remembered of `entries` boxes and the root, a reference that has counted nothing (or the public one),
-    and what is public about the sensitive columns; all without size where nobody asks. `views.values_of` has the names.
+    """Initial weights: no pairs of `entries` boxes and the root, the reference distribution, and the public trees.
+
+    The reference is empty, or the public one. Without criteria on distributions all arrays have size 0. `views.py`
+    names the parts.
     """
     roles = schema.sensitive
     weights = np.zeros((entries + 6, len(roles), most_values(schema, criteria)))
@@ -146,7 +150,7 @@ def make_weights(schema: Schema, criteria: Criteria, *, entries: int) -> Floats:
 
 
 def most_values(schema: Schema, criteria: Criteria) -> int:
-    """Room for the values, or the nodes, of any sensitive column and what is to be known of it; 0 where nobody asks."""
+    """Largest number of values, nodes or facts of any sensitive column; 0 without criteria on distributions."""
     if not criteria.judges_shape:
         return 0
     nodes = (role.hierarchy.parents.size for role in schema.sensitive if role.hierarchy is not None)

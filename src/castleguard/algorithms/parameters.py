@@ -1,6 +1,6 @@
-"""The parameters of a policy as single values: those of a nested dataclass (closeness, reading) stand beside its own.
+"""Parameters of a policy as a flat list of single values, including those of nested dataclasses (closeness, reading).
 
-A name has one type in all algorithms, so that an option of the command line has one meaning.
+A name has the same type in all algorithms, so that a command-line option has one meaning.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,20 +11,20 @@ from castleguard.errors import PolicyError
 from castleguard.privacy.parameter_fields import Declared, Parameter, parameters_of
 
 Type = Literal["count", "number", "length", "seconds", "choice", "flag", "text", "shares", "number or shares"]
-"""What can be written as one value; a length is a number of seconds or a count, by another parameter."""
+"""Types with a single written value; a length is in seconds or rows, depending on another parameter."""
 
 
 class Single(NamedTuple):
-    """A parameter that can be written as one value."""
+    """A parameter with a single written value."""
 
     name: str
-    """Unique in a policy, and of one type in all of them: `burn_in`, `reference_window`."""
+    """Unique in a policy, and of the same type in all policies: `burn_in`, `reference_window`."""
     parameter: Parameter
     type: Type
     within: str | None
-    """The field of the policy that holds it; None: it is a field of the policy."""
+    """Field of the policy that contains it; None: it is itself a field of the policy."""
     whole: Parameter
-    """That field."""
+    """The field of the policy: the containing one, or itself."""
 
     @property
     def declared(self) -> Declared:
@@ -33,28 +33,28 @@ class Single(NamedTuple):
 
     @property
     def option(self) -> str:
-        """The option of the command line."""
+        """Command-line option."""
         return f"--{self.name.replace('_', '-')}"
 
     @property
     def required(self) -> bool:
-        """Whether a policy cannot be made without it."""
+        """Whether a policy requires it."""
         return self.within is None and self.parameter.required
 
     def default_words(self) -> str:
-        """The default, for a reader; "required" if there is none."""
+        """Default as shown in documentation; "required" if there is none."""
         part = self.parameter.required and self.within is not None
         return default_words(self.whole if part else self.parameter)
 
 
 @cache
 def singles_of(cls: type) -> Mapping[str, Single]:
-    """The single values of a policy's parameters, by name. What cannot be written as one value is left out."""
+    """Single values of a policy's parameters, by name. Parameters without a single written value are left out."""
     return {single.name: single for single in _singles(cls)}
 
 
 def nest(cls: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Single values as the arguments of the policy. Raises PolicyError if a part of a nested value is missing."""
+    """Convert single values to arguments of the policy. Raises PolicyError if part of a nested value is missing."""
     known = singles_of(cls)
     arguments: dict[str, Any] = {}
     parts: dict[str, dict[str, Any]] = {}
@@ -73,7 +73,7 @@ def nest(cls: type, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def missing_parts(cls: type, given: Mapping[str, Any]) -> tuple[str, tuple[str, ...]] | None:
-    """The first given single value of a nested one, and the single values that it needs and that are not given."""
+    """Find the first given part of a nested value that lacks required parts; return it and the missing parts."""
     known = singles_of(cls)
     for name in given:
         field = known[name].within if name in known else None
@@ -85,7 +85,7 @@ def missing_parts(cls: type, given: Mapping[str, Any]) -> tuple[str, tuple[str, 
 
 
 def default_words(parameter: Parameter) -> str:
-    """The default of a field, for a reader; "required" if there is none."""
+    """Default of a field as shown in documentation; "required" if there is none."""
     if parameter.required:
         return "required"
     if parameter.default is None:
@@ -96,14 +96,15 @@ def default_words(parameter: Parameter) -> str:
 
 
 def check_types(name: str, cls: type, others: Mapping[str, type]) -> None:
-    """Refuse an algorithm that uses the name of another's parameter for another type."""
+    """Refuse an algorithm that reuses the name of another algorithm's parameter with a different type."""
     own = singles_of(cls)
     for other, policy in others.items():
         for single in singles_of(policy).values():
             found = own.get(single.name)
             if found is not None and found.type != single.type:
                 raise PolicyError(
-                    f"the algorithm {name!r} has a parameter {single.name!r} of another type than {other}: rename it"
+                    f"the algorithm {name!r} has a parameter {single.name!r} whose type differs from that of {other}: "
+                    f"rename it"
                 )
 
 
@@ -120,7 +121,7 @@ def _singles(cls: type, whole: Parameter | None = None) -> Iterator[Single]:
 
 
 def single_type(each: Parameter) -> Type | None:
-    """How a field can be written as one value; None: it cannot."""
+    """Type of a field's single written value; None: it has none."""
     members = get_args(each.kind) if each.kind not in (bool, int, float, str) and not each.choices else (each.kind,)
     if each.choices:
         return "choice" if all(isinstance(choice, str) for choice in each.choices) else None

@@ -1,7 +1,7 @@
-"""Algorithms by name: those of the package, and those that others register as entry points.
+"""Algorithms by name: built-in ones, and those that other packages register as entry points.
 
-The entry point group is `castleguard.algorithms`; an entry names a class derived from `Policy`. A module is imported
-when its algorithm is named, not before.
+The entry point group is `castleguard.algorithms`; an entry names a class derived from `Policy`. The module of an
+algorithm is imported on first use.
 """
 
 import importlib
@@ -27,24 +27,24 @@ _BUILT_IN = {
 
 
 def names() -> list[str]:
-    """Every algorithm that can be named: the package's own first."""
+    """Names of all algorithms, built-in ones first."""
     return [*_BUILT_IN, *sorted({entry.name for entry in entry_points(group=GROUP)} - _BUILT_IN.keys())]
 
 
 def built_in() -> list[str]:
-    """The algorithms of the package."""
+    """Names of the built-in algorithms."""
     return list(_BUILT_IN)
 
 
 def find(name: str) -> type[Policy]:
-    """The policy of this name. Raises PolicyError if there is none, or if it cannot be loaded."""
+    """Find the policy of this name. Raises PolicyError if it does not exist or cannot be loaded."""
     if name in _BUILT_IN:
         module, _, attribute = _BUILT_IN[name].partition(":")
         return _checked(name, getattr(importlib.import_module(module), attribute))
     for entry in entry_points(group=GROUP, name=name):
         try:
             found = entry.load()
-        except Exception as exc:  # the module is not ours: it may raise anything
+        except Exception as exc:  # third-party code may raise anything
             raise PolicyError(f"the algorithm {name!r} cannot be loaded: {exc}") from exc
         policy = _checked(name, found)
         check_types(name, policy, {other: find(other) for other in _BUILT_IN})
@@ -59,7 +59,7 @@ def _checked(name: str, found: object) -> type[Policy]:
         raise PolicyError(f"the algorithm {name!r} is a {kind_of(found)}, and must be a class derived from Policy")
     if inspect.isabstract(found):
         lacking = ", ".join(sorted(found.__abstractmethods__))
-        raise PolicyError(f"the algorithm {name!r} does not answer {lacking}")
+        raise PolicyError(f"the algorithm {name!r} does not implement {lacking}")
     if found.name != name:
-        raise PolicyError(f"the algorithm {name!r} calls itself {found.name!r}: both must be the same")
+        raise PolicyError(f"the algorithm {name!r} has the name {found.name!r} in its class: both must be the same")
     return found

@@ -1,4 +1,4 @@
-"""What engines over a ring of pending rows share: the calls that drive a kernel, counts, snapshots."""
+"""Base of engines that keep pending rows in a ring: kernel calls, counts, snapshots."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.algorithms.engine import Engine, Flags
-from castleguard.errors import SchemaError, SnapshotError
+from castleguard.algorithms.engine import Engine, Flags, check_fit
+from castleguard.errors import SchemaError
 from castleguard.kernels import ring
 from castleguard.kernels import state as names
 from castleguard.kernels.state import Arrays, Batch, Output, State
@@ -16,7 +16,7 @@ from castleguard.schema.roles import Numeric, Schema
 
 
 class RingEngine(Engine):
-    """An engine whose state is a `kernels.state.State`. Keeps the promises of `Engine`."""
+    """Engine whose state is a `kernels.state.State`."""
 
     def __init__(self, schema: Schema, state: State) -> None:
         self._state = state
@@ -30,10 +30,10 @@ class RingEngine(Engine):
 
     @abstractmethod
     def _run(self, output: Output, batch: Batch, now: float, *, last: bool) -> None:
-        """Take in rows that arrive `now`, decide what is due, and everything if these are the last."""
+        """Accept rows that arrive `now` and decide the rows that are due; with `last`, all rows."""
 
     def push(self, rows: CodedRows, now: float, present: Flags | None = None) -> Decisions:
-        """Take in rows, and decide whatever that makes due."""
+        """Accept rows, and decide all rows that become due."""
         if present is None:
             present = np.ones(rows.person.size, dtype=np.bool_)
         return self._decide(Batch(*rows, present), now, last=False)
@@ -48,22 +48,22 @@ class RingEngine(Engine):
 
     @property
     def arrivals(self) -> int:
-        """Rows taken in so far."""
+        """Rows accepted so far."""
         return int(self._state.counters[names.ARRIVALS])
 
     @property
     def pending(self) -> int:
-        """Rows that have not been decided yet."""
+        """Number of undecided rows."""
         return int(self._state.counters[names.PENDING])
 
     @property
     def oldest(self) -> int:
-        """The position of the oldest pending row."""
+        """Position of the oldest pending row."""
         return int(ring.oldest_pending(self._state))
 
     @property
     def open_clusters(self) -> int:
-        """Clusters that are growing."""
+        """Number of open clusters."""
         return int(self._state.counters[names.OPEN])
 
     @property
@@ -73,20 +73,17 @@ class RingEngine(Engine):
 
     @property
     def longest_wait(self) -> int:
-        """The most arrivals that a published row has waited."""
+        """Longest wait of a published row, in arrivals."""
         return int(self._state.counters[names.LONGEST_WAIT])
 
     def snapshot(self) -> Arrays:
-        """All arrays of the state that can change, by name."""
+        """All mutable arrays of the state, by name."""
         return {name: array.copy() for name, array in _changing(self._state).items()}
 
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
-        """Continue from a snapshot. One that does not fit is refused as a whole."""
+        """Restore a snapshot. One that does not fit is refused as a whole."""
         changing = _changing(self._state)
-        for name, mine in changing.items():
-            theirs = arrays.get(name)
-            if theirs is None or theirs.shape != mine.shape or theirs.dtype != mine.dtype:
-                raise SnapshotError(f"the snapshot does not fit this engine: {name} is missing or of another shape")
+        check_fit(changing, arrays)
         for name, mine in changing.items():
             mine[...] = arrays[name]
 
@@ -96,7 +93,7 @@ class RingEngine(Engine):
         return _decisions(output)
 
     def _output(self, arriving: int) -> Output:
-        """Room for every decision that one call can take."""
+        """Create output arrays large enough for all decisions of one call."""
         rows = self.pending + arriving
         columns = self._state.quasi.shape[1]
         return Output(
@@ -115,19 +112,19 @@ def check_domains(schema: Schema) -> None:
         if isinstance(role, Numeric) and role.domain is None:
             raise SchemaError(
                 f"column {role.name!r}: lower and upper are needed in strict mode "
-                f"(a domain observed from the stream gives values away; mode='paper' accepts it)"
+                f"(a domain observed from the stream reveals values; mode='paper' accepts it)"
             )
 
 
 def _changing(state: State) -> Arrays:
-    """Every array that the kernels write, by name. Of the domain only what is observed changes."""
+    """All arrays that the kernels write, by name. The domain changes only in its observed bounds."""
     arrays: Arrays = {name: array for name, array in state._asdict().items() if name != "domain"}
     arrays["domain_bounds"] = state.domain.bounds
     return arrays
 
 
 def _decisions(output: Output) -> Decisions:
-    """The part of the output that was written."""
+    """Decisions from the part of the output that was written."""
     rows, groups, drops = (int(count) for count in output.used)
     return Decisions(
         position=output.rows[0, :rows],

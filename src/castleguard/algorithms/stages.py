@@ -1,4 +1,4 @@
-"""The stages of a stream, in the order in which a row passes them, and what they are made of: keys, checked input."""
+"""Stages of a stream in processing order, with the keys and input checks needed to create them."""
 
 import hashlib
 import os
@@ -26,26 +26,26 @@ KEY_BYTES = 32
 
 
 class Keys(NamedTuple):
-    """The secrets of a stream, each for one use."""
+    """Secret keys of a stream, one per purpose."""
 
     choices: Key
-    """The engine's: ties, seeds, shuffles."""
+    """Random choices of the engine: ties, seeds, shuffles."""
     hashes: NDArray[np.uint64]
-    """(2,) of persons and of values that are not declared."""
+    """(2,) Hashes of persons and of undeclared values."""
     coin: Key
-    """Which rows are sampled."""
+    """Sampling of rows."""
     noise: Key
-    """Of values, or of their sums."""
+    """Noise of values, or of their sums."""
     counts: Key
-    """The noise of counts."""
+    """Noise of counts."""
 
     def __repr__(self) -> str:
-        """Without the secrets."""
+        """Representation without the secrets."""
         return "Keys(...)"
 
 
 def make_keys(seed: int | None, key: bytes | None = None) -> Keys:
-    """Fresh keys from the operating system, or those that follow from a seed, or from a key that is itself secret."""
+    """Create keys from the operating system's randomness, or derive them from a seed or from a secret key."""
     size = 32 + 16 + 32 + 32 + 32
     if seed is not None and key is not None:
         raise UsageError("a stream has a seed or a key, not both")
@@ -73,7 +73,7 @@ _GATES = (Gate, CellGate, PointGate)
 
 
 class Stages(NamedTuple):
-    """One stream's stages."""
+    """Stages of one stream."""
 
     decoder: Decoder
     intake: Intake
@@ -83,28 +83,28 @@ class Stages(NamedTuple):
 
 
 def check_gate(gate: object, promised: int | None) -> None:
-    """Refuse a gate that is not one of `release`, or that asks for fewer persons than the statement promises.
+    """Refuse a gate that is not defined in `release`, or that requires fewer persons than the statement promises.
 
-    An algorithm decides; it does not judge its own decisions.
+    An algorithm makes decisions; it must not check them itself.
     """
     if type(gate) not in _GATES:
         names = ", ".join(kind.__name__ for kind in _GATES)
-        raise PolicyError(f"an algorithm uses one of the gates {names}, got {type(gate).__name__}")
-    asked = gate.least  # type: ignore[attr-defined]
-    if promised is not None and (asked is None or asked < promised):
-        raise PolicyError(f"the gate asks for {asked} persons or rows of a group, the statement promises {promised}")
+        raise PolicyError(f"an algorithm must use one of the gates {names}, got {type(gate).__name__}")
+    required = gate.least  # type: ignore[attr-defined]
+    if promised is not None and (required is None or required < promised):
+        raise PolicyError(f"the gate requires {required} persons or rows per group, the statement promises {promised}")
 
 
 def check_schema(value: object) -> None:
-    """Refuse what is not a Schema."""
+    """Refuse a value that is not a Schema."""
     if not isinstance(value, Schema):
-        raise SchemaError(f"schema must be a Schema, got {kind_of(value)}: the schema comes before the policy")
+        raise SchemaError(f"schema must be a Schema, got {kind_of(value)}: pass the schema before the policy")
 
 
 def check_policy(value: object) -> None:
-    """Refuse what is not a policy: something else, or the class of one."""
+    """Refuse a value that is not a policy, such as a policy class."""
     if not isinstance(value, Policy):
         raise PolicyError(
-            f"policy must be one such as Citadel, Castle, Castleguard, Sdgs or Doca, got {kind_of(value)}: it comes "
+            f"policy must be one such as Citadel, Castle, Castleguard, Sdgs or Doca, got {kind_of(value)}: pass it "
             f"after the schema"
         )

@@ -1,4 +1,4 @@
-"""What `explain` says about columns that are published as boxes."""
+"""Descriptions of boxed columns for `explain`."""
 
 import pyarrow as pa
 
@@ -7,7 +7,10 @@ from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier
 
 
 def boxed(role: QuasiIdentifier, numbers: Numbers | None, *, closed: bool = False, randomised: bool = False) -> str:
-    """A quasi-identifier as a range or a node. `closed`: ranges are a group's own values, as papers print them."""
+    """Describe a quasi-identifier published as a range or a node.
+
+    `closed`: ranges are a group's own values, as in the papers.
+    """
     first = ", randomised first" if randomised else ""
     if isinstance(role, Categorical):
         return f"{_node(role)}{first}"
@@ -20,7 +23,7 @@ def boxed(role: QuasiIdentifier, numbers: Numbers | None, *, closed: bool = Fals
 
 
 def domain(role: Numeric) -> str:
-    """From where to where numbers go."""
+    """Describe the domain of a number."""
     return f"from {role.lower} to {role.upper}" if role.domain else "as far as the data goes"
 
 
@@ -32,7 +35,7 @@ def _range(role: Numeric, numbers: Numbers | None) -> str:
 
 
 def _example(role: Numeric, kind: pa.DataType) -> tuple[str, str]:
-    """Two edges of the grid: the form of what is published, and not the values of any row."""
+    """Format two edges of the grid as an example, independent of any row."""
     at = role.edges.size // 3
     edges = role.edges[[at, min(at + 2, role.edges.size - 1)]]
     values = numeric_values(role, kind, edges).to_pylist()

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.errors import SnapshotError, UsageError
-from castleguard.kernels.coin import draw_block, flip_coins
+from castleguard.kernels.row_coin import draw_block, flip_coins
 from castleguard.kernels.siphash import hash_strings
 from castleguard.kernels.state import Arrays
 from castleguard.privacy.mechanisms import Bernoulli

@@ -1,4 +1,4 @@
-"""best_selection (CASTLE, section 4.1): the open cluster that an arriving row enlarges least."""
+"""best_selection (CASTLE, section 4.1): find the open cluster that an arriving row enlarges least."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,9 @@ Floats = NDArray[np.float64]
 
 @kernel
 def enlargements(clusters: Clusters, domain: Domain, point: Floats, gain: Floats) -> None:
-    """What each slot's loss would grow by, times the number of attributes; free slots hold a number of no meaning.
+    """Compute the growth of each slot's loss times the number of attributes; free slots get arbitrary values.
 
-    Attribute by attribute along all clusters, without a branch for numbers: this loop is where the time goes.
+    Runs attribute by attribute along all clusters, without branches for numbers: this loop dominates the run time.
     """
     slots = gain.size
     for slot in range(slots):
@@ -54,7 +54,7 @@ def enlargements(clusters: Clusters, domain: Domain, point: Floats, gain: Floats
 
 @kernel
 def loss_with(clusters: Clusters, domain: Domain, slot: Int, point: Floats) -> float:
-    """InfoLoss of the cluster after `point` has been pushed into it."""
+    """InfoLoss of the cluster after adding `point`."""
     total = 0.0
     for column in range(point.size):
         low = min(point[column], clusters.lower[column, slot])
@@ -65,7 +65,7 @@ def loss_with(clusters: Clusters, domain: Domain, slot: Int, point: Floats) -> f
 
 @kernel
 def nth_oldest(clusters: Clusters, gain: Floats, number: Int) -> Int:
-    """The candidate (gain 0 marks one) with the number-th smallest creation number."""
+    """Slot of the candidate (gain 0) with the number-th smallest creation number."""
     floor = np.int64(-1)
     best = -1
     for _ in range(number + 1):
@@ -80,7 +80,7 @@ def nth_oldest(clusters: Clusters, gain: Floats, number: Int) -> Int:
 
 @kernel
 def smallest_of(clusters: Clusters, gain: Floats) -> Int:
-    """Keep only the candidates with the fewest persons; how many are left."""
+    """Keep only the candidates with the fewest persons; return the number left."""
     fewest = np.int64(-1)
     for slot in range(gain.size):
         if gain[slot] == 0.0 and (fewest < 0 or clusters.persons[slot] < fewest):
@@ -97,7 +97,7 @@ def smallest_of(clusters: Clusters, gain: Floats) -> Int:
 
 @kernel
 def keep_least(clusters: Clusters, gain: Floats, slack: float) -> Int:
-    """Turn gains into marks: 0 for every open cluster within `slack` of the least gain, 1 for the rest; how many 0."""
+    """Turn gains into marks, 0 for every open cluster within `slack` of the least gain, else 1; return the zeros."""
     least = np.inf
     for slot in range(gain.size):
         if clusters.born[slot] >= 0 and gain[slot] < least:
@@ -114,7 +114,7 @@ def keep_least(clusters: Clusters, gain: Floats, slack: float) -> Int:
 
 @kernel
 def mark_fitting(clusters: Clusters, domain: Domain, point: Floats, threshold: float, full: bool, gain: Floats) -> Int:
-    """Mark (gain 0) the clusters that may take the row, of those that it enlarges least; how many there are."""
+    """Mark (gain 0) the clusters that may take the row, among those it enlarges least; return their number."""
     found = keep_least(clusters, gain, EPS * point.size)
     fitting: Int = 0
     for slot in range(gain.size):
@@ -133,7 +133,7 @@ def mark_fitting(clusters: Clusters, domain: Domain, point: Floats, threshold: f
 
 @kernel
 def best_selection(state: State, settings: Settings, point: Floats, position: Int, gain: Floats) -> Int:
-    """The cluster that takes the row; -1 = a new one."""
+    """Return the slot of the cluster that takes the row; -1 = a new one."""
     clusters = clusters_of(state)
     threshold = state.levels[0]
     full = state.counters[OPEN] >= clusters.born.size

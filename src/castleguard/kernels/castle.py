@@ -1,18 +1,18 @@
-"""CASTLE's Algorithm 1, one call for a batch: assign every arriving row, and let go whatever expires.
+"""CASTLE's Algorithm 1 for a batch of rows: assign every arriving row and release what expires.
 
-The entry points of the engine. Output arrays are large enough by construction: a call cannot decide more rows than are
-pending plus those that arrive.
+`run` is the entry point of the engine. Output arrays are large enough by construction: a call cannot decide more rows
+than are pending plus those that arrive.
 """
 
 import numpy as np
 
 from castleguard.kernels.assign import best_selection
 from castleguard.kernels.chacha import begin_event, ratchet
-from castleguard.kernels.clusters import absorb_cluster, insert_row, new_cluster, remove_row
 from castleguard.kernels.compile import Int, entry_kernel, inlined_kernel, kernel
 from castleguard.kernels.expire import expire, output_cluster
 from castleguard.kernels.loss import observe
 from castleguard.kernels.merge import can_be_ready, is_ready
+from castleguard.kernels.open_clusters import absorb_cluster, insert_row, new_cluster, remove_row
 from castleguard.kernels.publish import order_rows
 from castleguard.kernels.reference import refer
 from castleguard.kernels.reuse import try_reuse
@@ -38,7 +38,7 @@ from castleguard.kernels.views import clusters_of, draws_of, rows_of, tallies_of
 
 @inlined_kernel
 def arrive(state: State, settings: Settings, work: Work, at: Int, to_root: bool) -> None:
-    """Find a place for the row that has just been written to ring slot `at`."""
+    """Assign the row just written to ring slot `at`."""
     rows = rows_of(state)
     clusters = clusters_of(state)
     state.counters[PENDING] += 1
@@ -58,7 +58,7 @@ def arrive(state: State, settings: Settings, work: Work, at: Int, to_root: bool)
 
 @kernel
 def oldest_ready(state: State, settings: Settings, work: Work) -> Int:
-    """The ready cluster that was created first, -1 if none is ready."""
+    """Slot of the ready cluster that was created first, -1 if none is ready."""
     clusters = clusters_of(state)
     best = -1
     for slot in range(clusters.born.size):
@@ -70,7 +70,7 @@ def oldest_ready(state: State, settings: Settings, work: Work) -> Int:
 
 @kernel
 def first_position(state: State, slot: Int) -> Int:
-    """The position of the oldest row in a cluster."""
+    """Position of the oldest row in a cluster."""
     rows = rows_of(state)
     at = clusters_of(state).first[slot]
     lowest = rows.position[at]
@@ -82,7 +82,7 @@ def first_position(state: State, slot: Int) -> Int:
 
 @inlined_kernel
 def release_whole(state: State, settings: Settings, work: Work, output: Output, slot: Int) -> None:
-    """One event of the flush: a whole cluster leaves."""
+    """Release a whole cluster, as one event of the flush."""
     event = first_position(state, slot)
     start = output.used[0]
     begin_event(draws_of(state))
@@ -92,7 +92,7 @@ def release_whole(state: State, settings: Settings, work: Work, output: Output, 
 
 @kernel
 def merge_all(state: State) -> Int:
-    """Make one cluster of all open ones; its slot."""
+    """Merge all open clusters into one; return its slot."""
     born = clusters_of(state).born
     into = -1
     for slot in range(born.size):
@@ -106,10 +106,10 @@ def merge_all(state: State) -> Int:
 
 @inlined_kernel
 def flush(state: State, settings: Settings, work: Work, output: Output) -> None:
-    """The end of a stream: publish what can be published, and let the rest go.
+    """End the stream: publish all rows that can be published and suppress the rest.
 
-    (1) Clusters that are ready. (2) Rows that a published generalisation contains. (3) All that remains as one
-    cluster, if that is ready. (4) Otherwise row by row: the root, or nothing.
+    (1) Clusters that are ready. (2) Rows covered by a published generalisation. (3) All remaining rows as one cluster,
+    if that is ready. (4) Otherwise row by row: at the root, or dropped.
     """
     rows = rows_of(state)
     capacity = rows.position.size
@@ -142,7 +142,7 @@ def flush(state: State, settings: Settings, work: Work, output: Output) -> None:
 
 @kernel
 def next_waiting(state: State, max_wait: float, now: float) -> Int:
-    """The position of the oldest pending row if it has waited `max_wait` seconds, or -1."""
+    """Position of the oldest pending row if it has waited `max_wait` seconds, else -1."""
     skip_gone(state)
     position = state.counters[OLDEST]
     if position == state.counters[ARRIVALS]:
@@ -153,15 +153,15 @@ def next_waiting(state: State, max_wait: float, now: float) -> Int:
 
 @entry_kernel
 def run(state: State, settings: Settings, work: Work, output: Output, batch: Batch, now: float, last: bool) -> None:
-    """Let rows leave that have waited too long, take in a batch that arrives `now`, and flush if it is the last.
+    """Release rows that have waited too long, accept a batch that arrives `now`, and flush if it is the last.
 
-    One entry for all three: the compiler builds the machinery below it once.
+    One entry point for all three, so that the code below is compiled once.
     """
     rows = rows_of(state)
     capacity = rows.position.size
     arriving = 0
     while True:
-        # A turn is an expiry by time while there are any, then an arrival with the expiry that it brings about.
+        # Each iteration is an expiry by time while any is due, then an arrival with the expiry that it causes.
         due = next_waiting(state, settings.max_wait, now) if arriving == 0 and settings.max_wait < np.inf else -1
         if due < 0:
             if arriving == batch.person.size:

@@ -1,6 +1,6 @@
-"""The gate's own count of persons and values per group, and its look whether each row lies in its box.
+"""Counts of persons and values per group for the gate, and its check that each row lies in its box.
 
-Deliberately another way than the engine's tables: rows are laid out by group, and each group is counted from nothing.
+Deliberately independent of the engine's tables: rows are ordered by group, and each group is counted from scratch.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from castleguard.kernels.state import Floats, Ints
 def count_distinct(
     group: Ints, keys: NDArray[np.uint64], order: Ints, seen: NDArray[np.uint64], stamp: Ints, distinct: Ints
 ) -> None:
-    """How many different keys each group has. `order` lists rows group by group; seen and stamp are scratch space
+    """Count the distinct keys of each group. `order` lists rows group by group; seen and stamp are scratch space
     (a power of two of at least twice the rows; stamp filled with -1).
     """
     mask = seen.size - 1
@@ -35,7 +35,7 @@ def count_distinct(
 def mark_outside(
     group: Ints, quasi: Floats, to_root: NDArray[np.bool_], lower: Floats, upper: Floats, outside: NDArray[np.bool_]
 ) -> None:
-    """Mark the groups that have a row outside their box. A row without coordinates lies in no box but the root's."""
+    """Mark the groups that have a row outside their box. A row without coordinates lies in the root's box only."""
     for row in range(group.size):
         number = group[row]
         for column in range(quasi.shape[1]):

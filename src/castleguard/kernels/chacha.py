@@ -1,10 +1,10 @@
-"""Randomness as an argument: a ChaCha20 stream (RFC 8439) whose draws have addresses.
+"""Random draws from a ChaCha20 stream (RFC 8439), each with an address.
 
-A draw is addressed by (purpose, position of the row whose event it belongs to, index), never by how many draws came
-before it. So the same rows give the same choices however they are batched, and a replay after a restart repeats them.
-A draw that hides something (noise, the order of a release) is also addressed by a digest of what it hides (see
-`content.py`): after a restore other rows at the same positions get independent draws.
-The key is replaced by its own output every `RATCHET` arrivals: a snapshot does not let anyone repeat earlier draws.
+The address of a draw is (purpose, position of the row whose event it belongs to, index), independent of the number of
+earlier draws. The same rows therefore give the same choices in batches of any size, and a replay after a restart
+repeats them. The address of a draw that hides data (noise, the order of a release) also includes a digest of that data
+(see `content.py`): after a restore, different rows at the same positions get independent draws.
+The key is replaced by its own output every `RATCHET` arrivals, so a snapshot cannot be used to repeat earlier draws.
 """
 
 from typing import NamedTuple
@@ -14,42 +14,42 @@ from numpy.typing import NDArray
 
 from castleguard.kernels.compile import Int, kernel
 
-# Purposes; 0 is not one of them, its place holds the key.
+# Purposes. Index 0 is reserved for the key.
 TIE = 1  # which of several equally good clusters takes the arriving row
 MERGE_TIE = 2  # which of several equally near clusters is merged
-REUSE = 3  # which of the published generalisations that contain the row
+REUSE = 3  # which of the published generalisations that cover the row
 SEED_BUCKET = 4  # split: the person that starts a sub-cluster
 ROW_IN_BUCKET = 5  # split: that person's row
-PERSON_ROW = 6  # split^l as printed: the row that stands for a person
+PERSON_ROW = 6  # split^l as printed: the row that represents a person
 SHUFFLE = 7  # the order of the rows of one release
 RATCHET_KEY = 8  # the next key
-SAMPLE = 9  # whether the row is kept at all
+SAMPLE = 9  # whether the row is kept
 NOISE = 10  # discrete Laplace noise of the row's numbers
 RESPONSE = 11  # randomised response of the row's categories
 CONTENT = 12  # the key of the digests in addresses
 PURPOSES = 13
 
 RATCHET = 1 << 20  # arrivals between two keys
-LANES = 16  # positions whose blocks are made together: the compiler spreads them over its widest registers
+LANES = 16  # positions whose blocks are computed together, in the widest vector registers
 _WORDS = 16
 _MASK = 0xFFFFFFFF
-# The first word of the nonce of a draw by content: the purpose, this mark, and the position in the upper bits.
-# Positions that the same key draws noise for are closer than RATCHET, so none is mistaken for another.
+# The first nonce word of a draw by content: the purpose, this flag, and the position in the upper bits.
+# Positions that share a key are closer together than RATCHET, so the truncated position is unique.
 _BY_CONTENT = 1 << 4
 _POSITION_SHIFT = 5
 
 
 class Draws(NamedTuple):
-    """The generator's state: for every purpose its last block, and the address that this block has."""
+    """State of the generator: the latest block of every purpose, with its address. Index 0 is not a purpose."""
 
     words: NDArray[np.uint32]  # (PURPOSES, 16) row 0: the key in the first eight words
     position: NDArray[np.int64]  # (PURPOSES,) of the cached block, -1 = none; 0: see `advance_key`
     number: NDArray[np.int64]  # (PURPOSES,) of the cached block within its position; 0: the digest in addresses
-    drawn: NDArray[np.int64]  # (PURPOSES,) draws already made in this event; 0: whether addresses have a digest
+    drawn: NDArray[np.int64]  # (PURPOSES,) draws made in this event; 0: whether addresses include a digest
 
 
 def new_words(key: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Blocks of a generator at its beginning."""
+    """Initial blocks of a generator."""
     words = np.zeros((PURPOSES, _WORDS), dtype=np.uint32)
     words[0, :8] = key
     return words
@@ -65,7 +65,7 @@ def _rotate(word: np.uint32, left: Int) -> np.uint32:
 
 @kernel
 def _quarter(a: np.uint32, b: np.uint32, c: np.uint32, d: np.uint32) -> _Quad:
-    """One quarter round. Every result is cut to 32 bits: numba would widen it."""
+    """One quarter round. Every result is truncated to 32 bits, because numba would widen it."""
     a = np.uint32(a + b)
     d = _rotate(np.uint32(d ^ a), 16)
     c = np.uint32(c + d)
@@ -118,7 +118,7 @@ def chacha_block(
 def _double_rounds(x: NDArray[np.uint32]) -> None:
     """Two rounds of LANES blocks; word `w` of lane `l` is x[w * LANES + l].
 
-    The innermost loop runs along the lanes and knows their number: only so does the compiler make it a vector loop.
+    The innermost loop runs along a constant number of lanes: only then does the compiler vectorise it.
     """
     n = LANES
     for l in range(LANES):
@@ -142,9 +142,9 @@ def _double_rounds(x: NDArray[np.uint32]) -> None:
 
 @kernel
 def _add_start(key: NDArray[np.uint32], nonces: NDArray[np.uint32], x: NDArray[np.uint32]) -> None:
-    """Add the state before the rounds: a block has it added to what the rounds make of it."""
+    """Add the initial state of the blocks."""
     for word in range(_WORDS - 3):
-        same = np.uint32(0)  # all lanes agree up to the nonce; word 12 counts blocks, and this is block 0
+        same = np.uint32(0)  # all lanes agree up to the nonce; word 12 is the block counter, here 0
         if word < 4:
             constants = (np.uint32(0x61707865), np.uint32(0x3320646E), np.uint32(0x79622D32), np.uint32(0x6B206574))
             same = constants[word]
@@ -160,7 +160,7 @@ def _add_start(key: NDArray[np.uint32], nonces: NDArray[np.uint32], x: NDArray[n
 
 @kernel
 def chacha_lanes(key: NDArray[np.uint32], nonces: NDArray[np.uint32], lanes: NDArray[np.uint32]) -> None:
-    """Block 0 of LANES addresses, at a fraction of the cost of making them one by one; `nonces`: see below."""
+    """Compute block 0 of LANES addresses together, which is several times faster; for `nonces` see below."""
     for at in range(_WORDS * LANES):
         lanes[at] = np.uint32(0)
     _add_start(key, nonces, lanes)
@@ -180,7 +180,7 @@ def address_positions(purpose: Int, first: Int, nonces: NDArray[np.uint32]) -> N
 
 @kernel
 def address_contents(purpose: Int, first: Int, digests: NDArray[np.int64], nonces: NDArray[np.uint32]) -> None:
-    """The same for draws by content: position first + l has the digest digests[l]."""
+    """Write the nonces of draws by content: position first + l has the digest digests[l]."""
     for l in range(LANES):
         nonces[l] = np.uint32(_content_nonce(purpose, first + l))
         nonces[LANES + l] = np.uint32(digests[l] & _MASK)
@@ -194,7 +194,7 @@ def _content_nonce(purpose: Int, position: Int) -> Int:
 
 @kernel
 def use_lane(draws: Draws, purpose: Int, position: Int, lanes: NDArray[np.uint32], lane: Int) -> None:
-    """Make a block of `chacha_lanes` the cached one of its purpose."""
+    """Cache a block of `chacha_lanes` for its purpose."""
     for word in range(_WORDS):
         draws.words[purpose, word] = lanes[word * LANES + lane]
     draws.position[purpose] = position
@@ -203,7 +203,7 @@ def use_lane(draws: Draws, purpose: Int, position: Int, lanes: NDArray[np.uint32
 
 @kernel
 def begin_event(draws: Draws) -> None:
-    """Start counting draws anew: the next draw of each purpose has index 0. Addresses have no digest."""
+    """Reset the draw counts: the next draw of each purpose has index 0. Addresses have no digest."""
     if draws.drawn[0] == 1:
         _forget_blocks(draws)
     for purpose in range(PURPOSES):
@@ -212,7 +212,7 @@ def begin_event(draws: Draws) -> None:
 
 @kernel
 def begin_content(draws: Draws, digest: Int) -> None:
-    """The same for draws that hide something: addresses have the digest of what that is."""
+    """Begin an event whose draws hide data: addresses include the digest of that data."""
     _forget_blocks(draws)
     for purpose in range(PURPOSES):
         draws.drawn[purpose] = 0
@@ -222,14 +222,14 @@ def begin_content(draws: Draws, digest: Int) -> None:
 
 @kernel
 def _forget_blocks(draws: Draws) -> None:
-    """Cached blocks do not say which digest they belong to."""
+    """Clear the cache: cached blocks do not record the digest they belong to."""
     for purpose in range(1, CONTENT):
         draws.position[purpose] = -1
 
 
 @kernel
 def _make_block(draws: Draws, purpose: Int, position: Int, number: Int) -> None:
-    """Make the block at an address the cached one of its purpose."""
+    """Compute the block at an address and cache it for its purpose."""
     if draws.drawn[0] == 1:
         digest = draws.number[0]
         nonce = _content_nonce(purpose, position)
@@ -242,7 +242,10 @@ def _make_block(draws: Draws, purpose: Int, position: Int, number: Int) -> None:
 
 @kernel
 def pick(draws: Draws, purpose: Int, position: Int, choices: Int) -> Int:
-    """One of `choices` (below 2^31) alternatives, 1/choices each up to 2^-33; one alone draws nothing."""
+    """Pick one of `choices` (below 2^31) alternatives, each with probability 1/choices up to 2^-33.
+
+    A single alternative uses no draw.
+    """
     if choices < 2:
         return 0
     index = draws.drawn[purpose]
@@ -253,14 +256,14 @@ def pick(draws: Draws, purpose: Int, position: Int, choices: Int) -> Int:
         _make_block(draws, purpose, position, number)
     low = np.uint64(block[2 * (index % 8)])
     high = np.uint64(block[2 * (index % 8) + 1])
-    # The upper half of the 96-bit product word * choices: a fair choice without division.
+    # The upper half of the 96-bit product word * choices: a uniform choice without division.
     factor = np.uint64(choices)
     return np.int64((high * factor + ((low * factor) >> np.uint64(32))) >> np.uint64(32))
 
 
 @kernel
 def word_at(draws: Draws, purpose: Int, position: Int, index: Int) -> np.uint32:
-    """The 32-bit word at an address; one address has one word, however often and in whatever order it is asked for."""
+    """32-bit word at an address; the same address always gives the same word."""
     number = index // _WORDS
     if draws.position[purpose] != position or draws.number[purpose] != number:
         _make_block(draws, purpose, position, number)
@@ -269,7 +272,7 @@ def word_at(draws: Draws, purpose: Int, position: Int, index: Int) -> np.uint32:
 
 @kernel
 def next_word(draws: Draws, purpose: Int, position: Int) -> np.uint32:
-    """The next 32-bit word of this purpose in this event. A purpose either picks or takes words, never both."""
+    """Draw the next 32-bit word of this purpose in this event. A purpose uses either `pick` or words, never both."""
     index = draws.drawn[purpose]
     draws.drawn[purpose] = index + 1
     return word_at(draws, purpose, position, index)
@@ -277,7 +280,7 @@ def next_word(draws: Draws, purpose: Int, position: Int) -> np.uint32:
 
 @kernel
 def ratchet(draws: Draws, arrivals: Int) -> None:
-    """Replace the key when `arrivals` reaches a multiple of RATCHET; cached blocks of the old key are wiped."""
+    """Replace the key when `arrivals` reaches a multiple of RATCHET, and wipe cached blocks of the old key."""
     if arrivals == 0 or arrivals % RATCHET != 0:
         return
     key = draws.words[0]
@@ -292,10 +295,10 @@ def ratchet(draws: Draws, arrivals: Int) -> None:
 
 @kernel
 def advance_key(draws: Draws, position: Int) -> None:
-    """Bring the key to `position`: one ratchet for each multiple of RATCHET on the way, none twice.
+    """Advance the key to `position`: one ratchet for each multiple of RATCHET on the way, none twice.
 
-    Place 0 of `draws.position` remembers where the key begins; whoever makes the draws sets it to 0. So the key
-    depends on the position alone, also when a row is done again or rows are left out.
+    Element 0 of `draws.position` is the position where the current key begins, initially 0. The key thus depends on
+    the position alone, even if a row is processed again or rows are left out.
     """
     while position - draws.position[0] >= RATCHET:
         draws.position[0] += RATCHET

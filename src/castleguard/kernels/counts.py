@@ -1,8 +1,8 @@
-"""Counting hash tables: how many rows of a cluster belong to a person, or carry a value.
+"""Counting hash tables: number of rows of a cluster per person or per value.
 
-One open-addressing table counts for many owners at once: an entry is (owner, key) -> count, so the number of distinct
-persons of a cluster changes by one exactly when a count leaves or reaches zero. Nothing is ever recounted. Keys are
-compared in full: two persons share an entry only if their 64-bit hashes are equal.
+One open-addressing table counts for many owners: an entry is (owner, key) -> count, so the number of distinct persons
+of a cluster changes by one exactly when a count leaves or reaches zero, without recounting. Keys are compared in full:
+two persons share an entry only if their 64-bit hashes are equal.
 """
 
 import numpy as np
@@ -14,13 +14,13 @@ Table = NDArray[np.uint64]  # (capacity, 2): key, then owner in the upper and co
 
 
 def new_table(entries: int) -> Table:
-    """A table that takes `entries` entries at a load of at most one half."""
+    """Create a table for `entries` entries with a load factor of at most one half."""
     return np.zeros((1 << max(4, (2 * entries - 1).bit_length()), 2), dtype=np.uint64)
 
 
 @kernel
 def _home(table: Table, owner: Int, key: np.uint64) -> Int:
-    """Where an entry would like to stand."""
+    """Home slot of an entry."""
     mixed = (key ^ (np.uint64(owner) * np.uint64(0x9E3779B97F4A7C15))) * np.uint64(0xFF51AFD7ED558CCD)
     mixed = mixed ^ (mixed >> np.uint64(32))
     return np.int64(mixed & np.uint64(table.shape[0] - 1))
@@ -28,7 +28,7 @@ def _home(table: Table, owner: Int, key: np.uint64) -> Int:
 
 @kernel
 def count_in(table: Table, owner: Int, key: np.uint64) -> Int:
-    """Add one; the new count (1 = the key is new to this owner)."""
+    """Add one; return the new count (1 = the key is new to this owner)."""
     mask = table.shape[0] - 1
     at = _home(table, owner, key)
     while True:
@@ -46,7 +46,7 @@ def count_in(table: Table, owner: Int, key: np.uint64) -> Int:
 
 @kernel
 def count_of(table: Table, owner: Int, key: np.uint64) -> Int:
-    """The count, 0 if the owner does not know the key."""
+    """Return the count, 0 if the owner does not have the key."""
     mask = table.shape[0] - 1
     at = _home(table, owner, key)
     while True:
@@ -61,7 +61,7 @@ def count_of(table: Table, owner: Int, key: np.uint64) -> Int:
 
 @kernel
 def count_out(table: Table, owner: Int, key: np.uint64) -> Int:
-    """Take one away; the new count (0 = the owner no longer has the key). The entry must exist."""
+    """Subtract one; return the new count (0 = the owner no longer has the key). The entry must exist."""
     mask = table.shape[0] - 1
     at = _home(table, owner, key)
     while table[at, 0] != key or np.int64(table[at, 1] >> np.uint64(32)) != owner:
@@ -70,7 +70,7 @@ def count_out(table: Table, owner: Int, key: np.uint64) -> Int:
     if left > 0:
         table[at, 1] = table[at, 1] - np.uint64(1)
         return left
-    # Close the gap, so that no entry is hidden behind a hole: move back whatever may stand here.
+    # Close the gap: move later entries of the probe sequence back, so that a hole does not hide them.
     hole = at
     probe = at
     while True:

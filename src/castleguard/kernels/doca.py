@@ -1,8 +1,7 @@
-"""DOCA as it is printed (Algorithms 1 and 2), for one or several numbers: online clusters by enlargement, and one
-Laplace draw for each that is published.
+"""DOCA as printed (Algorithms 1 and 2): online clusters by enlargement, and one Laplace draw per published cluster.
 
-In floating point, with groups that depend on the data: this is the published algorithm, for science. The slow twin is
-`tests/reference/doca.py`; docs/concepts/doca.md says how its open points are read.
+The published algorithm, for research: it computes in floating point, and its groups depend on the data. The slow twin
+is `tests/reference/doca.py`; docs/concepts/doca.md explains how we read its open points.
 """
 
 from typing import NamedTuple
@@ -19,9 +18,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 # Elements of `counters`.
-ARRIVALS = 0  # rows so far = the position of the next one
+ARRIVALS = 0  # rows so far = position of the next row
 PENDING = 1
-OLDEST = 2  # no row before this position is pending
+OLDEST = 2  # no pending row has a smaller position
 OPEN = 3  # clusters
 RELEASED = 4  # clusters published so far
 LONGEST_WAIT = 5
@@ -29,11 +28,11 @@ COUNTERS = 6
 
 GONE = -1
 
-# Lines of `link`, about a pending row.
+# Rows of `link`, per pending row.
 CLUSTER, NEXT = 0, 1
-# Lines of `book`, about a cluster.
+# Rows of `book`, per cluster.
 SIZE, FIRST, LAST = 0, 1, 2
-# Lines of `seen` and `bounds`.
+# Rows of `seen` and `bounds`.
 LOW, HIGH = 0, 1
 
 
@@ -43,15 +42,15 @@ class Settings(NamedTuple):
     delay: int
     max_wait: float
     admit_equal: bool
-    sensitivity: Floats  # (columns,) times the rows of a person that the noise is made for
+    sensitivity: Floats  # (columns,) times the rows of a person that the noise covers
     epsilon: Floats  # (columns,)
 
 
 class State(NamedTuple):
-    """A pending row lives in a ring, at position % capacity; the members of a cluster are a list through the ring."""
+    """Pending rows are in a ring, at position % capacity; the members of a cluster form a list through the ring."""
 
     counters: Ints
-    levels: Floats  # (1 + loss_window,) tau, then the losses of the latest published clusters as a ring
+    levels: Floats  # (1 + loss_window,) tau, then a ring of the losses of recently published clusters
     seen: Floats  # (2, columns) min_t and max_t
     values: Floats  # (capacity, columns)
     arrived: Floats  # (capacity,) seconds
@@ -59,26 +58,26 @@ class State(NamedTuple):
     bounds: Floats  # (2, slots, columns)
     sums: Floats  # (slots, columns)
     book: Ints  # (3, slots)
-    order: Ints  # (slots,) the open clusters' slots in order of creation, then the free ones
+    order: Ints  # (slots,) slots of the open clusters in order of creation, then the free slots
     words: NDArray[np.uint32]
     drawn: Ints  # (3, PURPOSES)
 
 
 class Batch(NamedTuple):
-    """Rows that arrive."""
+    """Arriving rows."""
 
     values: Floats  # (rows, columns)
     present: NDArray[np.bool_]
 
 
 class Output(NamedTuple):
-    """Room for every decision that one call can take."""
+    """Output arrays, large enough for all decisions of one call."""
 
     used: Ints  # (2,) rows, groups
     rows: Ints  # (2, rows) position, group
     centroid: Floats  # (groups, columns) with noise
     loss: Floats  # (groups,)
-    marks: Ints  # (2, groups) the row that expired, arrivals by then
+    marks: Ints  # (2, groups) the row that expired, arrivals at that time
 
 
 @kernel
@@ -88,7 +87,7 @@ def _draws_of(state: State) -> Draws:
 
 @kernel
 def _growth(state: State, slot: Int, at: Int) -> float:
-    """GetEnlargement: by how much the loss of a cluster grows with the row in ring place `at`."""
+    """GetEnlargement: growth of a cluster's loss when the row in ring slot `at` is added."""
     total = 0.0
     columns = state.values.shape[1]
     for column in range(columns):
@@ -102,7 +101,7 @@ def _growth(state: State, slot: Int, at: Int) -> float:
 
 @kernel
 def _loss_with(state: State, slot: Int, at: Int) -> float:
-    """The loss that a cluster would have with the row in ring place `at` (Algorithm 2, line 9)."""
+    """Loss of a cluster after adding the row in ring slot `at` (Algorithm 2, line 9)."""
     total = 0.0
     columns = state.values.shape[1]
     for column in range(columns):
@@ -116,7 +115,7 @@ def _loss_with(state: State, slot: Int, at: Int) -> float:
 
 @kernel
 def _new_cluster(state: State) -> Int:
-    """Open a cluster, the latest in the order; its slot."""
+    """Open a cluster, last in the order; return its slot."""
     slot = state.order[state.counters[OPEN]]
     state.counters[OPEN] += 1
     state.book[SIZE, slot] = 0
@@ -129,14 +128,14 @@ def _new_cluster(state: State) -> Int:
 
 @kernel
 def _best_selection(state: State, growth: Floats, admit_equal: Bool, at: Int) -> Int:
-    """Algorithm 2: the slot of the cluster that takes the row in ring place `at`. `growth` is scratch space."""
+    """Algorithm 2: slot of the cluster that takes the row in ring slot `at`. `growth` is scratch space."""
     clusters = state.counters[OPEN]
     least = np.inf
     for number in range(clusters):
         growth[number] = _growth(state, state.order[number], at)
         least = min(least, growth[number])
     tau = state.levels[0]
-    smallest, best = -1, -1  # of C_min, of C_best: the first of those with the fewest rows
+    smallest, best = -1, -1  # of C_min and C_best: the first cluster with the fewest rows
     for number in range(clusters):
         if growth[number] == least:
             slot = state.order[number]
@@ -153,7 +152,7 @@ def _best_selection(state: State, growth: Floats, admit_equal: Bool, at: Int) ->
 
 @kernel
 def _add(state: State, slot: Int, at: Int) -> None:
-    """Put the row in ring place `at` into a cluster."""
+    """Add the row in ring slot `at` to a cluster."""
     for column in range(state.values.shape[1]):
         value = state.values[at, column]
         state.bounds[LOW, slot, column] = min(state.bounds[LOW, slot, column], value)
@@ -172,7 +171,7 @@ def _add(state: State, slot: Int, at: Int) -> None:
 
 @kernel
 def _remove(state: State, slot: Int) -> None:
-    """Take a cluster out of the order."""
+    """Remove a cluster from the order."""
     number = 0
     while state.order[number] != slot:
         number += 1
@@ -184,7 +183,7 @@ def _remove(state: State, slot: Int) -> None:
 
 @kernel
 def _enter_loss(state: State, loss: float) -> None:
-    """Lines 10 and 11 of Algorithm 1: tau is the mean of the latest losses."""
+    """Lines 10 and 11 of Algorithm 1: tau is the mean of recent losses."""
     window = state.levels.size - 1
     released = state.counters[RELEASED]
     state.levels[1 + released % window] = loss
@@ -198,14 +197,14 @@ def _enter_loss(state: State, loss: float) -> None:
 
 @kernel
 def _position(state: State, at: Int) -> Int:
-    """The position of a pending row: the latest one that has place `at` in the ring."""
+    """Position of a pending row: the latest position that maps to ring slot `at`."""
     last = state.counters[ARRIVALS] - 1
     return last - (last - at) % state.arrived.size
 
 
 @kernel
 def _digest_cluster(state: State, slot: Int) -> np.int64:
-    """The digest of the rows of a cluster: where they stand in the stream, and their numbers."""
+    """Digest of the positions and values of a cluster's rows."""
     values = state.values.view(np.int64)
     columns = values.shape[1]
     digest = begin_digest(_draws_of(state))
@@ -220,7 +219,7 @@ def _digest_cluster(state: State, slot: Int) -> np.int64:
 
 @kernel
 def _expire(state: State, settings: Settings, output: Output, position: Int) -> None:
-    """Publish the cluster of the row that has to leave."""
+    """Publish the cluster of the expiring row."""
     capacity = state.arrived.size
     slot = state.link[CLUSTER, position % capacity]
     size = state.book[SIZE, slot]
@@ -258,7 +257,7 @@ def _expire(state: State, settings: Settings, output: Output, position: Int) -> 
 
 @kernel
 def _skip_gone(state: State) -> Int:
-    """The oldest pending position, or the number of arrivals if none is pending."""
+    """Advance OLDEST to the oldest pending position, or to the number of arrivals; return it."""
     capacity = state.arrived.size
     oldest = state.counters[OLDEST]
     while oldest < state.counters[ARRIVALS] and state.link[CLUSTER, oldest % capacity] == GONE:
@@ -269,7 +268,7 @@ def _skip_gone(state: State) -> Int:
 
 @kernel
 def _take_in(state: State, growth: Floats, settings: Settings, batch: Batch, row: Int, now: float) -> None:
-    """Lines 3 to 5 of Algorithm 1; a row that is not present only takes a position."""
+    """Lines 3 to 5 of Algorithm 1; an absent row only advances the position."""
     position = state.counters[ARRIVALS]
     state.counters[ARRIVALS] = position + 1
     at = position % state.arrived.size
@@ -287,7 +286,7 @@ def _take_in(state: State, growth: Floats, settings: Settings, batch: Batch, row
 
 @entry_kernel
 def run(state: State, settings: Settings, growth: Floats, output: Output, batch: Batch, now: float, last: bool) -> None:
-    """Let rows leave that have waited too long, take in a batch that arrives `now`, and flush if it is the last."""
+    """Release rows that have waited too long, accept a batch that arrives `now`, and flush if it is the last."""
     capacity = state.arrived.size
     timed = settings.max_wait < np.inf
     oldest = _skip_gone(state)
@@ -300,7 +299,7 @@ def run(state: State, settings: Settings, growth: Floats, output: Output, batch:
         due = state.counters[ARRIVALS] - 1 - settings.delay
         if due >= 0 and state.link[CLUSTER, due % capacity] != GONE:
             _expire(state, settings, output, due)
-        # Its place in the ring is taken by the next row: nothing may look there for an older one.
+        # The next row overwrites this ring slot, so OLDEST must have moved past it.
         state.counters[OLDEST] = max(state.counters[OLDEST], due + 1)
     oldest = _skip_gone(state)
     while last and oldest < state.counters[ARRIVALS]:
@@ -310,5 +309,5 @@ def run(state: State, settings: Settings, growth: Floats, output: Output, batch:
 
 @entry_kernel
 def oldest_pending(state: State) -> Int:
-    """The oldest pending position, or the number of arrivals if none is pending."""
+    """Return the oldest pending position, or the number of arrivals if none is pending."""
     return _skip_gone(state)

@@ -1,26 +1,26 @@
-"""delay_constraint and output_cluster (CASTLE, section 4.1): how an expiring row, and its cluster with it, leaves."""
+"""delay_constraint and output_cluster (CASTLE, section 4.1): release an expiring row, usually with its cluster."""
 
 import numpy as np
 
 from castleguard.kernels.chacha import begin_event
-from castleguard.kernels.clusters import empty_cluster, remove_row
 from castleguard.kernels.compile import Bool, Int, inlined_kernel, kernel
-from castleguard.kernels.diversity import split_diverse
 from castleguard.kernels.grouping import fewest_per_part, number_keys, sort_by_part
 from castleguard.kernels.loss import box_loss, publish_box, stretch
-from castleguard.kernels.memory import add_pairs, make_room, memory_of_box
 from castleguard.kernels.merge import (
     can_be_ready,
-    counts_say_all,
     is_ready,
-    keep_promise,
     list_members,
+    meet_criteria,
     merge_clusters,
+    only_counts_matter,
 )
+from castleguard.kernels.open_clusters import empty_cluster, remove_row
 from castleguard.kernels.publish import add_group, add_row, order_rows
+from castleguard.kernels.published_pairs import add_pairs, make_room, memory_of_box
 from castleguard.kernels.reuse import remember, try_reuse
 from castleguard.kernels.siphash import NOBODY
 from castleguard.kernels.split import add_leftover, split, start_part
+from castleguard.kernels.split_diverse import split_diverse
 from castleguard.kernels.state import EPS, GONE, LOSSES, NEW, OPEN, Output, Settings, State, Work
 from castleguard.kernels.suppress import suppress
 from castleguard.kernels.views import Rows, box_of, cluster_of, clusters_of, draws_of, numbers_of, parts_of, rows_of
@@ -28,7 +28,7 @@ from castleguard.kernels.views import Rows, box_of, cluster_of, clusters_of, dra
 
 @kernel
 def parts_are_ready(state: State, settings: Settings, work: Work, known: Int, count: Int, parts: Int) -> Bool:
-    """Whether every sub-cluster keeps the promise; only the first `known` rows have a person."""
+    """Whether every sub-cluster meets the criteria; only the first `known` rows have a person."""
     rows = rows_of(state)
     cluster = cluster_of(work)
     numbers = numbers_of(work)
@@ -41,20 +41,20 @@ def parts_are_ready(state: State, settings: Settings, work: Work, known: Int, co
         number_keys(work.table, cluster.value, known, numbers.value)
         if fewest_per_part(work.table, cluster.part, numbers.value, known, parts, numbers.tally) < settings.l:
             return False
-    if not counts_say_all(settings):
+    if not only_counts_matter(settings):
         sort_by_part(cluster.part, count, parts, cluster.start, cluster.sorted)
         for number in range(parts):
             size = cluster.start[number + 1] - cluster.start[number]
             for at in range(size):
                 numbers.chosen[at] = cluster.slot[cluster.sorted[cluster.start[number] + at]]
-            if not keep_promise(state, settings, work, numbers.chosen[:size]):
+            if not meet_criteria(state, settings, work, numbers.chosen[:size]):
                 return False
     return True
 
 
 @kernel
 def box_parts(state: State, work: Work, count: Int, parts: Int) -> None:
-    """Work out the published box of every sub-cluster."""
+    """Compute the published box of every sub-cluster."""
     cluster = cluster_of(work)
     boxes = parts_of(work)
     sort_by_part(cluster.part, count, parts, cluster.start, cluster.sorted)
@@ -69,33 +69,34 @@ def box_parts(state: State, work: Work, count: Int, parts: Int) -> None:
 
 @kernel
 def unite_equal_parts(state: State, work: Work, count: Int, parts: Int) -> Int:
-    """Make one sub-cluster of those that would be published as the same box: to a reader they are one group. How
-    many are left.
+    """Merge sub-clusters that would be published as the same box; return the number left.
+
+    To a reader they are one group.
     """
     box_parts(state, work, count, parts)
     boxes = parts_of(work)
     part = cluster_of(work).part
-    becomes = numbers_of(work).tally
+    merged_into = numbers_of(work).tally
     left = 0
     for number in range(parts):
-        becomes[number] = left
+        merged_into[number] = left
         for other in range(number):
             same = True
             for column in range(boxes.lower.shape[1]):
                 same = same and boxes.lower[number, column] == boxes.lower[other, column]
                 same = same and boxes.upper[number, column] == boxes.upper[other, column]
             if same:
-                becomes[number] = becomes[other]
+                merged_into[number] = merged_into[other]
                 break
-        left += becomes[number] == left
+        left += merged_into[number] == left
     for row in range(count):
-        part[row] = becomes[part[row]]
+        part[row] = merged_into[part[row]]
     return left
 
 
 @kernel
 def put_nobody_last(rows: Rows, work: Work, count: Int) -> Int:
-    """List members that have a person first, both kinds in order of arrival; how many have one."""
+    """List members with a person first, then the others, each in order of arrival; return how many have a person."""
     slots = cluster_of(work).slot
     nobody = numbers_of(work).chosen
     known = 0
@@ -147,7 +148,7 @@ def lay_out(rows: Rows, work: Work, count: Int) -> None:
 
 @kernel
 def add_nobody(state: State, work: Work, known: Int, count: Int, parts: Int) -> None:
-    """Rows without a person join the sub-clusters that the others have formed, each the one that it enlarges least."""
+    """Add each row without a person to the sub-cluster that it enlarges least."""
     if parts == 0 or known == count:
         return
     cluster = cluster_of(work)
@@ -162,9 +163,9 @@ def add_nobody(state: State, work: Work, known: Int, count: Int, parts: Int) -> 
 
 @inlined_kernel
 def split_by_value(state: State, settings: Settings, work: Work, slot: Int, event: Int, sizes: tuple[Int, Int]) -> Int:
-    """split^l on the sensitive column with the fewest values; 0 where a part would miss k or l in any column.
+    """split^l on the sensitive column with the fewest values; 0 if a part would miss k or l in any column.
 
-    sizes = (rows that have a person, all rows).
+    sizes = (rows with a person, all rows).
     """
     known, count = sizes
     rows = rows_of(state)
@@ -186,17 +187,17 @@ def split_by_value(state: State, settings: Settings, work: Work, slot: Int, even
 
 @inlined_kernel
 def split_cluster(state: State, settings: Settings, work: Work, slot: Int, event: Int, count: Int) -> Int:
-    """Number the sub-cluster of every listed member; 1 where the cluster stays whole."""
+    """Assign a sub-cluster number to every listed member; return their count, 1 = not split."""
     parts: Int = 0
     known = count
     if clusters_of(state).persons[slot] >= 2 * settings.k:
         known = put_nobody_last(rows_of(state), work, count)
         lay_out(rows_of(state), work, count)
-        # split^l takes from every value in proportion, so that parts are distributed as the whole is.
+        # split^l takes rows of every value in proportion, so parts have the distribution of the whole cluster.
         if (settings.l > 1 or settings.shape.on) and state.sensitive.shape[1] > 0:
             parts = split_by_value(state, settings, work, slot, event, (known, count))
         else:
-            # Each sub-cluster takes k buckets, so k persons, by construction: only split^l needs a second look.
+            # Each sub-cluster takes k buckets, hence k persons, by construction: only split^l needs a check.
             parts = split(state.domain, draws_of(state), work, event, settings.k, known)
             add_nobody(state, work, known, count, parts)
     if parts == 0:
@@ -211,7 +212,7 @@ def split_cluster(state: State, settings: Settings, work: Work, slot: Int, event
 
 @kernel
 def learn_loss(state: State, loss: float) -> None:
-    """Append the loss of a published part to the window; the threshold is the window's mean."""
+    """Append the loss of a published part to the window; the threshold merged_into the window's mean."""
     losses = state.levels[1:]
     window = losses.size
     losses[state.counters[LOSSES] % window] = loss
@@ -226,7 +227,7 @@ def learn_loss(state: State, loss: float) -> None:
 
 @kernel
 def release_part(state: State, settings: Settings, work: Work, output: Output, number: Int, event: Int) -> None:
-    """Publish one sub-cluster, adapt the threshold, and keep its generalisation if it loses little."""
+    """Publish one sub-cluster, update the threshold, and keep its generalisation if its loss is small."""
     rows = rows_of(state)
     cluster = cluster_of(work)
     box = box_of(work)
@@ -241,7 +242,7 @@ def release_part(state: State, settings: Settings, work: Work, output: Output, n
     group = add_group(state.counters, output, NEW, box, loss, event)
     for at in range(members.size):
         add_row(state.counters, output, rows.position[cluster.slot[members[at]]], group)
-    # The threshold is for open clusters, whose numbers are measured from the first cell to the start of the last one.
+    # The threshold is for open clusters, whose numbers range from the first cell to the start of the last one.
     own = box_loss(state.domain, box.low, box.high)
     learn_loss(state, own)
     admitted = own <= state.levels[0] + EPS if settings.admit_equal else own < state.levels[0] - EPS
@@ -259,7 +260,7 @@ def release_part(state: State, settings: Settings, work: Work, output: Output, n
 
 @kernel
 def output_cluster(state: State, settings: Settings, work: Work, output: Output, slot: Int, event: Int) -> None:
-    """Publish all rows of a cluster, split where it can be."""
+    """Publish all rows of a cluster, split if possible."""
     cluster = cluster_of(work)
     count = list_members(state, work, slot)
     parts = split_cluster(state, settings, work, slot, event, count)
@@ -282,7 +283,7 @@ def is_outlier(state: State, slot: Int) -> Bool:
 
 @inlined_kernel
 def delay_constraint(state: State, settings: Settings, work: Work, output: Output, at: Int, event: Int) -> None:
-    """Let the expiring row leave, one way or another."""
+    """Release the expiring row: reused box, merged or split cluster, or suppression."""
     slot = rows_of(state).cluster[at]
     if slot >= 0 and not is_ready(state, settings, work, slot):
         if try_reuse(state, settings, work, output, at, event):
@@ -300,7 +301,7 @@ def delay_constraint(state: State, settings: Settings, work: Work, output: Outpu
 
 @inlined_kernel
 def expire(state: State, settings: Settings, work: Work, output: Output, at: Int) -> None:
-    """One event: the row at ring slot `at` has to leave now."""
+    """Handle one expiry event: the row in ring slot `at` must leave now."""
     event = rows_of(state).position[at]
     start = output.used[0]
     begin_event(draws_of(state))

@@ -1,4 +1,4 @@
-"""Numbering keys by first appearance, chaining rows into buckets, choosing the nearest: what splits are built on."""
+"""Building blocks of splits: number keys by first appearance, chain rows into buckets, choose the nearest."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from castleguard.kernels.views import Buckets, Nearest
 
 @kernel
 def number_keys(table: Table, keys: NDArray[np.uint64], count: Int, numbers: Ints) -> Int:
-    """Give equal keys equal numbers, 0, 1, ... in order of first appearance; how many numbers there are.
+    """Number distinct keys 0, 1, ... in order of first appearance; return how many there are.
 
     `table` is scratch space: key, then number + 1.
     """
@@ -52,7 +52,7 @@ def chain_buckets(buckets: Buckets, numbers: Ints, count: Int, found: Int) -> No
 
 @kernel
 def row_in_bucket(buckets: Buckets, bucket: Int, number: Int) -> Int:
-    """The number-th row of a bucket."""
+    """Return the number-th row of a bucket."""
     row = buckets.head[bucket]
     for _ in range(number):
         row = buckets.chain[row]
@@ -61,7 +61,7 @@ def row_in_bucket(buckets: Buckets, bucket: Int, number: Int) -> Int:
 
 @kernel
 def take_out(buckets: Buckets, bucket: Int, row: Int) -> None:
-    """Take a row out of its bucket."""
+    """Remove a row from its bucket."""
     if buckets.head[bucket] == row:
         buckets.head[bucket] = buckets.chain[row]
     else:
@@ -74,7 +74,7 @@ def take_out(buckets: Buckets, bucket: Int, row: Int) -> None:
 
 @kernel
 def drop_empty(buckets: Buckets, count: Int) -> Int:
-    """Forget empty buckets, keeping the order of the others; how many are left."""
+    """Drop empty buckets, keeping the order of the others; return the number left."""
     left = 0
     for at in range(count):
         if buckets.size[buckets.live[at]] > 0:
@@ -85,14 +85,14 @@ def drop_empty(buckets: Buckets, count: Int) -> Int:
 
 @kernel
 def _is_worse(nearest: Nearest, one: Int, other: Int) -> Bool:
-    """Farther away; of equals the later one."""
+    """Whether `one` is farther away than `other`, or as far and later."""
     far = nearest.far
     return far[one] > far[other] or (far[one] == far[other] and one > other)
 
 
 @kernel
 def offer(nearest: Nearest, filled: Int, limit: Int, candidate: Int) -> Int:
-    """Consider a candidate, in order; how many of at most `limit` are held now. Earlier ones win over equals."""
+    """Offer candidates in order; return how many of at most `limit` are held now. Earlier ones win ties."""
     heap = nearest.heap
     if filled < limit:
         at = filled
@@ -122,7 +122,7 @@ def offer(nearest: Nearest, filled: Int, limit: Int, candidate: Int) -> Int:
 
 @kernel
 def sort_by_part(part: Ints, count: Int, parts: Int, start: Ints, sorted_rows: Ints) -> None:
-    """Rows by part, in order within each; part p is sorted_rows[start[p]:start[p + 1]]."""
+    """Sort rows by part, stably; part p is sorted_rows[start[p]:start[p + 1]]."""
     for number in range(parts + 1):
         start[number] = 0
     for row in range(count):
@@ -140,7 +140,7 @@ def sort_by_part(part: Ints, count: Int, parts: Int, start: Ints, sorted_rows: I
 
 @kernel
 def fewest_per_part(table: Table, part: Ints, keys: Ints, count: Int, parts: Int, tally: Ints) -> Int:
-    """The least number of different keys that any part holds."""
+    """Smallest number of distinct keys in any part."""
     capacity = 16
     while capacity < 2 * count:
         capacity *= 2

@@ -1,9 +1,9 @@
-"""Information loss of intervals and categories (CASTLE, section 2.2), and the public form of a box.
+"""Information loss of intervals and categories (CASTLE, section 2.2), and the published form of a box.
 
 A box is a closed interval per quasi-identifier: of numbers, or of leaf numbers in the hierarchy's depth-first order.
-Where numbers have a public grid they arrive as the lower edges of their half-open cells (`schema/cells.py`), and the
-interval from one cell to another is published as all values of these cells: up to the edge above the last one.
-Losses are summed over the attributes in order and divided once, so that every caller gets the same bits.
+Numbers with a public grid arrive as the lower edges of their half-open cells (`schema/cells.py`), and the interval from
+one cell to another is published as all values of these cells: up to the edge above the last one. Losses are summed over
+the attributes in order and divided once, so that every caller gets the same bits.
 """
 
 from typing import NamedTuple
@@ -18,24 +18,24 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-# What a row of `Domain.layout` says about its attribute. Places are indices into `Domain.pool`.
+# Elements of a row of `Domain.layout`, one row per attribute. Offsets are indices into `Domain.pool`.
 NUMERIC = 0  # 1 for a number, 0 for a category
-OBSERVED = 1  # 1 where a number's domain is what has arrived so far
-EDGES = 2  # place of the published grid
-EDGE_COUNT = 3  # 0 = published as it is
+OBSERVED = 1  # 1 if the domain of a number is the range seen so far
+EDGES = 2  # offset of the published grid
+EDGE_COUNT = 3  # 0 = published without a grid
 LEAVES = 4  # number of leaves of a category
-PARENTS = 5  # place of the nodes' parents
-FIRST_LEAVES = 6  # place of the nodes' first leaves
-LAST_LEAVES = 7  # place of the nodes' last leaves
-LOSSES = 8  # place of the nodes' losses
-LEAF_NODES = 9  # place of the leaves' own nodes
-PAIR_NODES = 10  # place of the lowest common ancestor of every pair of leaves, -1 = climb to it
-PAIR_LOSSES = 11  # place of its loss
+PARENTS = 5  # offset of the nodes' parents
+FIRST_LEAVES = 6  # offset of the nodes' first leaves
+LAST_LEAVES = 7  # offset of the nodes' last leaves
+LOSSES = 8  # offset of the nodes' losses
+LEAF_NODES = 9  # offset of the leaves' own nodes
+PAIR_NODES = 10  # offset of the lowest common ancestor of every pair of leaves, -1 = climb the tree
+PAIR_LOSSES = 11  # offset of its loss
 LAYOUT = 12
 
 
 class Domain(NamedTuple):
-    """What is public about the quasi-identifiers, in three arrays: fewer arguments compile faster.
+    """Public domains of the quasi-identifiers, in three arrays: fewer arguments compile faster.
 
     A small hierarchy has a table of the lowest common ancestor of every pair of leaves; a large one is climbed.
     """
@@ -47,7 +47,7 @@ class Domain(NamedTuple):
 
 @kernel
 def common_node(domain: Domain, column: Int, low: Int, high: Int) -> Int:
-    """The lowest node above both leaves."""
+    """Lowest common ancestor of two leaves."""
     layout = domain.layout[column]
     if layout[PAIR_NODES] >= 0:
         return np.int64(domain.pool[layout[PAIR_NODES] + low * layout[LEAVES] + high])
@@ -80,7 +80,7 @@ def box_loss(domain: Domain, lower: Point, upper: Point) -> float:
 
 @kernel
 def stretched_loss(domain: Domain, lower: Point, upper: Point, point: Point) -> float:
-    """InfoLoss of the box after it has taken in `point`."""
+    """InfoLoss of the box after adding `point`."""
     total = 0.0
     for column in range(lower.size):
         low = point[column] if point[column] < lower[column] else lower[column]
@@ -91,7 +91,7 @@ def stretched_loss(domain: Domain, lower: Point, upper: Point, point: Point) -> 
 
 @kernel
 def stretch(lower: Point, upper: Point, point: Point) -> None:
-    """Let the box take in `point`."""
+    """Extend the box to include `point`."""
     for column in range(lower.size):
         if point[column] < lower[column]:
             lower[column] = point[column]
@@ -101,7 +101,7 @@ def stretch(lower: Point, upper: Point, point: Point) -> None:
 
 @kernel
 def publish_box(domain: Domain, lower: Point, upper: Point, low_out: Point, high_out: Point) -> None:
-    """The box as others see it: numbers as whole cells of the public grid, categories as all leaves of one node."""
+    """Compute the published box: numbers as whole cells of the public grid, categories as all leaves of one node."""
     for column in range(lower.size):
         layout = domain.layout[column]
         if layout[NUMERIC] == 0:
@@ -115,14 +115,14 @@ def publish_box(domain: Domain, lower: Point, upper: Point, low_out: Point, high
             edges = domain.pool[layout[EDGES] : layout[EDGES] + layout[EDGE_COUNT]]
             start = np.searchsorted(edges, lower[column], side="right") - 1
             end = np.searchsorted(edges, upper[column], side="right")
-            # The last edge belongs to the last cell; a grid of one edge is a cell without width.
+            # The last edge belongs to the last cell; a grid of one edge is a cell of width 0.
             low_out[column] = edges[max(min(start, edges.size - 2), 0)]
             high_out[column] = edges[min(end, edges.size - 1)]
 
 
 @kernel
 def largest_inside(domain: Domain, column: Int, high: float) -> float:
-    """The largest value inside a published side that ends at `high`: below it on a grid, unless it ends the domain."""
+    """Largest value inside a published interval that ends at `high`: below it on a grid, except at the domain's end."""
     if domain.layout[column, EDGE_COUNT] > 0 and high < domain.bounds[1, column]:
         return np.nextafter(high, -np.inf)
     return high
@@ -130,7 +130,7 @@ def largest_inside(domain: Domain, column: Int, high: float) -> float:
 
 @kernel
 def cell_loss(domain: Domain) -> float:
-    """What a published box loses beyond its range intervals: a cell of every number, about."""
+    """Approximate loss of a published box beyond that of its range intervals: one cell per number."""
     total = 0.0
     for column in range(domain.layout.shape[0]):
         layout = domain.layout[column]
@@ -142,7 +142,7 @@ def cell_loss(domain: Domain) -> float:
 
 @kernel
 def root_box(domain: Domain, low_out: Point, high_out: Point) -> None:
-    """The box of everything; an observed domain is not public, so its numbers have no bounds at all."""
+    """Compute the box of the whole domain; an observed domain is not public, so its numbers are unbounded."""
     for column in range(low_out.size):
         layout = domain.layout[column]
         if layout[NUMERIC] == 0:
@@ -155,7 +155,7 @@ def root_box(domain: Domain, low_out: Point, high_out: Point) -> None:
 
 @kernel
 def is_root(domain: Domain, low: Point, high: Point) -> Bool:
-    """Whether a published box is the box of everything."""
+    """Whether a published box is the root box."""
     for column in range(low.size):
         layout = domain.layout[column]
         if layout[NUMERIC] == 0:
@@ -171,7 +171,7 @@ def is_root(domain: Domain, low: Point, high: Point) -> Bool:
 
 @kernel
 def observe(domain: Domain, point: Point) -> None:
-    """Widen the observed domains by one arrival."""
+    """Widen the observed domains to include an arriving row."""
     for column in range(point.size):
         if domain.layout[column, OBSERVED] == 1:
             if point[column] < domain.bounds[0, column]:

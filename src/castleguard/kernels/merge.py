@@ -1,15 +1,15 @@
-"""Whether a cluster keeps the promise, and merge_clusters (CASTLE, section 4.1), which makes it keep it."""
+"""Check whether a cluster meets the privacy criteria, and merge_clusters (CASTLE, section 4.1)."""
 
 import numpy as np
 
 from castleguard.kernels.assign import keep_least, nth_oldest, smallest_of
 from castleguard.kernels.chacha import MERGE_TIE, pick
-from castleguard.kernels.clusters import absorb_cluster
 from castleguard.kernels.compile import Bool, Int, allocating_kernel, kernel
 from castleguard.kernels.counts import count_of
 from castleguard.kernels.loss import value_loss
-from castleguard.kernels.matching import persons_stand_apart
-from castleguard.kernels.memory import keep_shape
+from castleguard.kernels.open_clusters import absorb_cluster
+from castleguard.kernels.person_matching import persons_match_values
+from castleguard.kernels.published_pairs import values_suffice_now
 from castleguard.kernels.shape import lack_of_rows
 from castleguard.kernels.siphash import NOBODY
 from castleguard.kernels.state import EPS, Floats, Ints, Settings, State, Work
@@ -23,7 +23,7 @@ def _sort(slots: Ints, count: Int) -> None:
 
 @kernel
 def list_members(state: State, work: Work, slot: Int) -> Int:
-    """Write the ring slots of a cluster's rows to the cluster in hand, in order of arrival; how many there are."""
+    """Write the ring slots of a cluster's rows to the current cluster, in order of arrival; return their number."""
     rows = rows_of(state)
     slots = cluster_of(work).slot
     capacity = rows.position.size
@@ -44,7 +44,7 @@ def list_members(state: State, work: Work, slot: Int) -> Int:
 
 @kernel
 def list_all_members(state: State, work: Work) -> Int:
-    """The same for the rows of all clusters, in no order."""
+    """Write the ring slots of the rows of all clusters, in no particular order; return their number."""
     rows = rows_of(state)
     clusters = clusters_of(state)
     slots = cluster_of(work).slot
@@ -61,7 +61,7 @@ def list_all_members(state: State, work: Work) -> Int:
 
 @kernel
 def has_enough(clusters: Clusters, settings: Settings, slot: Int) -> Bool:
-    """Whether a cluster, or (slot = slots) all of them together, has k persons and l values of every column."""
+    """Whether a cluster, or (slot = slots) all clusters together, has k persons and l values in every column."""
     enough = clusters.persons[slot] >= settings.k
     if settings.l > 1:
         for column in range(clusters.values.shape[0]):
@@ -70,41 +70,41 @@ def has_enough(clusters: Clusters, settings: Settings, slot: Int) -> Bool:
 
 
 @kernel
-def counts_say_all(settings: Settings) -> Bool:
-    """Whether nothing is promised beyond k persons and l values."""
+def only_counts_matter(settings: Settings) -> Bool:
+    """Whether k persons and l values are the only criteria."""
     return not settings.shape.on and (settings.l < 2 or not settings.per_person)
 
 
 @kernel
-def keep_promise(state: State, settings: Settings, work: Work, slots: Ints) -> Bool:
-    """Whether rows that have k persons and l values keep the rest of the promise too, as one group."""
+def meet_criteria(state: State, settings: Settings, work: Work, slots: Ints) -> Bool:
+    """Whether rows with k persons and l values also meet the other criteria as one group."""
     if settings.l > 1 and settings.per_person:
-        if not persons_stand_apart(work.table, rows_of(state), slots, settings.l):
+        if not persons_match_values(work.table, rows_of(state), slots, settings.l):
             return False
-    return not settings.shape.on or keep_shape(state, settings, work, slots)
+    return not settings.shape.on or values_suffice_now(state, settings, work, slots)
 
 
 @kernel
 def is_ready(state: State, settings: Settings, work: Work, slot: Int) -> Bool:
-    """Whether a cluster keeps the promise."""
+    """Whether a cluster meets all criteria."""
     if not has_enough(clusters_of(state), settings, slot):
         return False
-    if counts_say_all(settings):
+    if only_counts_matter(settings):
         return True
     count = list_members(state, work, slot)
-    return keep_promise(state, settings, work, cluster_of(work).slot[:count])
+    return meet_criteria(state, settings, work, cluster_of(work).slot[:count])
 
 
 @kernel
 def can_be_ready(state: State, settings: Settings, work: Work) -> Bool:
-    """Whether all open clusters together keep the promise."""
+    """Whether all open clusters together meet the criteria."""
     clusters = clusters_of(state)
     if not has_enough(clusters, settings, clusters.born.size):
         return False
-    if counts_say_all(settings):
+    if only_counts_matter(settings):
         return True
     count = list_all_members(state, work)
-    return keep_promise(state, settings, work, cluster_of(work).slot[:count])
+    return meet_criteria(state, settings, work, cluster_of(work).slot[:count])
 
 
 @kernel
@@ -127,7 +127,7 @@ def adds_value(state: State, settings: Settings, slot: Int, other: Int) -> Bool:
 
 @kernel
 def prefer_new_values(state: State, settings: Settings, slot: Int, gain: Floats) -> Int:
-    """Of the marked clusters keep those that add a missing value, if there are any; how many are left."""
+    """Keep the marked clusters that add a missing value, or all if none does; return the number left."""
     marked = 0
     adding = 0
     for other in range(gain.size):
@@ -145,7 +145,7 @@ def prefer_new_values(state: State, settings: Settings, slot: Int, gain: Floats)
 
 @kernel
 def list_both(state: State, work: Work, slot: Int, other: Int) -> Int:
-    """Write the ring slots of the rows of two clusters to the cluster in hand, in no order; how many there are."""
+    """Write the ring slots of two clusters' rows to the current cluster, in no particular order; return the number."""
     rows = rows_of(state)
     slots = cluster_of(work).slot
     count = 0
@@ -160,7 +160,7 @@ def list_both(state: State, work: Work, slot: Int, other: Int) -> Int:
 
 @kernel
 def prefer_helpful(state: State, settings: Settings, work: Work, slot: Int) -> None:
-    """Rule out the clusters that would bring the distribution of values no nearer to the promise, unless all are."""
+    """Rule out clusters that would not bring the distribution of values closer to the criteria, unless all fail."""
     gain = work.gain
     born = clusters_of(state).born
     slots = cluster_of(work).slot
@@ -178,8 +178,9 @@ def prefer_helpful(state: State, settings: Settings, work: Work, slot: Int) -> N
 
 @kernel
 def nearest_cluster(state: State, settings: Settings, work: Work, slot: Int, event: Int) -> Int:
-    """The open cluster whose union with `slot` loses least, if only the distribution of values is wrong one that
-    brings it nearer to the promise.
+    """Slot of the open cluster whose union with `slot` has the least loss.
+
+    If only the distribution of values falls short, clusters that improve it are preferred.
     """
     gain = work.gain
     clusters = clusters_of(state)
@@ -209,6 +210,6 @@ def nearest_cluster(state: State, settings: Settings, work: Work, slot: Int, eve
 
 @kernel
 def merge_clusters(state: State, settings: Settings, work: Work, slot: Int, event: Int) -> None:
-    """Absorb neighbours until the cluster is ready. The caller has made sure that all clusters together would be."""
+    """Absorb neighbours until the cluster is ready. The caller ensures that all clusters together would be."""
     while not is_ready(state, settings, work, slot):
         absorb_cluster(state, slot, nearest_cluster(state, settings, work, slot, event))

@@ -1,7 +1,7 @@
-"""perturb (CASTLEGUARD, Algorithm 2) as it is printed: Laplace noise by the range that was seen so far.
+"""perturb (CASTLEGUARD, Algorithm 2) as printed: Laplace noise scaled by the range seen so far.
 
-In floating point, with a range that depends on the data: this is the published algorithm, for science. It carries no
-guarantee of its own; the exact samplers are in `noise.py`.
+The published algorithm, for research: it computes in floating point, and the range depends on the data, so it has no
+privacy guarantee. The exact samplers are in `exact_noise.py`.
 """
 
 from typing import NamedTuple
@@ -17,16 +17,16 @@ Floats = NDArray[np.float64]
 
 
 class Ranges(NamedTuple):
-    """Per attribute: what was seen (it changes), where noisy values are cut off, and whether they are leaf numbers."""
+    """Per attribute: the range seen so far (mutable), the limits of noisy values, and whether they are leaf numbers."""
 
     seen: Floats  # (2, columns) A.min and A.max; inf and -inf before the first row
-    limits: Floats  # (2, columns) the declared bounds; not a number where they are not declared
+    limits: Floats  # (2, columns) the declared bounds; NaN where none are declared
     leaves: NDArray[np.bool_]  # (columns,)
 
 
 @kernel
 def laplace(draws: Draws, position: Int, scale: float) -> float:
-    """One draw from Laplace(0, scale), from two words."""
+    """Draw from Laplace(0, scale), from two words."""
     first = next_word(draws, NOISE, position)
     second = next_word(draws, NOISE, position)
     whole = np.float64(first >> np.uint32(5)) * 67108864.0 + np.float64(second >> np.uint32(6)) + 0.5
@@ -36,7 +36,7 @@ def laplace(draws: Draws, position: Int, scale: float) -> float:
 
 @kernel
 def see_row(ranges: Ranges, quasi: Floats) -> None:
-    """Widen the ranges by one row."""
+    """Widen the ranges to include one row."""
     seen = ranges.seen
     for column in range(quasi.size):
         seen[0, column] = min(seen[0, column], quasi[column])
@@ -45,9 +45,10 @@ def see_row(ranges: Ranges, quasi: Floats) -> None:
 
 @kernel
 def digest_row(draws: Draws, ranges: Ranges, quasi: Floats) -> np.int64:
-    """The digest of all that the noise of a row depends on: its values, and the ranges, which scale the noise.
+    """Digest of everything the noise of a row depends on: its values, and the ranges that scale the noise.
 
-    Without the ranges one row after two different pasts would have the same draw at two scales, which gives it away.
+    Without the ranges, the same row after two different histories would get the same draw at two scales, which reveals
+    the draw.
     """
     values, seen = quasi.view(np.int64), ranges.seen.view(np.int64)
     digest = begin_digest(draws)
@@ -60,7 +61,7 @@ def digest_row(draws: Draws, ranges: Ranges, quasi: Floats) -> np.int64:
 
 @kernel
 def perturb_value(draws: Draws, ranges: Ranges, column: Int, value: float, noise: tuple[float, float, Int]) -> float:
-    """One attribute of a row whose ranges are up to date; noise = (phi, least range, position)."""
+    """Perturb one attribute of a row, after `see_row`; noise = (phi, minimum range, position)."""
     phi, floor, position = noise
     seen = ranges.seen
     width = max(seen[1, column] - seen[0, column], floor)
@@ -77,7 +78,7 @@ def perturb_value(draws: Draws, ranges: Ranges, column: Int, value: float, noise
 def perturb_rows(
     draws: Draws, ranges: Ranges, quasi: Floats, skip: NDArray[np.bool_], phi: float, floor: float, first: Int
 ) -> None:
-    """Perturb the rows in place; row i has arrival number first + i. A row to skip changes nothing."""
+    """Perturb the rows in place; row i has arrival number first + i. Skipped rows are left unchanged."""
     for row in range(quasi.shape[0]):
         position = first + row
         ratchet(draws, position)

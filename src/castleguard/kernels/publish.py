@@ -1,4 +1,4 @@
-"""How a decision leaves the engine: groups and rows appended to the output, in the order of one release."""
+"""Append decided groups and rows to the engine's output, in the order of one release."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from castleguard.kernels.views import Box, draws_of, rows_of
 
 @kernel
 def add_group(counters: Ints, output: Output, kind: Int, box: Box, loss: float, event: Int) -> Int:
-    """Open a published group under the box as it is published; its number."""
+    """Open a group with the published box; return its number."""
     group = output.used[1]
     output.used[1] = group + 1
     for column in range(box.low.size):
@@ -40,14 +40,14 @@ def add_row(counters: Ints, output: Output, position: Int, group: Int) -> None:
 
 @kernel
 def add_root(counters: Ints, domain: Domain, box: Box, output: Output, event: Int) -> Int:
-    """Open a group at the root, where nothing is said about the row."""
+    """Open a group at the root, which reveals nothing about the row."""
     root_box(domain, box.published_low, box.published_high)
     return add_group(counters, output, ROOT, box, 1.0, event)
 
 
 @kernel
 def add_drop(output: Output, position: Int, seen: Int) -> None:
-    """Note a row that is not published at all."""
+    """Record a row that is not published."""
     output.dropped[0, output.used[2]] = position
     output.dropped[1, output.used[2]] = seen
     output.used[2] += 1
@@ -63,7 +63,7 @@ def _sort_rows(position: Ints, group: Ints) -> None:
 
 @kernel
 def digest_release(state: State, position: Ints) -> np.int64:
-    """The digest of the rows that leave together: where they stand in the stream, and what is in them."""
+    """Digest of the positions and contents of rows that are released together."""
     rows = rows_of(state)
     quasi = rows.quasi.view(np.int64)
     columns, sensitive = quasi.shape[1], rows.sensitive.shape[1]
@@ -80,9 +80,9 @@ def digest_release(state: State, position: Ints) -> np.int64:
 
 @kernel
 def order_rows(state: State, output: Output, start: Int, event: Int, order: Int) -> None:
-    """Put the rows of one release, all from `start` on, into their order of output.
+    """Put the rows of one release, all from `start` on, into output order.
 
-    Their places in the ring still hold them: nothing arrives before they are in order.
+    The ring still holds these rows: nothing arrives before they are in order.
     """
     position = output.rows[0, start : output.used[0]]
     group = output.rows[1, start : output.used[0]]

@@ -1,9 +1,9 @@
-"""The running distribution of sensitive values that t-closeness compares a group with.
+"""Running reference distribution of sensitive values for t-closeness.
 
-Every arriving row counts once per sensitive column (Citadel: every row that leaves, once its release is made): for
-ever, while it is among the latest ones, or with a weight that falls as rows follow. Falling weights are kept by letting
-the weight of the newest row grow instead; when it has become large, everything is scaled down by a power of two, which
-rounds nothing. So what is known after n rows depends on these rows alone, however they came.
+Every arriving row counts once per sensitive column (Citadel: every released row, after its release): for ever, while
+it is in the window of recent rows, or with a weight that decays as rows follow. Decay is implemented by increasing the
+weight of the newest row instead; when it becomes large, everything is divided by a power of two, which is exact. The
+state after n rows therefore depends on these rows alone, not on how they were batched.
 """
 
 from castleguard.kernels.compile import Int, kernel
@@ -15,7 +15,7 @@ _LARGE = 2.0**100
 
 @kernel
 def value_at(state: State, at: Int, column: Int) -> Int:
-    """The value of a pending row; a code that is none of the column's values is a missing one."""
+    """Value of a pending row; an unknown code counts as missing."""
     code = state.sensitive[at, column]
     last = size_of(state, column) - 1
     return code if 0 <= code < last else last
@@ -23,7 +23,7 @@ def value_at(state: State, at: Int, column: Int) -> Int:
 
 @kernel
 def age(weights: Floats, facts: Floats, decay: float) -> None:
-    """Let all rows so far weigh less than the one that comes."""
+    """Increase the weight of the next row relative to all rows so far."""
     while facts[NEWEST] > _LARGE:
         for value in range(weights.size):
             weights[value] /= _LARGE
@@ -58,7 +58,7 @@ def refer(state: State, shape: Shape, at: Int) -> None:
 
 @kernel
 def smoothing(state: State, shape: Shape, column: Int) -> tuple[float, float]:
-    """(factor, offset): a value's share is its weight times the factor, plus the offset."""
+    """Return (factor, offset): a value's share is its weight times the factor, plus the offset."""
     if shape.reference == PUBLIC:
         return 1.0, 0.0
     facts = values_of(state).facts[column]

@@ -1,8 +1,8 @@
-"""Published generalisations that are used again (CASTLE, section 3.2.2), in a bounded table.
+"""Reuse of published generalisations (CASTLE, section 3.2.2), in a bounded table.
 
-The entry used least recently makes room for a new one, in its place; equal generalisations are one entry. Losing an
-entry costs information, never privacy. Where a promise is made about the distribution of sensitive values, a row joins
-only generalisations that keep it with this row.
+A new entry replaces the least recently used one; equal generalisations share an entry. Losing an entry costs
+information, never privacy. If criteria on the distribution of sensitive values are set, a row joins only
+generalisations that still meet them with this row.
 """
 
 import numpy as np
@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from castleguard.kernels.chacha import REUSE, pick
 from castleguard.kernels.compile import Bool, Int, kernel
 from castleguard.kernels.loss import Point, box_loss, largest_inside
-from castleguard.kernels.memory import begin_memory, can_join, make_room, note_row
 from castleguard.kernels.publish import add_group, add_row
+from castleguard.kernels.published_pairs import begin_memory, can_join, make_room, note_row
 from castleguard.kernels.state import ARRIVALS, REUSABLE, REUSED, USES, Output, Settings, State, Work
 from castleguard.kernels.views import Box, Reusables, box_of, draws_of, reusables_of, rows_of
 
 
 @kernel
 def _find(reusables: Reusables, entries: Int, box: Box, by_interval: bool) -> Int:
-    """The entry that equals the box, -1 if none does."""
+    """Index of the entry that equals the box, -1 if none does."""
     for entry in range(entries):
         same = True
         for column in range(box.low.size):
@@ -38,7 +38,7 @@ def _find(reusables: Reusables, entries: Int, box: Box, by_interval: bool) -> In
 
 @kernel
 def admit(state: State, box: Box, by_interval: bool) -> tuple[Int, Bool]:
-    """Admit a published generalisation: its entry, and whether that is new."""
+    """Admit a published generalisation; return its entry, and whether that is new."""
     reusables = reusables_of(state)
     entries = state.counters[REUSABLE]
     entry = _find(reusables, entries, box, by_interval)
@@ -63,7 +63,7 @@ def admit(state: State, box: Box, by_interval: bool) -> tuple[Int, Bool]:
 
 @kernel
 def remember(state: State, settings: Settings, box: Box) -> None:
-    """Admit a published generalisation, and remember what was published in it if that matters."""
+    """Admit a published generalisation, and keep the pairs published in it if criteria need them."""
     entry, new = admit(state, box, settings.by_interval)
     if new and settings.shape.on:
         begin_memory(state, entry, box)
@@ -71,7 +71,7 @@ def remember(state: State, settings: Settings, box: Box) -> None:
 
 @kernel
 def mark_containing(reusables: Reusables, entries: Int, point: Point, oldest: Int, inside: NDArray[np.bool_]) -> Int:
-    """Mark the entries, admitted at `oldest` arrivals or later, that contain the row; how many do."""
+    """Mark the entries, admitted at `oldest` arrivals or later, that contain the row; return their number."""
     for entry in range(entries):
         inside[entry] = reusables.born[entry] >= oldest
     for column in range(point.size):
@@ -88,7 +88,7 @@ def mark_containing(reusables: Reusables, entries: Int, point: Point, oldest: In
 
 @kernel
 def keep_joinable(state: State, settings: Settings, work: Work, at: Int) -> Int:
-    """Of the marked entries keep those that keep the promise with the row; how many are left."""
+    """Keep the marked entries that meet the criteria with the row; return the number left."""
     memory = reusables_of(state).memory
     left = 0
     for entry in range(state.counters[REUSABLE]):
@@ -100,7 +100,7 @@ def keep_joinable(state: State, settings: Settings, work: Work, at: Int) -> Int:
 
 @kernel
 def try_reuse(state: State, settings: Settings, work: Work, output: Output, at: Int, event: Int) -> Bool:
-    """Publish the row in any one of the generalisations that contain it; the caller removes it from its cluster."""
+    """Publish the row in a random generalisation that contains it; the caller removes it from its cluster."""
     if not settings.reuse:
         return False
     reusables = reusables_of(state)
@@ -122,7 +122,7 @@ def try_reuse(state: State, settings: Settings, work: Work, output: Output, at: 
         box.published_high[column] = reusables.box_upper[column, entry]
     state.counters[USES] += 1
     reusables.used[entry] = state.counters[USES]
-    # Measured now, as everything is: an observed domain may have grown since the box was first published.
+    # Compute the loss again: an observed domain may have grown since the box was first published.
     loss = box_loss(state.domain, box.published_low, box.published_high)
     group = add_group(state.counters, output, REUSED, box, loss, event)
     add_row(state.counters, output, rows_of(state).position[at], group)

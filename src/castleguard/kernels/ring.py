@@ -1,4 +1,4 @@
-"""The ring of pending rows: slot = position % capacity. Rows come in at one end, and leave anywhere."""
+"""Ring of pending rows: slot = position % capacity. Rows enter at one end and leave from anywhere."""
 
 from castleguard.kernels.compile import Bool, Int, entry_kernel, inlined_kernel, kernel
 from castleguard.kernels.state import ARRIVALS, GONE, OLDEST, Batch, State
@@ -7,7 +7,7 @@ from castleguard.kernels.views import Rows, rows_of
 
 @kernel
 def is_pending(rows: Rows, position: Int) -> Bool:
-    """Whether the row with this position has not left yet."""
+    """Whether the row with this position is still pending."""
     at = position % rows.position.size
     return rows.position[at] == position and rows.cluster[at] != GONE
 
@@ -25,14 +25,14 @@ def skip_gone(state: State) -> None:
 
 @entry_kernel
 def oldest_pending(state: State) -> Int:
-    """The position of the oldest pending row; the next position if none is pending."""
+    """Return the position of the oldest pending row; the next position if none is pending."""
     skip_gone(state)
     return state.counters[OLDEST]
 
 
 @inlined_kernel
 def take_in(state: State, batch: Batch, row: Int, now: float) -> Int:
-    """Write one row of the batch into the ring; its position."""
+    """Write one row of the batch into the ring; return its position."""
     rows = rows_of(state)
     position = state.counters[ARRIVALS]
     state.counters[ARRIVALS] = position + 1

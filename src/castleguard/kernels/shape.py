@@ -1,7 +1,7 @@
-"""How far the distribution of a group's sensitive values is from what was promised.
+"""Shortfall of a group's sensitive values against entropy or (c, l)-diversity and t-closeness.
 
-CASTLE counts distinct (person, value) pairs, Citadel counts rows; one sensitive column at a time. A lack is 0 where
-everything is kept and above 0 where it is not, so that a merge can tell whether a neighbour helps.
+CASTLE counts distinct (person, value) pairs, Citadel counts rows; one sensitive column at a time. A lack is 0 if the
+criteria are met and positive otherwise, so that a merge can tell whether a neighbour helps.
 """
 
 import numpy as np
@@ -19,20 +19,20 @@ from castleguard.kernels.state import (
     NODES,
     ORDERED,
     REFERRED,
-    Asking,
-    Counting,
+    CountScratch,
+    Criteria,
     Floats,
     Ints,
     State,
 )
 from castleguard.kernels.views import size_of, tally_of, values_of
 
-_LEAST_LACK = 1e-9  # what a group that misses (c, l) lacks at least: it misses it even where both sides are equal
+_LEAST_LACK = 1e-9  # minimum lack of a group that misses (c, l): equality misses it too
 
 
 @kernel
 def entropy_of(counts: Floats, less: Floats, total: float) -> float:
-    """Shannon's entropy in nats of counts that are `less` by so much."""
+    """Shannon entropy in nats of counts minus `less`."""
     found = 0.0
     for value in range(counts.size):
         count = counts[value] - less[value]
@@ -43,8 +43,8 @@ def entropy_of(counts: Floats, less: Floats, total: float) -> float:
 
 
 @kernel
-def excess_of(counts: Floats, less: Floats, total: float, settings: Asking, top: Floats) -> float:
-    """The count of the most frequent value less c times the counts from the l-th value on; `top` is scratch space."""
+def excess_of(counts: Floats, less: Floats, total: float, settings: Criteria, top: Floats) -> float:
+    """Count of the most frequent value minus c times the counts from the l-th value on; `top` is scratch space."""
     kept = settings.l - 1
     for place in range(kept):
         top[place] = 0.0
@@ -60,12 +60,12 @@ def excess_of(counts: Floats, less: Floats, total: float, settings: Asking, top:
 
 
 @kernel
-def climb(state: State, work: Counting, column: Int) -> float:
-    """The hierarchical distance, from what each node has too much of by itself (leaves only) in the tally."""
+def climb(state: State, work: CountScratch, column: Int) -> float:
+    """Hierarchical distance, from the surplus of each leaf in the tally."""
     tally = tally_of(work)
     values = values_of(state)
     moved = 0.0
-    # A child comes after its parent, so walking back sees all branches of a node before the node itself.
+    # A child comes after its parent, so the reverse order visits all children of a node before the node itself.
     for node in range(np.int64(values.facts[column, NODES]) - 1, -1, -1):
         extra = tally.extra[node]
         too_much = tally.too_much[node]
@@ -79,8 +79,10 @@ def climb(state: State, work: Counting, column: Int) -> float:
 
 
 @kernel
-def distance_of(state: State, settings: Asking, work: Counting, column: Int, counts: Floats, total: float) -> float:
-    """The earth mover's distance between the counts and the reference."""
+def distance_of(
+    state: State, settings: Criteria, work: CountScratch, column: Int, counts: Floats, total: float
+) -> float:
+    """Earth mover's distance between the counts and the reference."""
     shape = settings.shape
     factor, offset = smoothing(state, shape, column)
     values = values_of(state)
@@ -110,8 +112,8 @@ def distance_of(state: State, settings: Asking, work: Counting, column: Int, cou
 
 
 @kernel
-def lack_of_diversity(settings: Asking, counts: Floats, less: Floats, top: Floats) -> float:
-    """What counts that are `less` by so much lack of entropy or (c, l)-diversity; `top` is scratch space."""
+def lack_of_diversity(settings: Criteria, counts: Floats, less: Floats, top: Floats) -> float:
+    """Shortfall of counts minus `less` against entropy or (c, l)-diversity; `top` is scratch space."""
     total = 0.0
     for value in range(counts.size):
         total += counts[value] - less[value]
@@ -124,12 +126,12 @@ def lack_of_diversity(settings: Asking, counts: Floats, less: Floats, top: Float
 
 @kernel
 def lack_of_counts(
-    state: State, settings: Asking, work: Counting, column: Int, counts: Floats, nobody: Floats
+    state: State, settings: Criteria, work: CountScratch, column: Int, counts: Floats, nobody: Floats
 ) -> float:
-    """What the values of one column, by their counts, lack; 0 = nothing.
+    """Shortfall of one column's value counts; 0 = criteria met.
 
-    `nobody` is 1 where a value has a pair of NOBODY among its counts: diverse are all of them together, and the others
-    alone, so that NOBODY cannot add to l. For closeness NOBODY is one person.
+    `nobody` is 1 for a value whose counts include a pair of NOBODY: diversity must hold with and without these pairs,
+    so that NOBODY cannot add to l. For closeness NOBODY is one person.
     """
     shape = settings.shape
     total = 0.0
@@ -150,14 +152,14 @@ def lack_of_counts(
 
 
 @kernel
-def is_burnt_in(state: State, settings: Asking) -> Bool:
-    """Whether the reference has counted enough rows to mean something."""
+def is_burnt_in(state: State, settings: Criteria) -> Bool:
+    """Whether the reference has counted enough rows to be meaningful."""
     return state.counters[REFERRED] >= settings.shape.burn_in
 
 
 @kernel
-def lack_of_rows(state: State, settings: Asking, work: Counting, slots: Ints) -> float:
-    """What rows, by their ring slots, lack as one group by themselves, over all sensitive columns."""
+def lack_of_rows(state: State, settings: Criteria, work: CountScratch, slots: Ints) -> float:
+    """Shortfall of rows, by their ring slots, as one group, over all sensitive columns."""
     capacity = 16
     while capacity < 2 * slots.size:
         capacity *= 2
@@ -181,8 +183,8 @@ def lack_of_rows(state: State, settings: Asking, work: Counting, slots: Ints) ->
 
 
 @kernel
-def lack_by_row(state: State, settings: Asking, work: Counting, slots: Ints) -> float:
-    """What rows, by their ring slots, lack if every row counts, whoever has it: verdicts are symmetric in the rows."""
+def lack_by_row(state: State, settings: Criteria, work: CountScratch, slots: Ints) -> float:
+    """Shortfall of rows, by their ring slots, counting every row of any person: verdicts are symmetric in the rows."""
     tally = tally_of(work)
     lack = 0.0
     for column in range(state.sensitive.shape[1]):

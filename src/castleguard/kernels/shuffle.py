@@ -1,4 +1,4 @@
-"""Putting the rows of a table into a random order, each column by itself."""
+"""Shuffle the rows of a table, each column independently."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +10,10 @@ from castleguard.kernels.content import add_number, begin_digest, end_digest
 
 @entry_kernel
 def shuffle_columns(draws: Draws, position: Int, noisy: NDArray[np.int64], table: NDArray[np.float64]) -> None:
-    """Shuffle every column of `table` (rows, columns) in place. The draws are addressed by the `noisy` numbers that the
-    table was made from: the same ones at the same position are shuffled alike.
+    """Shuffle every column of `table` (rows, columns) in place.
+
+    The draws are addressed by the `noisy` numbers that the table was computed from: equal numbers at the same position
+    give the same order.
     """
     advance_key(draws, position)
     digest = begin_digest(draws)

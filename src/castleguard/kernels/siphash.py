@@ -1,8 +1,8 @@
 """SipHash-2-4 (Aumasson and Bernstein, 2012): persons and sensitive values as keyed 64-bit numbers.
 
-A keyed hash, so that nobody who chooses identifiers can make two of them collide on purpose: a collision would
-only under-count persons, which is safe, but would suppress rows. Integers are hashed as their decimal digits, so that
-the same person counts once whether a batch carries 12 or "12".
+The hash is keyed so that identifiers cannot be chosen to collide: a collision would only under-count persons, which is
+safe, but would suppress rows. Integers are hashed as their decimal digits, so that the same person counts once whether
+a batch carries 12 or "12".
 """
 
 import numpy as np
@@ -19,9 +19,9 @@ _Word = np.uint64
 SipState = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 
 NOBODY = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
-"""In place of the hash of a person who is missing or cannot be told apart: counts for nobody towards k and l."""
+"""In place of the hash of a missing or indistinguishable person: does not count towards k and l."""
 
-MISSING = 0xFF  # what a missing value hashes: this byte never occurs in UTF-8 text, so no value is mistaken for it
+MISSING = 0xFF  # hashed for a missing value: this byte never occurs in UTF-8 text, so no value collides with it
 
 
 @kernel
@@ -46,7 +46,7 @@ def _round(v0: _Word, v1: _Word, v2: _Word, v3: _Word) -> SipState:
 
 @kernel
 def begin_hash(k0: _Word, k1: _Word) -> SipState:
-    """The state before the first word."""
+    """Return the state before the first word."""
     return (
         k0 ^ np.uint64(0x736F6D6570736575),
         k1 ^ np.uint64(0x646F72616E646F6D),
@@ -57,7 +57,7 @@ def begin_hash(k0: _Word, k1: _Word) -> SipState:
 
 @kernel
 def add_word(state: SipState, word: _Word) -> SipState:
-    """Take in eight bytes, the lowest first."""
+    """Add eight bytes, lowest first."""
     v0, v1, v2, v3 = state
     v3 = v3 ^ word
     v0, v1, v2, v3 = _round(v0, v1, v2, v3)
@@ -67,7 +67,7 @@ def add_word(state: SipState, word: _Word) -> SipState:
 
 @kernel
 def end_hash(state: SipState) -> np.uint64:
-    """The hash; the word that holds the length has been added last."""
+    """Return the hash; the last word added must hold the length."""
     v0, v1, v2, v3 = state
     v2 = v2 ^ np.uint64(0xFF)
     for _ in range(4):
@@ -77,7 +77,7 @@ def end_hash(state: SipState) -> np.uint64:
 
 @kernel
 def siphash(data: Bytes, start: Int, stop: Int, key: Key) -> np.uint64:
-    """The hash of data[start:stop]."""
+    """Hash of data[start:stop]."""
     state = begin_hash(key[0], key[1])
     length = stop - start
     whole = start + (length // 8) * 8
@@ -112,7 +112,7 @@ def _hash_integers(
             hashes[row] = siphash(missing, 0, missing.size, key)
             continue
         value = values[row]
-        # The magnitude as unsigned: the lowest int64 has no positive twin.
+        # Unsigned magnitude: the lowest int64 has no positive counterpart.
         rest = np.uint64(value) if value >= 0 else np.uint64(-(value + 1)) + np.uint64(1)
         start = digits.size
         while True:
@@ -128,19 +128,19 @@ def _hash_integers(
 
 
 def hash_strings(data: Bytes, offsets: NDArray[np.int64], valid: NDArray[np.bool_], key: Key) -> Hashes:
-    """Hash every string of an Arrow buffer; all missing ones get the same hash."""
+    """Hash every string of an Arrow buffer; all missing values get the same hash."""
     return hash_spans(data, offsets[:-1], offsets[1:], valid, key)
 
 
 def hash_spans(data: Bytes, start: Ints, stop: Ints, valid: NDArray[np.bool_], key: Key) -> Hashes:
-    """Hash data[start:stop] of every row; all missing ones get the same hash."""
+    """Hash data[start:stop] of every row; all missing values get the same hash."""
     hashes = np.empty(valid.size, dtype=np.uint64)
     _hash_strings(data, start, stop, valid, key, np.full(1, MISSING, dtype=np.uint8), hashes)
     return hashes
 
 
 def hash_integers(values: NDArray[np.int64], valid: NDArray[np.bool_], key: Key) -> Hashes:
-    """Hash the decimal digits of every integer; all missing ones get the same hash."""
+    """Hash the decimal digits of every integer; all missing values get the same hash."""
     hashes = np.empty(valid.size, dtype=np.uint64)
     scratch = np.empty(20, dtype=np.uint8)
     _hash_integers(values, valid, key, np.full(1, MISSING, dtype=np.uint8), scratch, hashes)

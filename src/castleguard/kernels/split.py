@@ -1,9 +1,9 @@
-"""split (CASTLE, section 4.1): a cluster of 2k persons or more into sub-clusters of k persons or more.
+"""split (CASTLE, section 4.1): split a cluster of at least 2k persons into sub-clusters of at least k persons.
 
-The members come by arrival; the answer is a sub-cluster number for each. Repaired as docs/concepts/castle.md has it:
-the seed row leaves its bucket, each other bucket offers its row nearest to the seed, and left-over rows go one by
-one to the sub-cluster that they enlarge least. While k buckets are left, k - 1 others stand beside the seed's, so every
-sub-cluster starts with exactly k persons.
+The input is the members by arrival, the output a sub-cluster number for each. Repaired as described in
+docs/concepts/castle.md: the seed row leaves its bucket, each other bucket offers its row nearest to the seed, and
+left-over rows go one by one to the sub-cluster that they enlarge least. While k buckets are left, k - 1 remain besides
+the seed's, so every sub-cluster starts with exactly k persons.
 """
 
 import numpy as np
@@ -36,12 +36,12 @@ from castleguard.kernels.views import (
     person_buckets,
 )
 
-TAKEN = -1  # in place of a bucket: the row has a sub-cluster
+TAKEN = -1  # in place of a bucket: the row is in a sub-cluster
 
 
 @kernel
 def distances(domain: Domain, lines: Floats, seed: Int, count: Int, far: Floats) -> None:
-    """The loss of the smallest box around the seed and each of the first `count` rows; lines are attribute-major."""
+    """Loss of the smallest box around the seed and each of the first `count` rows; lines are attribute-major."""
     columns = lines.shape[0]
     for row in range(count):
         far[row] = 0.0
@@ -56,7 +56,7 @@ def distances(domain: Domain, lines: Floats, seed: Int, count: Int, far: Floats)
                     away = line[row] - origin
                     far[row] += (away if away > 0.0 else -away) / width
         elif layout[PAIR_LOSSES] >= 0:
-            # The table holds every pair both ways round, so one of its lines has all that is needed.
+            # The table holds every pair in both orders, so one of its rows is enough.
             start = layout[PAIR_LOSSES] + np.int64(origin) * layout[LEAVES]
             for row in range(count):
                 far[row] += domain.pool[start + np.int64(line[row])]
@@ -69,7 +69,7 @@ def distances(domain: Domain, lines: Floats, seed: Int, count: Int, far: Floats)
 
 @kernel
 def start_part(parts: Parts, number: Int, point: Point) -> None:
-    """A sub-cluster over one row."""
+    """Start a sub-cluster with one row."""
     for column in range(point.size):
         parts.lower[number, column] = point[column]
         parts.upper[number, column] = point[column]
@@ -77,7 +77,7 @@ def start_part(parts: Parts, number: Int, point: Point) -> None:
 
 @kernel
 def add_leftover(domain: Domain, parts: Parts, count: Int, point: Point) -> Int:
-    """Push a row into the sub-cluster that it enlarges least; which one."""
+    """Add a row to the sub-cluster that it enlarges least; return its number."""
     best = 0
     least = np.inf
     for number in range(count):
@@ -92,7 +92,7 @@ def add_leftover(domain: Domain, parts: Parts, count: Int, point: Point) -> Int:
 
 @kernel
 def line_up(work: Work, buckets: Int, count: Int) -> None:
-    """Lay the rows out attribute by attribute, bucket after bucket, in order of arrival within each."""
+    """Lay the rows out attribute-major, bucket by bucket, in order of arrival within each."""
     line = line_of(work)
     number = numbers_of(work).person
     sort_by_part(number, count, buckets, line.start, line.row)
@@ -105,7 +105,7 @@ def line_up(work: Work, buckets: Int, count: Int) -> None:
 
 @kernel
 def close_up(lines: Floats, line: Line, count: Int) -> Int:
-    """Forget the rows that have been taken, keeping the order of the others; how many are left."""
+    """Remove the rows already taken, keeping the order of the others; return the number left."""
     left = 0
     for at in range(count):
         bucket = line.bucket[at]
@@ -123,7 +123,7 @@ def close_up(lines: Floats, line: Line, count: Int) -> Int:
 
 @kernel
 def find_in_line(line: Line, bucket: Int, number: Int) -> Int:
-    """Where the number-th row of a bucket stands."""
+    """Index in the line of the number-th row of a bucket."""
     at = line.start[bucket]
     while line.bucket[at] != bucket or number > 0:
         if line.bucket[at] == bucket:
@@ -134,7 +134,7 @@ def find_in_line(line: Line, bucket: Int, number: Int) -> Int:
 
 @kernel
 def nearest_buckets(line: Line, nearest: Nearest, chosen: Int, count: Int, wanted: Int) -> Int:
-    """Offer the nearest row of every bucket but the chosen one; how many of the `wanted` there are."""
+    """Offer the nearest row of every bucket except the chosen one; return how many of the `wanted` were found."""
     far = nearest.far
     filled: Int = 0
     at = 0
@@ -155,7 +155,7 @@ def nearest_buckets(line: Line, nearest: Nearest, chosen: Int, count: Int, wante
 
 @kernel
 def take(line: Line, buckets: Buckets, part: Ints, at: Int, number: Int) -> Int:
-    """Move a row from the line to a sub-cluster; which row."""
+    """Move a row from the line to a sub-cluster; return the row."""
     row = line.row[at]
     part[row] = number
     buckets.size[line.bucket[at]] -= 1
@@ -165,7 +165,7 @@ def take(line: Line, buckets: Buckets, part: Ints, at: Int, number: Int) -> Int:
 
 @kernel
 def split(domain: Domain, draws: Draws, work: Work, event: Int, k: Int, count: Int) -> Int:
-    """Number the sub-cluster of every row of the cluster in hand; how many sub-clusters there are."""
+    """Assign a sub-cluster number to every row of the current cluster; return the number of sub-clusters."""
     cluster = cluster_of(work)
     buckets = person_buckets(work)
     nearest = nearest_of(work)

@@ -1,8 +1,8 @@
-"""The engine's state as named tuples of arrays: what a batch kernel reads and writes, and what a snapshot holds.
+"""Engine state as named tuples of arrays, read and written by the batch kernels and stored in snapshots.
 
-A pending row lives in a ring, at slot position % capacity; its cluster is a slot in the cluster table, and the members
-of a cluster are a doubly linked list through the ring. Numbers that change are elements of `counters`, because a named
-tuple's own fields cannot change inside a kernel.
+A pending row is stored in a ring, at slot position % capacity; its cluster is a slot in the cluster table, and the
+members of a cluster form a doubly linked list through the ring. Scalars that change are elements of `counters`, because
+a kernel cannot assign to the fields of a named tuple.
 """
 
 from typing import NamedTuple, Protocol
@@ -16,13 +16,13 @@ from castleguard.kernels.loss import Domain
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Slots = NDArray[np.int32]
-Arrays = dict[str, NDArray]  # type: ignore[type-arg]  # a state by name, of any element types
+Arrays = dict[str, NDArray]  # type: ignore[type-arg]  # arrays of a state by name, of any dtype
 
-EPS = 1e-12  # two losses closer than this are equal
+EPS = 1e-12  # losses closer than this are equal
 
-# Where a pending row stands, if not in a cluster.
+# In place of the cluster of a row.
 GONE = -1
-AT_ROOT = -2  # may only be published at the root: it waits outside the clusters
+AT_ROOT = -2  # may only be published at the root: waits outside the clusters
 
 # Kinds of published groups.
 NEW = 0
@@ -30,60 +30,60 @@ REUSED = 1
 ROOT = 2
 
 # Suppression.
-GENERALISE = 0  # output at the root at once, as CASTLE prints it
-DROP = 1  # no output, as CASTLEGUARD prints it
-ROOT_GROUP = 2  # output at the root, once the root has k persons
+GENERALISE = 0  # publish at the root immediately, as in the CASTLE paper
+DROP = 1  # do not publish, as in the CASTLEGUARD paper
+ROOT_GROUP = 2  # publish at the root once the root has k persons
 
 # Order of the rows of one release.
 ARRIVAL = 0
 SHUFFLED = 1
 
-# What is asked of the distribution of sensitive values.
+# Forms of l-diversity.
 DISTINCT = 0
 ENTROPY = 1
 RECURSIVE = 2
 
-# How far apart two values are.
+# Ground distances of t-closeness.
 NO_DISTANCE = 0  # t-closeness off
 EQUAL = 1
 ORDERED = 2
 HIERARCHICAL = 3
 
-# What the distribution is compared with.
+# Reference distributions of t-closeness.
 CUMULATIVE = 0
 WINDOW = 1
 DECAY = 2
 PUBLIC = 3
 
 # Elements of `counters`.
-ARRIVALS = 0  # accepted rows so far = the position of the next one
+ARRIVALS = 0  # accepted rows so far = position of the next row
 PENDING = 1
 OPEN = 2  # open clusters
 CREATED = 3  # clusters ever created
-OLDEST = 4  # no pending row stands before this position
+OLDEST = 4  # no pending row has a smaller position
 ROOT_OPEN = 5  # the root group has its k persons
 USES = 6  # admissions to and uses of the reusable table
 REUSABLE = 7  # entries of the reusable table
 LOSSES = 8  # losses ever appended to the window
-LONGEST_WAIT = 9  # arrivals that a published row has waited at most
+LONGEST_WAIT = 9  # longest wait of a published row, in arrivals
 WAITING = 10  # pending rows that may only be published at the root
-REFERRED = 11  # rows ever counted in the reference
+REFERRED = 11  # rows ever counted in the reference distribution
 PAIRS = 12  # entries of the table of remembered pairs
 BOXES = 13  # boxes remembered since that table was last emptied
 COUNTERS = 14
 
 # Elements of a column's `Values.facts`.
-NEWEST = 0  # the weight of the newest row in the reference
-SUM = 1  # the weights of all its rows
-SIZE = 2  # number of values, of which the last is the missing one
-NODES = 3  # number of nodes of their tree
+NEWEST = 0  # weight of the newest row in the reference distribution
+SUM = 1  # sum of the weights of all its rows
+SIZE = 2  # number of values; the last one stands for missing
+NODES = 3  # number of nodes in the tree of values
 FACTS = 4
 
 
 class Shape(NamedTuple):
-    """What is asked of the distribution of sensitive values in a group, beyond l distinct ones."""
+    """Criteria on the distribution of sensitive values in a group, beyond l distinct values."""
 
-    on: bool  # anything at all
+    on: bool  # whether any is set
     diversity: int
     c: float
     distance: int
@@ -92,17 +92,17 @@ class Shape(NamedTuple):
     decay: float
     alpha: float
     burn_in: int
-    room: int  # pairs that are remembered at most
+    room: int  # maximum number of remembered pairs
 
 
 class Settings(NamedTuple):
     """The policy as numbers."""
 
     k: int
-    l: int  # the papers' own name
+    l: int  # as named in the papers
     delay: int
     reuse: bool
-    by_interval: bool  # a reusable cluster contains what its range intervals contain, not its generalisation
+    by_interval: bool  # a reusable cluster covers its range intervals, not its whole generalisation
     admit_equal: bool
     random_ties: bool
     random_buckets: bool
@@ -110,23 +110,23 @@ class Settings(NamedTuple):
     per_person: bool
     suppression: int
     order: int
-    reusable_age: int  # arrivals after which a generalisation is not reused any more, -1 = never
+    reusable_age: int  # arrivals after which a generalisation is no longer reused, -1 = never
     max_wait: float  # seconds, inf = no limit
     shape: Shape
 
 
-class Asking(Protocol):
-    """Settings that ask something of the distribution of values."""
+class Criteria(Protocol):
+    """Settings with criteria on the distribution of values."""
 
     @property
-    def l(self) -> int: ...  # noqa: E743  # the papers' own name
+    def l(self) -> int: ...  # noqa: E743  # as named in the papers
 
     @property
     def shape(self) -> Shape: ...
 
 
-class Counting(Protocol):
-    """Scratch space in which values are counted."""
+class CountScratch(Protocol):
+    """Scratch space for counting values."""
 
     @property
     def tally(self) -> Floats: ...
@@ -135,18 +135,18 @@ class Counting(Protocol):
     def table(self) -> Table: ...
 
 
-class Boxing(Protocol):
-    """Scratch space that has a box in the making."""
+class BoxScratch(Protocol):
+    """Scratch space with a box under construction."""
 
     @property
     def box(self) -> Floats: ...
 
 
 class State(NamedTuple):
-    """Everything the engine knows, in few arrays: `views.py` gives them their names back."""
+    """Complete state of the engine, packed into few arrays; `views.py` names their parts."""
 
     counters: Ints  # (COUNTERS,)
-    levels: Floats  # (1 + loss_window,) the threshold (CASTLE's tau), then a ring of the latest losses
+    levels: Floats  # (1 + loss_window,) the threshold (CASTLE's tau), then a ring of recent losses
     domain: Domain
     quasi: Floats  # (capacity, columns) the ring of pending rows: slot = position % capacity
     person: NDArray[np.uint64]  # (capacity,)
@@ -154,15 +154,15 @@ class State(NamedTuple):
     arrived: Floats  # (capacity,) seconds
     link: Ints  # (4, capacity) position, cluster, next and previous member
     bounds: Floats  # (2, columns, slots) of the open clusters, CASTLE's Gamma
-    book: Ints  # (5 + sensitive columns, slots + 1); the last column stands for all clusters together
+    book: Ints  # (5 + sensitive columns, slots + 1); the last column is for all clusters together
     person_table: Table  # rows per (cluster, person)
     value_table: Table  # rows per (cluster, sensitive column, value)
-    kept_bounds: Floats  # (4, columns, entries) the reusable generalisations, CASTLE's Omega
+    kept_bounds: Floats  # (4, columns, entries) of the reusable generalisations, CASTLE's Omega
     kept_stamp: Ints  # (4, entries + 1)
     weights: Floats  # (entries + 6, sensitive columns, values or nodes) remembered pairs, reference, public trees
     pair_table: Table  # the remembered pairs: (box, sensitive column, value) and person
-    recent: Slots  # (sensitive columns, window) a ring of the latest values, if only these count
-    words: NDArray[np.uint32]  # (PURPOSES, 16) the draws' blocks; row 0 is the key
+    recent: Slots  # (sensitive columns, window) a ring of recent values, if the reference is a window
+    words: NDArray[np.uint32]  # (PURPOSES, 16) blocks of the draws; row 0 is the key
     drawn: Ints  # (3, PURPOSES)
 
 
@@ -173,32 +173,32 @@ class Batch(NamedTuple):
     person: NDArray[np.uint64]  # (rows,)
     sensitive: Ints  # (rows, sensitive columns)
     to_root: NDArray[np.bool_]  # (rows,)
-    present: NDArray[np.bool_]  # (rows,) False: the row only moves the clock, it was left out before
+    present: NDArray[np.bool_]  # (rows,) False: an earlier stage left the row out; it only advances the clock
 
 
 class Output(NamedTuple):
-    """What a call decides: rows with their groups in order of release, and rows that are dropped."""
+    """Decisions of one call: rows with their groups in order of release, and dropped rows."""
 
     used: Ints  # (3,) rows, groups, drops written so far
     rows: Ints  # (2, rows) position and group
     bounds: Floats  # (2, groups, columns) as published
     loss: Floats  # (groups,)
-    marks: Ints  # (4, groups) kind; 1 = may be used again; the row whose turn released it; arrivals at that moment
-    dropped: Ints  # (2, drops) position, and arrivals at that moment
+    marks: Ints  # (4, groups) kind; 1 = may be reused; the row whose expiry released it; arrivals at that time
+    dropped: Ints  # (2, drops) position, and arrivals at that time
 
 
 class Work(NamedTuple):
-    """Scratch space; holds nothing between calls. `views.py` gives the packed arrays their names."""
+    """Scratch space; keeps nothing between calls. `views.py` names the parts of the packed arrays."""
 
     gain: Floats  # (slots,)
     inside: NDArray[np.bool_]  # (entries,)
-    box: Floats  # (4, columns) a box in the making, and the same as published
+    box: Floats  # (4, columns) a box under construction, and the same box as published
     point: Floats  # (capacity, columns) the members of a cluster
-    lines: Floats  # (columns, capacity) the same attribute by attribute
-    keys: NDArray[np.uint64]  # (2, capacity) their persons, and their values of one sensitive column
+    lines: Floats  # (columns, capacity) the same members, attribute-major
+    keys: NDArray[np.uint64]  # (2, capacity) their persons, and their values in one sensitive column
     ints: Ints  # (SCRATCH, capacity + 1)
     far: Floats  # (capacity,)
     parts: Floats  # (2, parts, columns) boxes of sub-clusters
     part_loss: Floats  # (parts,)
-    tally: Floats  # (8, values, nodes or slots) counts of values, and what is worked out from them
+    tally: Floats  # (8, values, nodes or slots) counts of values, and figures computed from them
     table: Table

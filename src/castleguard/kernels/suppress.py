@@ -1,22 +1,22 @@
-"""Rows that no cluster can publish: dropped, or published at the root, where nothing is said about them.
+"""Suppression of rows that no cluster can publish: they are dropped, or published at the root, which reveals nothing.
 
-The rows at the root are a group like any other, so the root needs its k persons and l values too. In strict mode the
-first row that needs it takes the oldest pending rows along, just those that add a person or a value still missing;
-from then on the root stands open. With reuse off it never does: every row at the root leaves in a release that has all
-of this by itself, and its company is chosen without a look at values. Where a promise is made about the distribution
-of sensitive values, a row that would spoil it at the root is dropped.
+The rows at the root are a group like any other, so the root also needs k persons and l values. In strict mode the
+first row that needs the root takes the oldest pending rows along, only those that add a missing person or value; from
+then on the root is open. With reuse off the root never opens: every release at the root must meet the criteria on its
+own, and the accompanying rows are chosen without looking at values. If criteria on the distribution of sensitive values
+are set, a row that would break them at the root is dropped.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.kernels.clusters import remove_row
 from castleguard.kernels.compile import Bool, Int, allocating_kernel, kernel
 from castleguard.kernels.counts import Table, count_in
 from castleguard.kernels.grouping import number_keys
-from castleguard.kernels.matching import persons_stand_apart
-from castleguard.kernels.memory import add_pairs, can_join, find_nobody, is_known, make_room, root_memory
+from castleguard.kernels.open_clusters import remove_row
+from castleguard.kernels.person_matching import persons_match_values
 from castleguard.kernels.publish import add_drop, add_root, add_row
+from castleguard.kernels.published_pairs import add_pairs, can_join, find_nobody, is_known, make_room, root_memory
 from castleguard.kernels.reference import value_at
 from castleguard.kernels.ring import is_pending
 from castleguard.kernels.shape import is_burnt_in, lack_of_counts
@@ -37,9 +37,9 @@ from castleguard.kernels.state import (
 )
 from castleguard.kernels.views import box_of, cluster_of, clusters_of, numbers_of, rows_of, size_of
 
-# Which pending rows may come along to the root.
-HELPFUL = 0  # those that add a person or a value still missing
-PERSONS = 1  # those that add a person still missing, whatever their values
+# Which pending rows may be taken along to the root.
+HELPFUL = 0  # rows that add a missing person or value
+PERSONS = 1  # rows that add a missing person, regardless of their values
 ALL = 2
 
 Marks = NDArray[np.float64]  # (2, columns, values)
@@ -47,7 +47,7 @@ Marks = NDArray[np.float64]  # (2, columns, values)
 
 @kernel
 def list_pending(state: State, work: Work, first: Int) -> Int:
-    """Write the ring slots of all pending rows to the cluster in hand, `first` before the others; how many."""
+    """Write the ring slots of all pending rows to the current cluster, starting with `first`; return their number."""
     rows = rows_of(state)
     capacity = rows.position.size
     slots = cluster_of(work).slot
@@ -63,7 +63,7 @@ def list_pending(state: State, work: Work, first: Int) -> Int:
 
 @kernel
 def tally_root(state: State, pairs: Table, at: Int, alone: Floats, joint: Floats, nobody: Marks) -> None:
-    """Count one more row: by itself, and with what is remembered of the root. `pairs` has the pairs counted so far."""
+    """Count one more row, alone and with the pairs kept for the root. `pairs` has the pairs counted so far."""
     root = root_memory(state)
     for column in range(alone.shape[0]):
         value = value_at(state, at, column)
@@ -77,8 +77,8 @@ def tally_root(state: State, pairs: Table, at: Int, alone: Floats, joint: Floats
 
 
 @kernel
-def is_shapely(state: State, settings: Settings, work: Work, counts: Floats, nobody: Floats) -> Bool:
-    """Whether the counts of all columns keep the promise."""
+def counts_suffice(state: State, settings: Settings, work: Work, counts: Floats, nobody: Floats) -> Bool:
+    """Whether the counts of all columns meet the criteria."""
     for column in range(counts.shape[0]):
         values = counts[column, : size_of(state, column)]
         if lack_of_counts(state, settings, work, column, values, nobody[column, : values.size]) > 0.0:
@@ -88,8 +88,9 @@ def is_shapely(state: State, settings: Settings, work: Work, counts: Floats, nob
 
 @allocating_kernel
 def fill_root(state: State, settings: Settings, work: Work, slots: Ints, choice: Int, taken: Ints) -> Int:
-    """Take rows in order, the first and those that `choice` allows, until they keep the promise; how many, 0 if they
-    cannot. A row of NOBODY adds neither a person nor a value.
+    """Take the first row and later ones that `choice` allows until they meet the criteria; return how many.
+
+    Returns 0 if they never do. A row of NOBODY adds neither a person nor a value.
     """
     rows = rows_of(state)
     table = work.table
@@ -142,10 +143,10 @@ def fill_root(state: State, settings: Settings, work: Work, slots: Ints, choice:
                 values[column] += 1
             enough = enough and values[column] >= settings.l
         if enough and settings.l > 1 and settings.per_person:
-            enough = persons_stand_apart(table, rows, taken[:count], settings.l)
+            enough = persons_match_values(table, rows, taken[:count], settings.l)
         if enough and settings.shape.on:
-            enough = is_shapely(state, settings, work, alone, nobody[0])
-            enough = enough and is_shapely(state, settings, work, joint, nobody[1])
+            enough = counts_suffice(state, settings, work, alone, nobody[0])
+            enough = enough and counts_suffice(state, settings, work, joint, nobody[1])
         if enough:
             return count
     return 0
@@ -153,7 +154,7 @@ def fill_root(state: State, settings: Settings, work: Work, slots: Ints, choice:
 
 @kernel
 def root_is_out_of_reach(state: State, settings: Settings) -> Bool:
-    """Whether the pending rows surely cannot fill the root: a cheap look before they are walked."""
+    """Whether the pending rows certainly cannot fill the root: a cheap check before they are visited."""
     clusters = clusters_of(state)
     everywhere = clusters.born.size
     waiting = state.counters[WAITING]
@@ -165,9 +166,7 @@ def root_is_out_of_reach(state: State, settings: Settings) -> Bool:
 
 @kernel
 def open_root(state: State, settings: Settings, work: Work, output: Output, first: Int, event: Int) -> Bool:
-    """Publish rows at the root that keep the promise by themselves: `first` and the rows that it takes along; False
-    if there are too few.
-    """
+    """Publish `first` and the rows that it takes along at the root; return False if they cannot meet the criteria."""
     if root_is_out_of_reach(state, settings) or not is_burnt_in(state, settings):
         return False
     rows = rows_of(state)
@@ -192,7 +191,7 @@ def open_root(state: State, settings: Settings, work: Work, output: Output, firs
 
 @kernel
 def join_root(state: State, settings: Settings, work: Work, output: Output, at: Int, event: Int) -> Bool:
-    """Publish one more row at the open root; False if that would break the promise."""
+    """Publish one more row at the open root; return False if that would violate the criteria."""
     root = root_memory(state)
     if settings.shape.on and not can_join(state, settings, work, root, at):
         return False
@@ -207,11 +206,11 @@ def join_root(state: State, settings: Settings, work: Work, output: Output, at: 
 
 @kernel
 def suppress(state: State, settings: Settings, work: Work, output: Output, at: Int, event: Int) -> None:
-    """Let one row go without a cluster."""
+    """Release one row without a cluster: at the root, or dropped."""
     position = rows_of(state).position[at]
     gone: Bool = False
     if settings.suppression == GENERALISE:
-        # As the paper prints it: nobody has looked whether the root is covered, and nothing is remembered of it.
+        # As printed in the paper: the root's criteria are not checked, and no pairs are kept for it.
         add_row(state.counters, output, position, add_root(state.counters, state.domain, box_of(work), output, event))
         remove_row(state, at)
         gone = True

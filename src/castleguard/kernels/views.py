@@ -1,7 +1,7 @@
-"""Names for the parts of packed arrays.
+"""Named views of the packed arrays.
 
-State and scratch space travel in few arrays, because every array is seven arguments to a compiled function. Here they
-get their names back, as named tuples of views; a view costs nothing once compiled.
+State and scratch space are packed into few arrays, because every array is seven arguments to a compiled function. This
+module names their parts, as named tuples of views; a view costs nothing once compiled.
 """
 
 from typing import NamedTuple
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from castleguard.kernels.chacha import Draws
 from castleguard.kernels.compile import Int, kernel
 from castleguard.kernels.counts import Table
-from castleguard.kernels.state import SIZE, Boxing, Counting, Floats, Ints, State, Work
+from castleguard.kernels.state import SIZE, BoxScratch, CountScratch, Floats, Ints, State, Work
 
 SCRATCH = 22  # rows of Work.ints
 
 
 class Rows(NamedTuple):
-    """The ring of pending rows; members of a cluster form a doubly linked list through it."""
+    """Ring of pending rows; the members of a cluster form a doubly linked list through it."""
 
     quasi: Floats  # (capacity, columns)
     person: NDArray[np.uint64]  # (capacity,)
@@ -31,11 +31,11 @@ class Rows(NamedTuple):
 
 
 class Clusters(NamedTuple):
-    """The open clusters. Bounds are attribute-major: selection runs along clusters. slots = born.size."""
+    """Open clusters. Bounds are attribute-major, because selection runs along clusters. slots = born.size."""
 
     lower: Floats  # (columns, slots)
     upper: Floats  # (columns, slots)
-    born: Ints  # (slots,) number of creation, -1 = free
+    born: Ints  # (slots,) creation number, -1 = free
     rows: Ints  # (slots,)
     first: Ints  # (slots,) head of the member list
     last: Ints  # (slots,)
@@ -44,47 +44,47 @@ class Clusters(NamedTuple):
 
 
 class Tallies(NamedTuple):
-    """Who and what is in which cluster; the owner after the last cluster slot stands for all clusters together."""
+    """Persons and values per cluster; the owner after the last cluster slot is for all clusters together."""
 
     persons: Table
     values: Table
 
 
 class Reusables(NamedTuple):
-    """Published generalisations that may be used again."""
+    """Published generalisations that may be reused."""
 
-    lower: Floats  # (columns, entries) what it contains
+    lower: Floats  # (columns, entries) bounds of the rows it may take
     upper: Floats
-    box_lower: Floats  # (columns, entries) what is published
+    box_lower: Floats  # (columns, entries) bounds as published
     box_upper: Floats
     used: Ints  # (entries,) the use counter at its last use
     born: Ints  # (entries,) arrivals at its admission
-    memory: Ints  # (entries,) where the pairs published in its box are counted
+    memory: Ints  # (entries,) index into `Memory` of the pairs published in its box
 
 
 class Memory(NamedTuple):
-    """Which (person, value) pairs have been published in a box, for the boxes that may be used again and the root."""
+    """(person, value) pairs published in a box, for the reusable boxes and the root."""
 
     counts: Floats  # (entries + 1 and more, sensitive columns, values)
-    owner: Ints  # (entries + 1,) the box's number in the table; the root, which is last, has 0
+    owner: Ints  # (entries + 1,) the box's number in the table; the root is last and has 0
     pairs: Table
 
 
 class Values(NamedTuple):
-    """What is known of the values of each sensitive column: how they are distributed, and their tree."""
+    """Values of each sensitive column: their reference distribution and their tree."""
 
     reference: Floats  # (sensitive columns, values) weights of the rows so far
     facts: Floats  # (sensitive columns, FACTS and more)
     parents: Floats  # (sensitive columns, nodes)
-    heights: Floats  # (sensitive columns, nodes) the root's is 1
-    nodes: Floats  # (sensitive columns, values) the leaves that they are
+    heights: Floats  # (sensitive columns, nodes) 1 at the root
+    nodes: Floats  # (sensitive columns, values) their leaves
 
 
 class Tally(NamedTuple):
-    """Counts of values in the making, and scratch space for what is worked out from them."""
+    """Counts of values, and scratch space for figures computed from them."""
 
-    alone: Floats  # per value: pairs of the rows in hand
-    joint: Floats  # per value: the same together with what is remembered of their box
+    alone: Floats  # per value: pairs of the current rows
+    joint: Floats  # per value: the same, plus the pairs remembered for their box
     extra: Floats  # per node
     too_much: Floats  # per node
     lack: Floats  # per cluster
@@ -94,7 +94,7 @@ class Tally(NamedTuple):
 
 
 class Box(NamedTuple):
-    """A box in the making: range intervals, and what is published."""
+    """A box under construction: its range intervals, and the box as published."""
 
     low: Floats  # (columns,)
     high: Floats
@@ -103,19 +103,19 @@ class Box(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """A cluster laid out for splitting: its members by arrival, and what split finds for them."""
+    """A cluster laid out for splitting: its members by arrival, and the sub-clusters that split assigns."""
 
     slot: Ints  # ring slots
     point: Floats  # (capacity, columns)
     person: NDArray[np.uint64]
-    value: NDArray[np.uint64]  # of the sensitive column that is split by
+    value: NDArray[np.uint64]  # of the sensitive column that split^l uses
     part: Ints  # the sub-cluster of each member, -1 = none yet
     sorted: Ints  # members by sub-cluster
     start: Ints  # per sub-cluster: where it begins in `sorted`
 
 
 class Parts(NamedTuple):
-    """The boxes of sub-clusters."""
+    """Boxes of sub-clusters."""
 
     lower: Floats  # (parts, columns)
     upper: Floats
@@ -123,7 +123,7 @@ class Parts(NamedTuple):
 
 
 class Buckets(NamedTuple):
-    """Rows in buckets, each a chain in order of arrival, and the buckets that are not empty, in order."""
+    """Rows in buckets, each a chain in order of arrival, and the list of non-empty buckets."""
 
     head: Ints  # per bucket: its first row, -1 = none
     size: Ints  # per bucket
@@ -132,41 +132,41 @@ class Buckets(NamedTuple):
 
 
 class Nearest(NamedTuple):
-    """The best few of many candidates: a heap of candidate numbers, the worst on top."""
+    """The nearest of many candidates: a heap of candidate numbers with the farthest on top."""
 
-    far: Floats  # per candidate: how bad it is
-    row: Ints  # per candidate: the row it stands for
+    far: Floats  # per candidate: its distance
+    row: Ints  # per candidate: its row
     heap: Ints
 
 
 class Line(NamedTuple):
-    """Members bucket after bucket, as `Work.lines` has them attribute by attribute."""
+    """Members bucket by bucket, in the order of `Work.lines`."""
 
     row: Ints  # the member
     bucket: Ints
-    start: Ints  # per bucket: no row of it stands before here
+    start: Ints  # per bucket: a lower bound of the index of its first row
 
 
 class Numbers(NamedTuple):
-    """Persons and values of a cluster's members as small numbers, and what is worked out for them."""
+    """Persons and values of a cluster's members as small numbers, with scratch space for split^l."""
 
     person: Ints  # per member
     value: Ints  # per member
-    chosen: Ints  # per person: the row that stands for it
+    chosen: Ints  # per person: the row that represents the person
     tally: Ints  # per value or part
-    share: Ints  # per bucket: what it gives to the next sub-cluster
+    share: Ints  # per bucket: number of rows for the next sub-cluster
 
 
 @kernel
 def rows_of(state: State) -> Rows:
-    """The ring."""
+    """Ring of pending rows."""
     link = state.link
     return Rows(state.quasi, state.person, state.sensitive, state.arrived, link[0], link[1], link[2], link[3])
 
 
 @kernel
 def clusters_of(state: State) -> Clusters:
-    """The open clusters."""
+    """Open clusters."""
     book = state.book
     slots = book.shape[1] - 1
     return Clusters(
@@ -183,13 +183,13 @@ def clusters_of(state: State) -> Clusters:
 
 @kernel
 def tallies_of(state: State) -> Tallies:
-    """The counting tables."""
+    """CountScratch tables."""
     return Tallies(state.person_table, state.value_table)
 
 
 @kernel
 def reusables_of(state: State) -> Reusables:
-    """The reusable generalisations."""
+    """Reusable generalisations."""
     bounds = state.kept_bounds
     stamp = state.kept_stamp
     entries = bounds.shape[2]
@@ -199,13 +199,13 @@ def reusables_of(state: State) -> Reusables:
 
 @kernel
 def memory_of(state: State) -> Memory:
-    """The remembered pairs."""
+    """Remembered (person, value) pairs."""
     return Memory(state.weights, state.kept_stamp[3], state.pair_table)
 
 
 @kernel
 def values_of(state: State) -> Values:
-    """The values of the sensitive columns."""
+    """Values of the sensitive columns."""
     weights = state.weights
     root = state.kept_bounds.shape[2]
     return Values(weights[root + 1], weights[root + 2], weights[root + 3], weights[root + 4], weights[root + 5])
@@ -213,39 +213,39 @@ def values_of(state: State) -> Values:
 
 @kernel
 def size_of(state: State, column: Int) -> Int:
-    """How many values a sensitive column has, the missing one included."""
+    """Number of values of a sensitive column, including the one for missing."""
     return np.int64(state.weights[state.kept_bounds.shape[2] + 2, column, SIZE])
 
 
 @kernel
-def tally_of(work: Counting) -> Tally:
-    """The counts in hand."""
+def tally_of(work: CountScratch) -> Tally:
+    """Counts of the current rows."""
     tally = work.tally
     return Tally(tally[0], tally[1], tally[2], tally[3], tally[4], tally[5], tally[6], tally[7])
 
 
 @kernel
 def draws_of(state: State) -> Draws:
-    """The generator."""
+    """Random generator."""
     return Draws(state.words, state.drawn[0], state.drawn[1], state.drawn[2])
 
 
 @kernel
-def box_of(work: Boxing) -> Box:
-    """The box in hand."""
+def box_of(work: BoxScratch) -> Box:
+    """Current box."""
     return Box(work.box[0], work.box[1], work.box[2], work.box[3])
 
 
 @kernel
 def cluster_of(work: Work) -> Cluster:
-    """The cluster in hand."""
+    """Current cluster."""
     ints = work.ints
     return Cluster(ints[0], work.point, work.keys[0], work.keys[1], ints[1], ints[2], ints[3])
 
 
 @kernel
 def parts_of(work: Work) -> Parts:
-    """The sub-clusters in the making."""
+    """Sub-clusters under construction."""
     return Parts(work.parts[0], work.parts[1], work.part_loss)
 
 
@@ -265,19 +265,19 @@ def value_buckets(work: Work) -> Buckets:
 
 @kernel
 def nearest_of(work: Work) -> Nearest:
-    """The candidates in hand."""
+    """Current candidates."""
     return Nearest(work.far, work.ints[12], work.ints[13])
 
 
 @kernel
 def numbers_of(work: Work) -> Numbers:
-    """The numbers in hand."""
+    """Numbers of the current cluster's members."""
     ints = work.ints
     return Numbers(ints[14], ints[15], ints[16], ints[17], ints[18])
 
 
 @kernel
 def line_of(work: Work) -> Line:
-    """The line-up in hand."""
+    """Current line-up."""
     ints = work.ints
     return Line(ints[19], ints[20], ints[21])

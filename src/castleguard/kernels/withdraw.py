@@ -1,17 +1,17 @@
-"""Pending rows that leave their clusters for a release across sites, and come back if it does not happen.
+"""Withdraw pending rows from their clusters for a release across sites, and readmit them if it is aborted.
 
-Until such a release is decided its rows stay in the ring, but in no cluster: for the engine they are gone. A row that
-comes back finds its cluster anew.
+Until such a release is decided, its rows stay in the ring but in no cluster: the engine treats them as gone. A
+readmitted row is assigned to a cluster again.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.kernels.assign import best_selection
-from castleguard.kernels.clusters import insert_row, new_cluster, remove_row
 from castleguard.kernels.compile import Bool, Int, entry_kernel, kernel
 from castleguard.kernels.expire import learn_loss
 from castleguard.kernels.loss import Domain, box_loss, cell_loss, largest_inside, publish_box, value_loss
+from castleguard.kernels.open_clusters import insert_row, new_cluster, remove_row
 from castleguard.kernels.reuse import remember
 from castleguard.kernels.ring import is_pending
 from castleguard.kernels.state import OLDEST, OPEN, PENDING, Floats, Ints, Settings, State, Work
@@ -22,7 +22,7 @@ Bounds = Floats  # (2, columns)
 
 @kernel
 def union_loss(domain: Domain, low: Floats, high: Floats, other_low: Floats, other_high: Floats) -> float:
-    """What the smallest box around two boxes loses."""
+    """Loss of the smallest box around two boxes."""
     total = 0.0
     for column in range(low.size):
         total += value_loss(domain, column, min(low[column], other_low[column]), max(high[column], other_high[column]))
@@ -31,7 +31,7 @@ def union_loss(domain: Domain, low: Floats, high: Floats, other_low: Floats, oth
 
 @entry_kernel
 def oldest_of_clusters(state: State, oldest: Ints) -> None:
-    """The position of the oldest row of every cluster; of a free slot, -1."""
+    """Position of the oldest row of every cluster; -1 for a free slot."""
     rows = rows_of(state)
     clusters = clusters_of(state)
     for slot in range(clusters.born.size):
@@ -45,7 +45,7 @@ def oldest_of_clusters(state: State, oldest: Ints) -> None:
 
 @entry_kernel
 def distances(state: State, position: Int, far: Floats) -> None:
-    """What a pending row would lose with each ring slot's row alone; infinite where no row is in a cluster."""
+    """Loss of the box around a pending row and each ring slot's row; infinite for slots without a clustered row."""
     rows = rows_of(state)
     point = rows.quasi[position % rows.position.size]
     for at in range(rows.position.size):
@@ -56,8 +56,9 @@ def distances(state: State, position: Int, far: Floats) -> None:
 
 @entry_kernel
 def levels_of(state: State, lower: Floats, upper: Floats, levels: Ints) -> None:
-    """The first of several boxes, one inside the other, that each ring slot's row lies in; -1 where no row is in a
-    cluster, or where it lies in none.
+    """Find the innermost of several nested boxes that each ring slot's row lies in.
+
+    The level is -1 for rows outside all boxes and for slots without a clustered row.
     """
     rows = rows_of(state)
     for at in range(rows.position.size):
@@ -77,7 +78,7 @@ def levels_of(state: State, lower: Floats, upper: Floats, levels: Ints) -> None:
 
 @entry_kernel
 def members_of(state: State, slot: Int, positions: Ints) -> Int:
-    """The positions of a cluster's rows; how many there are."""
+    """Write the positions of a cluster's rows; return their number."""
     rows = rows_of(state)
     count = 0
     at = clusters_of(state).first[slot]
@@ -90,7 +91,7 @@ def members_of(state: State, slot: Int, positions: Ints) -> Int:
 
 @entry_kernel
 def withdraw(state: State, positions: Ints) -> None:
-    """Take rows out of their clusters. The caller has made sure that they are pending."""
+    """Remove rows from their clusters. The caller ensures that they are pending."""
     capacity = rows_of(state).position.size
     for at in range(positions.size):
         remove_row(state, positions[at] % capacity)
@@ -98,8 +99,10 @@ def withdraw(state: State, positions: Ints) -> None:
 
 @entry_kernel
 def readmit(state: State, settings: Settings, work: Work, positions: Ints, together: Bool) -> None:
-    """Bring withdrawn rows back; `together`, into a cluster of their own if there is room for one. The caller has made
-    sure that none is due already, and that ties are broken without a draw: a row's draws are spent on its arrival.
+    """Readmit withdrawn rows; with `together`, into a new cluster of their own if a slot is free.
+
+    The caller ensures that none is due already, and that ties are broken without draws: a row's draws were used at its
+    arrival.
     """
     rows = rows_of(state)
     clusters = clusters_of(state)
@@ -126,7 +129,7 @@ def readmit(state: State, settings: Settings, work: Work, positions: Ints, toget
 
 @entry_kernel
 def adopt(state: State, settings: Settings, work: Work, lower: Floats, upper: Floats) -> None:
-    """Remember a generalisation that was published elsewhere, as if it had been published here."""
+    """Admit a generalisation published by another site, as if it had been published here."""
     box = box_of(work)
     for column in range(lower.size):
         box.low[column] = lower[column]
@@ -138,10 +141,10 @@ def adopt(state: State, settings: Settings, work: Work, lower: Floats, upper: Fl
 
 @kernel
 def grow(state: State, work: Work, slot: Int, persons: Int, taken: NDArray[np.bool_]) -> float:
-    """Mark a cluster and its nearest neighbours until they have so many persons, as a merge would take them; what they
-    would lose together, 1 if they never have so many.
+    """Mark a cluster and its nearest neighbours, in merge order, until they have `persons` persons; return the loss.
 
-    An estimate: persons in two clusters are counted twice, and nothing is asked beyond their number.
+    The loss is 1 if there are too few persons. An estimate: persons in two clusters are counted twice, and only their
+    number is checked.
     """
     clusters = clusters_of(state)
     box = box_of(work)
@@ -173,8 +176,9 @@ def grow(state: State, work: Work, slot: Int, persons: Int, taken: NDArray[np.bo
 
 @kernel
 def loss_from_here(state: State, settings: Settings, work: Work, slot: Int, taken: NDArray[np.bool_]) -> float:
-    """About what the rows of a cluster would lose if they had to leave from here. One that is large enough to be split
-    loses what groups lose on average.
+    """Estimate the loss of a cluster's rows if they were released by this site alone.
+
+    A cluster large enough to be split loses as much as groups lose on average.
     """
     loss = grow(state, work, slot, settings.k, taken)
     if clusters_of(state).persons[slot] >= 2 * settings.k:
@@ -186,8 +190,9 @@ def loss_from_here(state: State, settings: Settings, work: Work, slot: Int, take
 def rows_inside(
     state: State, settings: Settings, work: Work, taken: NDArray[np.bool_], box: Bounds, most: float, positions: Ints
 ) -> Int:
-    """The positions of pending rows that lie in a published box and would lose at least `most`, about, if they had to
-    leave from where they are; how many there are. Overwrites the upper bounds by the largest values inside.
+    """Write the positions of pending rows in a published box whose estimated loss here is at least `most`.
+
+    Returns their number. Overwrites the upper bounds with the largest values inside.
     """
     for column in range(box.shape[1]):
         box[1, column] = largest_inside(state.domain, column, box[1, column])
@@ -217,32 +222,32 @@ def rows_inside(
 
 @entry_kernel
 def home_loss(state: State, settings: Settings, work: Work, slot: Int, taken: NDArray[np.bool_]) -> float:
-    """See `loss_from_here`."""
+    """`loss_from_here` for Python callers."""
     return loss_from_here(state, settings, work, slot, taken)
 
 
 @entry_kernel
 def learn(state: State, loss: float) -> None:
-    """A group with rows of this engine was published elsewhere, and lost so much; the threshold leaves out a cell."""
+    """Record the loss of a group with rows of this engine that another site published; the threshold omits a cell."""
     learn_loss(state, max(loss - cell_loss(state.domain), 0.0))
 
 
 @entry_kernel
 def usual_loss(state: State) -> float:
-    """What groups lose on average as they are published, about."""
+    """Approximate average loss of published groups."""
     return state.levels[0] + cell_loss(state.domain)
 
 
 @entry_kernel
 def union_losses(state: State, low: Floats, high: Floats, lower: Floats, upper: Floats, losses: Floats) -> None:
-    """What a published box would lose together with each of several others."""
+    """Loss of the union of a published box with each of several others."""
     for other in range(losses.size):
         losses[other] = union_loss(state.domain, low, high, lower[other], upper[other])
 
 
 @entry_kernel
 def around_published(state: State, lower: Floats, upper: Floats, published: Floats) -> float:
-    """The published box around bounds that are published ones; the loss of it."""
+    """Compute the published box around published bounds; return its loss."""
     for column in range(lower.size):
         published[1, column] = largest_inside(state.domain, column, upper[column])
     publish_box(state.domain, lower, published[1], published[0], published[1])
@@ -251,6 +256,6 @@ def around_published(state: State, lower: Floats, upper: Floats, published: Floa
 
 @entry_kernel
 def published_box(state: State, lower: Floats, upper: Floats, published: Floats) -> float:
-    """What range intervals are published as; the loss of that."""
+    """Compute the published box of range intervals; return its loss."""
     publish_box(state.domain, lower, upper, published[0], published[1])
     return box_loss(state.domain, published[0], published[1])

@@ -11,8 +11,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from castleguard.kernels.admission import HEAD, HELD, TAIL, Books, admit_rows, move_counts
 from castleguard.kernels.counts import new_table
-from castleguard.kernels.ledger import HEAD, HELD, TAIL, Books, admit_rows, move_counts
 from castleguard.kernels.siphash import NOBODY
 from castleguard.kernels.state import Arrays
 

@@ -2,7 +2,7 @@
 
 A mechanism maps a level, a whole number from 0 to `top`, to a random level. For any two true levels, the probabilities
 of an outcome differ by a factor of at most exp(epsilon). A mechanism has its probabilities in closed form, and the
-cumulative ones, truncated to any number of words, that `kernels/noise.py` compares random words with. The proofs are in
+cumulative ones, truncated to any number of words, that `kernels/exact_noise.py` compares random words with. The proofs are in
 docs/proofs/noise.md.
 """
 
@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from castleguard.errors import PolicyError
-from castleguard.kernels.noise import DIGIT
+from castleguard.kernels.exact_noise import DIGIT
 from castleguard.privacy.enclosure import Arithmetic, Enclosure, leading_bits
 from castleguard.privacy.parameters import is_whole
 

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.errors import SnapshotError, UsageError
-from castleguard.kernels import noise as kernels
+from castleguard.kernels import exact_noise as kernels
 from castleguard.kernels.chacha import LANES, PURPOSES, Draws, new_words
-from castleguard.kernels.noise import GUIDE_BITS, Tables, Work
+from castleguard.kernels.exact_noise import GUIDE_BITS, Tables, Work
 from castleguard.kernels.state import Arrays
 from castleguard.privacy.mechanisms import Bernoulli, DiscreteLaplace, Mechanism, Table
 

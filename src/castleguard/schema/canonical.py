@@ -19,7 +19,7 @@ the column. Where a spelling is ambiguous, two persons are counted as one rather
 import re
 import unicodedata
 
-from castleguard.kernels.spelling import MOST_DIGITS
+from castleguard.kernels.spelling_scan import MOST_DIGITS
 from castleguard.schema.canonical_times import read_moment, read_time
 
 # Invisible letters and marks besides the format characters (Cf): fillers, joiners, variation selectors.

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from castleguard.errors import SchemaError
 from castleguard.kernels.siphash import NOBODY, hash_integers, hash_spans, hash_strings
-from castleguard.kernels.spelling import byte_classes, read_spellings
+from castleguard.kernels.spelling_scan import byte_classes, read_spellings
 from castleguard.schema.canonical import canonical, reads_as
 from castleguard.schema.column import EXACT_BY_WIDTH, is_text, null_mask, view_strings
 from castleguard.schema.person import FORM, PersonKind

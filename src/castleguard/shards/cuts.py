@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from castleguard.errors import InputError, SchemaError
 from castleguard.release.encode import Numbers
-from castleguard.schema.roles import Schema
-from castleguard.shards.cut_axes import Axis, axes_of
+from castleguard.schema.axes import Axis
+from castleguard.schema.roles import Numeric, QuasiIdentifier, Schema
 from castleguard.shards.cut_tree import Branch, Cut, Cuts
 from castleguard.shards.published import Boxes, read_boxes
 
@@ -106,11 +106,42 @@ def shares(cuts: Cuts, published: pa.Table, schema: Schema, *, numbers: Numbers 
         part = boxes
         for cut, below in path:
             at = cuts.columns.index(cut.column)
-            cell = axes[at].cell_before(cut.at)
+            cell = axes[at].cell_at(cut.at)
             assert cell is not None
             part = part.below(at, cell) if below else part.above(at, cell)
         found[shard] = part.total
     return tuple((found / max(found.sum(), 1.0)).tolist())
+
+
+def axes_of(schema: Schema, columns: Sequence[str] | None = None) -> tuple[Axis, ...]:
+    """Quasi-identifiers that may be cut: the named ones, or all except timestamps.
+
+    A timestamp usually advances with the stream, so all rows of one hour would go to one shard; it is used only by name
+    or if there is no other column. Raises SchemaError if a number has no declared domain.
+    """
+    if columns is None:
+        roles = [role for role in schema.quasi_identifiers if not _is_timestamp(role)]
+        return tuple(map(_axis, roles or schema.quasi_identifiers))
+    known = {role.name: role for role in schema.quasi_identifiers}
+    for name in columns:
+        if name not in known:
+            raise SchemaError(
+                f"column {name!r} is not a quasi-identifier and cannot be cut (these can be: {', '.join(known)})"
+            )
+    return tuple(_axis(known[name]) for name in dict.fromkeys(columns))
+
+
+def _axis(role: QuasiIdentifier) -> Axis:
+    if isinstance(role, Numeric) and role.domain is None:
+        raise SchemaError(
+            f"column {role.name!r} needs lower and upper to be cut: "
+            f"a cut point of an observed domain would reveal values of rows"
+        )
+    return Axis(role)
+
+
+def _is_timestamp(role: QuasiIdentifier) -> bool:
+    return isinstance(role, Numeric) and role.kind == "timestamp"
 
 
 def _domain(axes: tuple[Axis, ...], shards: int) -> Region:
@@ -139,7 +170,7 @@ def _grow(region: Region, boxes: Boxes | None, shards: int, *, first_shard: int,
     low, high = (None, None) if boxes is None else (boxes.below(axis, cell), boxes.above(axis, cell))
     return Cut(
         column=region.axes[axis].name,
-        at=region.axes[axis].at(cell),
+        at=region.axes[axis].start(cell),
         below=_grow(lower, low, below, first_shard=first_shard, tolerance=tolerance),
         above=_grow(upper, high, shards - below, first_shard=first_shard + below, tolerance=tolerance),
     )

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from castleguard.errors import InputError, SchemaError
 from castleguard.release.encode import Numbers
+from castleguard.schema.axes import Axis
 from castleguard.schema.categories import read_leaves
 from castleguard.schema.cells import Cells, cells_of, last_cells
 from castleguard.schema.column import FINE
 from castleguard.schema.numbers import read_numbers
 from castleguard.schema.roles import Categorical, Numeric, Schema
-from castleguard.shards.cut_axes import Axis
 
 _ROWS = "count_all"  # Arrow's name
 _INTERVAL = r"^\[(?P<low>[^\[\],]+), (?P<high>[^\[\],]+)\]$"

@@ -21,8 +21,8 @@ from castleguard.schema.column import FINE, Column, Distinct, distinct
 from castleguard.schema.identities import Hashes, hash_persons, hash_values
 from castleguard.schema.numbers import read_numbers
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
-from castleguard.shards.cut_axes import axes_of
 from castleguard.shards.cut_tree import Cuts
+from castleguard.shards.cuts import axes_of
 from castleguard.shards.plan import Shards
 
 # Public and fixed on purpose: a row must have the same shard on every machine. The engines hash persons with secret
@@ -191,7 +191,7 @@ def check_cuts(cuts: Cuts, schema: Schema) -> None:
     """Raise SchemaError unless every cut point is on the public grid, or between two leaves, of a quasi-identifier."""
     axes = {axis.name: axis for axis in axes_of(schema, cuts.columns)}
     for cut in cuts.walk():
-        if axes[cut.column].cell_before(cut.at) is None:
+        if axes[cut.column].cell_at(cut.at) is None:
             raise SchemaError(
                 f"column {cut.column!r}: a cut point is neither on an edge of the public grid inside the domain nor "
                 f"between two leaves: choose cut points with this schema"

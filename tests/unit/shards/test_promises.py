@@ -76,7 +76,7 @@ def test_every_algorithm_may_be_routed_by_person(policy: Policy, streaming: bool
 
 def test_dcastle_is_refused() -> None:
     policy = Dcastle(k=3, delay=20, sites=2, max_wait=60)
-    with pytest.raises(PolicyError, match="shards never talk: use castle"):
+    with pytest.raises(PolicyError, match="dcastle is for sites that communicate, and shards do not: use castle"):
         check(plan(policy), streaming=True)
 
 

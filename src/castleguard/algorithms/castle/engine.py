@@ -1,4 +1,4 @@
-"""The CASTLE engine: the kernels' state, and the calls that drive it."""
+"""CASTLE engine: creates the state of the kernels and calls them."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +29,12 @@ class CastleEngine(RingEngine):
         self._work = make_work(schema, policy)
 
     def _run(self, output: Output, batch: Batch, now: float, *, last: bool) -> None:
-        """See RingEngine."""
+        """Run the CASTLE kernel."""
         kernels.run(self._state, self._settings, self._work, output, batch, now, last)
 
 
 def make_settings(schema: Schema, policy: Castle) -> Settings:
-    """The policy as numbers."""
+    """Policy as numbers."""
     reading = policy.chosen_reading
     return Settings(
         k=policy.k,
@@ -56,7 +56,7 @@ def make_settings(schema: Schema, policy: Castle) -> Settings:
 
 
 def make_state(schema: Schema, policy: Castle, key: NDArray[np.uint32]) -> State:
-    """An engine that has seen nothing."""
+    """Initial state."""
     columns, sensitive = len(schema.quasi_identifiers), len(schema.sensitive)
     capacity, slots, entries = policy.delay + 1, policy.max_clusters, policy.max_reusable
     criteria = policy.criteria
@@ -80,7 +80,7 @@ def make_state(schema: Schema, policy: Castle, key: NDArray[np.uint32]) -> State
         link=link,
         bounds=np.zeros((2, columns, slots)),
         book=book,
-        # Every pending row is counted twice: for its cluster, and for all clusters together.
+        # Every pending row counts twice: for its cluster, and for all clusters together.
         person_table=new_table(2 * capacity),
         value_table=new_table(2 * capacity * sensitive),
         kept_bounds=np.zeros((4, columns, entries)),

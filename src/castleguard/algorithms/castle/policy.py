@@ -1,4 +1,4 @@
-"""The CASTLE policy: what is promised, within which delay, and how the paper's open points are read."""
+"""CASTLE policy: privacy criteria, delay, and the reading of the paper's open points."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 Suppression = Literal["root", "generalise", "drop"]
 Reuse = Literal["paper", "off"]
 
-_PAIRS_PER_BOX = 64  # what is remembered of a box that may be used again, on average
+_PAIRS_PER_BOX = 64  # pairs remembered per reusable box, on average
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How points are read that the paper leaves open. None of them touches the promise; see docs/concepts/castle.md."""
+    """Reading of the paper's open points. None of them affects the guarantee; see docs/concepts/castle.md."""
 
     tie_break: Literal["oldest", "random"] = field(metadata=declare("Choice between equally good clusters."))
     containment: Literal["generalisation", "interval"] = field(
@@ -70,10 +70,10 @@ PAPER = Reading(
 
 @dataclass(frozen=True, kw_only=True)
 class Castle(Policy):
-    """CASTLE (Cao, Carminati, Ferrari, Tan: IEEE TDSC 8(3), 2011), strict (repaired) or as the paper prints it.
+    """CASTLE (Cao, Carminati, Ferrari, Tan: IEEE TDSC 8(3), 2011), strict (repaired) or as printed.
 
-    Strict keeps the promise where the paper loses it, and is the default. Paper is for science: the engine decides
-    as the paper prints, and the gate still refuses to publish what is not covered.
+    Strict, the default, keeps the guarantee where the paper's algorithm breaks it. Paper is for research: the engine
+    decides as printed, and the gate still suppresses groups that do not meet the criteria.
     """
 
     name: ClassVar[str] = "castle"
@@ -91,7 +91,7 @@ class Castle(Policy):
             symbol="CASTLE's delta",
         )
     )
-    l: int = field(  # the papers' own name
+    l: int = field(  # as named in the papers
         default=1, metadata=declare("Distinct values of every sensitive column per published group.", least=1)
     )
     max_wait: float | None = field(
@@ -149,7 +149,7 @@ class Castle(Policy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.criteria  # noqa: B018  # checks k and l against each other, and l against its form
+        self.criteria  # noqa: B018  # checks k against l, and l against its form of diversity
         if self.delay + 1 < self.k:
             raise PolicyError(
                 f"delay must be at least k - 1, got delay={self.delay} and k={self.k}: "
@@ -160,7 +160,7 @@ class Castle(Policy):
 
     @property
     def criteria(self) -> Criteria:
-        """The promise that the gate checks."""
+        """Criteria that the gate checks."""
         closeness = self.closeness
         if isinstance(closeness, Closeness):
             closeness = replace(closeness, burn_in=closeness.chosen_burn_in(self.delay))
@@ -168,60 +168,61 @@ class Castle(Policy):
 
     @property
     def remembered_pairs(self) -> int:
-        """Published (person, value) pairs that are remembered of each sensitive column, by engine and gate, where the
-        distribution of values is judged. All rows that can be pending fit; when more is published all is forgotten.
+        """Published (person, value) pairs that engine and gate remember per sensitive column, if criteria need them.
+
+        All rows that can be pending fit; when the limit is exceeded, everything is forgotten.
         """
         return self.delay + 1 + _PAIRS_PER_BOX * self.max_reusable
 
     @property
     def strict(self) -> bool:
-        """Whether the guarantee is kept where the paper loses it."""
+        """Whether the guarantee also holds where the paper's algorithm breaks it."""
         return self.mode == "strict"
 
     @property
     def counted(self) -> str:
-        """What the delay counts, in words."""
+        """Unit of the delay, for texts."""
         return "arrivals"
 
     @property
     def draws_noise(self) -> bool:
-        """Whether publishing the same rows again spends their budget again: there is none."""
+        """Whether publishing the same rows again spends their budget again: CASTLE has no budget."""
         return False
 
     @property
     def rows_held(self) -> int | None:
-        """The most rows that are held in memory."""
+        """Maximum number of rows held in memory."""
         return self.delay + 1
 
     @property
     def chosen_suppression(self) -> Suppression:
-        """The suppression in force."""
+        """Effective suppression."""
         return self.suppression or ("root" if self.strict else "generalise")
 
     @property
     def chosen_order(self) -> Order:
-        """The order in force."""
+        """Effective order of rows."""
         return self.order or ("shuffled" if self.strict else "arrival")
 
     @property
     def chosen_reading(self) -> Reading:
-        """The reading in force."""
+        """Effective reading."""
         return self.reading or (STRICT if self.strict else PAPER)
 
     def stages(self, schema: Schema, keys: "Keys", *, numbers: "Numbers | None" = None) -> "Stages":
-        """New stages for a stream."""
+        """Create the stages of a stream."""
         from castleguard.algorithms.castle.stages import castle_stages
 
         return castle_stages(self, schema, keys, numbers)
 
     def encoder(self, schema: Schema, numbers: "Numbers | None" = None) -> "Encoder":
-        """The encoder of boxes."""
+        """Create the encoder of boxes."""
         from castleguard.release.encode import Encoder
 
         return Encoder(schema, numbers=numbers or "bounds", exact=not self.strict)
 
     def becomes(self, role: QuasiIdentifier | Sensitive, numbers: "Numbers | None" = None) -> str:
-        """What is published for a column, in one line."""
+        """Describe in one line how a column is published."""
         if isinstance(role, Sensitive):
             whole = ", numbers by their whole part" if role.labels is None and self.strict and self.l > 1 else ""
             return f"published as it is; its values are counted in every group{whole}"
@@ -230,7 +231,7 @@ class Castle(Policy):
         return boxed(role, numbers, closed=not self.strict)
 
     def waits(self, *, endless: bool) -> Iterator[str]:
-        """How long a row waits, a sentence each."""
+        """Describe how long a row waits, in sentences."""
         yield f"A row leaves at the latest when {self.delay:,} more rows have arrived."
         if self.max_wait is not None:
             yield f"It also leaves after {spell_duration(self.max_wait)}, even if nothing else arrives."
@@ -238,8 +239,8 @@ class Castle(Policy):
             yield "There is no max_wait: while the source is silent, rows wait as long as it is silent."
 
     def publication(self, schema: Schema) -> Publication:
-        """What a published table can be held to."""
-        together = self.reuse == "off" and self.chosen_order != "input"  # in input order the rows of a release trickle
+        """Checkable properties of a published table."""
+        together = self.reuse == "off" and self.chosen_order != "input"  # input order spreads a release over time
         return Publication(
             form="boxes",
             criteria=self.criteria,
@@ -250,15 +251,15 @@ class Castle(Policy):
         )
 
     def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:
-        """What shards promise together."""
+        """Guarantee of independent shards together."""
         return ShardPromise(closeness=self.closeness, judges_shape=self.criteria.judges_shape)
 
     def game(self, schema: Schema) -> MembershipGame | None:
-        """How `audit dp` plays."""
+        """Parameters of the membership game of `audit dp`."""
         return MembershipGame(rows_per_group=self.k, longest_delay=self.delay, l=self.l, period=self.max_wait)
 
     def fingerprint(self) -> dict[str, object]:
-        """A canonical description that JSON can hold: two policies decide alike iff theirs are equal."""
+        """Canonical description, serialisable as JSON: equal iff two policies make the same decisions."""
         described = asdict(self)
         closeness = self.criteria.closeness
         described.update(
@@ -271,7 +272,7 @@ class Castle(Policy):
         return described
 
     def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:
-        """What this policy promises for a stream of this schema."""
+        """Privacy statement for a stream of this schema."""
         persons = f"at least {self.k} distinct persons"
         if schema.person is None:
             persons = f"at least {self.k} rows, each taken for a person of its own"
@@ -297,24 +298,24 @@ class Castle(Policy):
         )
 
     def _shape(self, schema: Schema) -> str:
-        """What is promised about the distribution of sensitive values, as a sentence."""
-        asked = []
+        """Guarantee about the distribution of sensitive values, as a sentence."""
+        criteria = []
         if self.diversity == "entropy":
-            asked.append(f"an entropy of at least ln {self.l}")
+            criteria.append(f"an entropy of at least ln {self.l}")
         if self.diversity == "recursive":
-            asked.append(f"recursive ({self.c:g}, {self.l})-diversity")
+            criteria.append(f"recursive ({self.c:g}, {self.l})-diversity")
         if self.closeness is not None:
-            asked.append(str(self.closeness))
-        if not asked:
+            criteria.append(str(self.closeness))
+        if not criteria:
             return ""
         names = " and of ".join(role.name for role in schema.sensitive)
         return (
-            f"At each release the values of {names}, a person counted once for a value, have {' and '.join(asked)}: "
-            f"those of a new group by itself, and all that are remembered of a box with those that join it. "
+            f"At each release the values of {names}, a person counted once for a value, have {' and '.join(criteria)}: "
+            f"those of a new group by itself, and those remembered for a box together with those that join it. "
         )
 
     def _limits(self, schema: Schema, seeded: bool) -> Iterator[str]:
-        """What is not promised, a sentence each."""
+        """Limits of the guarantee, in sentences."""
         yield from self._shape_limits()
         yield "Not promised: differential privacy; protection of a person whose rows are followed over time"
         if self.reuse != "off":
@@ -326,8 +327,8 @@ class Castle(Policy):
             )
         if not self.strict:
             yield (
-                "Paper mode: published ranges are closed intervals whose bounds are persons' own values, and rows that "
-                "the paper would publish below k are suppressed by the gate."
+                "Paper mode: published ranges are closed intervals whose bounds are values of single persons, and the "
+                "gate suppresses rows that the paper would publish below k."
             )
         if schema.public:
             yield f"Published as they are, outside the promise: {', '.join(schema.public)}."
@@ -335,11 +336,11 @@ class Castle(Policy):
             yield "SEEDED: the choices and the order of rows can be predicted; for tests and experiments only."
 
     def _shape_limits(self) -> Iterator[str]:
-        """How far the promise about the distribution of values reaches."""
+        """Limits of the guarantee about the distribution of values, in sentences."""
         if self.criteria.judges_shape:
             yield (
-                f"Remembered are the boxes that may be used again, at most {self.max_reusable}, and the root; when "
-                f"more than {self.remembered_pairs} persons' values are, all is forgotten and must be earned again."
+                f"Values are remembered for the reusable boxes, at most {self.max_reusable}, and for the root; beyond "
+                f"{self.remembered_pairs} values of persons, all are forgotten and boxes must qualify again."
             )
         if self.closeness is not None and self.closeness.reference != "public":
-            yield "Closeness is promised at the moment of a release only: the distribution of all rows moves on."
+            yield "Closeness is promised at the moment of a release only: the distribution of all rows changes later."

@@ -1,4 +1,4 @@
-"""The stages of CASTLE: rows pass the intake as they are."""
+"""Stages of CASTLE: the intake passes rows unchanged."""
 
 from castleguard.algorithms.castle.engine import CastleEngine
 from castleguard.algorithms.castle.policy import Castle
@@ -13,7 +13,7 @@ from castleguard.schema.roles import Schema
 def castle_stages(
     policy: Castle, schema: Schema, keys: Keys, numbers: Numbers | None, *, engine: type[CastleEngine] = CastleEngine
 ) -> Stages:
-    """New stages; `engine` is CASTLE's or one derived from it."""
+    """Create the stages; `engine` is CASTLE's or one derived from it."""
     return Stages(
         intake=Intake(),
         engine=engine(schema, policy, key=keys.choices),
@@ -24,7 +24,7 @@ def castle_stages(
 
 
 def group_gate(policy: Castle, schema: Schema) -> Gate:
-    """The gate for groups of rows in boxes."""
+    """Create the gate for groups of rows in boxes."""
     return Gate(
         schema,
         policy.criteria,

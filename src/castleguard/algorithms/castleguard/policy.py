@@ -1,7 +1,7 @@
-"""The CASTLEGUARD policy: CASTLE behind sampling and noise, as its paper prints it or with a promise that is true.
+"""CASTLEGUARD policy: CASTLE on sampled and noisy rows, as printed or with a guarantee that holds.
 
 Robinson, Brown, Hall, Jackson, Kemp, Leeke: CASTLEGUARD, DASC 2020. The paper's claim of differential privacy does not
-hold (docs/proofs/castleguard.md); strict mode replaces the noise by one for which a claim can be proved.
+hold (docs/proofs/castleguard.md); strict mode uses noise for which a claim can be proved.
 """
 
 import math
@@ -117,14 +117,14 @@ class Castleguard(Castle):
             self._check_paper()
 
     def _check_strict(self) -> None:
-        share_epsilon((), epsilon=self.epsilon, phi=self.phi)  # one of them, and above 0
+        share_epsilon((), epsilon=self.epsilon, phi=self.phi)  # checks that exactly one is given, above 0
         if self.phi is not None and self.weights is not None:
             raise PolicyError("weights split epsilon: with phi every column has the same share")
         if self.range_floor != 0:
-            raise PolicyError("range_floor belongs to mode='paper': strict noise is made for the declared range")
+            raise PolicyError("range_floor belongs to mode='paper': strict noise is scaled to the declared range")
         if self.clock not in (None, "arrivals"):
             raise PolicyError(
-                f"clock={self.clock!r} belongs to mode='paper': strict mode does not hide whether a row is there"
+                f"clock={self.clock!r} belongs to mode='paper': strict mode does not hide whether a row is present"
             )
         if self.rows_per_person is None and self.window is not None:
             raise PolicyError("window needs rows_per_person: how many rows of a person it may hold")
@@ -135,7 +135,7 @@ class Castleguard(Castle):
         defaults = {each.name: each.default for each in fields(self)}
         for name in _ONLY_CASTLE:
             if getattr(self, name) != defaults[name]:
-                raise PolicyError(f"{name} belongs to grouping='castle': Citadel has no such thing")
+                raise PolicyError(f"{name} belongs to grouping='castle': Citadel does not have it")
         self.citadel  # noqa: B018  # checks the order
 
     def _check_paper(self) -> None:
@@ -143,7 +143,7 @@ class Castleguard(Castle):
             raise PolicyError("mode='paper' needs phi: its noise has scale R/phi")
         for name in ("weights", "rows_per_person", "window"):
             if getattr(self, name) is not None:
-                raise PolicyError(f"{name} belongs to strict mode: the paper has no such thing")
+                raise PolicyError(f"{name} belongs to strict mode: the paper does not have it")
         if self.noise == "edge":
             raise PolicyError("noise='edge' belongs to strict mode: the paper's noise needs the whole stream")
         if self.grouping == "citadel":
@@ -153,7 +153,7 @@ class Castleguard(Castle):
 
     @property
     def citadel(self) -> Citadel | None:
-        """The policy by which noisy rows are grouped, always without reuse; None: CASTLE groups them."""
+        """Citadel policy that groups the noisy rows, always without reuse; None: CASTLE groups them."""
         if self.grouping == "castle":
             return None
         return Citadel(
@@ -170,22 +170,22 @@ class Castleguard(Castle):
 
     @property
     def chosen_suppression(self) -> Suppression:
-        """The suppression in force."""
+        """Effective suppression."""
         return self.suppression or ("root" if self.strict else "drop")
 
     @property
     def counted(self) -> str:
-        """What the delay counts, in words."""
+        """Unit of the delay, for texts."""
         return "arrivals" if self.chosen_clock == "arrivals" else "sampled rows"
 
     @property
     def timed(self) -> bool:
-        """Whether the policy needs to be told the time."""
+        """Whether the stream needs to know the time."""
         return self.max_wait is not None or (self.window is not None and self.window_unit == "seconds")
 
     @property
     def publishes_values(self) -> bool:
-        """Whether published bounds are made of true values: here they are randomised before."""
+        """Whether published bounds derive from true values: here values are randomised first."""
         return False
 
     @property
@@ -200,26 +200,26 @@ class Castleguard(Castle):
 
     @property
     def chosen_clock(self) -> Clock:
-        """The clock in force."""
+        """Effective clock."""
         return self.clock or "arrivals"
 
     @property
     def _shown_epsilon(self) -> float:
-        """The epsilon at which Theorem 2's value is shown."""
+        """Epsilon at which the delta of Theorem 2 is shown."""
         return max(1.0, -math.log1p(-self.sample_rate)) if self.epsilon is None else self.epsilon
 
     def shares(self, schema: Schema) -> Shares:
-        """Strict: the epsilon of every column that is randomised."""
+        """Strict: epsilon of every randomised column."""
         return share_epsilon(schema.described, epsilon=self.epsilon, phi=self.phi, weights=self.weights)
 
     def stages(self, schema: Schema, keys: "Keys", *, numbers: "Numbers | None" = None) -> "Stages":
-        """New stages for a stream."""
+        """Create the stages of a stream."""
         from castleguard.algorithms.castleguard.stages import castleguard_stages
 
         return castleguard_stages(self, schema, keys, numbers)
 
     def becomes(self, role: QuasiIdentifier | Sensitive, numbers: "Numbers | None" = None) -> str:
-        """What is published for a column, in one line."""
+        """Describe in one line how a column is published."""
         if isinstance(role, Sensitive):
             return "one of its declared values, randomised" if self.strict else super().becomes(role, numbers)
         from castleguard.algorithms.words import boxed
@@ -227,25 +227,25 @@ class Castleguard(Castle):
         return boxed(role, numbers, closed=not self.strict, randomised=True)
 
     def waits(self, *, endless: bool) -> Iterator[str]:
-        """How long a row waits, a sentence each."""
+        """Describe how long a row waits, in sentences."""
         return super().waits(endless=endless) if self.citadel is None else self.citadel.waits(endless=endless)
 
     def keeps(self) -> Iterator[str]:
-        """What is kept in memory besides pending rows."""
+        """Describe the state kept in memory besides pending rows, in sentences."""
         if self.rows_per_person is not None and self.window is None:
             yield "Every person is remembered (rows_per_person without a window): memory grows with their number."
 
     def publication(self, schema: Schema) -> Publication:
-        """What a published table can be held to."""
+        """Checkable properties of a published table."""
         groups = super().publication(schema) if self.citadel is None else self.citadel.publication(schema)
         found = replace(groups, noisy=True, hides_values=self.strict, publishes_labels=self.strict)
         if self.chosen_clock == "arrivals":
             return found
-        why = "The delay counts sampled rows, and the file does not tell which were."
+        why = "The delay counts sampled rows, and the file does not show which were sampled."
         return replace(found, delay=None, why_no_delay=why)
 
     def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:
-        """What shards promise together."""
+        """Guarantee of independent shards together."""
         return (
             super()
             .sharded(schema, streaming=streaming)
@@ -257,7 +257,7 @@ class Castleguard(Castle):
         )
 
     def game(self, schema: Schema) -> MembershipGame:
-        """How `audit dp` plays; in paper mode also against Theorem 2, which has a delta for every epsilon."""
+        """Parameters of the membership game; paper mode adds Theorem 2, which gives a delta for every epsilon."""
         return MembershipGame(
             printed=self._printed_claim if not self.strict and self.sample_rate < 1 else None,
             any_epsilon=True,
@@ -275,14 +275,14 @@ class Castleguard(Castle):
         return PrintedClaim("Theorem 2 of the CASTLEGUARD paper", chosen, delta)
 
     def fingerprint(self) -> dict[str, object]:
-        """A canonical description that JSON can hold: two policies decide alike iff theirs are equal."""
+        """Canonical description, serialisable as JSON: equal iff two policies make the same decisions."""
         described = {**super().fingerprint(), "clock": self.chosen_clock}
-        if self.grouping == "castle":  # as in snapshots from before there was a choice
+        if self.grouping == "castle":  # older snapshots do not have this parameter
             del described["grouping"]
         return described
 
     def spent(self, schema: Schema) -> Loss:
-        """Strict: what a row spends, or a person in one window of the ledger, by the best of the known sums."""
+        """Strict: loss of a row, or of a person in one window of the ledger, by the best composition theorem."""
         epsilons = [float(share) for share in self.shares(schema).values()]
         row = float_above(sum(self.shares(schema).values(), Fraction(0)))
         if self.rows_per_person is None:
@@ -295,7 +295,7 @@ class Castleguard(Castle):
         return min(losses, key=lambda loss: loss.epsilon)
 
     def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:
-        """What this policy promises for a stream of this schema."""
+        """Privacy statement for a stream of this schema."""
         citadel = self.citadel
         groups = (
             super().guarantee(schema, seeded=seeded) if citadel is None else citadel.guarantee(schema, seeded=seeded)
@@ -344,7 +344,7 @@ class Castleguard(Castle):
         )
 
     def _notes(self, schema: Schema, seeded: bool) -> Iterator[str]:
-        """What the promise means here, and what is not promised, a sentence each."""
+        """Meaning and limits of the guarantee, in sentences."""
         if self.citadel is None:
             yield from self._shape_limits()
         if self.strict:

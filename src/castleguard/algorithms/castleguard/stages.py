@@ -1,4 +1,4 @@
-"""The stages of CASTLEGUARD: those of CASTLE or of Citadel behind a ledger, a coin and noise."""
+"""Stages of CASTLEGUARD: a ledger, a coin and noise, then the stages of CASTLE or Citadel."""
 
 import math
 
@@ -21,7 +21,7 @@ from castleguard.schema.roles import Schema
 
 
 def castleguard_stages(policy: Castleguard, schema: Schema, keys: Keys, numbers: Numbers | None) -> Stages:
-    """New stages."""
+    """Create the stages."""
     citadel = policy.citadel
     engine: Engine
     if citadel is None:
@@ -37,7 +37,7 @@ def castleguard_stages(policy: Castleguard, schema: Schema, keys: Keys, numbers:
             strict=policy.strict,
             diverse=not policy.strict and policy.l > 1,
             total=policy.strict,
-            cells=policy.strict and policy.noise == "edge",  # noise reads values, and hands on cells
+            cells=policy.strict and policy.noise == "edge",  # local noise needs values, and outputs cells
             sealed=policy.strict,
         ),
         gate=gate,

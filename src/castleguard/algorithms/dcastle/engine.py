@@ -1,4 +1,4 @@
-"""CASTLE at one of several sites: the same engine, which also lends rows to releases that other sites take part in."""
+"""CASTLE engine of one of several sites, which can also withdraw rows for releases across sites."""
 
 from typing import NamedTuple
 
@@ -14,33 +14,33 @@ Positions = NDArray[np.int64]
 Bounds = NDArray[np.float64]  # (columns,), or (clusters, columns)
 
 OUTSIDE = 1 << 30
-"""The level of a row that lies in none of the boxes."""
+"""Level of a row outside all boxes."""
 
 
 class OpenClusters(NamedTuple):
-    """The open clusters, one element each."""
+    """Open clusters, one element each."""
 
     slot: NDArray[np.int64]
     number: NDArray[np.int64]
-    """In order of creation; never given twice."""
+    """Creation number; never reused."""
     persons: NDArray[np.int64]
     oldest: Positions
-    """The position of the oldest row."""
+    """Position of the oldest row."""
     lower: Bounds
-    """(clusters, columns) range intervals of the rows that are in it; numbers as the lower edges of their cells."""
+    """(clusters, columns) Range intervals of the current rows; numbers as the lower edges of their cells."""
     upper: Bounds
 
 
 class MemberEngine(CastleEngine):
-    """The CASTLE engine of a site. A withdrawn row is in nobody's cluster until it is brought back."""
+    """CASTLE engine of a site. A withdrawn row is in no cluster until it is readmitted."""
 
     @property
     def columns(self) -> int:
-        """How many quasi-identifiers there are."""
+        """Number of quasi-identifiers."""
         return int(self._state.quasi.shape[1])
 
     def clusters(self) -> OpenClusters:
-        """What is open now."""
+        """Clusters that are open now."""
         book, bounds = self._state.book, self._state.bounds
         oldest = np.empty(book.shape[1] - 1, dtype=np.int64)
         kernels.oldest_of_clusters(self._state, oldest)
@@ -50,13 +50,13 @@ class MemberEngine(CastleEngine):
         )
 
     def members(self, slot: int) -> Positions:
-        """The rows of a cluster, by arrival."""
+        """Rows of a cluster, by arrival."""
         positions = np.empty(self._state.book[1, slot], dtype=np.int64)
         kernels.members_of(self._state, slot, positions)
         return np.sort(positions)
 
     def inside(self, lower: Bounds, upper: Bounds, loss: float) -> Positions:
-        """Pending rows that lie in a published box, and would not lose less than `loss` where they are; by arrival."""
+        """Pending rows in a published box whose estimated loss here is at least `loss`, by arrival."""
         positions = np.empty(self.pending, dtype=np.int64)
         taken = np.empty(self._state.book.shape[1] - 1, dtype=np.bool_)
         box = np.array([lower, upper])
@@ -64,37 +64,40 @@ class MemberEngine(CastleEngine):
         return np.sort(positions[:count])
 
     def withdraw(self, positions: Positions) -> None:
-        """Let pending rows go."""
+        """Remove pending rows from their clusters."""
         kernels.withdraw(self._state, positions)
 
     def readmit(self, positions: Positions) -> None:
-        """Take back withdrawn rows that are not due yet: they lay near one another, and stay together if they are not
-        too few. The oldest of them must leave soon, and would make other clusters leave with it.
+        """Readmit withdrawn rows that are not due yet. Unless they are too few, they form a cluster of their own.
+
+        They are close to one another, and the oldest is due soon: in another cluster it would take that cluster along.
         """
         assert not positions.size or int(positions.min()) + self._settings.delay >= self.arrivals
         together = 4 * np.unique(self.persons(positions)).size >= self._settings.k
         kernels.readmit(self._state, self._settings._replace(random_ties=False), self._work, positions, together)
 
     def adopt(self, lower: Bounds, upper: Bounds) -> None:
-        """Generalisations (boxes, columns) were published elsewhere, and may be used here."""
+        """Admit generalisations (boxes, columns) that another site published, for reuse here."""
         for low, high in zip(lower, upper, strict=True):
             kernels.adopt(self._state, self._settings, self._work, low, high)
 
     def as_published(self, lower: Bounds, upper: Bounds) -> tuple[Bounds, Bounds, float]:
-        """A box on the public grid around range intervals, and what it loses."""
+        """Published box around range intervals, and its loss."""
         box = np.empty((2, lower.size))
         loss = kernels.published_box(self._state, lower, upper, box)
         return box[0], box[1], float(loss)
 
     def around_published(self, lower: Bounds, upper: Bounds) -> tuple[Bounds, Bounds, float]:
-        """The same around bounds that are published ones: they are edges and labels already."""
+        """Published box around published bounds, which are edges and labels already, and its loss."""
         box = np.empty((2, lower.size))
         loss = kernels.around_published(self._state, lower, upper, box)
         return box[0], box[1], float(loss)
 
     def boxes_around(self, position: int, *, fewest: int, most: int, number: int) -> tuple[Bounds, Bounds]:
-        """(boxes, columns) boxes on the public grid around a pending row and those nearest to it, one inside the other:
-        the smallest with so many pending rows, so many in all, none beyond the first with `most` rows.
+        """(boxes, columns) Nested published boxes around a pending row and its nearest rows, smallest first.
+
+        The smallest contains at least `fewest` pending rows; at most `number` boxes, ending with the first that
+        contains `most` rows.
         """
         far = np.empty(len(self._state.quasi))
         kernels.distances(self._state, position, far)
@@ -120,46 +123,46 @@ class MemberEngine(CastleEngine):
         return lower[chosen], upper[chosen]
 
     def levels(self, positions: Positions, lower: Bounds, upper: Bounds) -> NDArray[np.int64]:
-        """The first of several boxes, one inside the other, that each row lies in; OUTSIDE, if it lies in none."""
+        """Index of the innermost of several nested boxes that contains each row; OUTSIDE if none does."""
         values = self._state.quasi[positions % len(self._state.quasi)][:, None, :]
         inside = np.all((lower <= values) & (values <= self._largest_inside(upper)), axis=2)
         return np.where(inside.any(axis=1), inside.argmax(axis=1), OUTSIDE)
 
     def _largest_inside(self, upper: Bounds) -> Bounds:
-        """The largest values inside published boxes, for their upper bounds (boxes, columns)."""
+        """Largest values inside published boxes, from their upper bounds (boxes, columns)."""
         layout, bounds = self._state.domain.layout, self._state.domain.bounds
         on_grid = layout[:, EDGE_COUNT] > 0
         return np.where(on_grid, largest_inside(upper, bounds[1]), upper)
 
     def persons(self, positions: Positions) -> NDArray[np.uint64]:
-        """Who they are, hashed."""
+        """Hashes of the rows' persons."""
         return self._state.person[positions % len(self._state.quasi)]
 
     def loss_from_here(self, slot: int) -> float:
-        """About what the rows of a cluster would lose if they had to leave from here."""
+        """Estimated loss of a cluster's rows if this site published them alone."""
         taken = np.zeros(self._state.book.shape[1] - 1, dtype=np.bool_)
         return float(kernels.home_loss(self._state, self._settings, self._work, slot, taken))
 
     @property
     def usual_loss(self) -> float:
-        """What groups lose on average as they are published, about: CASTLE's tau and a cell of every number."""
+        """Approximate average loss of published groups: CASTLE's tau plus one cell per number."""
         return float(kernels.usual_loss(self._state))
 
     def learn(self, loss: float) -> None:
-        """Rows of this engine were published elsewhere and lost so much: the threshold follows."""
+        """Update the threshold with the loss of rows of this engine that another site published."""
         kernels.learn(self._state, loss)
 
     def union_losses(self, lower: Bounds, upper: Bounds, others: tuple[Bounds, Bounds]) -> NDArray[np.float64]:
-        """What a published box would lose together with each of several others."""
+        """Loss of the union of a published box with each of several others."""
         losses = np.empty(len(others[0]))
         kernels.union_losses(self._state, lower, upper, others[0], others[1], losses)
         return losses
 
     def box_of(self, positions: Positions) -> tuple[Bounds, Bounds]:
-        """The range intervals of rows that are pending or withdrawn."""
+        """Range intervals of pending or withdrawn rows."""
         values = self._state.quasi[positions % len(self._state.quasi)]
         return values.min(axis=0), values.max(axis=0)
 
     def arrived(self, positions: Positions) -> NDArray[np.float64]:
-        """When rows arrived, in seconds."""
+        """Arrival times of rows, in seconds."""
         return self._state.arrived[positions % len(self._state.quasi)]

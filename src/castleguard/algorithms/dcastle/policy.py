@@ -1,4 +1,4 @@
-"""The dCASTLE policy: CASTLE at several sites that publish one stream together."""
+"""dCASTLE policy: CASTLE at several sites that publish one stream together."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -21,10 +21,11 @@ _PAPER_REFUSED = "mode='paper' publishes fewer than k persons: it is for `castle
 
 @dataclass(frozen=True, kw_only=True)
 class Dcastle(Castle):
-    """dCASTLE (Mohamed, Ghanem, Nagi: IAJIT 17(1), 2020), strict (repaired) or as the paper prints it.
+    """dCASTLE (Mohamed, Ghanem, Nagi: IAJIT 17(1), 2020), strict (repaired) or as printed.
 
-    Strict: every site runs CASTLE over its own rows; sites publish groups together by an atomic release, and use what
-    others have published. Paper is for experiments in one process: as printed, the protocol publishes fewer than k.
+    Strict: every site runs CASTLE over its own rows; sites publish joint groups by an atomic release, and reuse boxes
+    that others have published. Paper is for experiments in one process: as printed, the protocol publishes groups of
+    fewer than k persons.
     """
 
     name: ClassVar[str] = "dcastle"
@@ -65,14 +66,14 @@ class Dcastle(Castle):
 
     @property
     def chosen_threshold(self) -> int:
-        """The threshold in force."""
+        """Effective threshold."""
         if self.share_threshold is not None:
             return self.share_threshold
         return self.k if self.strict else -(-self.k // self.sites)
 
     @property
     def joint(self) -> Joint:
-        """How sites publish together."""
+        """Parameters of releases across sites."""
         return Joint(
             sites=self.sites,
             k=self.k,
@@ -86,28 +87,28 @@ class Dcastle(Castle):
         )
 
     def stages(self, schema: Schema, keys: "Keys", *, numbers: "Numbers | None" = None) -> "Stages":
-        """New stages for a stream."""
+        """Create the stages of a stream."""
         from castleguard.algorithms.castle.stages import castle_stages
         from castleguard.algorithms.dcastle.engine import MemberEngine
 
         return castle_stages(self, schema, keys, numbers, engine=MemberEngine)
 
     def publication(self, schema: Schema) -> Publication:
-        """What a published table can be held to."""
-        why = "The delay counts the rows of each site, and the file has those of all."
+        """Checkable properties of a published table."""
+        why = "The delay counts the rows of each site, and the file has the rows of all sites."
         return replace(super().publication(schema), delay=None, why_no_delay=why, alone=False)
 
     def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:
-        """Refused."""
-        why = "dcastle is for sites that agree with one another, and shards never talk: use castle"
+        """Shards are refused."""
+        why = "dcastle is for sites that communicate, and shards do not: use castle"
         return super().sharded(schema, streaming=streaming)._replace(refused=why)
 
     def fingerprint(self) -> dict[str, object]:
-        """See Castle."""
+        """Canonical description, with the effective threshold."""
         return {**super().fingerprint(), "share_threshold": self.chosen_threshold}
 
     def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:
-        """See Castle."""
+        """Privacy statement for the output of all sites, or of each."""
         plain = super().guarantee(schema, seeded=seeded)
         whose = "what each site writes by itself" if self.k_scope == "per_site" else "the output of all sites together"
         return Guarantee(
@@ -123,15 +124,15 @@ class Dcastle(Castle):
         yield from super()._limits(schema, seeded)
         yield (
             f"Other sites learn the boxes of clusters with {self.chosen_threshold} or more persons before they are "
-            f"published, and keyed hashes of persons: whoever holds the sites' key can test whether a guessed person "
+            f"published, and keyed hashes of persons: a holder of the sites' key can test whether a guessed person "
             f"takes part. The relay sees sealed messages and records: their number, sizes and times."
         )
         if self.strict:
             yield (
-                "The site that coordinates a release sees the rows that others offer for it, whatever comes of it: "
-                "their published columns, which of the proposed boxes each lies in, and a box around those in none."
+                "The site that coordinates a release sees the rows that others offer for it, even if it is aborted: "
+                "their published columns, the proposed box that contains each, and a box around the rows in none."
             )
         if self.k_scope == "global" and self.strict:
-            yield "The output of one site by itself is not promised to have k persons in a group."
+            yield "Groups in the output of a single site may have fewer than k persons."
         if not self.strict:
-            yield "Paper mode counts persons twice and rows that are not published: for experiments only."
+            yield "Paper mode counts some persons twice and unpublished rows too: for experiments only."

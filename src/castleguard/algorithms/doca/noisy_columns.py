@@ -1,8 +1,8 @@
-"""What strict DOCA says about the columns of a window: noisy means of sorted runs, noisy counts of labels.
+"""Columns of a window as strict DOCA publishes them: noisy means of sorted runs, noisy counts of labels.
 
-Both bound how much a window can change when c of its rows are replaced, whatever they held (docs/proofs/doca.md):
-the sums of a number's runs by c times its range, in all; the counts of labels by 2 c. Exact discrete Laplace noise for
-that bound makes each column as private as its share of epsilon says. What follows the noise reads nothing else.
+The sensitivity of both is bounded when any c rows of a window are replaced (docs/proofs/doca.md): the sums of a
+number's runs change by at most c times its range in total, the counts of labels by at most 2 c. Exact discrete Laplace
+noise of that scale gives each column its share of epsilon. Everything after the noise reads noisy numbers only.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ Points = NDArray[np.float64]  # (rows, columns)
 
 
 class NumberColumn(NamedTuple):
-    """A number: where it stands among the columns, its role, and the noise exponent of one level."""
+    """A numeric column: its index, its role, and the noise exponent of one level."""
 
     at: int
     role: Numeric
@@ -34,12 +34,12 @@ class NumberColumn(NamedTuple):
 
     @property
     def top(self) -> int:
-        """The highest level."""
+        """Highest level."""
         return self.role.edges.size - 1
 
 
 class LabelColumn(NamedTuple):
-    """A column of labels: where it stands, how many labels there are, and the noise exponent of one count."""
+    """A column of labels: its index, the number of labels, and the noise exponent of one count."""
 
     at: int
     labels: int
@@ -47,7 +47,7 @@ class LabelColumn(NamedTuple):
 
 
 def number_columns(schema: Schema, policy: Doca) -> list[NumberColumn]:
-    """The numbers of a schema: replacing c rows moves the sums by c times the highest level."""
+    """Numeric columns of a schema: replacing c rows changes the sums by at most c times the highest level."""
     shares = policy.shares(schema)
     return [
         NumberColumn(at, role, shares[role.name] / max(policy.contributions * (role.edges.size - 1), 1))
@@ -57,7 +57,7 @@ def number_columns(schema: Schema, policy: Doca) -> list[NumberColumn]:
 
 
 def label_columns(schema: Schema, policy: Doca) -> list[LabelColumn]:
-    """The categories and sensitive columns: replacing c rows moves the counts by 2 c."""
+    """Categories and sensitive columns: replacing c rows changes the counts by at most 2 c."""
     shares, places = policy.shares(schema), schema.described
     return [
         LabelColumn(places.index(name), labels, shares[name] / (2 * policy.contributions))
@@ -66,18 +66,18 @@ def label_columns(schema: Schema, policy: Doca) -> list[LabelColumn]:
 
 
 def run_sizes(rows: int, k: int) -> Ints:
-    """Runs of k rows, the last with what is left over: it follows from the number of rows alone."""
+    """Sizes of runs: k rows each, and the last takes the remainder. They depend on the number of rows alone."""
     sizes = np.full(rows // k, k, dtype=np.int64)
     sizes[-1] += rows % k
     return sizes
 
 
 class WindowNoise:
-    """Noise that belongs to what a window holds: the same rows get the same, others get other noise.
+    """Noise keyed by the contents of a window: the same rows get the same noise, different rows independent noise.
 
-    A stream that is restored may cut its windows elsewhere, by a flush or by the clock. Were noise drawn by number
-    alone, two sums would then have the same, and the difference would be exact. Of a window that was released before,
-    the key is gone.
+    A restored stream may cut its windows elsewhere, by a flush or by the clock. If noise depended on the window number
+    alone, two sums would get the same noise, and their difference would be exact. The key is replaced after each
+    release, so a snapshot does not contain the keys of released windows.
     """
 
     def __init__(self, mechanisms: Sequence[Mechanism], *, key: NDArray[np.uint32]) -> None:
@@ -86,7 +86,7 @@ class WindowNoise:
         self._drawn = bool(mechanisms)
 
     def randomise(self, numbers: Ints, contents: bytes) -> None:
-        """Add noise to the numbers of a window, in place; `contents` is a digest of all that the window holds."""
+        """Add noise to the numbers of a window, in place; `contents` is a digest of the whole window."""
         if not self._drawn:
             return
         fresh = np.stack([self._derived(contents), np.zeros(8, dtype=np.uint32)])
@@ -95,11 +95,11 @@ class WindowNoise:
         self._key = self._derived(b"")
 
     def snapshot(self) -> Arrays:
-        """The key of all noise to come."""
+        """Key of all later noise."""
         return {"key": self._key.copy()}
 
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
-        """Continue from a snapshot."""
+        """Restore a snapshot."""
         self._key = arrays["key"].copy()
 
     def _derived(self, what: bytes) -> NDArray[np.uint32]:
@@ -109,12 +109,12 @@ class WindowNoise:
 
 
 class NoisyMeans:
-    """Releases the numbers of windows, each run of k sorted values as its noisy mean."""
+    """Publish the numbers of windows: each run of k sorted values as its noisy mean."""
 
     def __init__(self, columns: Sequence[NumberColumn], *, k: int, key: NDArray[np.uint32]) -> None:
         self._columns = columns
         self._k = k
-        most = 2 * k - 1  # rows of a run; with the largest k and the finest grid their sums stay below 2^53
+        most = 2 * k - 1  # rows per run; with the largest k and the finest grid their sums stay below 2^53
         self.noise = WindowNoise(
             [
                 DiscreteLaplace(cells=most * column.top, epsilon=column.decay * max(most * column.top, 1))
@@ -124,8 +124,9 @@ class NoisyMeans:
         )
 
     def release(self, levels: Levels, points: Points, contents: bytes) -> tuple[Ints, float]:
-        """Write the columns' noisy means into `points`, every run's to its rows. Return the noisy sums (runs, columns),
-        and the mean spread of the runs, for the operator: it is not noisy.
+        """Write the noisy mean of every run to its rows in `points`; return the noisy sums and the mean spread.
+
+        The sums are (runs, columns). The spread of the runs is not noisy: it is for the operator only.
         """
         if not self._columns:
             return np.empty((0, 0), dtype=np.int64), 0.0
@@ -143,10 +144,10 @@ class NoisyMeans:
 
 
 class NoisyCounts:
-    """Releases the labels of windows, as often as their noisy counts say."""
+    """Publish the labels of windows, repeated by their noisy counts."""
 
     def __init__(self, columns: Sequence[LabelColumn], *, most: int, key: NDArray[np.uint32]) -> None:
-        """`most`: the rows of a window, at most."""
+        """`most`: maximum number of rows per window."""
         self._columns = columns
         self.noise = WindowNoise(
             [DiscreteLaplace(cells=most, epsilon=column.decay * most) for column in columns], key=key
@@ -154,8 +155,9 @@ class NoisyCounts:
         self._height = max((column.labels for column in columns), default=0)
 
     def release(self, levels: Levels, points: Points, contents: bytes) -> Ints:
-        """Write labels into `points`, sorted: as many of each as its count says, once noisy and made to fit. Return the
-        noisy counts (labels, columns).
+        """Write sorted labels to `points`, repeated by their noisy counts, adjusted to the number of rows.
+
+        Returns the noisy counts (labels, columns).
         """
         if not self._columns:
             return np.empty((0, 0), dtype=np.int64)
@@ -170,14 +172,14 @@ class NoisyCounts:
 
 
 def fit_counts(counts: Ints, rows: int) -> Ints:
-    """The whole numbers nearest to `counts` that are not negative and sum to `rows`.
+    """Non-negative integers nearest to `counts` that sum to `rows`.
 
-    The same amount is taken from all that stay positive (the projection onto the simplex), or given to all; remainders
-    go to the largest fractions, the smaller label first. With many labels of which few occur this forgets most of the
-    noise, where scaling would keep it.
+    The same amount is subtracted from all counts that stay positive (the projection onto the simplex), or added to all;
+    remainders go to the largest fractions, the smaller label first. If few of many labels occur, this removes most of
+    the noise, where scaling would keep it.
     """
     amount = _excess(counts, rows)
-    # (counts - amount) as multiples of 1 / denominator: whole numbers throughout, so that ties are ties.
+    # (counts - amount) as multiples of 1 / denominator: integers throughout, so that ties are exact.
     exact = np.maximum(counts * amount.denominator - amount.numerator, 0)
     whole = exact // amount.denominator
     order = np.argsort(-(exact % amount.denominator), kind="stable")
@@ -186,10 +188,10 @@ def fit_counts(counts: Ints, rows: int) -> Ints:
 
 
 def _excess(counts: Ints, rows: int) -> Fraction:
-    """What has to be taken from each count that stays positive, so that they sum to `rows`."""
+    """Amount to subtract from each count that stays positive, so that they sum to `rows`."""
     highest = np.sort(counts)[::-1]
     total = np.cumsum(highest)
-    # With the j largest positive, (total_j - rows) / j is taken from each: right for the most j that stay positive.
+    # If the j largest stay positive, each loses (total_j - rows) / j: correct for the largest such j.
     stays = highest * np.arange(1, counts.size + 1) > total - rows
     last = int(np.flatnonzero(stays)[-1])
     return Fraction(int(total[last]) - rows, last + 1)

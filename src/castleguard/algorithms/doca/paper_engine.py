@@ -1,6 +1,6 @@
-"""The DOCA engine in paper mode: the kernels' state, and the calls that drive it.
+"""DOCA engine of paper mode: creates the state of the kernels and calls them.
 
-Labels (categories, sensitive values) take no part in the clustering: they arrive randomised, and go with their rows.
+Labels (categories, sensitive values) do not affect the clustering: they arrive randomised and stay with their rows.
 """
 
 from collections.abc import Mapping
@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.algorithms.doca.policy import Doca
-from castleguard.algorithms.engine import Engine, Flags
-from castleguard.errors import SnapshotError
+from castleguard.algorithms.engine import Engine, Flags, check_fit
 from castleguard.kernels import doca as kernels
 from castleguard.kernels.chacha import PURPOSES, new_words
 from castleguard.kernels.doca import Batch, Output, Settings, State
@@ -20,7 +19,7 @@ from castleguard.schema.roles import Numeric, Schema
 
 
 class DocaEngine(Engine):
-    """DOCA as printed over one stream. Keeps the promises of `engine.base.Engine`."""
+    """DOCA as printed over one stream."""
 
     def __init__(self, schema: Schema, policy: Doca, *, key: NDArray[np.uint32]) -> None:
         policy.check(schema)
@@ -30,11 +29,11 @@ class DocaEngine(Engine):
         self._settings = make_settings(schema, policy)
         self._state = make_state(len(self._numbers), policy, key)
         self._growth = np.zeros(policy.max_clusters)
-        # The labels of pending rows, in the same ring as the kernels' values.
+        # Labels of pending rows, at the same ring slots as the kernels' values.
         self._ring = np.zeros((policy.delay + 1, len(self._labels)))
 
     def push(self, rows: CodedRows, now: float, present: Flags | None = None) -> Decisions:
-        """Take in rows, and decide whatever that makes due."""
+        """Accept rows, and decide all rows that become due."""
         if present is None:
             present = np.ones(rows.person.size, dtype=np.bool_)
         values = np.ascontiguousarray(rows.quasi[:, self._numbers])
@@ -54,22 +53,22 @@ class DocaEngine(Engine):
 
     @property
     def arrivals(self) -> int:
-        """Rows taken in so far."""
+        """Rows accepted so far."""
         return int(self._state.counters[kernels.ARRIVALS])
 
     @property
     def pending(self) -> int:
-        """Rows that have not been decided yet."""
+        """Number of undecided rows."""
         return int(self._state.counters[kernels.PENDING])
 
     @property
     def oldest(self) -> int:
-        """The position of the oldest pending row."""
+        """Position of the oldest pending row."""
         return int(kernels.oldest_pending(self._state))
 
     @property
     def open_clusters(self) -> int:
-        """Clusters that are growing."""
+        """Number of open clusters."""
         return int(self._state.counters[kernels.OPEN])
 
     @property
@@ -79,19 +78,16 @@ class DocaEngine(Engine):
 
     @property
     def longest_wait(self) -> int:
-        """The most arrivals that a published row has waited."""
+        """Longest wait of a published row, in arrivals."""
         return int(self._state.counters[kernels.LONGEST_WAIT])
 
     def snapshot(self) -> Arrays:
-        """All arrays of the state, by name."""
+        """All mutable arrays, by name."""
         return {name: array.copy() for name, array in self._changing().items()}
 
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
-        """Continue from a snapshot. One that does not fit is refused as a whole."""
-        for name, mine in self._changing().items():
-            theirs = arrays.get(name)
-            if theirs is None or theirs.shape != mine.shape or theirs.dtype != mine.dtype:
-                raise SnapshotError(f"the snapshot does not fit this engine: {name} is missing or of another shape")
+        """Restore a snapshot. One that does not fit is refused as a whole."""
+        check_fit(self._changing(), arrays)
         for name, mine in self._changing().items():
             mine[...] = arrays[name]
 
@@ -115,7 +111,7 @@ class DocaEngine(Engine):
         return output
 
     def _with_labels(self, output: Output, first: int, labels: NDArray[np.float64]) -> Decisions:
-        """The decisions, with the labels of each row; `labels` are those of the rows from position `first` on."""
+        """Decisions with the labels of each row; `labels` are those of the rows from position `first` on."""
         rows, groups = (int(count) for count in output.used)
         position, group = output.rows[:, :rows]
         points = np.empty((rows, len(self._numbers) + len(self._labels)))
@@ -124,7 +120,7 @@ class DocaEngine(Engine):
             fresh = position >= first
             points[np.ix_(fresh, self._labels)] = labels[position[fresh] - first]
             points[np.ix_(~fresh, self._labels)] = self._ring[position[~fresh] % len(self._ring)]
-            # Only after the rows that leave have been read: the newer ones take their places.
+            # Only after reading the labels of the rows that leave: newer rows overwrite their slots.
             kept = np.arange(max(first, first + len(labels) - len(self._ring)), first + len(labels))
             self._ring[kept % len(self._ring)] = labels[kept - first]
         nothing = np.empty((groups, 0))
@@ -144,7 +140,7 @@ class DocaEngine(Engine):
 
 
 def make_settings(schema: Schema, policy: Doca) -> Settings:
-    """The policy as numbers."""
+    """Policy as numbers."""
     shares, sensitivities = policy.shares(schema), policy.sensitivities(schema)
     return Settings(
         delay=policy.delay,
@@ -156,7 +152,7 @@ def make_settings(schema: Schema, policy: Doca) -> Settings:
 
 
 def make_state(columns: int, policy: Doca, key: NDArray[np.uint32]) -> State:
-    """An engine that has seen nothing."""
+    """Initial state."""
     capacity, slots = policy.delay + 1, policy.max_clusters
     return State(
         counters=np.zeros(kernels.COUNTERS, dtype=np.int64),

@@ -1,7 +1,7 @@
-"""The DOCA policy: noisy means of groups of rows, as the paper prints it or with a claim that is true.
+"""DOCA policy: noisy means of groups of rows, as printed or with a claim that holds.
 
 Leal, Vidal, Machado: Anonimização de Streaming de Dados em DOCA, 2018. The paper's claim of differential privacy does
-not hold, because its groups depend on the data; strict mode makes groups for which it does (docs/proofs/doca.md).
+not hold, because its groups depend on the data; strict mode forms groups for which it does (docs/proofs/doca.md).
 """
 
 import math
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from castleguard.release.encode import Numbers, PointEncoder
 
 RANGES = 1.5
-"""The paper's sensitivity, in ranges of the column."""
+"""Sensitivity in the paper, in multiples of the column's range."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Doca(Policy):
-    """DOCA: every number is published as the noisy mean of a group of rows, under its own name.
+    """DOCA: every number is published as the noisy mean of a group of rows, in the same column.
 
     Strict, the default: windows of `delay` rows, each column sorted and cut into runs of k, exact noise on their sums,
-    noisy counts of labels; each column leaves shuffled, so that no value belongs to a row. Paper: online clusters by
+    noisy counts of labels; each column is shuffled, so that no value belongs to a row. Paper: online clusters by
     enlargement, one Laplace draw per published cluster, and no claim.
     """
 
@@ -126,71 +126,73 @@ class Doca(Policy):
 
     @property
     def publishes_values(self) -> bool:
-        """Whether published bounds are made of true values, which a public grid has to hide: here there are none."""
+        """Whether published bounds derive from true values: DOCA publishes no bounds."""
         return False
 
     @property
     def chosen_order(self) -> Order:
-        """Rows of one release: shuffled column by column, or by arrival."""
+        """Order of the rows of one release: shuffled column by column, or by arrival."""
         return "shuffled" if self.strict else "arrival"
 
     @property
     def run(self) -> int:
-        """Strict: the rows of a run, k."""
+        """Strict: number of rows per run, k."""
         assert self.k is not None
         return self.k
 
     @property
     def contributions(self) -> int:
-        """The rows of a person that the noise is made for: no more than a window or a cluster can hold."""
+        """Rows of a person that the noise covers, at most as many as a window or a cluster can hold."""
         return 1 if self.rows_per_person is None else min(self.rows_per_person, self.delay + (not self.strict))
 
     def shares(self, schema: Schema) -> Shares:
-        """The epsilon of every column."""
+        """Epsilon of every column."""
         return share_epsilon(schema.described, epsilon=self.epsilon, weights=self.weights)
 
     def sensitivities(self, schema: Schema) -> dict[str, float]:
-        """Paper: how much one row can change each number."""
+        """Paper: sensitivity of each number to one row."""
         numbers = [role for role in schema.quasi_identifiers if isinstance(role, Numeric)]
         given = self.sensitivity
         if is_number(given):
             if len(numbers) > 1:
                 names = ", ".join(f"{role.name!r}: ..." for role in numbers)
-                raise SchemaError(f"sensitivity is one number, and the schema has {len(numbers)}: give {{{names}}}")
+                raise SchemaError(
+                    f"sensitivity is one number, and the schema has {len(numbers)} numeric columns: give {{{names}}}"
+                )
             given = {role.name: given for role in numbers}
         known: Mapping[str, float] = given if isinstance(given, Mapping) else {}
         unknown = sorted(known.keys() - {role.name for role in numbers})
         if unknown:
-            raise SchemaError(f"sensitivity names {unknown[0]!r}, which is no numeric column of the schema")
+            raise SchemaError(f"sensitivity names {unknown[0]!r}, which is not a numeric column of the schema")
         found = {}
         for role in numbers:
             if role.name not in known and role.domain is None:
                 raise SchemaError(
-                    f"column {role.name!r}: DOCA needs lower and upper, or the sensitivity: a range that is taken "
-                    f"from the data is not there before the stream ends, and gives its extremes away"
+                    f"column {role.name!r}: DOCA needs lower and upper, or the sensitivity: a range taken from the "
+                    f"data is unknown until the stream ends, and reveals its extremes"
                 )
             low, high = role.domain or (0.0, 0.0)
             found[role.name] = float(known.get(role.name, RANGES * (high - low)))
         return found
 
     def stages(self, schema: Schema, keys: "Keys", *, numbers: "Numbers | None" = None) -> "Stages":
-        """New stages for a stream."""
+        """Create the stages of a stream."""
         from castleguard.algorithms.doca.stages import doca_stages
 
         return doca_stages(self, schema, keys, numbers)
 
     def encoder(self, schema: Schema, numbers: "Numbers | None" = None) -> "PointEncoder":
-        """The encoder of points."""
+        """Create the encoder of points."""
         if numbers is not None:
             raise PolicyError(
-                f"numbers={numbers!r} says how a range is written, and DOCA publishes numbers, not ranges"
+                f"numbers={numbers!r} sets the form of ranges, but DOCA publishes numbers, not ranges: omit it"
             )
         from castleguard.release.encode import PointEncoder
 
         return PointEncoder(schema, sensitive=self.strict)
 
     def becomes(self, role: QuasiIdentifier | Sensitive, numbers: "Numbers | None" = None) -> str:
-        """What is published for a column, in one line."""
+        """Describe in one line how a column is published."""
         if isinstance(role, Sensitive):
             counted = "as often as noisy counts say" if self.strict else "randomised"
             return f"one of its declared values, {counted}"
@@ -202,7 +204,7 @@ class Doca(Policy):
         return f"the noisy mean of a group of values, {domain(role)}"
 
     def waits(self, *, endless: bool) -> Iterator[str]:
-        """How long a row waits, a sentence each."""
+        """Describe how long a row waits, in sentences."""
         yield f"A row leaves at the latest when {self.delay:,} more rows have arrived."
         if self.max_wait is not None:
             yield f"It also leaves after {spell_duration(self.max_wait)}, even if nothing else arrives."
@@ -211,7 +213,7 @@ class Doca(Policy):
 
     @property
     def rows_held(self) -> int | None:
-        """The most rows that are held in memory."""
+        """Maximum number of rows held in memory."""
         return self.delay + (not self.strict)
 
     @property
@@ -220,7 +222,7 @@ class Doca(Policy):
         return self.strict
 
     def publication(self, schema: Schema) -> Publication:
-        """What a published table can be held to."""
+        """Checkable properties of a published table."""
         return Publication(
             form="points",
             publishes_labels=True,
@@ -228,18 +230,18 @@ class Doca(Policy):
             hides_values=self.strict,
             closed=not self.strict,
             window_rows=self.delay,
-            why_no_delay="Rows wait for the end of their window, which a file does not tell.",
+            why_no_delay="Rows wait for the end of their window, which a file does not show.",
             refused_by_sweep=None
             if self.strict
-            else "paper-mode doca claims nothing and has no least group: its error stands against no risk",
+            else "paper-mode doca claims nothing and has no minimum group size: its error has no risk to compare with",
         )
 
     def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:
-        """What shards promise together."""
+        """Guarantee of independent shards together."""
         return ShardPromise(counts_persons=self.rows_per_person is not None)
 
     def game(self, schema: Schema) -> MembershipGame:
-        """How `audit dp` plays: neighbours have other values, in paper mode too."""
+        """Parameters of the membership game: neighbours differ in values, in paper mode too."""
         printed = PrintedClaim("the DOCA paper", float(self.epsilon), 0.0)
         return MembershipGame(
             replaced=True,
@@ -251,7 +253,7 @@ class Doca(Policy):
         )
 
     def fingerprint(self) -> dict[str, object]:
-        """A canonical description that JSON can hold: two policies decide alike iff theirs are equal."""
+        """Canonical description, serialisable as JSON: equal iff two policies make the same decisions."""
         return {**asdict(self), "algorithm": self.name}
 
     def check(self, schema: Schema) -> None:
@@ -265,7 +267,7 @@ class Doca(Policy):
             self._check_groups(schema)
 
     def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:
-        """What this policy promises for a stream of this schema."""
+        """Privacy statement for a stream of this schema."""
         self.check(schema)
         return Guarantee(
             promise=self._promise(schema),
@@ -287,11 +289,11 @@ class Doca(Policy):
         defaults = {each.name: each.default for each in fields(self)}
         for name in ("max_clusters", "loss_window", "sensitivity", "admission"):
             if getattr(self, name) != defaults[name]:
-                raise PolicyError(f"{name} belongs to mode='paper': strict mode has no clusters to steer")
+                raise PolicyError(f"{name} belongs to mode='paper': strict mode has no clusters")
 
     def _check_paper(self) -> None:
         if self.k is not None:
-            raise PolicyError("k belongs to strict mode: the paper has no least group size")
+            raise PolicyError("k belongs to strict mode: the paper has no minimum group size")
         by_column = self.sensitivity if isinstance(self.sensitivity, Mapping) else {}
         for name, value in by_column.items():
             if not (is_number(value) and 0 < value < math.inf):
@@ -303,7 +305,7 @@ class Doca(Policy):
     def _check_windows(self, schema: Schema) -> None:
         if schema.public:
             raise SchemaError(
-                f"strict DOCA publishes no column as it is, and {', '.join(schema.public)} would be: "
+                f"strict DOCA publishes no column unchanged, which {', '.join(schema.public)} would be: "
                 f"declare it as a quasi-identifier or as sensitive, or leave it out of the schema"
             )
         from castleguard.schema.levels import check_declared
@@ -312,7 +314,7 @@ class Doca(Policy):
 
     def _check_groups(self, schema: Schema) -> None:
         if not any(isinstance(role, Numeric) for role in schema.quasi_identifiers):
-            raise SchemaError("paper-mode DOCA needs a numeric quasi-identifier: its groups are made of numbers")
+            raise SchemaError("paper-mode DOCA needs a numeric quasi-identifier: it groups rows by numbers")
         from castleguard.schema.levels import check_labels
 
         check_labels(schema)
@@ -347,10 +349,10 @@ class Doca(Policy):
         )
 
     def _strict_limits(self, schema: Schema) -> Iterator[str]:
-        """What the promise means, and what is not promised, a sentence each."""
+        """Meaning and limits of the guarantee, in sentences."""
         yield (
-            "No value belongs to a row: each column of a window leaves in an order of its own, so that what stands in "
-            "one line of the output stands there by chance."
+            "No value belongs to a row: each column of a window is shuffled independently, so the values of one output "
+            "line are together by chance."
         )
         yield (
             f"Fewer than {self.k} rows are dropped, in a window or in what is left of one after a flush or max_wait."
@@ -365,10 +367,10 @@ class Doca(Policy):
         yield "Reports and counters are for the operator: they are not covered."
 
     def _paper_limits(self, schema: Schema) -> Iterator[str]:
-        """What is not promised, a sentence each."""
+        """Limits of the guarantee, in sentences."""
         yield (
             f"NO differential privacy, although the paper claims {self.epsilon:g}: which rows form a group, how many "
-            f"they are and when they leave depends on all values, and shows."
+            f"they are and when they leave depends on all values, and is visible."
         )
         yield "A group may be a single row. Not promised: k-anonymity, or anything else."
         if schema.public:

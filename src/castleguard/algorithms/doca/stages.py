@@ -1,8 +1,8 @@
-"""The stages of DOCA: the contribution bound, then windows of noisy columns, or the paper's clusters."""
+"""Stages of DOCA: the contribution bound, then windows of noisy columns, or the paper's clusters."""
 
 from castleguard.algorithms.doca.paper_engine import DocaEngine
 from castleguard.algorithms.doca.policy import Doca
-from castleguard.algorithms.doca.windows import WindowEngine, WindowKeys
+from castleguard.algorithms.doca.window_engine import WindowEngine, WindowKeys
 from castleguard.algorithms.engine import Engine
 from castleguard.algorithms.stages import Keys, Stages
 from castleguard.intake.intake import Intake
@@ -15,7 +15,7 @@ from castleguard.schema.roles import Schema
 
 
 def doca_stages(policy: Doca, schema: Schema, keys: Keys, numbers: Numbers | None) -> Stages:
-    """New stages."""
+    """Create the stages."""
     return Stages(
         intake=_intake(policy, schema, keys),
         engine=_engine(policy, schema, keys),
@@ -26,11 +26,11 @@ def doca_stages(policy: Doca, schema: Schema, keys: Keys, numbers: Numbers | Non
 
 
 def _intake(policy: Doca, schema: Schema, keys: Keys) -> Intake:
-    """In paper mode also the noise of labels, which then go with their rows."""
+    """Create the intake; in paper mode it also randomises the labels, which stay with their rows."""
     policy.check(schema)
     ledger = None
     if policy.rows_per_person is not None:
-        # Rows of a cluster arrive within `delay` of one another, both ends included; windows are aligned.
+        # Rows of a cluster arrive within `delay` of one another, inclusive; windows are aligned.
         window = float(policy.delay if policy.strict else policy.delay + 1)
         ledger = Ledger(rows_per_person=policy.rows_per_person, window=window, aligned=policy.strict)
     if policy.strict:

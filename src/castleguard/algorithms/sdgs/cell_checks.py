@@ -1,7 +1,7 @@
-"""What SDGS asks of the released values of a box beyond k: post-processing of released counts, so it costs no privacy.
+"""Criteria on the released values of a box beyond k: post-processing of released counts, so they cost no privacy.
 
-Every row of a window belongs to another person (or stands for itself), so counts of rows are counts of pairs. The
-reference of t-closeness is public, or follows from the cells of at least k rows, of this window and those before it.
+Every row of a window belongs to a different person (or counts as one), so counts of rows are counts of pairs. The
+reference of t-closeness is public, or is computed from the cells of at least k rows of this and earlier windows.
 """
 
 from collections.abc import Callable
@@ -22,15 +22,15 @@ _SLACK = 1e-12
 
 
 class Check(Protocol):
-    """A condition on the released values of a box, beyond k. It may use the counts and what is public, nothing else."""
+    """A criterion on the released values of a box, beyond k. It may only use the counts and public information."""
 
     def __call__(self, column: int, counts: Ints) -> Flags:
-        """Which boxes may be published; `counts[box, value]` are the released rows, for one sensitive column."""
+        """Flag the boxes that pass; `counts[box, value]` are the released rows, for one sensitive column."""
         ...
 
 
 def checks_of(criteria: Criteria) -> tuple[Check, ...]:
-    """The conditions that look at a box alone."""
+    """Checks that need a single box only."""
     found: list[Check] = []
     if criteria.l > 1:
         found.append(distinct_values(criteria.l))
@@ -54,7 +54,7 @@ def distinct_values(least: int) -> Check:
 
 
 def _each(passes: Callable[[Ints], bool]) -> Check:
-    """A condition on one box, asked of each."""
+    """Apply a check of one box to each box."""
 
     def check(column: int, counts: Ints) -> Flags:
         return np.array([passes(box) for box in counts], dtype=np.bool_)
@@ -63,7 +63,7 @@ def _each(passes: Callable[[Ints], bool]) -> Check:
 
 
 class CloseCells:
-    """t-closeness of boxes to what has been released, or to public shares."""
+    """t-closeness of boxes to the rows released so far, or to public shares."""
 
     def __init__(self, schema: Schema, closeness: Closeness) -> None:
         self._closeness = closeness
@@ -80,11 +80,11 @@ class CloseCells:
             self._public = [closeness.public_shares(role.name, role.labels or ()) for role in schema.sensitive]
 
     def count(self, column: int, rows: Ints) -> None:
-        """Take the released rows of a window into the reference."""
+        """Add the released rows of a window to the reference."""
         self.released[column, : rows.size] += rows
 
     def __call__(self, column: int, counts: Ints) -> Flags:
-        """Which boxes are close; none before the burn-in."""
+        """Flag the boxes that are close; none before the burn-in."""
         if self.released[column].sum() < self._closeness.chosen_burn_in():
             return np.zeros(len(counts), dtype=np.bool_)
         reference = self._reference(column)

@@ -1,10 +1,10 @@
-"""The SDGS engine: rows of a window fall into the boxes of a public grid, and cells of k rows come out.
+"""SDGS engine: assigns the rows of a window to boxes of a public grid, and publishes cells of at least k rows.
 
-A cell is a box with one combination of sensitive values. Within a window a row touches the count of one cell and
-nothing else, which is what Theorem 2 needs. All that follows a window's counts (l, other checks on the values, the
-order of output, the next grid) reads the cells of at least k rows alone.
+A cell is a box with one combination of sensitive values. Within a window a row affects the count of one cell only,
+which is what Theorem 2 requires. Everything after a window's counts (l, other checks on the values, the order of
+output, the next grid) reads only the cells of at least k rows.
 
-The engine keeps a row as its box and its sensitive codes; the values themselves stay behind.
+The engine keeps a row as its box and its sensitive codes, without its values.
 """
 
 from collections.abc import Mapping
@@ -13,23 +13,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.algorithms.engine import Engine, Flags
-from castleguard.algorithms.sdgs.axes import Axes, mean_loss
+from castleguard.algorithms.engine import Flags, check_fit
 from castleguard.algorithms.sdgs.cell_checks import Check, CloseCells, checks_of
 from castleguard.algorithms.sdgs.partition import Nodes, Partition, Released, Rule, adapt
 from castleguard.algorithms.sdgs.policy import Sdgs
-from castleguard.errors import SnapshotError
+from castleguard.algorithms.windowed import Ints, WindowedEngine
 from castleguard.kernels.state import Arrays
-from castleguard.schema.coded import NEW, ROOT, CodedRows, Decisions, join_decisions
+from castleguard.schema.axes import Axes, mean_loss
+from castleguard.schema.coded import NEW, ROOT, CodedRows, Decisions
 from castleguard.schema.roles import Schema
-
-Ints = NDArray[np.int64]
 
 NO_WINDOW = int(np.iinfo(np.int64).min)
 WHOLE = -1
-"""The box of rows that may only be published at the root, where the grid has more than one box."""
-
-_COUNTERS = ("arrivals", "window", "adapted", "releases", "longest_wait")
+"""Box of rows that may only be published at the root, if the grid has more than one box."""
 
 
 class _Held(NamedTuple):
@@ -41,21 +37,22 @@ class _Held(NamedTuple):
 
 
 class _Cells(NamedTuple):
-    """The cells that are published, sorted by box, then by codes: all that is known after a window."""
+    """Published cells, sorted by box, then by codes: all that is kept of a window."""
 
     box: Ints
     codes: Ints  # (cells, sensitive columns)
     rows: Ints
 
 
-class SdgsEngine(Engine):
-    """SDGS over one stream. Keeps the promises of `engine.base.Engine`.
+class SdgsEngine(WindowedEngine[_Held]):
+    """SDGS over one stream.
 
-    A window is closed by the first call whose `now` lies beyond it, or by the row that fills it. It is closed whether
-    it has rows or not, so that the grid follows the clock and what was released, and nothing else.
+    A window is closed by the first call whose `now` lies beyond it, or by the row that fills it. Empty windows are
+    closed too, so that the grid depends on the clock and the released counts alone.
     """
 
     has_windows = True
+    counters = ("arrivals", "window", "adapted", "releases", "longest_wait")
 
     def __init__(self, schema: Schema, policy: Sdgs, *, checks: tuple[Check, ...] = ()) -> None:
         policy.check(schema)
@@ -68,116 +65,86 @@ class SdgsEngine(Engine):
         self._rule = Rule(k=policy.k, l=policy.l, survival=policy.survival, max_cells=policy.max_cells)
         self._grid = Partition.start(Axes.of(schema), self._rule, cells=policy.start_cells)
         none = np.empty(0, dtype=np.int64)
-        self._nothing = _Held(none, none, np.empty((0, len(self._values)), dtype=np.int64))
-        self._held: list[_Held] = []
-        self._count = dict.fromkeys(_COUNTERS, 0)
+        super().__init__(_Held(none, none, np.empty((0, len(self._values)), dtype=np.int64)))
         self._count["window"] = NO_WINDOW if self._by_time else 0
 
     def begin_at(self, arrivals: int) -> bool:
-        """Give the first row this number, in place of 0: windows of rows go on where an earlier stream left them."""
-        self._count["arrivals"] = arrivals
+        """Number the first row `arrivals`, so that windows of rows continue those of an earlier stream."""
         if not self._by_time:
             self._count["window"] = self._policy.window_at(0.0, arrivals)
-        return True
+        return super().begin_at(arrivals)
 
-    def push(self, rows: CodedRows, now: float, present: Flags | None = None) -> Decisions:
-        """Take in rows, and close every window that has ended."""
-        if present is None:
-            present = np.ones(rows.person.size, dtype=np.bool_)
+    def _push(self, rows: CodedRows, now: float, present: Flags) -> list[Decisions]:
         if self._by_time:
             closed = self._close_until(self._policy.window_at(now, self.arrivals))
             self._take_in(rows, present)
-            return self._joined(closed)
-        closed, at, size = [], 0, int(self._policy.window)
-        while at < present.size:
-            part = slice(at, at + size - self.arrivals % size)
+            return closed
+        closed = []
+        for part in self._cut(present.size, int(self._policy.window)):
             self._take_in(rows.take(part), present[part])
             closed += self._close_until(self._policy.window_at(now, self.arrivals))
-            at = part.stop
-        return self._joined(closed)
+        return closed
 
     def tick(self, now: float) -> Decisions:
         """Close every window that has ended."""
         return self._joined(self._close_until(self._policy.window_at(now, self.arrivals)))
 
     def flush(self) -> Decisions:
-        """End the stream. A window of time that has not reached its edge is dropped. A window of rows is closed as it
-        is, and the rows that still fill it are a release of their own: when rows arrive is not hidden there.
+        """End the stream: drop an unfinished window of time, or close an unfinished window of rows.
+
+        Rows that arrive later in such a window of rows form a release of their own: windows of rows do not hide when
+        rows arrive.
         """
         if self._by_time:
             return self.drop()
         return self._joined([self._close()] if self.arrivals % int(self._policy.window) > 0 else [])
 
     def drop(self) -> Decisions:
-        """Drop the rows of the open window: a stream that ends before its edge must not publish them.
+        """Drop the rows of the open window: a stream that ends before the window does must not publish them.
 
-        The window itself stays open, so that the grid moves as if the rows had not come.
+        The window itself stays open, so that the grid evolves as if the rows had not arrived.
         """
         dropped = np.sort(self._whole_window().position)
         self._held = []
-        return self._decide(_sort_into_cells(self._nothing)[1], self._nothing.position, dropped)
-
-    @property
-    def arrivals(self) -> int:
-        """Rows taken in so far."""
-        return self._count["arrivals"]
-
-    @property
-    def pending(self) -> int:
-        """Rows of the open window that take part."""
-        return sum(held.position.size for held in self._held)
-
-    @property
-    def oldest(self) -> int:
-        """The position of the oldest pending row."""
-        return int(self._held[0].position[0]) if self._held else self.arrivals
+        return self._no_decisions(dropped)
 
     @property
     def open_clusters(self) -> int:
-        """Boxes of the grid."""
+        """Number of boxes of the grid."""
         return self._grid.boxes.size
 
     @property
     def threshold(self) -> float:
-        """The mean information loss of the boxes of the grid."""
+        """Mean information loss of the boxes of the grid."""
         return float(self._grid.losses.mean())
 
     @property
-    def longest_wait(self) -> int:
-        """The most arrivals that a published row has waited."""
-        return self._count["longest_wait"]
-
-    @property
     def grid(self) -> Partition:
-        """The grid of the open window: public, as it follows from what was released."""
+        """Grid of the open window: public, because it is computed from released counts."""
         return self._grid
 
     def snapshot(self) -> Arrays:
-        """The open window, the grid with its memory, the counters."""
+        """Open window, grid with its history, counters."""
         held = self._whole_window()
         arrays: Arrays = {f"held_{name}": array.copy() for name, array in held._asdict().items()}
         arrays |= {f"grid_{name}": array.copy() for name, array in self._grid.nodes._asdict().items()}
         arrays["released"] = np.empty(0, dtype=np.int64) if self._close_to is None else self._close_to.released.copy()
-        arrays["counters"] = np.array([self._count[name] for name in _COUNTERS], dtype=np.int64)
+        arrays["counters"] = self._counters()
         return arrays
 
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
-        """Continue from a snapshot. One that does not fit is refused as a whole."""
-        lengths = {"held": arrays.get("held_position"), "grid": arrays.get("grid_parent")}
-        for name, mine in self.snapshot().items():
-            theirs, length = arrays.get(name), lengths.get(name.partition("_")[0])
-            shape = (mine.shape[0] if length is None else length.size, *mine.shape[1:])
-            if theirs is None or theirs.shape != shape or theirs.dtype != mine.dtype:
-                raise SnapshotError(f"the snapshot does not fit this engine: {name} is missing or of another shape")
-        held = _Held(*(arrays[f"held_{name}"].copy() for name in _Held._fields))
-        self._held = [held] if held.position.size else []
+        """Restore a snapshot. One that does not fit is refused as a whole."""
+        nothing = self._nothing.position
+        rows, nodes = (arrays.get(name, nothing).size for name in ("held_position", "grid_parent"))
+        lengths = {f"held_{name}": rows for name in _Held._fields} | {f"grid_{name}": nodes for name in Nodes._fields}
+        check_fit(self.snapshot(), arrays, lengths)
+        self._restore_window(arrays, _Held(*(arrays[f"held_{name}"].copy() for name in _Held._fields)))
         self._grid = Partition(self._grid.axes, Nodes(*(arrays[f"grid_{name}"].copy() for name in Nodes._fields)))
         if self._close_to is not None:
             self._close_to.released[...] = arrays["released"]
-        self._count = dict(zip(_COUNTERS, arrays["counters"].tolist(), strict=True))
 
     def _take_in(self, rows: CodedRows, present: Flags) -> None:
-        """Put rows into the open window."""
+        """Add rows to the open window."""
         at = np.flatnonzero(present)
         taken = rows.take(at)
         box = self._grid.locate(taken.quasi)
@@ -186,19 +153,8 @@ class SdgsEngine(Engine):
         self._hold(_Held(self.arrivals + at, box, taken.sensitive))
         self._count["arrivals"] += present.size
 
-    def _hold(self, more: _Held) -> None:
-        """Keep few pieces, each larger than the next: many small pushes copy each row a few times only."""
-        while self._held and self._held[-1].position.size <= more.position.size:
-            last = self._held.pop()
-            more = _Held(*(np.concatenate(pair) for pair in zip(last, more, strict=True)))
-        if more.position.size:
-            self._held.append(more)
-
-    def _whole_window(self) -> _Held:
-        return _Held(*(np.concatenate(pieces) for pieces in zip(self._nothing, *self._held, strict=True)))
-
     def _close_until(self, window: int) -> list[Decisions]:
-        """Close all windows before this one, in their order, the empty ones too."""
+        """Close all windows before this one in order, including empty ones."""
         closed = []
         if self._count["window"] == NO_WINDOW:
             self._count["window"] = window
@@ -208,12 +164,12 @@ class SdgsEngine(Engine):
             self._count["window"] += 1
             self._count["adapted"] = 0
             if undisturbed and self._grid.same_as(before):
-                # An empty window changes nothing any more: nor will those that follow.
+                # An empty window no longer changes the grid, so the following ones will not either.
                 self._count["window"] = window
         return closed
 
     def _close(self) -> Decisions:
-        """Publish the cells of the open window that may be, drop its other rows, and let the grid follow."""
+        """Publish the cells of the open window that pass, drop its other rows, and adapt the grid."""
         held = self._whole_window()
         self._held = []
         order, cells = _sort_into_cells(held)
@@ -221,7 +177,7 @@ class SdgsEngine(Engine):
         keep[keep] = self._passes(_select(cells, keep))
         stays = np.repeat(keep, cells.rows)
         dropped = np.sort(held.position[order[~stays]])
-        # From here on nothing is read but what is published.
+        # From here on only published counts are read.
         released = _select(cells, keep)
         decisions = self._decide(released, held.position[order[stays]], dropped)
         if self._policy.adapt and not self._count["adapted"]:
@@ -231,7 +187,7 @@ class SdgsEngine(Engine):
         return decisions
 
     def _passes(self, cells: _Cells) -> Flags:
-        """Which of the cells with k rows are in a box that passes all checks: post-processing, so it costs nothing."""
+        """Flag the cells of k rows whose box passes all checks: post-processing, so it costs no privacy."""
         boxes, box = np.unique(cells.box, return_inverse=True)
         passed = np.ones(boxes.size, dtype=np.bool_)
         for column, values in enumerate(self._values):
@@ -246,15 +202,14 @@ class SdgsEngine(Engine):
         return flags
 
     def _decide(self, released: _Cells, position: Ints, dropped: Ints) -> Decisions:
-        """Rows in the order of their cells: what an observer sees is a function of the released counts."""
+        """Decisions with rows in cell order, so that an observer sees a function of the released counts."""
         boxes, box = np.unique(released.box, return_inverse=True)
         nodes, grid = np.where(boxes == WHOLE, 0, self._grid.boxes[boxes]), self._grid
         first, last = grid.nodes.first[nodes], grid.nodes.last[nodes]
         lower, upper = grid.axes.bounds(first, last)
         event = np.full(boxes.size, self._count["releases"], dtype=np.int64)
         if position.size:
-            self._count["releases"] += 1
-            self._count["longest_wait"] = max(self.longest_wait, self.arrivals - 1 - int(position.min()))
+            self._count_release(int(position.min()))
         return Decisions(
             position=position,
             group=np.repeat(box, released.rows),
@@ -268,15 +223,14 @@ class SdgsEngine(Engine):
             dropped=dropped,
         )
 
-    def _joined(self, closed: list[Decisions]) -> Decisions:
-        """Several releases, one after the other."""
-        if closed:
-            return join_decisions(closed)
-        return self._decide(_sort_into_cells(self._nothing)[1], self._nothing.position, self._nothing.position)
+    def _no_decisions(self, dropped: Ints | None = None) -> Decisions:
+        nothing = self._nothing
+        dropped = nothing.position if dropped is None else dropped
+        return self._decide(_sort_into_cells(nothing)[1], nothing.position, dropped)
 
 
 def _sort_into_cells(held: _Held) -> tuple[Ints, _Cells]:
-    """The rows by box, then by codes, then by position; and the cells in that order."""
+    """Order of the rows by box, codes and position, and the cells in that order."""
     keys = np.column_stack([held.box, held.codes])
     order = np.lexsort((held.position, *keys.T[::-1]))
     keys = keys[order]

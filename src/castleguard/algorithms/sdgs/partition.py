@@ -1,18 +1,17 @@
-"""The public grid of SDGS: boxes that tile the domain, in a tree that follows what has been released.
+"""Public grid of SDGS: boxes that tile the domain, in a tree that adapts to released counts.
 
-The grid of the next window is `adapt(grid, released)`: a function of the grid before and of the counts that were
-published in it. It cannot see a row, and its arguments hold none; that is why following the data costs no privacy
-(docs/proofs/sdgs.md, "Adaptivity is free").
+The grid of the next window is `adapt(grid, released)`: a function of the previous grid and of the counts published in
+it. Its arguments contain no rows, so adapting to the data costs no privacy (docs/proofs/sdgs.md, "Adaptivity is free").
 
-* **Split.** Take the largest released cells (box and sensitive values) of a box that together hold `survival` of its
-  released rows, and call the smallest of them the bar. An even cut into m parts leaves bar/m rows in it. The box is cut
-  if that is at least k + 2 sqrt(k): two standard deviations of a count around k, so that a cell which just meets the
-  bar falls below k in 3 to 5 windows of 100. Released counts are counts after sampling: nothing has to be scaled.
-* **Merge.** A split is *just worth it* at the released count at which the bar would be met exactly, the shares of the
-  values being the same. Siblings that together released less than half of that, in `PATIENCE` windows in a row, become
-  one box again. Between the half and the whole nothing happens: noise does not move the grid.
-* **Rest.** A box that was merged rests before it is cut again: twice as long as the time before if that split did not
-  last. So an area that looks better from above than it is costs two windows in `LONGEST_REST`.
+* **Split.** Take the largest released cells (box and sensitive values) of a box that together contain `survival` of its
+  released rows; the smallest of them is the bar. An even cut into m parts leaves bar/m rows in it. The box is cut if
+  that is at least k + 2 sqrt(k): two standard deviations of a count around k, so that a cell that just meets the bar
+  falls below k in 3 to 5 windows of 100. Released counts are counts after sampling, so no scaling is needed.
+* **Merge.** A split is *just worth it* at the released count at which the bar would be met exactly, with the same
+  shares of values. Siblings that together released less than half of that in `PATIENCE` consecutive windows are merged.
+  Between half and all of it the grid stays as it is, so that noise does not move it.
+* **Rest.** A merged box rests before it is cut again, twice as long as last time if the split did not last. An area
+  that looks better as a whole than its parts are therefore costs two windows in `LONGEST_REST`.
 """
 
 import math
@@ -25,11 +24,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.algorithms.sdgs.axes import Axes, mean_loss
+from castleguard.schema.axes import Axes, mean_loss
 from castleguard.schema.cells import Cells, Values
 
 Ints = NDArray[np.int64]
-_Path = tuple[int, ...]  # from the root of a tree: the number of the child at each step
+_Path = tuple[int, ...]  # child numbers from the root of a tree
 
 UNCUT = -1
 PATIENCE = 2
@@ -37,7 +36,7 @@ LONGEST_REST = 64
 
 
 class Released(NamedTuple):
-    """A release as the grid sees it: one entry per published cell (box and sensitive values)."""
+    """Released counts: one entry per published cell (box and sensitive values)."""
 
     box: Ints
     rows: Ints
@@ -45,48 +44,48 @@ class Released(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """When a split is worth it."""
+    """Parameters that decide whether a split is worth it."""
 
     k: int
     l: int
     survival: float
-    """The share of a box's released rows that must be expected to survive its split."""
+    """Share of a box's released rows that must be expected to survive its split."""
     max_cells: int
 
     @property
     def reach(self) -> float:
-        """How many released rows a cell needs in order to come out reliably."""
+        """Released rows that a cell needs to be published reliably."""
         return self.k + 2 * math.sqrt(self.k)
 
 
 class Nodes(NamedTuple):
-    """The tree, in preorder: a node, then its children from the lowest cell to the highest."""
+    """Tree in preorder: a node, then its children from the lowest cell to the highest."""
 
     parent: Ints
     axis: Ints
-    """The axis along which the node is cut into its children; UNCUT: it is a box of the grid."""
+    """Axis along which the node is cut into its children; UNCUT: the node is a box of the grid."""
     first: Cells  # (nodes, columns)
     last: Cells  # (nodes, columns)
     enough: Values
-    """The released count at which the node's split is just worth it; 0 for a box."""
+    """Released count at which the node's split is just worth it; 0 for a box."""
     quiet: Ints
-    """Windows in a row in which the node's boxes together released too little."""
+    """Consecutive windows in which the node's boxes together released too little."""
     age: Ints
-    """A node: windows since its split. A box: windows it still has to rest."""
+    """For a node: windows since its split. For a box: windows left to rest."""
     rest: Ints
-    """How long the box rests after its next merge, if that comes early."""
+    """Windows that the box rests after its next merge, if that comes early."""
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """A grid: the nodes that are not cut tile the domain. Boxes are numbered from 0 in the order of the tree."""
+    """A grid: the uncut nodes tile the domain. Boxes are numbered from 0 in tree order."""
 
     axes: Axes
     nodes: Nodes
 
     @classmethod
     def start(cls, axes: Axes, rule: Rule, *, cells: int = 1) -> "Partition":
-        """One box; or the box that loses most, the earliest of them, cut again and again as long as `cells` allow."""
+        """Start with one box; cut the box with the largest loss, the first of equals, while `cells` allows."""
         whole = _Node(-1, (0,) * len(axes.axes), tuple(axis.cells - 1 for axis in axes.axes))
         grown: dict[_Path, _Node] = {(): whole}
         waiting: list[tuple[float, _Path]] = [(0.0, ())]
@@ -97,33 +96,33 @@ class Partition:
             parts = _cuts(axes, node.first, node.last)
             axis = _widest(_losses_of(axes, node), parts, cells - boxes + 1)
             if axis == UNCUT:
-                continue  # for good: there is never more room than now
+                continue  # permanently: the room only shrinks
             boxes += len(parts[axis]) - 1
             grown[path] = node._replace(axis=axis, enough=len(parts[axis]) * rule.reach)
             for number, child in enumerate(_children(node, -1, axis, parts[axis])):
                 grown[*path, number] = child
                 heappush(waiting, (-float(mean_loss(_losses_of(axes, child)[None])[0]), (*path, number)))
-        # A path comes right before those that begin with it: sorted paths are preorder.
+        # A path sorts directly before its extensions: sorted paths are in preorder.
         place = {path: number for number, path in enumerate(sorted(grown))}
         return cls(axes, _nodes([grown[path]._replace(parent=place[path[:-1]] if path else -1) for path in place]))
 
     @cached_property
     def boxes(self) -> Ints:
-        """The node of every box."""
+        """Node of every box."""
         return np.flatnonzero(self.nodes.axis == UNCUT)
 
     @cached_property
     def bounds(self) -> tuple[Values, Values]:
-        """(boxes, columns): what is published for every box."""
+        """(boxes, columns): published bounds of every box."""
         return self.axes.bounds(self.nodes.first[self.boxes], self.nodes.last[self.boxes])
 
     @cached_property
     def losses(self) -> Values:
-        """(boxes,): the information loss of every box."""
+        """(boxes,): information loss of every box."""
         return mean_loss(self.axes.losses(self.nodes.first[self.boxes], self.nodes.last[self.boxes]))
 
     def locate(self, quasi: Values) -> Ints:
-        """(rows,): the box of every row."""
+        """(rows,): box of every row."""
         cells = self.axes.locate(quasi)
         node = np.zeros(len(cells), dtype=np.int64)
         moving = np.arange(len(cells)) if self.nodes.axis[0] != UNCUT else np.empty(0, dtype=np.int64)
@@ -136,12 +135,12 @@ class Partition:
         return np.searchsorted(self.boxes, node)
 
     def same_as(self, other: "Partition") -> bool:
-        """Whether both are the same grid with the same memory."""
+        """Whether both are the same grid with the same history."""
         return all(np.array_equal(mine, theirs) for mine, theirs in zip(self.nodes, other.nodes, strict=True))
 
     @cached_property
     def _doors(self) -> tuple[int, Ints, Ints]:
-        """The way down: (parent, first cell of the child on the parent's axis) as one sorted number, and the child."""
+        """Search index: (parent, first cell of the child on the parent's axis) as one sorted number, and the child."""
         nodes, span = self.nodes, max(axis.cells for axis in self.axes.axes)
         children = np.arange(1, nodes.parent.size)
         parent = nodes.parent[children]
@@ -151,7 +150,7 @@ class Partition:
 
 
 def adapt(partition: Partition, released: Released, rule: Rule) -> Partition:
-    """The grid of the next window, from the grid of this one and what was published in it."""
+    """Compute the grid of the next window from the grid of this window and the counts published in it."""
     nodes = _remember(partition.nodes, _totals(partition, released))
     merged = _quiet_families(nodes)
     room = rule.max_cells - _boxes_after(nodes, merged)
@@ -167,18 +166,18 @@ def adapt(partition: Partition, released: Released, rule: Rule) -> Partition:
 
 
 class _Plan(NamedTuple):
-    """A box that is to be cut."""
+    """A planned cut of a box."""
 
     axis: int
     starts: tuple[int, ...]
-    """The first cells of its parts."""
+    """First cells of its parts."""
     enough: float
     gain: float
-    """Released rows times the loss on the axis: what is cut first if there is not room for all."""
+    """Released rows times the loss on the axis: the priority if there is not room for all cuts."""
 
 
 class _Node(NamedTuple):
-    """One node while a tree is being built. The fields are those of `Nodes`."""
+    """One node of a tree under construction. The fields are those of `Nodes`."""
 
     parent: int
     first: tuple[int, ...]
@@ -204,18 +203,18 @@ def _nodes(built: list[_Node]) -> Nodes:
 
 
 def _totals(partition: Partition, released: Released) -> Values:
-    """What all boxes under each node released together."""
+    """Rows released by all boxes below each node together."""
     totals = np.zeros(partition.nodes.parent.size)
     np.add.at(totals, partition.boxes[released.box], released.rows)
     parents = partition.nodes.parent.tolist()
-    # Children come after their parent in preorder, so walking back sees every child before its parent.
+    # Children come after their parent in preorder, so the reverse order visits every child before its parent.
     for node in range(totals.size - 1, 0, -1):
         totals[parents[node]] += totals[node]
     return totals
 
 
 def _remember(nodes: Nodes, totals: Values) -> Nodes:
-    """One window more: of age, of quiet, of rest."""
+    """Update age, quiet windows and rest after one more window."""
     cut = nodes.axis != UNCUT
     quiet = np.where(cut & (2 * totals < nodes.enough), nodes.quiet + 1, 0)
     age = np.where(cut, np.minimum(nodes.age + 1, LONGEST_REST + 1), np.maximum(nodes.age - 1, 0))
@@ -223,7 +222,7 @@ def _remember(nodes: Nodes, totals: Values) -> Nodes:
 
 
 def _quiet_families(nodes: Nodes) -> set[int]:
-    """The nodes that become boxes again: their children are boxes, and released too little for too long."""
+    """Nodes to merge: their children are boxes that released too little for too long."""
     parents_of_nodes = nodes.parent[nodes.axis != UNCUT]
     family = nodes.axis != UNCUT
     family[parents_of_nodes[parents_of_nodes >= 0]] = False
@@ -231,13 +230,13 @@ def _quiet_families(nodes: Nodes) -> set[int]:
 
 
 def _boxes_after(nodes: Nodes, merged: set[int]) -> int:
-    """How many boxes there are once these nodes have become boxes."""
+    """Number of boxes after these nodes are merged."""
     gone = np.isin(nodes.parent, np.array(sorted(merged), dtype=np.int64))
     return int(np.count_nonzero(nodes.axis == UNCUT) - np.count_nonzero(gone) + len(merged))
 
 
 def _worth_a_split(partition: Partition, nodes: Nodes, released: Released, rule: Rule) -> list[tuple[int, _Plan]]:
-    """The boxes whose split is worth it, the most worth first."""
+    """Boxes whose split is worth it, largest gain first."""
     found = []
     order = np.lexsort((-released.rows, released.box))
     box, count = released.box[order], released.rows[order]
@@ -261,24 +260,24 @@ def _worth_a_split(partition: Partition, nodes: Nodes, released: Released, rule:
 
 
 def _cuts(axes: Axes, first: Sequence[int], last: Sequence[int]) -> list[tuple[int, ...]]:
-    """Per axis: the first cells of the parts that a box would fall into."""
-    return [axis.cut(low, high) for axis, low, high in zip(axes.axes, first, last, strict=True)]
+    """First cells of the parts of a box, per axis."""
+    return [axis.parts(low, high) for axis, low, high in zip(axes.axes, first, last, strict=True)]
 
 
 def _losses_of(axes: Axes, node: _Node) -> Values:
-    """The information loss of a box on every axis."""
+    """Information loss of a box on every axis."""
     losses: Values = axes.losses(np.array([node.first]), np.array([node.last]))[0]
     return losses
 
 
 def _widest(losses: Values, parts: list[tuple[int, ...]], most: float) -> int:
-    """The axis to cut: the one that loses most among those of at most `most` parts; then the one of fewest parts."""
+    """Axis to cut: the largest loss among the axes with at most `most` parts; ties go to fewer parts."""
     possible = [axis for axis, starts in enumerate(parts) if 1 < len(starts) <= most]
     return min(possible, key=lambda axis: (-losses[axis], len(parts[axis]), axis), default=UNCUT)
 
 
 def _rebuild(nodes: Nodes, plans: dict[int, _Plan], merged: set[int]) -> Nodes:
-    """The tree after these splits and merges, again in preorder."""
+    """Apply splits and merges; return the tree in preorder."""
     built: list[_Node] = []
     place: dict[int, int] = {-1: -1}
     for number, values in enumerate(zip(*(array.tolist() for array in nodes), strict=True)):
@@ -288,7 +287,7 @@ def _rebuild(nodes: Nodes, plans: dict[int, _Plan], merged: set[int]) -> Nodes:
         place[number] = len(built)
         node = was._replace(parent=place[was.parent])
         if number in merged:
-            # A split that lasted no longer than the rest before it was a mistake: rest twice as long.
+            # A split that lasted no longer than the preceding rest was a mistake: rest twice as long.
             rest = min(2 * was.rest, LONGEST_REST) if was.age <= was.rest else PATIENCE
             node = node._replace(axis=UNCUT, enough=0.0, quiet=0, age=rest, rest=rest)
         if number not in plans:

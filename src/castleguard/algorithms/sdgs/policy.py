@@ -1,4 +1,4 @@
-"""The SDGS policy: truthful rows under differential privacy, by sampling, a public grid and suppression."""
+"""SDGS policy: truthful rows under differential privacy, by sampling, a public grid and suppression."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ class Sdgs(Policy):
     """(k, beta)-SDGS for streams: sample, generalise by a public grid, suppress below k, window by window.
 
     Li, Qardaji and Su (ASIACCS 2012) for a table; Theorem 2 of CASTLEGUARD (Robinson, Brown, Hall, Jackson, Kemp and
-    Leeke) gives delta. What is published is true, and a row comes out with a probability of at most `sample_rate`.
+    Leeke) gives delta. Published rows are true, and a row is published with a probability of at most `sample_rate`.
     See docs/concepts/sdgs.md, and docs/proofs/sdgs.md for the proof.
     """
 
@@ -69,7 +69,7 @@ class Sdgs(Policy):
         default="person",
         metadata=declare("What is protected: all rows of a person in one window, of which one takes part; or one row."),
     )
-    l: int = field(  # the papers' own name
+    l: int = field(  # as named in the papers
         default=1, metadata=declare("Distinct values of every sensitive column per published box and window.", least=1)
     )
     diversity: Diversity = field(
@@ -93,10 +93,10 @@ class Sdgs(Policy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.criteria  # noqa: B018  # checks k, l and what else is asked of values
+        self.criteria  # noqa: B018  # checks k, l and the other criteria
         if self.closeness is not None and self.closeness.reference not in ("cumulative", "public"):
             raise PolicyError(
-                f"SDGS compares with what was released or with public shares: reference must be 'cumulative' or "
+                f"SDGS compares with released rows or with public shares: reference must be 'cumulative' or "
                 f"'public', got {self.closeness.reference!r}"
             )
         check_sampling(sample_rate=self.sample_rate, epsilon=self.epsilon)
@@ -109,7 +109,7 @@ class Sdgs(Policy):
 
     @classmethod
     def for_file(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """A file is one window, all of it at one moment, unless windows count rows."""
+        """Treat a file as one window that arrives at once, unless windows count rows."""
         if "window" in given or not {"k", "sample_rate", "epsilon"} <= given.keys():
             return dict(given)
         if "start_cells" not in given:
@@ -121,17 +121,17 @@ class Sdgs(Policy):
 
     @property
     def criteria(self) -> Criteria:
-        """The promise that the gate checks, on rows."""
+        """Criteria that the gate checks, on rows."""
         return Criteria(k=self.k, l=self.l, diversity=self.diversity, c=self.c, closeness=self.closeness)
 
     @property
     def publishes_values(self) -> bool:
-        """Whether published bounds are made of true values: here they are edges of the grid, whatever the rows."""
+        """Whether published bounds derive from true values: here they are edges of a public grid."""
         return False
 
     @property
     def max_wait(self) -> float | None:
-        """A row waits for the end of its window, if windows are of time."""
+        """Maximum wait of a row in seconds: the window, if windows are of time."""
         return float(self.window) if self.window_unit == "seconds" else None
 
     @cached_property
@@ -140,41 +140,41 @@ class Sdgs(Policy):
         return sdgs_delta(k=self.k, sample_rate=self.sample_rate, epsilon=self.epsilon)
 
     def window_at(self, now: float, position: int) -> int:
-        """The number of the window that a row belongs to, by its arrival in seconds or in rows."""
+        """Number of the window of a row, by its arrival in seconds or in rows."""
         return math.floor(now / self.window) if self.window_unit == "seconds" else position // int(self.window)
 
     @property
     def presence(self) -> Presence | None:
-        """Windows that hide whether a row arrived: only those of the clock stay where they are without it."""
+        """Clock windows that hide whether a row arrived; windows of rows would shift without it."""
         return Presence(window=self.window) if self.window_unit == "seconds" else None
 
     @property
     def rows_held(self) -> int | None:
-        """The most rows that are held in memory."""
+        """Maximum number of rows held in memory."""
         return int(self.window) if self.window_unit == "rows" else None
 
     def leaves_by(self, arrival: float) -> float | None:
-        """The end of the window of a row that arrived then; None: windows count rows."""
+        """End of the window of a row that arrived at `arrival`; None: windows count rows."""
         return None if self.max_wait is None else (self.window_at(arrival, 0) + 1) * self.max_wait
 
     def unit_for(self, schema: Schema) -> Unit:
-        """What can be protected: without a column of persons every row stands for itself."""
+        """Effective unit of protection: without a person column, every row counts as a person."""
         return "row" if schema.person is None else self.unit
 
     def stages(self, schema: Schema, keys: "Keys", *, numbers: "Numbers | None" = None) -> "Stages":
-        """New stages for a stream."""
+        """Create the stages of a stream."""
         from castleguard.algorithms.sdgs.stages import sdgs_stages
 
         return sdgs_stages(self, schema, keys, numbers)
 
     def encoder(self, schema: Schema, numbers: "Numbers | None" = None) -> "Encoder":
-        """The encoder of boxes."""
+        """Create the encoder of boxes."""
         from castleguard.release.encode import Encoder
 
         return Encoder(schema, numbers=numbers or "bounds")
 
     def becomes(self, role: QuasiIdentifier | Sensitive, numbers: "Numbers | None" = None) -> str:
-        """What is published for a column, in one line."""
+        """Describe in one line how a column is published."""
         if isinstance(role, Sensitive):
             return "one of its declared values, as it is"
         from castleguard.algorithms.words import boxed
@@ -182,7 +182,7 @@ class Sdgs(Policy):
         return boxed(role, numbers)
 
     def waits(self, *, endless: bool) -> Iterator[str]:
-        """How long a row waits, a sentence each."""
+        """Describe how long a row waits, in sentences."""
         if self.presence is None:
             yield f"A row waits for the end of its window, {self.window:,} rows."
         else:
@@ -190,28 +190,28 @@ class Sdgs(Policy):
             yield f"A row waits for the end of its window, {span}, and is delivered {self.presence.lag:g} s later."
 
     def publication(self, schema: Schema) -> Publication:
-        """What a published table can be held to."""
+        """Checkable properties of a published table."""
         return Publication(
             form="cells",
             publishes_labels=True,
             criteria=self.criteria,
             window_rows=int(self.window) if self.window_unit == "rows" else None,
             one_row_per_person=schema.person is None or self.unit_for(schema) == "person",
-            why_no_delay="Rows wait for the end of their window, which a file does not tell.",
+            why_no_delay="Rows wait for the end of their window, which a file does not show.",
         )
 
     def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:
-        """What shards promise together."""
+        """Guarantee of independent shards together."""
         refused = None
         if streaming and self.window_unit == "rows":
             refused = (
-                "a stream needs window_unit='seconds': with 'rows' a shard would keep the rows of an unfinished window "
-                "until enough others come, if ever"
+                "a stream needs window_unit='seconds': with 'rows' a shard would hold the rows of an unfinished window "
+                "until enough others arrive, possibly for ever"
             )
         elif streaming and self.adapt and self.start_cells > 1:
             refused = (
-                f"start_cells must be 1 in a stream, got {self.start_cells}: a shard begins with its first row, and a "
-                f"grid of several boxes would show when that came; or give adapt=False"
+                f"start_cells must be 1 in a stream, got {self.start_cells}: a shard starts with its first row, and a "
+                f"grid of several boxes would reveal when that arrived; or set adapt=False"
             )
         return ShardPromise(
             refused=refused,
@@ -222,7 +222,7 @@ class Sdgs(Policy):
         )
 
     def game(self, schema: Schema) -> MembershipGame:
-        """How `audit dp` plays: among rows that stand on the edge of being published."""
+        """Parameters of the membership game, among rows that are just below publication."""
         return MembershipGame(
             window_rows=self.window if self.window_unit == "rows" else None,
             critical_group=worst_case(k=self.k, sample_rate=self.sample_rate, epsilon=self.epsilon).rows,
@@ -233,7 +233,7 @@ class Sdgs(Policy):
         )
 
     def fingerprint(self) -> dict[str, object]:
-        """A canonical description that JSON can hold: two policies decide alike iff theirs are equal."""
+        """Canonical description, serialisable as JSON: equal iff two policies make the same decisions."""
         closeness = None if self.closeness is None else self.closeness.fingerprint()
         return {**asdict(replace(self, closeness=None)), "closeness": closeness, "algorithm": self.name}
 
@@ -241,7 +241,7 @@ class Sdgs(Policy):
         """Refuse a schema for which the claim would not hold."""
         if schema.public:
             raise SchemaError(
-                f"SDGS publishes no column as it is, and {', '.join(schema.public)} would be: "
+                f"SDGS publishes no column unchanged, which {', '.join(schema.public)} would be: "
                 f"declare it as a quasi-identifier or as sensitive, or leave it out of the schema"
             )
         for role in schema.quasi_identifiers:
@@ -258,7 +258,7 @@ class Sdgs(Policy):
         )
 
     def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:
-        """What this policy promises for a stream of this schema."""
+        """Privacy statement for a stream of this schema."""
         self.check(schema)
         return Guarantee(
             promise=self._promise(schema),
@@ -299,7 +299,7 @@ class Sdgs(Policy):
             epsilon, dp_delta = float(self.epsilon), self.dp_delta
             neighbours = "with and without them" if by_person else "with and without it"
         else:
-            # Out with the old values, in with the new ones: two steps, one after the other.
+            # Replacing values is two steps: remove the old ones, add the new ones.
             both = group(epsilon=self.epsilon, dp_delta=self.dp_delta, size=2)
             epsilon, dp_delta = both.epsilon, both.dp_delta
             neighbours = f"{'their' if by_person else 'its'} values replaced by any others that the schema accepts"
@@ -314,26 +314,26 @@ class Sdgs(Policy):
         )
 
     def _limits(self, schema: Schema, seeded: bool) -> Iterator[str]:
-        """What is not promised, a sentence each."""
+        """Limits of the guarantee, in sentences."""
         if self.unit_for(schema) == "person":
             yield "k counts rows, which are persons because a person has one row at most in a window."
-            yield "Rows without a person count as those of one person: single ones among them are not protected so."
+            yield "Rows without a person count as rows of one person: each of them alone is not protected."
             yield (
                 "Windows of one person add up: over c of them (c epsilon, c delta), or less by advanced composition; "
                 "`castleguard budget --windows c` computes it."
             )
         else:
             if self.unit == "person":
-                yield "The schema has no column of persons, so that only single rows are protected."
-            yield "k counts rows, not persons: rows of one person may stand together, and their losses add up."
+                yield "The schema has no person column, so only single rows are protected."
+            yield "k counts rows, not persons: rows of one person may be in one group, and their losses add up."
         if self.presence is not None:
-            yield "The moments of push, tick and flush must come from a clock outside, whatever rows there are."
-            yield "A flush drops the window that has not ended, so that a window has one release, at its end."
+            yield "The times of push, tick and flush must come from an external clock, independent of the rows."
+            yield "A flush drops the unfinished window, so that a window has one release, at its end."
             yield (
                 f"A job delivers a window {self.presence.lag:g} s after its end, and never before: names, numbers, "
-                f"headers, sizes and moments at the sink follow from the published rows and the clock. Outside the "
-                f"claim: how late a job is that was down or too slow then, and which window a row falls into that is "
-                f"read late, from a backlog."
+                f"headers, sizes and times at the sink follow from the published rows and the clock. Outside the "
+                f"claim: the lateness of a job that was down or too slow, and the window of a row that is read late, "
+                f"from a backlog."
             )
         else:
             yield "That a row arrived, and when, is not hidden."
@@ -343,4 +343,4 @@ class Sdgs(Policy):
             "alone."
         )
         if seeded:
-            yield "SEEDED: who takes part can be predicted; for tests and experiments only."
+            yield "SEEDED: the sampled rows can be predicted; for tests and experiments only."

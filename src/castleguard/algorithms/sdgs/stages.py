@@ -1,6 +1,6 @@
-"""The stages of SDGS: at most one row of a person in a window, then the coin.
+"""Stages of SDGS: at most one row per person and window, then the coin.
 
-The other way round a person with many rows would have many chances.
+In the reverse order a person with many rows would have many chances.
 """
 
 from castleguard.algorithms.sdgs.engine import SdgsEngine
@@ -18,7 +18,7 @@ from castleguard.schema.roles import Schema
 
 
 def sdgs_stages(policy: Sdgs, schema: Schema, keys: Keys, numbers: Numbers | None) -> Stages:
-    """New stages."""
+    """Create the stages."""
     return Stages(
         intake=_intake(policy, schema, keys),
         engine=SdgsEngine(schema, policy),
@@ -34,7 +34,7 @@ def _intake(policy: Sdgs, schema: Schema, keys: Keys) -> Intake:
     in_rows = policy.window_unit == "rows"
     if policy.unit_for(schema) == "row":
         return Intake(coin=row_coin(policy.sample_rate, keys.coin), labels=labels, in_rows=in_rows)
-    # k counts admitted rows as persons: a missing one must not be among them.
+    # k counts admitted rows as persons, so rows without a person must not be admitted.
     ledger = Ledger(rows_per_person=1, window=float(policy.window), aligned=True, admits_nobody=False)
     if in_rows:
         return Intake(ledger=ledger, coin=row_coin(policy.sample_rate, keys.coin), labels=labels, in_rows=True)

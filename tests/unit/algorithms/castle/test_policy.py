@@ -106,14 +106,16 @@ def test_the_statement_names_the_criteria_and_their_limits() -> None:
     )
     plain = str(POLICY.guarantee(schema, seeded=False))
     assert "entropy" not in plain
-    assert "Remembered" not in plain
+    assert "remembered" not in plain
     entropy = str(replace(POLICY, diversity="entropy").guarantee(schema, seeded=False))
     assert "the values of illness, a person counted once for a value, have an entropy of at least ln 2:" in entropy
-    assert "Remembered are the boxes that may be used again, at most 1000, and the root" in entropy
-    assert "moves on" not in entropy
+    assert "Values are remembered for the reusable boxes, at most 1000, and for the root" in entropy
+    assert "changes later" not in entropy
     both = replace(POLICY, diversity="recursive", c=3, closeness=Closeness(t=0.2, distance="ordered"))
     sentence = str(both.guarantee(schema, seeded=False))
     assert (
         "recursive (3, 2)-diversity and t-closeness 0.2 (ordered distance) to the distribution of all rows" in sentence
     )
-    assert "Closeness is promised at the moment of a release only" in sentence
+    assert (
+        "Closeness is promised at the moment of a release only: the distribution of all rows changes later" in sentence
+    )

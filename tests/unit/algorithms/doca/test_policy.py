@@ -79,11 +79,15 @@ def test_numbers_of_numpy_are_numbers() -> None:
     [
         (strict(), cg.Schema(person=None, quasi_identifiers=[cg.Numeric("x")]), "'x' needs lower and upper"),
         (strict(), cg.Schema(person=None, quasi_identifiers=[NUMBER], sensitive=["s"]), "'s' needs declared values"),
-        (strict(), cg.Schema(person=None, quasi_identifiers=[NUMBER], public=["t"]), "no column as it is, and t would"),
+        (
+            strict(),
+            cg.Schema(person=None, quasi_identifiers=[NUMBER], public=["t"]),
+            "no column unchanged, which t would",
+        ),
         (paper(), cg.Schema(person=None, quasi_identifiers=[LABEL]), "needs a numeric quasi-identifier"),
         (paper(), cg.Schema(person=None, quasi_identifiers=[cg.Numeric("x")]), "lower and upper, or the sensitivity"),
-        (paper(sensitivity=3.0), TWO, "the schema has 2: give {'x': ..., 'y': ...}"),
-        (paper(sensitivity={"z": 3.0}), ONE, "names 'z', which is no numeric column"),
+        (paper(sensitivity=3.0), TWO, "the schema has 2 numeric columns: give {'x': ..., 'y': ...}"),
+        (paper(sensitivity={"z": 3.0}), ONE, "names 'z', which is not a numeric column"),
         (
             paper(),
             cg.Schema(person=None, quasi_identifiers=[cg.Numeric("x", lower=0, upper=1, null="root")]),
@@ -139,7 +143,7 @@ def test_paper_mode_claims_no_differential_privacy() -> None:
     stated = paper().guarantee(ONE, seeded=False)
     assert stated.privacy is None
     assert "NO differential privacy" in str(stated)
-    assert "depends on all values, and shows" in str(stated)
+    assert "depends on all values, and is visible" in str(stated)
     assert stated.k is None
 
 

@@ -220,5 +220,5 @@ def test_a_snapshot_that_does_not_fit_is_refused_as_a_whole(broken: str) -> None
 
 
 def test_a_schema_that_would_break_the_claim_is_refused() -> None:
-    with pytest.raises(SchemaError, match="SDGS publishes no column as it is"):
+    with pytest.raises(SchemaError, match="SDGS publishes no column unchanged"):
         SdgsEngine(Schema(person="id", quasi_identifiers=SCHEMA.quasi_identifiers, public=["clinic"]), POLICY)

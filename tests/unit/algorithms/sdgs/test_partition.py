@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from castleguard.algorithms.sdgs.axes import Axes
 from castleguard.algorithms.sdgs.partition import LONGEST_REST, PATIENCE, Partition, Released, Rule, adapt
+from castleguard.schema.axes import Axes
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 

@@ -51,7 +51,7 @@ def test_a_promise_that_cannot_be_kept_is_refused(change: dict[str, Any], messag
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        ({"public": ["clinic"]}, "SDGS publishes no column as it is, and clinic would be"),
+        ({"public": ["clinic"]}, "SDGS publishes no column unchanged, which clinic would be"),
         ({"sensitive": ["job"]}, "column 'job': SDGS needs its public values"),
         ({"quasi_identifiers": [Numeric("age")]}, "column 'age': SDGS needs lower and upper"),
     ],
@@ -84,7 +84,7 @@ def test_a_window_of_time_claims_presence_of_a_person_and_theorem_2s_delta() -> 
     assert (guarantee.k, guarantee.max_wait, guarantee.delay) == (10, 60, None)
     assert "at least 9 other rows of its window, each of another person" in guarantee.promise
     assert "castleguard budget --windows" in guarantee.sentence
-    assert "must come from a clock outside" in guarantee.sentence
+    assert "must come from an external clock" in guarantee.sentence
     assert "A job delivers a window 6 s after its end, and never before" in guarantee.sentence
     assert "Reports, logs, metrics and dead letters" in guarantee.sentence
 
@@ -132,7 +132,7 @@ def test_rows_are_the_unit_if_asked_for_or_if_persons_are_unknown(person: str | 
     assert (guarantee.privacy.unit, guarantee.privacy.neighbours) == ("one row", "with and without it")
     assert "another person" not in guarantee.promise
     assert any("k counts rows, not persons" in limit for limit in guarantee.limits)
-    assert told == any("no column of persons" in limit for limit in guarantee.limits)
+    assert told == any("no person column" in limit for limit in guarantee.limits)
 
 
 def test_a_seed_voids_the_claim() -> None:

@@ -1,9 +1,9 @@
-"""What has been published in a box before: its (person, value) pairs, for as long as the box may be used again.
+"""(person, value) pairs already published in a box, kept for as long as the box may be reused.
 
-To a reader all rows with the same box are one group, whenever they left. How often its values occur must therefore be
-judged over all of them; distinct counts only grow, but a distribution can be spoilt by one more row. The boxes that
-may be used again are remembered, and the root. The table of pairs is bounded: when it is half full everything in it is
-forgotten, the boxes with it, and the root closes. That costs information, never privacy.
+To a reader, all rows with the same box are one group, regardless of when they were released. Criteria on the
+distribution of values must therefore hold over all of them: distinct counts only grow, but one more row can skew a
+distribution. Pairs are kept for the reusable boxes and for the root. The table of pairs is bounded: when it is half
+full, all pairs and boxes are forgotten and the root closes. That costs information, never privacy.
 """
 
 import numpy as np
@@ -17,19 +17,19 @@ from castleguard.kernels.siphash import NOBODY
 from castleguard.kernels.state import BOXES, PAIRS, REUSABLE, ROOT_OPEN, Floats, Ints, Settings, State, Work
 from castleguard.kernels.views import Box, box_of, memory_of, reusables_of, size_of, tally_of
 
-_OWNERS = 1 << 32  # what the upper half of a table's entry can tell apart
-_VALUES = 1 + 4096  # the most that a column may have, with the missing one
+_OWNERS = 1 << 32  # number of owners that the upper half of a table entry can distinguish
+_VALUES = 1 + 4096  # maximum number of values of a column, including the one for missing
 
 
 @kernel
 def root_memory(state: State) -> Int:
-    """Where the pairs of the root's box are counted: after those of all others."""
+    """Index of the root's pairs, after those of all other boxes."""
     return state.kept_bounds.shape[2]
 
 
 @kernel
 def is_box(state: State, entry: Int, box: Box) -> Bool:
-    """Whether a reusable generalisation is published as this box is."""
+    """Whether a reusable generalisation is published as this box."""
     reusables = reusables_of(state)
     for column in range(box.low.size):
         if reusables.box_lower[column, entry] != box.published_low[column]:
@@ -41,7 +41,7 @@ def is_box(state: State, entry: Int, box: Box) -> Bool:
 
 @kernel
 def memory_of_box(state: State, box: Box) -> Int:
-    """Where the pairs of a published box are counted, -1 if nothing is remembered of it."""
+    """Index of the pairs of a published box, -1 if none are kept."""
     reusables = reusables_of(state)
     if is_root(state.domain, box.published_low, box.published_high):
         return root_memory(state)
@@ -53,27 +53,27 @@ def memory_of_box(state: State, box: Box) -> Int:
 
 @kernel
 def owner_of(state: State, memory: Int, column: Int, value: Int) -> Int:
-    """The table's name for a value of a column in a box."""
+    """Owner number in the table for a value of a column in a box."""
     return (memory_of(state).owner[memory] * state.weights.shape[1] + column) * _VALUES + value
 
 
 @kernel
 def is_known(state: State, memory: Int, column: Int, at: Int) -> Bool:
-    """Whether the row's person has been published with the row's value in this box before."""
+    """Whether the row's person was already published with the row's value in this box."""
     owner = owner_of(state, memory, column, value_at(state, at, column))
     return count_of(state.pair_table, owner, state.person[at]) > 0
 
 
 @kernel
 def find_nobody(state: State, memory: Int, column: Int, nobody: Floats) -> None:
-    """Mark the values that NOBODY has been published with in this box before."""
+    """Mark the values already published with NOBODY in this box."""
     for value in range(nobody.size):
         nobody[value] = 1.0 if count_of(state.pair_table, owner_of(state, memory, column, value), NOBODY) > 0 else 0.0
 
 
 @kernel
 def forget_pairs(state: State) -> None:
-    """Forget every box, and close the root: it has to be earned again."""
+    """Forget every box and close the root, which must collect its k persons again."""
     state.counters[REUSABLE] = 0
     state.counters[ROOT_OPEN] = 0
     state.counters[PAIRS] = 0
@@ -88,7 +88,7 @@ def forget_pairs(state: State) -> None:
 
 @kernel
 def make_room(state: State, settings: Settings, rows: Int) -> None:
-    """Forget everything if the pairs of so many rows, or one more box, might not fit."""
+    """Forget everything if the pairs of `rows` rows, or one more box, might not fit."""
     columns = state.weights.shape[1]
     crowded = state.counters[PAIRS] + rows * columns > settings.shape.room
     if crowded or (state.counters[BOXES] + 2) * columns * _VALUES > _OWNERS:
@@ -97,9 +97,9 @@ def make_room(state: State, settings: Settings, rows: Int) -> None:
 
 @kernel
 def begin_memory(state: State, entry: Int, box: Box) -> None:
-    """Find the place where pairs of a new entry's box are counted: that of an equal box, or an empty one.
+    """Set the index of the pairs of a new entry's box: that of an equal box, or a free one.
 
-    Only where generalisations are told apart by their intervals can several of them be published as one box.
+    Several entries can be published as the same box only if generalisations are compared by their intervals.
     """
     reusables = reusables_of(state)
     entries = state.counters[REUSABLE]
@@ -129,7 +129,7 @@ def begin_memory(state: State, entry: Int, box: Box) -> None:
 
 @kernel
 def add_pairs(state: State, memory: Int, at: Int) -> None:
-    """Remember the pairs of a row that is published in a box."""
+    """Add the pairs of a row that is published in a box."""
     for column in range(state.sensitive.shape[1]):
         value = value_at(state, at, column)
         owner = owner_of(state, memory, column, value)
@@ -141,7 +141,7 @@ def add_pairs(state: State, memory: Int, at: Int) -> None:
 
 @kernel
 def note_row(state: State, box: Box, at: Int) -> None:
-    """Remember the pairs of a row that is published in a box, if anything is remembered of the box."""
+    """Add the pairs of a row that is published in a box, if pairs are kept for the box."""
     memory = memory_of_box(state, box)
     if memory >= 0:
         add_pairs(state, memory, at)
@@ -149,7 +149,7 @@ def note_row(state: State, box: Box, at: Int) -> None:
 
 @kernel
 def can_join(state: State, settings: Settings, work: Work, memory: Int, at: Int) -> Bool:
-    """Whether all that is remembered of a box keeps the promise together with one more row, by today's reference."""
+    """Whether the pairs of a box meet the criteria with one more row, by the current reference distribution."""
     for column in range(state.sensitive.shape[1]):
         counts = state.weights[memory, column, : size_of(state, column)]
         value = value_at(state, at, column)
@@ -167,8 +167,8 @@ def can_join(state: State, settings: Settings, work: Work, memory: Int, at: Int)
 
 
 @kernel
-def have_shape(state: State, settings: Settings, work: Work, slots: Ints, memory: Int) -> Bool:
-    """Whether rows keep the promise by themselves, and with what is remembered of their box (memory -1: nothing)."""
+def values_suffice(state: State, settings: Settings, work: Work, slots: Ints, memory: Int) -> Bool:
+    """Whether rows meet the criteria alone and together with the pairs kept for their box (memory -1: none)."""
     tally = tally_of(work)
     capacity = 16
     while capacity < 2 * slots.size:
@@ -205,8 +205,8 @@ def have_shape(state: State, settings: Settings, work: Work, slots: Ints, memory
 
 
 @kernel
-def keep_shape(state: State, settings: Settings, work: Work, slots: Ints) -> Bool:
-    """Whether rows could be published as one group now, in the box around them."""
+def values_suffice_now(state: State, settings: Settings, work: Work, slots: Ints) -> Bool:
+    """Whether rows can be published as one group now, in the box around them."""
     if not is_burnt_in(state, settings):
         return False
     box = box_of(work)
@@ -216,4 +216,4 @@ def keep_shape(state: State, settings: Settings, work: Work, slots: Ints) -> Boo
     for at in slots:
         stretch(box.low, box.high, state.quasi[at])
     publish_box(state.domain, box.low, box.high, box.published_low, box.published_high)
-    return have_shape(state, settings, work, slots, memory_of_box(state, box))
+    return values_suffice(state, settings, work, slots, memory_of_box(state, box))

@@ -1,7 +1,7 @@
-"""l-diversity counted per person: no person stands for two of the l values.
+"""l-diversity per person: each of the l values is matched to a different person.
 
-Where one person has several rows, that person alone could supply all l values, and everybody who knows that the group
-is about this person would learn them. A maximum matching of persons to distinct values rules that out.
+A person with several rows could supply all l values alone, and an attacker who knows that the person is in the group
+would learn them. A maximum matching of persons to distinct values rules that out.
 """
 
 import numpy as np
@@ -16,9 +16,9 @@ from castleguard.kernels.views import Rows
 
 @allocating_kernel
 def enough_matched(persons: Ints, values: Ints, value_count: Int, wanted: Int) -> Bool:
-    """Whether `wanted` persons can each be given a value of their own rows, all values different.
+    """Whether `wanted` persons can each be matched to a value of their own rows, all values different.
 
-    Augmenting paths, breadth first from one value at a time.
+    Augmenting paths, breadth-first from one value at a time.
     """
     person_count = 0
     for row in range(persons.size):
@@ -33,10 +33,10 @@ def enough_matched(persons: Ints, values: Ints, value_count: Int, wanted: Int) -
     for row in range(values.size):
         edge[fill[values[row]]] = persons[row]
         fill[values[row]] += 1
-    holder = np.full(person_count, -1, dtype=np.int64)  # the value that a person stands for
+    holder = np.full(person_count, -1, dtype=np.int64)  # the value matched to a person
     seen = np.full(person_count, -1, dtype=np.int64)  # the search that reached the person
     via = np.empty(person_count, dtype=np.int64)  # the value from which it was reached
-    taken = np.full(value_count, -1, dtype=np.int64)  # the person that stands for a value
+    taken = np.full(value_count, -1, dtype=np.int64)  # the person matched to a value
     queue = np.empty(value_count, dtype=np.int64)
     matched = 0
     for first in range(value_count):
@@ -73,9 +73,9 @@ def enough_matched(persons: Ints, values: Ints, value_count: Int, wanted: Int) -
 
 
 @allocating_kernel
-def persons_stand_apart(table: Table, rows: Rows, slots: Ints, wanted: Int) -> Bool:
-    """Whether in every sensitive column `wanted` different persons can stand for `wanted` different values."""
-    known = np.empty(slots.size, dtype=np.int64)  # NOBODY stands for no value
+def persons_match_values(table: Table, rows: Rows, slots: Ints, wanted: Int) -> Bool:
+    """Whether in every sensitive column `wanted` different persons can be matched to `wanted` different values."""
+    known = np.empty(slots.size, dtype=np.int64)  # rows with a person: NOBODY is never matched
     count = 0
     for at in slots:
         if rows.person[at] != NOBODY:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from castleguard.kernels.chacha import NOISE, PURPOSES, RESPONSE, SAMPLE, Draws, begin_event, new_words
 from castleguard.kernels.compile import entry_kernel
-from castleguard.kernels.noise import Tables, draw_coin, randomise_row
+from castleguard.kernels.exact_noise import Tables, draw_coin, randomise_row
 from castleguard.privacy.mechanisms import Bernoulli, DiscreteLaplace, Mechanism, RandomisedResponse
 from castleguard.privacy.noise import pack
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from castleguard.kernels.compile import entry_kernel
-from castleguard.kernels.matching import enough_matched
+from castleguard.kernels.person_matching import enough_matched
 from tests.reference.measure import Row, matching
 
 Ints = NDArray[np.int64]

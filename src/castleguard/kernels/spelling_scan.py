@@ -1,7 +1,7 @@
-"""Texts that are spelt canonically already, found by their bytes: nearly all, so that few have to be read one by one.
+"""Byte scan for texts in canonical form: it handles nearly all texts, so that few must be parsed one by one.
 
-The canonical form is defined in `schema/canonical.py`. This scan trims blanks, lowers ASCII letters and drops leading
-zeros in place, and marks as odd every text that may need more than that. To mark too many costs time only.
+The canonical form is defined in `schema/canonical.py`. The scan trims blanks, lower-cases ASCII letters and drops
+leading zeros in place, and marks every text that may need more than that as odd. Marking too many only costs time.
 """
 
 import numpy as np
@@ -13,21 +13,21 @@ from castleguard.kernels.state import Ints
 Bytes = NDArray[np.uint8]
 Flags = NDArray[np.bool_]
 
-MOST_DIGITS = 40  # of a number that is spelt without an exponent
+MOST_DIGITS = 40  # of a number written without an exponent
 
 _BLANK, _TILDE = 0x20, 0x7E
 _ZERO, _NINE, _PLUS, _MINUS, _POINT, _LOW_LINE = 0x30, 0x39, 0x2B, 0x2D, 0x2E, 0x5F
 _F, _G, _I, _N, _T, _U, _W, _Z = 0x66, 0x67, 0x69, 0x6E, 0x74, 0x75, 0x77, 0x7A
 _BRACE, _PARENTHESIS = 0x7B, 0x28
 
-# How many bytes of each class a text has, seven bits for each: one addition per byte counts all of them.
+# Packed counts of a text's bytes per class, seven bits each: one addition per byte updates all of them.
 Classes = NDArray[np.uint64]  # (256,)
 _DIGITS, _POINTS, _SEPARATORS, _DASHES, _HEXES, _EXPONENTS, _BLANKS, _UPPER, _FOREIGN = range(0, 63, 7)
 _LONGEST = 127
 
 
 def byte_classes() -> Classes:
-    """What each byte adds to the tally of a text."""
+    """Table of what each byte adds to the packed counts."""
     members = {
         _DIGITS: b"0123456789",
         _POINTS: b".",
@@ -57,7 +57,7 @@ def _is_digit(byte: Int) -> Bool:
 
 @kernel
 def _is_number(data: Bytes, start: Int, stop: Int, digits: Int, points: Int) -> Bool:
-    """Whether text that holds nothing but digits, signs, points and exponents is a canonical number."""
+    """Whether text of digits, signs, points and exponents only is a canonical number."""
     first = start + (data[start] == _MINUS)
     if digits + points != stop - first or points > 1 or digits > MOST_DIGITS or not _is_digit(data[first]):
         return False
@@ -70,7 +70,7 @@ def _is_number(data: Bytes, start: Int, stop: Int, digits: Int, points: Int) -> 
 
 @kernel
 def _may_be_uuid(first: Int, length: Int, tally: np.uint64) -> Bool:
-    """Whether text may be a UUID in another spelling than the usual one, or one that is a number without its dashes."""
+    """Whether text may be a UUID in an unusual form, or one that reads as a number without its dashes."""
     if length == 32:
         return _count(tally, _DIGITS) + _count(tally, _HEXES) == 32
     if length == 36:
@@ -85,7 +85,7 @@ def _may_be_uuid(first: Int, length: Int, tally: np.uint64) -> Bool:
 
 @kernel
 def _may_be_word(data: Bytes, start: Int, stop: Int) -> Bool:
-    """Whether text may be "nan", "infinity" with a sign or without, or "true" or "false" in another case."""
+    """Whether text may be "nan" or "infinity", signed or not, or "true" or "false" in another case."""
     length = stop - start
     first = data[start]
     letter = first | 0x20
@@ -118,7 +118,7 @@ def _may_be_moment(data: Bytes, start: Int, stop: Int) -> Bool:
 
 @kernel
 def _may_be_time(data: Bytes, start: Int, stop: Int, digits: Int) -> Bool:
-    """Whether text may be a time of day behind a T; other times have a colon."""
+    """Whether text may be a time of day after a T; other times have a colon."""
     length = stop - start
     if length < 3 or (data[start] | 0x20) != _T or not _is_digit(data[start + 1]):
         return False
@@ -127,7 +127,7 @@ def _may_be_time(data: Bytes, start: Int, stop: Int, digits: Int) -> Bool:
 
 @kernel
 def _read(data: Bytes, start: Int, stop: Int, fold: bool, classes: Classes) -> Int:
-    """Where the canonical text begins, -1 if the text is odd. Lowers letters in place."""
+    """Start of the canonical text, -1 if the text is odd. Lower-cases letters in place."""
     length = stop - start
     if length > _LONGEST:
         return -1
@@ -156,7 +156,7 @@ def _read(data: Bytes, start: Int, stop: Int, fold: bool, classes: Classes) -> I
     others = _count(tally, _DASHES) + _count(tally, _EXPONENTS) + _count(tally, _BLANKS) + separators
     if digits > 0 and digits + points + others == length:
         if _is_digit(first) or first == _PLUS or first == _MINUS or first == _POINT:
-            # Odd if it is not a canonical number in spite of its bytes: a date, a UUID, "- 12", "1 234", "1-2".
+            # Odd if it is not a canonical number despite its bytes: a date, a UUID, "- 12", "1 234", "1-2".
             return start if _is_number(data, start, stop, digits, points) else -1
     if _may_be_word(data, start, stop) or _may_be_uuid(first, length, tally):
         return -1
@@ -167,7 +167,7 @@ def _read(data: Bytes, start: Int, stop: Int, fold: bool, classes: Classes) -> I
 
 @kernel
 def _whole_part(data: Bytes, start: Int, stop: Int) -> Int:
-    """Where the whole part of a canonical text ends, if it is a number; -1 if that is not its first digits."""
+    """End of the integer part of a canonical number, `stop` for other text; -1 if it is not the leading digits."""
     points = 0
     end = stop
     for at in range(start, stop):
@@ -187,8 +187,8 @@ def read_spellings(
 ) -> None:
     """Find the canonical text of every valid row of an Arrow buffer, or mark the row as odd.
 
-    It is data[spans[0]:spans[1]]. An empty text becomes invalid. `data` is changed, also in rows that are odd. form =
-    (fold case, numbers by their whole part).
+    The text is data[spans[0]:spans[1]]. An empty text becomes invalid. `data` is modified, even in odd rows.
+    form = (fold case, numbers by their integer part).
     """
     fold, whole = form
     for row in range(valid.size):

@@ -1,14 +1,14 @@
-"""Randomising the levels of a batch: discrete Laplace noise and k-ary randomised response, exact on integers.
+"""Randomise the levels of a batch: discrete Laplace noise and k-ary randomised response, exact on integers.
 
 Every draw compares one uniform binary fraction U with the cumulative probabilities c_0 < c_1 < ... of its outcomes;
-outcome j is the first with U < c_j. U is never written down: its first 32-bit word decides unless it equals the first
-word of some c_j, only then is the next word looked at, and so on. A table holds each c_j truncated to a number of
-words. As every c_j is irrational, a U that differs from it within these words is on the true side of it; one that
-agrees in all of them (2^-256 with eight words) is *undecided*, and the row is done again with longer tables and the
-same words. So the outcome is the one that infinitely long tables would give: exact, not nearly so.
+outcome j is the first with U < c_j. U is generated lazily: its first 32-bit word decides unless it equals the first
+word of some c_j; only then is the next word read, and so on. A table holds each c_j truncated to a fixed number of
+words. As every c_j is irrational, a U that differs from it within these words lies on the correct side; a U that agrees
+in all of them (probability 2^-256 with eight words) is *undecided*, and the row is processed again with longer tables
+and the same words. The outcome is therefore exactly that of infinitely long tables.
 
-No float, no logarithm, no bias by a remainder. See docs/proofs/noise.md; the tables are made by
-`privacy/mechanisms.py`, the slow twin is `tests/reference/noise.py`.
+No floats, no logarithms, no modulo bias. See docs/proofs/noise.md; `privacy/mechanisms.py` computes the tables, and
+the slow twin is `tests/reference/noise.py`.
 """
 
 from typing import NamedTuple
@@ -37,11 +37,11 @@ from castleguard.kernels.compile import Bool, Int, entry_kernel, inlined_kernel,
 from castleguard.kernels.content import begin_digest, last_word
 from castleguard.kernels.siphash import add_word, end_hash
 
-DIGIT = 256  # the base in which the size of the noise is drawn
+DIGIT = 256  # base in which the magnitude of the noise is drawn
 GUIDE_BITS = 10
 UNDECIDED = -1
 
-# What `Tables.columns` says about a column.
+# Elements of a row of `Tables.columns`.
 KIND, TABLE, DRAWS, TOP = 0, 1, 2, 3
 LAPLACE, RESPONDS = 0, 1
 
@@ -54,24 +54,24 @@ class Tables(NamedTuple):
 
     columns: NDArray[np.int64]  # (columns, 4) kind, first table, number of tables (0 = nothing to draw), highest level
     start: NDArray[np.int64]  # (tables + 1,) where each table's entries begin
-    guide: NDArray[np.int16]  # (tables, 2^GUIDE_BITS) per beginning of a word: the first entry that can exceed it
-    heads: NDArray[np.uint32]  # (entries,) the first word of each entry; a table ends with 2^32 - 1, standing for 1
+    guide: NDArray[np.int16]  # (tables, 2^GUIDE_BITS) per prefix of a word: the first entry that can exceed it
+    heads: NDArray[np.uint32]  # (entries,) the first word of each entry; a table ends with 2^32 - 1, meaning 1
     words: NDArray[np.uint32]  # (entries, words) all words
 
 
 class Work(NamedTuple):
-    """Scratch space; holds nothing between calls."""
+    """Scratch space; keeps nothing between calls."""
 
     row: NDArray[np.int64]  # (columns,)
     lanes: NDArray[np.uint32]  # (2, 16 * LANES) the blocks of the next rows, for NOISE and RESPONSE
     nonces: NDArray[np.uint32]  # (3 * LANES,) their addresses
-    digests: NDArray[np.int64]  # (LANES,) the digests of the rows, which are part of these
-    hashes: NDArray[np.uint64]  # (5, LANES) the same in the making
+    digests: NDArray[np.int64]  # (LANES,) digests of the rows, part of the addresses
+    hashes: NDArray[np.uint64]  # (5, LANES) hash states of these digests
 
 
 @kernel
 def _settle(draws: Draws, purpose: Int, position: Int, tables: Tables, table: Int, first: Int) -> Int:
-    """The outcome of the draw that has just taken one word, when that word is the head of entry `first`."""
+    """Resolve a draw whose first word equals the head of entry `first`; return the outcome or UNDECIDED."""
     index = draws.drawn[purpose] - 1
     last = tables.start[table + 1] - 1
     at = first
@@ -93,7 +93,7 @@ def _settle(draws: Draws, purpose: Int, position: Int, tables: Tables, table: In
 
 @inlined_kernel
 def draw_outcome(draws: Draws, purpose: Int, position: Int, tables: Tables, table: Int) -> Int:
-    """The number of the outcome that the next words fall on, or UNDECIDED."""
+    """Draw the number of an outcome, or UNDECIDED."""
     word = next_word(draws, purpose, position)
     start = tables.start[table]
     at = start + np.int64(tables.guide[table, np.int64(word) >> _GUIDE_SHIFT])
@@ -106,9 +106,10 @@ def draw_outcome(draws: Draws, purpose: Int, position: Int, tables: Tables, tabl
 
 @inlined_kernel
 def noisy_level(draws: Draws, position: Int, tables: Tables, column: Int, level: Int) -> Int:
-    """The level plus two-sided geometric noise, clipped to the levels that there are, or UNDECIDED.
+    """Level plus two-sided geometric noise, clipped to the valid levels, or UNDECIDED.
 
-    The first table has zero, or the sign and the lowest digit of the size less one; the others have a digit each.
+    The first table gives zero, or the sign and the lowest digit of the magnitude minus one; each other table gives one
+    more digit.
     """
     table = tables.columns[column, TABLE]
     outcome = draw_outcome(draws, NOISE, position, tables, table)
@@ -116,7 +117,7 @@ def noisy_level(draws: Draws, position: Int, tables: Tables, column: Int, level:
         return UNDECIDED
     noise = outcome - (tables.start[table + 1] - tables.start[table]) // 2
     if noise != 0:
-        # Far beyond the top level, at most: a column has so many digits that this does not overflow.
+        # The number of digits per column is limited so that this cannot overflow.
         size, weight = np.int64(0), np.int64(DIGIT)
         for digit in range(1, tables.columns[column, DRAWS]):
             outcome = draw_outcome(draws, NOISE, position, tables, table + digit)
@@ -130,9 +131,9 @@ def noisy_level(draws: Draws, position: Int, tables: Tables, column: Int, level:
 
 @kernel
 def other_level(draws: Draws, position: Int, level: Int, others: Int) -> Int:
-    """One of the `others` levels that are not this one, each with the same probability.
+    """Draw one of the `others` levels other than this one, uniformly.
 
-    A word beyond the largest multiple of `others` is thrown away: a remainder of what is left is exactly uniform.
+    Words at or above the largest multiple of `others` are rejected, so the remainder is exactly uniform.
     """
     fair = _WORD_VALUES - _WORD_VALUES % others
     word = np.int64(next_word(draws, RESPONSE, position))
@@ -144,7 +145,7 @@ def other_level(draws: Draws, position: Int, level: Int, others: Int) -> Int:
 
 @inlined_kernel
 def responded_level(draws: Draws, position: Int, tables: Tables, column: Int, level: Int) -> Int:
-    """The level itself or, if the coin says so, another one; or UNDECIDED."""
+    """Level itself or, depending on the coin, another one; or UNDECIDED."""
     outcome = draw_outcome(draws, RESPONSE, position, tables, tables.columns[column, TABLE])
     if outcome == 1:
         return other_level(draws, position, level, tables.columns[column, TOP])
@@ -153,15 +154,15 @@ def responded_level(draws: Draws, position: Int, tables: Tables, column: Int, le
 
 @kernel
 def nearest_level(tables: Tables, column: Int, level: Int) -> Int:
-    """The level itself, or the nearest one that there is."""
+    """Level clipped to the valid levels."""
     return min(max(level, 0), tables.columns[column, TOP])
 
 
 @kernel
 def _digest_word(hashes: NDArray[np.uint64]) -> None:
-    """Take one word into the hashes of LANES rows; row 4 of `hashes` has the words.
+    """Add one word to the hashes of LANES rows; row 4 of `hashes` holds the words.
 
-    The loop runs along the lanes and knows their number: only so does the compiler make it a vector loop.
+    The loop runs along a constant number of lanes: only then does the compiler vectorise it.
     """
     for l in range(LANES):
         state = add_word((hashes[0, l], hashes[1, l], hashes[2, l], hashes[3, l]), hashes[4, l])
@@ -170,7 +171,7 @@ def _digest_word(hashes: NDArray[np.uint64]) -> None:
 
 @kernel
 def digest_rows(draws: Draws, tables: Tables, levels: NDArray[np.int64], work: Work) -> None:
-    """The digests of rows, LANES at most: of all that is read of them."""
+    """Compute the digests of at most LANES rows, over all values that are read."""
     hashes = work.hashes
     v0, v1, v2, v3 = begin_digest(draws)
     for l in range(LANES):
@@ -190,9 +191,9 @@ def digest_rows(draws: Draws, tables: Tables, levels: NDArray[np.int64], work: W
 def randomise_row(
     draws: Draws, position: Int, tables: Tables, levels: NDArray[np.int64], row: NDArray[np.int64]
 ) -> Bool:
-    """Replace the levels of one row by randomised ones; False, and nothing changed, if a draw is undecided.
+    """Replace the levels of one row by randomised ones; return False, without changes, if a draw is undecided.
 
-    What is no level counts as the nearest one, so that the promise holds whatever comes in.
+    Invalid levels are clipped first, so that the guarantee holds for any input.
     """
     for column in range(levels.size):
         level = nearest_level(tables, column, levels[column])
@@ -211,7 +212,7 @@ def randomise_row(
 
 @kernel
 def _draws_any(tables: Tables, kind: Int) -> Bool:
-    """Whether any column draws for this kind."""
+    """Whether any column of this kind needs draws."""
     for column in range(tables.columns.shape[0]):
         if tables.columns[column, KIND] == kind and tables.columns[column, DRAWS] > 0:
             return True
@@ -227,10 +228,10 @@ def randomise_rows(
     levels: NDArray[np.int64],
     work: Work,
 ) -> Int:
-    """Randomise the rows that are present, in place; the number of rows done.
+    """Randomise the present rows in place; return the number of rows processed.
 
-    If that is not all of them, the next row is undecided and unchanged. Going on from there with longer tables gives
-    what longer tables would have given from the beginning.
+    If that is not all of them, the next row is undecided and unchanged. Continuing there with longer tables gives the
+    same result as using longer tables from the start.
     """
     rows = levels.shape[0]
     noise, response = _draws_any(tables, LAPLACE), _draws_any(tables, RESPONDS)
@@ -238,7 +239,7 @@ def randomise_rows(
     while row < rows:
         position = first_position + row
         advance_key(draws, position)
-        # Only rows under the same key are prepared together.
+        # Only rows under the same key can share a set of lanes.
         together = min(LANES, rows - row, RATCHET - (position - draws.position[0]))
         digest_rows(draws, tables, levels[row : row + together], work)
         if noise:
@@ -262,9 +263,9 @@ def randomise_rows(
 
 @kernel
 def draw_coin(draws: Draws, position: Int, rate: NDArray[np.uint32], whole: Bool) -> Int:
-    """1 with the probability whose binary digits are `rate`, else 0; UNDECIDED if there must be more digits.
+    """Return 1 with the probability whose binary digits are `rate`, else 0; UNDECIDED if more digits are needed.
 
-    `whole`: the digits are all that there are. Then a fraction that begins with them is not below the rate.
+    `whole`: the digits are complete. A fraction that starts with them is then not below the rate.
     """
     for word in range(rate.size):
         mine = next_word(draws, SAMPLE, position)
@@ -282,9 +283,9 @@ def sample_rows(
     keep: NDArray[np.bool_],
     work: Work,
 ) -> Int:
-    """Flip the coin of every row; the number of rows done. If that is not all of them, the next one is undecided.
+    """Flip the coin of every row; return the number of rows processed. If not all, the next one is undecided.
 
-    A coin reads nothing of its row, so its address is the position alone.
+    A coin does not read its row, so its address is the position alone.
     """
     lanes = work.lanes[0]
     rows = keep.size

@@ -1,7 +1,7 @@
-"""Rows entering and leaving open clusters, with bounds, person and value counts kept exact.
+"""Insert rows into open clusters and remove them, keeping bounds, person counts and value counts exact.
 
-Bounds shrink when a row leaves: a cluster is the box of the rows that are in it, and a bound left behind by another row
-would steer later rows by a value that is gone.
+Bounds shrink when a row leaves: a cluster is the box of its current rows, and a stale bound would attract later rows to
+a value that is gone.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from castleguard.kernels.views import Clusters, Rows, Tallies, clusters_of, rows
 
 @kernel
 def new_cluster(counters: Ints, clusters: Clusters) -> Int:
-    """Take a free slot; the caller has made sure there is one."""
+    """Take a free slot; the caller ensures that one exists."""
     slot = 0
     while clusters.born[slot] >= 0:
         slot += 1
@@ -33,7 +33,7 @@ def new_cluster(counters: Ints, clusters: Clusters) -> Int:
 
 @kernel
 def free_cluster(counters: Ints, clusters: Clusters, slot: Int) -> None:
-    """Forget an empty cluster."""
+    """Free the slot of an empty cluster."""
     clusters.born[slot] = -1
     counters[OPEN] -= 1
     for column in range(clusters.lower.shape[0]):
@@ -59,7 +59,7 @@ def tally_in(tallies: Tallies, clusters: Clusters, rows: Rows, at: Int, slot: In
 
 @kernel
 def tally_out(tallies: Tallies, clusters: Clusters, rows: Rows, at: Int, slot: Int) -> None:
-    """Uncount the row's person and values."""
+    """Subtract the row's person and values from the counts."""
     if rows.person[at] == NOBODY:
         return
     if count_out(tallies.persons, slot, rows.person[at]) == 0:
@@ -72,7 +72,7 @@ def tally_out(tallies: Tallies, clusters: Clusters, rows: Rows, at: Int, slot: I
 
 @kernel
 def append_row(clusters: Clusters, rows: Rows, at: Int, slot: Int) -> None:
-    """Link a row behind the last member and widen the bounds to hold it."""
+    """Link a row after the last member and widen the bounds to include it."""
     rows.cluster[at] = slot
     rows.next[at] = -1
     rows.previous[at] = clusters.last[slot]
@@ -93,7 +93,7 @@ def append_row(clusters: Clusters, rows: Rows, at: Int, slot: Int) -> None:
 
 @kernel
 def insert_row(clusters: Clusters, rows: Rows, tallies: Tallies, at: Int, slot: Int) -> None:
-    """Push an arriving row into a cluster."""
+    """Add an arriving row to a cluster."""
     append_row(clusters, rows, at, slot)
     tally_in(tallies, clusters, rows, at, slot)
     tally_in(tallies, clusters, rows, at, clusters.born.size)
@@ -118,7 +118,7 @@ def _shrink(clusters: Clusters, rows: Rows, slot: Int, column: Int) -> None:
 
 @kernel
 def remove_row(state: State, at: Int) -> None:
-    """Take one pending row out of its cluster, which shrinks, or vanishes with its last row."""
+    """Remove one pending row from its cluster, which shrinks, or is freed with its last row."""
     rows = rows_of(state)
     clusters = clusters_of(state)
     tallies = tallies_of(state)
@@ -152,7 +152,7 @@ def remove_row(state: State, at: Int) -> None:
 
 @kernel
 def absorb_cluster(state: State, into: Int, other: Int) -> None:
-    """Move all rows of `other` into `into`; `other` vanishes."""
+    """Move all rows of `other` into `into` and free `other`."""
     rows = rows_of(state)
     clusters = clusters_of(state)
     tallies = tallies_of(state)
@@ -168,7 +168,7 @@ def absorb_cluster(state: State, into: Int, other: Int) -> None:
 
 @kernel
 def empty_cluster(state: State, slot: Int) -> None:
-    """Forget a cluster whose rows have all been released."""
+    """Free a cluster after all its rows were released."""
     rows = rows_of(state)
     clusters = clusters_of(state)
     tallies = tallies_of(state)

@@ -1,7 +1,7 @@
-"""A coin for each row, addressed by the row itself: neither other rows nor the order of arrival change it.
+"""A coin flip for each row, addressed by the row itself: independent of other rows and of the order of arrival.
 
-The address is 128 bits, a person and a digest of the row, and fills counter and nonce of a ChaCha20 block; the window
-is in the key. The block is the beginning of a uniform binary fraction, which is compared with the rate word by word.
+The 128-bit address, a person and a digest of the row, fills counter and nonce of a ChaCha20 block; the key depends on
+the window. The block holds the first bits of a uniform binary fraction, which is compared with the rate word by word.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ _WORD = np.uint64(32)
 
 @entry_kernel
 def draw_block(key: NDArray[np.uint32], person: np.uint64, digest: np.uint64, block: NDArray[np.uint32]) -> None:
-    """The first 512 binary digits of a row's fraction."""
+    """Write the first 512 bits of a row's fraction to `block`."""
     low, high = np.int64(person & np.uint64(0xFFFFFFFF)), np.int64(person >> _WORD)
     chacha_block(key, low, high, np.int64(digest & np.uint64(0xFFFFFFFF)), np.int64(digest >> _WORD), block)
 
@@ -30,9 +30,9 @@ def flip_coins(
     undecided: NDArray[np.bool_],
     block: NDArray[np.uint32],
 ) -> Bool:
-    """Flip the coin of every row that is kept so far: a fraction below `rate` (at most 16 words) keeps it.
+    """Flip the coin of every row that is still kept: a fraction below `rate` (at most 16 words) keeps it.
 
-    A fraction that begins with all words of the rate is undecided. Returns whether any is.
+    A fraction that starts with all words of the rate is undecided. Return whether any is.
     """
     any_undecided = False
     for row in range(keep.size):

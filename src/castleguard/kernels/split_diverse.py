@@ -1,9 +1,9 @@
-"""split^l (CASTLE, section 4.2): sub-clusters of k persons and l sensitive values.
+"""split^l (CASTLE, section 4.2): split a cluster into sub-clusters of k persons and l sensitive values.
 
-One row stands for each person, so buckets by sensitive value share no person. A sub-cluster takes from every bucket in
-proportion to its size, rounded up: with sizes taken before the seed is removed, ceil(k |B| / sum) is at least 1 and at
-most |B|, so each bucket takes part and the shares add up to k or more. (As printed, without rounding up, a bucket may
-give nothing, and the sub-cluster misses l.)
+One row represents each person, so buckets by sensitive value share no person. A sub-cluster takes rows from every
+bucket in proportion to its size, rounded up: with sizes before the seed is removed, ceil(k |B| / sum) is at least 1 and
+at most |B|, so every bucket contributes and the shares add up to k or more. (As printed, without rounding up, a bucket
+may contribute nothing, and the sub-cluster misses l.)
 """
 
 import numpy as np
@@ -28,7 +28,7 @@ from castleguard.kernels.views import (
 
 @kernel
 def choose_any(draws: Draws, buckets: Buckets, numbers: Numbers, event: Int, persons: Int) -> None:
-    """Let any row stand for its person."""
+    """Choose a random row to represent each person."""
     for person in range(persons):
         row = pick(draws, PERSON_ROW, event, buckets.size[person])
         numbers.chosen[person] = row_in_bucket(buckets, person, row)
@@ -36,9 +36,9 @@ def choose_any(draws: Draws, buckets: Buckets, numbers: Numbers, event: Int, per
 
 @kernel
 def choose_rarest(buckets: Buckets, numbers: Numbers, persons: Int, values: Int) -> None:
-    """Let the row with the rarest value so far stand for its person, persons with the fewest values first."""
+    """Choose the row with the rarest value so far to represent each person, persons with the fewest values first."""
     given = numbers.tally
-    width = numbers.share  # free until the shares are worked out
+    width = numbers.share  # unused until the shares are computed
     for value in range(values):
         given[value] = -1
     widest = np.int64(0)
@@ -69,7 +69,7 @@ def choose_rarest(buckets: Buckets, numbers: Numbers, persons: Int, values: Int)
 
 @kernel
 def bucket_chosen(buckets: Buckets, numbers: Numbers, is_chosen: Ints, persons: Int, count: Int) -> Int:
-    """Put the chosen rows into buckets by value; a bucket's place is that of its first row. How many buckets.
+    """Put the chosen rows into buckets by value, in order of first appearance; return the number of buckets.
 
     Only chosen rows are chained: the others join their person's sub-cluster at the end.
     """
@@ -98,7 +98,7 @@ def bucket_chosen(buckets: Buckets, numbers: Numbers, is_chosen: Ints, persons: 
 
 @kernel
 def take_share(domain: Domain, work: Work, bucket: Int, share: Int, number: Int) -> None:
-    """Move the rows of a bucket that enlarge the sub-cluster least, as it stands now; of equals the earliest."""
+    """Move the rows of a bucket that enlarge the current sub-cluster least; ties go to the earliest."""
     buckets = value_buckets(work)
     nearest = nearest_of(work)
     part = cluster_of(work).part
@@ -124,7 +124,7 @@ def take_share(domain: Domain, work: Work, bucket: Int, share: Int, number: Int)
 
 @kernel
 def choose_rows(draws: Draws, work: Work, event: Int, random: bool, count: Int) -> tuple[Int, Int]:
-    """Choose the row that stands for each person, and put these rows into buckets; how many persons and buckets."""
+    """Choose a row to represent each person and put these rows into buckets; return (persons, buckets)."""
     cluster = cluster_of(work)
     numbers = numbers_of(work)
     buckets = person_buckets(work)
@@ -140,7 +140,7 @@ def choose_rows(draws: Draws, work: Work, event: Int, random: bool, count: Int) 
 
 @kernel
 def split_diverse(domain: Domain, draws: Draws, work: Work, event: Int, goal: tuple[Int, Int, bool], count: Int) -> Int:
-    """Number every row's sub-cluster; how many there are, 0 = it cannot be split. goal = (k, l, random)."""
+    """Assign a sub-cluster number to every row; return their count, 0 = no split. goal = (k, l, random)."""
     k, l, random = goal
     cluster = cluster_of(work)
     numbers = numbers_of(work)

@@ -1,6 +1,7 @@
-"""How many rows a person has contributed lately: a queue of accepted rows, and a count per person.
+"""Recent rows per person: a queue of accepted rows, and a count per person.
 
-A row that leaves the window is counted out, so memory follows the rows of one window, not the persons ever seen.
+A row that leaves the window is subtracted, so memory is proportional to the rows of one window, not to all persons
+ever seen.
 """
 
 from typing import NamedTuple
@@ -14,12 +15,12 @@ from castleguard.kernels.state import Floats, Ints
 
 # Elements of `ends`.
 HEAD = 0  # the oldest accepted row that still counts
-TAIL = 1  # one behind the latest
+TAIL = 1  # one past the latest
 HELD = 2  # persons in the table
 
 
 class Books(NamedTuple):
-    """Accepted rows in order of arrival, from HEAD to TAIL, and how many of them each person has."""
+    """Accepted rows in order of arrival, from HEAD to TAIL, and the number of them per person."""
 
     person: NDArray[np.uint64]  # (capacity,)
     when: Floats  # (capacity,)
@@ -33,7 +34,7 @@ def admit_rows(
 ) -> None:
     """Admit a row iff its person has fewer than `most` admitted rows in (when - window, when].
 
-    An endless window needs no queue. The caller has made room for all rows.
+    An infinite window needs no queue. The caller ensures room for all rows.
     """
     ends = books.ends
     endless = window == np.inf
@@ -53,7 +54,7 @@ def admit_rows(
 
 @entry_kernel
 def move_counts(source: Table, target: Table) -> None:
-    """Copy all counts into an empty, larger table."""
+    """Copy all counts into an empty larger table."""
     for at in range(source.shape[0]):
         for _ in range(np.int64(source[at, 1] & np.uint64(0xFFFFFFFF))):
             count_in(target, 0, source[at, 0])
