@@ -170,8 +170,9 @@ class Judged(Protocol):
 
 
 def shape_of(schema: Schema, policy: Judged, remembered: int = 0) -> Shape | None:
-    """What is promised about the distribution of sensitive values, whose columns have hierarchies then; so many pairs
-    of each are remembered.
+    """Criterion on the distribution of sensitive values, or None; `remembered`: pairs remembered per column.
+
+    Columns must have hierarchies if there is one.
     """
     closeness = policy.closeness
     if policy.diversity == "distinct" and closeness is None:
