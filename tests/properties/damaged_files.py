@@ -1,12 +1,12 @@
-"""Damaged files through the real readers and the decoder: what a child process does.
+"""Child process that reads damaged files with the real readers and the decoder.
 
     python -m tests.properties.damaged_files parquet 0 500 FOLDER
 
-reads files 0 to 499 of the format, each made from its number alone, and prints a line of JSON with what came of them.
-The number of the file that is being read stands in FOLDER/at, so that a child that dies tells of which one.
+reads files 0 to 499 of the format, each generated from its number alone, and prints the outcomes as a line of JSON.
+FOLDER/at holds the number of the file being read, which shows where a child died.
 
-Every file has columns that are not declared. Their values are written in letters that no declared value has: if such
-letters stand in what the decoder hands on, or in the message of an error, an undeclared value has got out.
+Every file has undeclared columns. Their values use letters that no declared value has: if such letters occur in the
+decoder's output or in an error message, an undeclared value has leaked.
 """
 
 import io
@@ -116,7 +116,7 @@ _WRITERS: dict[Kind, Callable[[random.Random, pa.Table], bytes]] = {
 
 
 def _damage(draw: random.Random, content: bytes) -> bytes:
-    """Flip bits, overwrite, cut, take out, put in and double: once or often, anywhere or near the end."""
+    """Flip bits, overwrite, truncate, delete, insert and duplicate: once or often, anywhere or near the end."""
     data = bytearray(content)
     for _ in range(draw.choice([1, 1, 1, 1, 2, 3, 8, 40])):
         near_end = draw.random() < 0.4
@@ -154,7 +154,7 @@ def _batches(kind: Kind, content: bytes, folder: Path) -> Iterator[pa.RecordBatc
 
 
 def _check_lines(content: bytes, payload: pa.Table) -> None:
-    """What stands in a declared key of a damaged line is declared: whoever wrote the line put it there."""
+    """Values under a declared key of a damaged line count as declared."""
     allowed: set[object] = {None}
     for line in content.split(b"\n"):
         try:
@@ -175,7 +175,7 @@ def _check_columns(payload: pa.Table) -> None:
 
 
 def _try(kind: Kind, content: bytes, folder: Path, decoder: Decoder) -> str:
-    """What came of a file."""
+    """Outcome of reading a file."""
     rows = rejected = 0
     try:
         for batch in _batches(kind, content, folder):
@@ -187,7 +187,7 @@ def _try(kind: Kind, content: bytes, folder: Path, decoder: Decoder) -> str:
             else:
                 _check_columns(decoded.payload)
             simple = [field.name for field in decoded.payload.schema if not _is_bytes(field.type)]
-            render(decoded.payload.select(simple))  # what the decoder lets pass can be delivered
+            render(decoded.payload.select(simple))  # a decoded payload can be delivered
     except CastleguardError as exc:
         if _UNDECLARED.search(str(exc)):
             raise AssertionError("an undeclared value in a message") from exc
@@ -203,7 +203,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 def main(kind: Kind, first: int, count: int, folder: Path) -> None:
-    """Read the files, and print what came of them."""
+    """Read the files and print the outcomes."""
     found: Counter[str] = Counter()
     failures: list[str] = []
     draws = [random.Random(f"{kind} {number}") for number in range(_BASES)]

@@ -1,4 +1,4 @@
-"""In place of strict DOCA's noise: it writes down what the engine hands over, and answers as a test wants it to."""
+"""Stand-in for strict DOCA's noise: records the engine's input and returns the answers that a test chooses."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,14 +19,14 @@ SUMS, COUNTS = 0, 1
 
 @dataclass
 class Heard:
-    """What an engine hands to its noise: to that of sums, then to that of counts."""
+    """Input of an engine's noise: first that of sums, then that of counts."""
 
     mechanisms: list[list[DiscreteLaplace]] = field(default_factory=list)
     calls: list[tuple[int, Numbers]] = field(default_factory=list)
 
 
 Answer = Callable[[int, list[DiscreteLaplace], Numbers], Numbers]
-"""From the number of the call, the mechanisms and the true numbers to noisy ones."""
+"""Maps the number of the call, the mechanisms and the true numbers to noisy numbers."""
 
 
 def as_they_are(_: int, mechanisms: list[DiscreteLaplace], numbers: Numbers) -> Numbers:
@@ -40,7 +40,7 @@ def of_its_own(call: int, mechanisms: list[DiscreteLaplace], numbers: Numbers) -
 
 
 class StandIn:
-    """In place of `privacy.noise.Noise`."""
+    """Replaces `privacy.noise.Noise`."""
 
     def __init__(self, heard: Heard, answer: Answer, mechanisms: Sequence[DiscreteLaplace]) -> None:
         self._heard = heard
@@ -62,7 +62,7 @@ class StandIn:
 
 
 def stand_in(patch: pytest.MonkeyPatch, heard: Heard, answer: Answer) -> None:
-    """Engines that are made while the patch holds have the stand-in for their noise."""
+    """Give engines created under the patch the stand-in as their noise."""
     patch.setattr(noisy_columns, "Noise", lambda mechanisms, *, key: StandIn(heard, answer, mechanisms))
 
 

@@ -1,6 +1,6 @@
-"""The transcription of CASTLEGUARD behind the engine's interface, as `Transcription` is that of CASTLE.
+"""The transcription of CASTLEGUARD behind the engine's interface, like `Transcription` for CASTLE.
 
-The outcomes are those of the clustering, by position. `sampled_out` has the arrivals that were sampled away so far,
+Outcomes are those of the clustering, by position. `sampled_out` has the arrivals that were sampled out so far,
 `perturbed` the values that were clustered, and `arrival_of` the arrival number of the row at a position.
 """
 
@@ -13,7 +13,7 @@ from tests.reference.chacha import Words
 
 
 class GuardTranscription(CastleGuard):
-    """It takes steps. The stream's policy and key are those of the clustering; the sampler has a key of its own."""
+    """Runs step by step. The stream's policy and key are those of the clustering; the sampler has its own key."""
 
     castle: Transcription
 
@@ -21,12 +21,12 @@ class GuardTranscription(CastleGuard):
         super().__init__(Transcription(stream), guard, Words([int(word) for word in sampler_key]))
 
     def begin_at(self, arrivals: int, position: int | None = None) -> None:
-        """Pretend that so many rows have come and gone, and that so many of them had a position (None: all)."""
+        """Pretend that this many rows have come and gone, and how many of them had a position (None: all)."""
         self.arrivals = arrivals
         self.castle.begin_at(arrivals if position is None else position)
 
     def step(self, step: Step) -> Outcome:
-        self.castle.step(Step(0, step.now))  # rows that have waited for too long leave first
+        self.castle.step(Step(0, step.now))  # overdue rows leave first
         for _ in range(step.rows):
             self.push(self.castle.rows.pop(0))
         return self.castle.outcome

@@ -1,4 +1,4 @@
-"""One identity in many spellings: types, texts and formats that all mean the same person or the same value."""
+"""Many spellings of one identity: types, texts and formats of the same person or value."""
 
 import datetime as dt
 import random
@@ -14,7 +14,7 @@ BLANKS = ("", " ", "\t", "\u00a0", "\u2003", "\u200b", "\ufeff", "\0", "\0\0\0",
 
 
 class Spelling(NamedTuple):
-    """An array of one value, and what it is for messages of a test (made up, never from a real row)."""
+    """An array of one value, and its description for test messages (made up, never from a real row)."""
 
     name: str
     array: pa.Array
@@ -33,7 +33,7 @@ def _texts(text: str) -> Iterator[Spelling]:
 
 
 def _disguised(text: str, draw: random.Random, *, fold: bool) -> str:
-    """The same text as somebody else types it."""
+    """The same text, typed differently."""
     if draw.random() < 0.3:
         text = "".join(chr(ord(sign) + 0xFEE0) if "!" <= sign <= "~" and draw.random() < 0.5 else sign for sign in text)
     if "'" in text:
@@ -149,7 +149,7 @@ def day_texts(day: dt.date, draw: random.Random) -> Iterator[str]:
 
 
 def clock_texts(time: dt.time, draw: random.Random) -> Iterator[str]:
-    """A time as a clock shows it, in full, short and in the American way."""
+    """A time of day: in full, short, and with AM or PM."""
     part = f"{draw.choice('.,')}{time:%f}" if time.microsecond else draw.choice(("", ".0", ",000000000"))
     yield f"{time:%H:%M:%S}{part}"
     yield f"{time:%H%M%S}{part}"
@@ -198,7 +198,7 @@ def instants(draw: random.Random, *, fold: bool = True) -> Iterator[Spelling]:
 
 
 def _moments(moment: dt.datetime, draw: random.Random) -> Iterator[tuple[str, str]]:
-    """Spellings of a day beside spellings of a time, each at least once."""
+    """Spellings of a day with spellings of a time, each at least once."""
     days = [text for text in day_texts(moment.date(), draw) if text[-1].isdigit() and "+" not in text]
     clocks = list(clock_texts(moment.time(), draw))
     for at in range(max(len(days), len(clocks))):

@@ -1,6 +1,6 @@
-"""Small publications with their releases, as the observer who knows when sees them: made up, or of a real stream.
+"""Small publications with the moments of their releases, made up or from a real stream.
 
-Each is there twice: as the attack takes it, and as its slow twin does.
+Each exists in two forms: the input of the attack, and that of its slow reference.
 """
 
 from collections import defaultdict
@@ -38,7 +38,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Publication:
-    """Rows in the order of arrival, and what became of them."""
+    """Rows in order of arrival, and their outcomes."""
 
     rows: list[Row]
     published: pa.Table
@@ -49,7 +49,7 @@ class Publication:
 
     @property
     def seen(self) -> Releases:
-        """For the attack."""
+        """Input of the attack."""
         return Releases(
             sides=read_boxes(self.published, SCHEMA),
             values=tuple(value_codes(self.published.column(role.name), role) for role in SCHEMA.sensitive),
@@ -62,12 +62,12 @@ class Publication:
 
     @property
     def arrived(self) -> list[slow.Arrived]:
-        """For the twin."""
+        """Input of the reference."""
         return [slow.Arrived(row["pid"], _quasi(row)) for row in self.rows]
 
     @property
     def left(self) -> list[slow.Left]:
-        """For the twin."""
+        """Input of the reference."""
         return [
             slow.Left(release, _box(out), (out["illness"], out["fee"]), row)
             for out, row, release in zip(self.published.to_pylist(), self.row, self.release, strict=True)
@@ -75,7 +75,7 @@ class Publication:
 
 
 def table_of(rows: Sequence[Row]) -> pa.Table:
-    """Rows as a table of fixed types, however few there are."""
+    """Rows as a table of fixed types, even if there are none."""
     return pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in KINDS.items()})
 
 
@@ -93,7 +93,7 @@ def _box(out: Row) -> slow.Box:
 
 
 def rows(*, persons: int = 6) -> st.SearchStrategy[list[Row]]:
-    """Rows of few persons and few values; some have no person, some no place but the root."""
+    """Rows of few persons and few values; some have no person, some may be published at the root only."""
     return st.lists(
         st.fixed_dictionaries(
             {
@@ -111,7 +111,7 @@ def rows(*, persons: int = 6) -> st.SearchStrategy[list[Row]]:
 
 @st.composite
 def publications(draw: st.DrawFn) -> Publication:
-    """Any rows that leave in time, once, inside their box; some never leave, some leave alone."""
+    """Rows that leave in time, once, inside their box; some never leave, some leave alone."""
     arrived, delay = draw(rows()), draw(st.integers(0, 8))
     groups: defaultdict[tuple[int, int, int], list[int]] = defaultdict(list)
     for place in range(len(arrived)):
@@ -142,7 +142,7 @@ _KIND_OUT = {"age_min": pa.float64(), "age_max": pa.float64(), **KINDS}
 
 @st.composite
 def _boxes(draw: st.DrawFn, members: Sequence[Row]) -> Row:
-    """A box of whole cells around rows, as wide as may be; the root if one of them has no other place."""
+    """A box of whole cells around rows, of any width; the root if one of them is root-only."""
     if any(None in _quasi(row) for row in members):
         return {"age_min": 0.0, "age_max": 20.0, "job": "Any"}
     cells = [min(row["age"] // 5, 3) for row in members]

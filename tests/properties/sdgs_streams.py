@@ -1,6 +1,6 @@
-"""Random streams for SDGS, and the part that the stream plays around the engine: cap, coin, gate.
+"""Random streams for SDGS, and the stages around the engine: cap, coin, gate.
 
-Sizes and settings are Hypothesis's; the rows come from a seed, crowded enough that boxes are split and merged.
+Hypothesis draws sizes and settings; the rows come from a seed, dense enough that boxes are split and merged.
 """
 
 from dataclasses import dataclass, replace
@@ -49,7 +49,7 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """All that an engine is given."""
+    """All input of an engine."""
 
     schema: Schema
     policy: Sdgs
@@ -58,7 +58,7 @@ class Stream:
     calls: tuple[Call, ...]
 
     def engine(self) -> SdgsEngine:
-        """An engine that has seen nothing."""
+        """A new engine."""
         return SdgsEngine(self.schema, self.policy)
 
     def call(self, engine: SdgsEngine, call: Call) -> Decisions:
@@ -72,7 +72,7 @@ class Stream:
 
 
 def twin_of(stream: Stream) -> reference.Stream:
-    """The slow twin, with the same settings."""
+    """The slow reference, with the same settings."""
     policy = stream.policy
     return reference.Stream(
         attributes=[_attribute(role) for role in stream.schema.quasi_identifiers],
@@ -104,7 +104,7 @@ def call_twin(twin: reference.Stream, stream: Stream, call: Call) -> None:
 
 
 def one_by_one(calls: tuple[Call, ...]) -> list[Call]:
-    """The same calls, with every row in one of its own."""
+    """The same calls, one row each."""
     single = []
     for call in calls:
         rows = range(call.start, call.stop)
@@ -114,7 +114,7 @@ def one_by_one(calls: tuple[Call, ...]) -> list[Call]:
 
 @st.composite
 def schemas(draw: st.DrawFn) -> Schema:
-    """Few attributes with small domains, so that boxes fill."""
+    """Few attributes with small domains, so boxes fill up."""
     roles = draw(st.permutations(ROLES))[: draw(st.integers(1, 3))]
     return Schema(person="id", quasi_identifiers=roles, sensitive=_SENSITIVE[: draw(st.integers(0, 2))])
 
@@ -159,7 +159,7 @@ def streams(draw: st.DrawFn) -> Stream:
 
 
 def random_rows(schema: Schema, size: int, seed: int) -> CodedRows:
-    """Rows that crowd at the low end of every domain, edges and ends included; one in twenty only for the root."""
+    """Rows concentrated at the low end of every domain, edges and ends included; one in twenty is root-only."""
     draw = np.random.default_rng(seed)
     skew = draw.choice([1.0, 3.0])
     quasi = np.empty((size, len(schema.quasi_identifiers)))
@@ -184,7 +184,7 @@ def random_rows(schema: Schema, size: int, seed: int) -> CodedRows:
 
 
 class Front:
-    """What the stream does around the engine: the first row of a person in a window, a coin for it, the gate after.
+    """The stages around the engine: the first row of a person in a window, a coin for it, then the gate.
 
     `coins` are one per position, so that a test can choose them.
     """
@@ -196,12 +196,12 @@ class Front:
         self._rows: list[CodedRows] = []
         self._seen: set[tuple[int, int]] = set()
         self.out: list[tuple[float, ...]] = []
-        """Every published row as an observer has it: its box, then its sensitive codes."""
+        """Every published row as an observer sees it: its box, then its sensitive codes."""
         self.persons: list[tuple[int, int]] = []
-        """Whose row each of them is, which nobody else knows: (release, person)."""
+        """Secret owner of each of them: (release, person)."""
 
     def push(self, rows: CodedRows, now: float = 0.0) -> None:
-        """Rows that arrive now."""
+        """Push rows that arrive now."""
         first = self.engine.arrivals
         present = self._coins[first : first + rows.person.size].copy()
         if self._policy.unit_for(self._schema) == "person":
@@ -213,11 +213,11 @@ class Front:
         self._publish(self.engine.push(rows, now, present))
 
     def tick(self, now: float) -> None:
-        """Time passes."""
+        """Advance time."""
         self._publish(self.engine.tick(now))
 
     def flush(self) -> None:
-        """The end."""
+        """End the stream."""
         self._publish(self.engine.flush())
 
     def _publish(self, decisions: Decisions) -> None:
@@ -232,7 +232,7 @@ class Front:
 
 
 def with_calls(stream: Stream, calls: list[Call]) -> Stream:
-    """The same rows by other calls."""
+    """The same rows in different calls."""
     return replace(stream, calls=tuple(calls))
 
 

@@ -1,4 +1,4 @@
-"""Random schemas, policies and streams, so small that everything happens: ties, merges, splits, evictions, the root.
+"""Random schemas, policies and streams, small enough that all cases occur: ties, merges, splits, evictions, the root.
 
 Values come from small pools, one byte per value: Hypothesis draws and shrinks a stream as one piece of binary data.
 """
@@ -44,7 +44,7 @@ _HASH = 0x9E3779B97F4A7C15
 
 
 def examples(times: int) -> settings:
-    """`times` as many examples as the profile has, for tests that are quick; a quarter of that without the compiler."""
+    """`times` the examples of the profile, for quick tests; a quarter of that without the compiler."""
     profile = settings.default
     assert profile is not None
     return settings(
@@ -55,7 +55,7 @@ def examples(times: int) -> settings:
 
 @dataclass(frozen=True)
 class Step:
-    """One call: `rows` rows arrive at `now` seconds; with no row it is a tick."""
+    """One call: `rows` rows arrive at `now` seconds; a tick if there are none."""
 
     rows: int
     now: float
@@ -63,18 +63,18 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """All that an engine is given."""
+    """All input of an engine."""
 
     schema: Schema
     policy: Castle
     key: Key
     rows: CodedRows
-    """As the values are; the transcription makes cells of them itself."""
+    """Raw values; the transcription maps them to cells itself."""
     steps: tuple[Step, ...]
 
     @property
     def engine_rows(self) -> CodedRows:
-        """As the decoder hands them on: in strict mode a number is the lower edge of its cell."""
+        """Rows as decoded: in strict mode a number is the lower edge of its cell."""
         return in_cells(self.schema, self.rows) if self.policy.strict else self.rows
 
 
@@ -88,7 +88,7 @@ def in_cells(schema: Schema, rows: CodedRows) -> CodedRows:
 
 
 def one_by_one(steps: Sequence[Step]) -> list[Step]:
-    """The same rows at the same times, each in a call of its own."""
+    """The same rows at the same times, one per call."""
     return [one for step in steps for one in [Step(min(step.rows, 1), step.now)] * max(step.rows, 1)]
 
 
@@ -103,7 +103,7 @@ def streams(
 ) -> Stream:
     """A stream for `mode` (None: either), with that mode's own reading of the paper or with any.
 
-    If `diverse`, l is at least 2 and clusters grow large enough to be split.
+    With `diverse`, l is at least 2 and clusters grow large enough to be split.
     """
     chosen = draw(st.sampled_from(_MODES)) if mode is None else mode
     schema = draw(schemas(strict=chosen == "strict", diverse=diverse))
@@ -116,7 +116,7 @@ def streams(
 
 @st.composite
 def shaped_streams(draw: st.DrawFn, *, mode: Mode | None = None, reading: Literal["own", "any"] = "own") -> Stream:
-    """The same where something is promised about the distribution of sensitive values."""
+    """Streams whose policy has a criterion on the distribution of sensitive values."""
     chosen = draw(st.sampled_from(_MODES)) if mode is None else mode
     bare = draw(schemas(strict=chosen == "strict"))
     names = draw(st.sampled_from((("s0",), ("s0",), ("s0", "s1"))))
@@ -134,7 +134,7 @@ def shaped_streams(draw: st.DrawFn, *, mode: Mode | None = None, reading: Litera
 
 @st.composite
 def shapes(draw: st.DrawFn, schema: Schema, k: int) -> dict[str, Any]:
-    """Something that a policy promises about the distribution of sensitive values."""
+    """Parameters of a criterion on the distribution of sensitive values."""
     diversity = draw(st.sampled_from(("distinct", "distinct", "entropy", "recursive")))
     described: dict[str, Any] = {"diversity": diversity}
     if diversity != "distinct":
@@ -148,7 +148,7 @@ def shapes(draw: st.DrawFn, schema: Schema, k: int) -> dict[str, Any]:
 
 @st.composite
 def closenesses(draw: st.DrawFn, schema: Schema) -> Closeness:
-    """Any distance and any reference; bounds from hopeless to easy."""
+    """Any distance and reference; bounds from unreachable to easy."""
     reference = draw(st.sampled_from(("cumulative", "cumulative", "window", "decay", "public")))
     given: dict[str, Any] = {"reference": reference}
     if reference == "window":
@@ -176,7 +176,7 @@ def _public(role: Sensitive, weights: bytes) -> dict[str | int | None, float]:
 
 @st.composite
 def large_streams(draw: st.DrawFn) -> Stream:
-    """Hundreds of rows in large clusters, made by a seeded generator: they do not shrink."""
+    """Hundreds of rows in large clusters, from a seeded generator: they do not shrink."""
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     count, k = int(random.integers(300, 600)), int(random.integers(5, 20))
     schema = Schema(person="p", quasi_identifiers=LARGE[: random.integers(1, 5)], sensitive=["s0", "s1"])
@@ -256,7 +256,7 @@ def _labelled(shape: _Shape, prefix: str) -> dict[str, object]:
 def policies(
     draw: st.DrawFn, schema: Schema, *, mode: Mode, reading: Literal["own", "any"] = "own", diverse: bool = False
 ) -> Castle:
-    """Small parameters: everything is scarce."""
+    """Small parameters, so all limits are reached."""
     k = draw(st.integers(2, 4 if diverse else 6))
     return Castle(
         k=k,
@@ -297,14 +297,14 @@ def readings() -> st.SearchStrategy[Reading]:
 def coded_rows(
     draw: st.DrawFn, schema: Schema, *, lopsided: bool = False, diverse: bool = False, named: bool = False
 ) -> CodedRows:
-    """Up to MAX_ROWS rows inside their domains; persons come back, some rows may only be published at the root.
+    """Up to MAX_ROWS rows inside their domains; persons come back, some rows are root-only.
 
     If `lopsided`, one person has many rows, and of the last sensitive column nearly all values but one: where l counts
     persons, that matters. If `named`, every row has a person.
     """
     count = draw(st.integers(draw(st.sampled_from((0, 40, 80))), MAX_ROWS))
     persons = draw(st.sampled_from((6, 10, 15, 40, 256) if diverse else (1, 3, 6, 10, 15, 40, 256)))
-    nameless = 0 if named else draw(st.sampled_from((0, 0, 0, 1, 3)))  # so many of the persons cannot be told apart
+    nameless = 0 if named else draw(st.sampled_from((0, 0, 0, 1, 3)))  # number of persons that are NOBODY
     spread = [draw(st.integers(1 + diverse, 4)) for _ in schema.sensitive]
     rooted = draw(st.sampled_from((0, 0, 10, 60) if diverse else (0, 0, 10, 40, 256)))
     drawn = draw(st.binary(min_size=_ROW * count, max_size=_ROW * count))
@@ -319,7 +319,7 @@ def coded_rows(
     for column, values in enumerate(spread):
         byte = next(data)
         talks = (person == 0) | (byte >= 200) if lopsided and column == len(spread) - 1 else True
-        # Hashes may be any number. Of values that are declared some codes are theirs, and some nobody's.
+        # Hashes may be any number. For declared values, some codes are valid and some are not.
         sensitive[:, column] = np.where(talks, byte % values, 0) - (schema.sensitive[column].labels is None)
     hashes = spread_hashes(person)
     return CodedRows(quasi, np.where(person < persons - nameless, hashes, NOBODY), sensitive, to_root)
@@ -331,7 +331,7 @@ def spread_hashes(person: NDArray[np.int64]) -> NDArray[np.uint64]:
 
 
 def values_of(role: QuasiIdentifier) -> NDArray[np.float64]:
-    """Coded values to choose from, no closer to each other than a billionth of the domain: rounding must not decide."""
+    """Coded values to choose from, at least a billionth of the domain apart, so that rounding decides nothing."""
     if isinstance(role, Categorical):
         return np.arange(len(role.hierarchy.leaves), dtype=np.float64)
     lower, upper = role.domain or (-4.0, 12.0)
@@ -342,7 +342,7 @@ def values_of(role: QuasiIdentifier) -> NDArray[np.float64]:
 
 @st.composite
 def step_lists(draw: st.DrawFn, rows: int) -> list[Step]:
-    """Calls that bring `rows` rows: at once, one by one, or as it comes, with waits and ticks between."""
+    """Calls with `rows` rows in total: at once, one by one, or in random batches, with waits and ticks between."""
     feeding = draw(st.sampled_from(("at once", "one by one", "mixed", "mixed")))
     if feeding == "at once":
         return [Step(rows, 0.0)]

@@ -1,6 +1,6 @@
-"""Random streams as a user has them: tables, with nulls, odd values, types that a reader guessed; and their bookkeeper.
+"""Random user input: tables with nulls, odd values and guessed types; and independent books of what is published.
 
-Every raw value is drawn together with what it means, so that nothing here repeats how castleguard decodes. Values come
+Every raw value is drawn together with its meaning, so this module does not repeat castleguard's decoding. Values come
 from small pools, one byte per value: Hypothesis draws and shrinks a stream as one piece of binary data.
 """
 
@@ -33,7 +33,7 @@ _TREES = (
 
 
 class Meaning(NamedTuple):
-    """A raw value and what it says: a coded value, or what is wrong with it."""
+    """A raw value with its coded value or its problem."""
 
     raw: object
     says: float | str | Problem
@@ -50,7 +50,7 @@ class ColumnPool:
 
 @dataclass(frozen=True)
 class Row:
-    """What the bookkeeper knows about an input row."""
+    """An input row as the books know it."""
 
     person: object
     quasi: tuple[float | str, ...]
@@ -60,7 +60,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Stream:
-    """A table, what it means, when its rows arrive, and under which policy."""
+    """A table, its meaning, the arrival times of its rows, and the policy."""
 
     schema: cg.Schema
     policy: cg.Castle
@@ -71,7 +71,7 @@ class Stream:
     numbers: Literal["bounds", "interval", "midpoint"] = "bounds"
 
     def start(self) -> cg.Anonymiser:
-        """A stream that has seen nothing."""
+        """A new stream."""
         return cg.Anonymiser(self.schema, self.policy, seed=self.seed, numbers=self.numbers)
 
 
@@ -127,7 +127,7 @@ def _answer(role: cg.Numeric | cg.Categorical, problem: str) -> str:
 
 
 def _fate(pools: Sequence[ColumnPool], meanings: Sequence[Meaning]) -> Literal["normal", "root", "reject"]:
-    """A reject by any column wins over the root."""
+    """A reject by any column overrides the root."""
     problems = ("null", "invalid", "outside", "unknown")
     answers = {_answer(pool.role, str(m.says)) for pool, m in zip(pools, meanings, strict=True) if m.says in problems}
     return "reject" if "reject" in answers else "root" if "root" in answers else "normal"
@@ -178,7 +178,7 @@ def streams(
 
 @st.composite
 def policies(draw: st.DrawFn, *, mode: Literal["strict", "paper"], diverse: bool, clock: bool) -> cg.Castle:
-    """Small parameters: everything is scarce."""
+    """Small parameters, so all limits are reached."""
     k = draw(st.sampled_from((2, 2, 3, 3, 4, 6)))
     return cg.Castle(
         k=k,
@@ -232,7 +232,7 @@ def tables(
     return pa.table({**arrays, "row": pa.array(range(count), pa.int64())}), rows
 
 
-# -- the bookkeeper ----------------------------------------------------------------------------------------------------
+# -- books -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -242,7 +242,7 @@ class Group:
     rows: list[int] = field(default_factory=list)
 
     def is_covered(self, stream: Stream) -> bool:
-        """Whether the group has its k persons and l values; rows without a person add to neither."""
+        """Whether the group has k persons and l values; rows without a person count for neither."""
         members = [member for row in self.rows if (member := stream.rows[row]).person is not None]
         enough = len({member.person for member in members}) >= stream.policy.k
         for column in range(len(stream.schema.sensitive) if stream.policy.l > 1 else 0):
@@ -253,7 +253,7 @@ class Group:
 
 
 def most_apart(pairs: Iterable[tuple[object, object]]) -> int:
-    """How many persons can each stand for a value of their own, by the deficiency form of Hall's theorem.
+    """Size of a largest matching of persons to values, by the deficiency form of Hall's theorem.
 
     Over all sets of values: values - max(values in the set - their holders). Slow and obvious; there are few values.
     """
@@ -270,14 +270,14 @@ def most_apart(pairs: Iterable[tuple[object, object]]) -> int:
 
 @dataclass
 class Books:
-    """Enters what is published, and objects."""
+    """Records published rows, and fails on a broken promise."""
 
     stream: Stream
     groups: dict[Box, Group] = field(default_factory=dict)
     published: set[int] = field(default_factory=set)
 
     def enter(self, out: pa.Table) -> list[int]:
-        """Take in one published table, whose rows are looked at one by one; the rows in it."""
+        """Record a published table, checking each row; returns its rows."""
         rows: list[int] = out["row"].to_pylist()
         sensitive = [role.name for role in self.stream.schema.sensitive]
         names = [name for name in out.column_names if name not in ("row", *sensitive)]
@@ -293,11 +293,11 @@ class Books:
         return rows
 
     def uncovered(self) -> list[Box]:
-        """The groups that do not keep the promise."""
+        """Groups that break the promise."""
         return [box for box, group in self.groups.items() if not group.is_covered(self.stream)]
 
     def _check_box(self, row: Row, box: dict[str, Any]) -> None:
-        """The row lies in its box, and the box is public: on the grid, in the domain, a node of the tree."""
+        """Check that the row lies in its box and the box is public: on the grid, in the domain, a node of the tree."""
         for role, says in zip(self.stream.schema.quasi_identifiers, row.quasi, strict=True):
             if isinstance(role, cg.Categorical):
                 covered = _leaves_under(role.hierarchy, box[role.name])

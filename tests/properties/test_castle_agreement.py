@@ -1,7 +1,7 @@
-"""The compiled engine decides as the transcription of the paper does, row for row, under the same random choices.
+"""The compiled engine decides like the transcription of the paper, row for row, under the same draws.
 
-Compared before the gate, after every call: which rows leave, in which order, with which box and loss, and what the
-engine then knows. Further down, what a transcription cannot show: that batches and snapshots change nothing.
+Compared before the gate, after every call: the rows that leave, their order, box and loss, and the engine's state.
+Then, for the engine alone: batches and snapshots change nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,7 +47,7 @@ def outcome_of(decisions: Decisions) -> Outcome:
 
 
 def feed(engine: CastleEngine, rows: CodedRows, steps: Iterable[Step], start: int = 0) -> Iterable[Outcome]:
-    """Make the calls, from row `start` of `rows` on."""
+    """Make the calls, starting at row `start` of `rows`."""
     for step in steps:
         if step.rows:
             yield outcome_of(engine.push(part(rows, start, start + step.rows), step.now))
@@ -83,7 +83,7 @@ def check_state(engine: CastleEngine, twin: Transcription) -> None:
 
 
 def check_agreement(stream: Stream, first: int = 0) -> None:
-    """Engine and transcription decide alike; `first` is the position of the first row."""
+    """Check that engine and transcription agree; `first`: position of the first row."""
     engine, twin = new_engine(stream), Transcription(stream)
     if first:
         skip_to(engine, first)
@@ -97,7 +97,7 @@ def check_agreement(stream: Stream, first: int = 0) -> None:
 
 
 def skip_to(engine: CastleEngine, position: int) -> None:
-    """Let an empty engine believe that so many rows have come and gone."""
+    """Make an empty engine believe that this many rows have come and gone."""
     arrays = engine.snapshot()
     arrays["counters"][[names.ARRIVALS, names.OLDEST]] = position
     engine.restore(arrays)
@@ -141,27 +141,27 @@ def test_distributions_are_kept_under_any_reading(stream: Stream) -> None:
 
 @examples(6)
 @given(shaped_streams(reading="any"), st.integers(0, 8))
-def test_when_too_much_would_have_to_be_remembered_everything_is_forgotten(stream: Stream, pairs: int) -> None:
+def test_above_the_limit_of_pairs_everything_is_forgotten(stream: Stream, pairs: int) -> None:
     with patch.object(policy, "_PAIRS_PER_BOX", pairs):
         check_agreement(stream)
 
 
 @examples(1)
 @given(large_streams())
-def test_large_clusters_are_treated_alike(stream: Stream) -> None:
+def test_engine_and_transcription_agree_on_large_clusters(stream: Stream) -> None:
     check_agreement(stream)
 
 
 @examples(2)
 @given(streams(reading="any"))
-def test_climbing_a_hierarchy_is_the_same_as_looking_its_nodes_up(stream: Stream) -> None:
+def test_climbing_a_hierarchy_gives_the_same_as_looking_up_its_nodes(stream: Stream) -> None:
     with patch.object(domain, "_TABLE_LEAVES", 1):
         check_agreement(stream)
 
 
 @examples(2)
 @given(streams(reading="any") | shaped_streams(), st.sampled_from([2**20 - 30, 2**21 - 30, 2**32 - 30, 2**40]))
-def test_the_engine_still_decides_so_after_many_rows(stream: Stream, first: int) -> None:
+def test_engine_and_transcription_agree_after_many_rows(stream: Stream, first: int) -> None:
     """Across a change of the draws' key, and where a position no longer fits 32 bits."""
     check_agreement(stream, first)
 
@@ -185,7 +185,7 @@ def test_a_snapshot_anywhere_changes_nothing(stream: Stream, data: st.DataObject
     engine = new_engine(stream)
     outcome = sum(feed(engine, stream.engine_rows, before), NOTHING)
     copy = engine.snapshot()
-    engine.flush()  # a snapshot is a copy: what the engine does afterwards does not show in it
+    engine.flush()  # a snapshot is a copy: later calls do not change it
     other = new_engine(stream)
     other.restore(copy)
     start = sum(step.rows for step in before)

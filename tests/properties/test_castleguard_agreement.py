@@ -1,7 +1,7 @@
-"""CASTLEGUARD in paper mode decides as the transcription of Algorithms 1 and 2 does, row for row, under the same draws.
+"""CASTLEGUARD in paper mode decides like the transcription of Algorithms 1 and 2, row for row, under the same draws.
 
-Compared before the gate, after every call: which rows are sampled out, what is clustered in place of the others, which
-rows leave, in which order, with which box and loss. In one batch or in many.
+Compared before the gate, after every call, in one batch or in many: the rows that are sampled out, the perturbed values
+of the others, the rows that leave, their order, box and loss.
 """
 
 from collections.abc import Iterable, Sequence
@@ -39,7 +39,7 @@ def guards(draw: st.DrawFn) -> Guard:
 
 
 def guarded(stream: Stream, guard: Guard) -> Stream:
-    """The same stream under the CASTLEGUARD policy with the clustering's own parameters."""
+    """The same stream under a CASTLEGUARD policy with the parameters of its clustering."""
     given = {each.name: getattr(stream.policy, each.name) for each in fields(Castle)}
     given |= {"mode": "paper", "suppression": "drop", "order": stream.policy.chosen_order}
     given["reading"] = stream.policy.chosen_reading
@@ -52,7 +52,7 @@ def guarded(stream: Stream, guard: Guard) -> Stream:
 
 
 class Player:
-    """Intake and engine, with the books that the comparison needs."""
+    """Intake and engine, with records for the comparison."""
 
     def __init__(self, stream: Stream) -> None:
         assert isinstance(stream.policy, Castleguard)
@@ -145,7 +145,7 @@ def test_paper_mode_keeps_l_as_the_paper_prints(stream: Stream, guard: Guard) ->
 
 @examples(1)
 @given(large_streams(), guards())
-def test_large_clusters_are_treated_alike(stream: Stream, guard: Guard) -> None:
+def test_engine_and_transcription_agree_on_large_clusters(stream: Stream, guard: Guard) -> None:
     check_agreement(replace(stream, policy=replace(stream.policy, mode="paper")), guard)
 
 

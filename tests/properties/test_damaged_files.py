@@ -1,4 +1,4 @@
-"""No damage of a file gets a signal, a traceback or an undeclared value out of the readers and the decoder."""
+"""No damaged file makes the readers or the decoder crash, raise unexpectedly, or leak an undeclared value."""
 
 import json
 import subprocess
@@ -36,6 +36,6 @@ def test_a_damaged_file_is_refused_or_read_and_never_crashes(kind: Kind, tmp_pat
         assert not result["failures"], "\n".join(result["failures"])
         found.update(result["found"])
     assert found.total() == files
-    # Both ends are reached: damage that is found, and damage that only changes values.
+    # Both cases occur: damage that is detected, and damage that only changes values.
     assert found["refused"] + found["empty"] > files // 100
     assert found["read"] + found["rejects"] > files // 100

@@ -30,7 +30,7 @@ Asked = list[tuple[int, str, int, int]]  # site, purpose, position, n
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """All that both are given: rows that arrive one after the other, and a byte for everything that is left open."""
+    """Input of both: rows in order of arrival, and a byte for every open choice."""
 
     schema: Schema
     policy: PaperPolicy
@@ -63,7 +63,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 class Pair:
-    """Both networks, played side by side."""
+    """Both networks, run side by side."""
 
     def __init__(self, case: Case) -> None:
         policy = case.policy
@@ -89,7 +89,7 @@ class Pair:
         self._rows = iter(rows_of(case.rows))
 
     def play(self, event: Event | None) -> None:
-        """One event on both sides. None: nothing that could happen."""
+        """Run one event on both sides. None: nothing to do."""
         if event is None:
             return
         if isinstance(event, Arrive):
@@ -101,23 +101,23 @@ class Pair:
         self._compare([ours], [self.paper.play(event)])
 
     def settle(self) -> None:
-        """All messages are delivered, oldest first."""
+        """Deliver all messages, oldest first."""
         self._compare(self.ours.settle(), self.paper.settle())
 
     def finish(self) -> None:
-        """The end of all streams."""
+        """End all streams."""
         ours, before = self.ours.finish(), len(self.paper.steps)
         self.paper.finish()
         self._compare(ours, self.paper.steps[before:])
         assert all(site.pending == 0 for site in self.ours.sites)
 
     def arrival(self, site: int) -> Arrive | None:
-        """The next row, if there is one, for this site."""
+        """Push the next row, if any, to this site."""
         row = next(self._rows, None)
         return None if row is None else Arrive(site, row)
 
     def chosen(self, byte: int) -> Event | None:
-        """An event by its byte: mostly rows, many deliveries, seldom the end of a site's oldest row."""
+        """Choose an event by its byte: mostly rows, many deliveries, rarely the expiry of a site's oldest row."""
         kind, rest = byte % 16, byte // 16
         waiting = self.paper.waiting()
         assert sorted(self.ours.waiting()) == sorted(waiting)
@@ -168,7 +168,7 @@ class Pair:
 
 
 def _state(site: Site) -> Iterator[tuple[object, ...]]:
-    """What a site knows of every cluster."""
+    """A site's knowledge of every cluster."""
     gamma = site.gamma
     for at, cluster in enumerate(gamma.clusters):
         box = site.space.box(gamma.lower[:, at], gamma.upper[:, at])
@@ -194,7 +194,7 @@ def test_any_schedule_gives_the_same_releases_and_messages(case: Case) -> None:
 
 @examples(2)
 @given(cases())
-def test_messages_that_arrive_at_once_give_the_same(case: Case) -> None:
+def test_messages_delivered_at_once_give_the_same_releases(case: Case) -> None:
     pair = Pair(case)
     for number in range(case.rows.person.size):
         pair.play(pair.arrival(number % case.policy.sites))
@@ -233,7 +233,7 @@ LONG = Schema(
 
 @pytest.mark.parametrize(("sites", "l", "persons"), [(1, 3, 300), (2, 1, 10**6), (3, 3, 300), (4, 3, 10**6)])
 def test_long_streams_agree_too(sites: int, l: int, persons: int) -> None:
-    """Enough rows for every case, and for splits of large clusters; deliveries lag behind by a few rows."""
+    """Enough rows for every case and for splits of large clusters; deliveries lag by a few rows."""
     random = np.random.default_rng(sites + persons)
     count = 1200
     rows = CodedRows(

@@ -1,7 +1,7 @@
-"""What the strict protocol promises, asked of dCASTLE as printed: over random schedules it does not hold.
+"""dCASTLE as printed does not keep the promises of the strict protocol over random schedules.
 
-Expected failures, and strict ones: should one of them pass, either paper mode is no longer what the paper prints, or
-the test has lost its teeth. tests/golden/test_dcastle_examples.py has the smallest schedule of each kind.
+Strict expected failures: if one of them passes, either paper mode is no longer what the paper prints, or the test no
+longer tests anything. tests/golden/test_dcastle_examples.py has the smallest schedule of each kind.
 """
 
 from collections import defaultdict
@@ -34,10 +34,10 @@ quickly = settings(
 
 
 class Schedule:
-    """Rows that arrive here and there while messages are under way, all by a seed."""
+    """Rows that arrive at random sites while messages are in transit, from a seed."""
 
     def __init__(self, seed: int, *, persons: int, l: int = 1) -> None:
-        """`persons`: how many each site has; negative: the same ones at all sites."""
+        """`persons`: persons per site; negative: the same persons at all sites."""
         self.chance = np.random.default_rng(seed)
         policy = PaperPolicy(k=K, l=l, delay=12, sites=SITES, max_clusters=4, loss_window=5)
         self.network = PaperNetwork(SCHEMA, policy, seed=seed)
@@ -80,7 +80,7 @@ def test_every_group_has_k_persons(seed: int) -> None:
 )
 @quickly
 @given(seed=Seeds)
-def test_every_group_has_k_persons_where_nobody_is_at_two_sites(seed: int) -> None:
+def test_every_group_has_k_persons_if_no_person_is_at_two_sites(seed: int) -> None:
     assert Schedule(seed, persons=500).run.groups_below_k == 0
 
 
@@ -101,7 +101,7 @@ def test_every_group_has_l_values(seed: int) -> None:
 @quickly
 @given(seed=Seeds)
 def test_a_group_is_never_below_k_while_it_is_being_published(seed: int) -> None:
-    """At every moment, not only in the end."""
+    """At every moment, not only at the end."""
     schedule = Schedule(seed, persons=500)
     sizes: dict[object, int] = defaultdict(int)
     root = schedule.network._space.root

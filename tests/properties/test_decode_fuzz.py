@@ -1,6 +1,6 @@
-"""Whatever types and values a batch has: rows become coded rows or rejects, or the batch is refused in one sentence.
+"""Batches of any types and values: rows are coded or rejected, or the batch is refused in one sentence.
 
-The values of a batch say where in the books a row ends, never whether the stream goes on; and no message quotes one.
+Values decide the outcome of a row, never whether the stream continues, and no message quotes one.
 """
 
 import datetime as dt
@@ -44,7 +44,7 @@ _UNSIGNED = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}
 
 @dataclass(frozen=True)
 class Kind:
-    """Arrays of one type: where their values come from, and how an array is made of them."""
+    """Arrays of one type: a strategy for their values, and a constructor."""
 
     name: str
     values: st.SearchStrategy[Any]
@@ -56,7 +56,7 @@ def _of(kind: pa.DataType, values: st.SearchStrategy[Any]) -> Kind:
 
 
 def _ticks(kind: pa.DataType, bits: int) -> Kind:
-    """Times by their ticks: Python's calendar ends long before Arrow's."""
+    """Times by their ticks, because Python's calendar is shorter than Arrow's."""
     near = st.integers(-20_000, 20_000) | st.sampled_from((1_578_000_000, 1_578_000_000_000_000))
     ticks = st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) | near.filter(lambda tick: abs(tick) < 2 ** (bits - 1))
     return Kind(str(kind), ticks, lambda found: pa.array(found, _WIDTHS[bits]).view(kind))
@@ -167,8 +167,8 @@ CASES = {
 }
 
 
-class _Said(logging.Handler):
-    """Everything that was logged."""
+class _Logged(logging.Handler):
+    """Collects all log messages."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -181,9 +181,9 @@ class _Said(logging.Handler):
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @given(data=st.data())
 @examples(1)
-def test_no_table_brings_anything_but_books_that_balance_or_one_sentence(case: Case, data: st.DataObject) -> None:
+def test_any_table_gives_balanced_books_or_a_one_sentence_error(case: Case, data: st.DataObject) -> None:
     stream = cg.Anonymiser(case.schema, case.policy, seed=5)
-    said = _Said()
+    said = _Logged()
     logger = logging.getLogger("castleguard")
     logger.addHandler(said)
     rows_in = published = 0
@@ -237,7 +237,7 @@ _JSON_STARTS = (b'{"a":1,"b":2}\n', b"", b"null\n")
 
 
 def files(starts: tuple[bytes, ...], pieces: tuple[bytes, ...]) -> st.SearchStrategy[bytes]:
-    """Files with a good beginning, pieces that mean something, and any bytes."""
+    """Files with a valid start, meaningful pieces, and arbitrary bytes."""
     some = st.lists(st.sampled_from(pieces) | st.sampled_from(pieces) | st.binary(max_size=3), max_size=14)
     return st.builds(lambda start, rest: start + b"".join(rest), st.sampled_from(starts), some)
 
@@ -271,7 +271,7 @@ def test_every_line_of_any_csv_file_is_a_row_or_bad_or_blank(data: bytes, batch_
     filled = sum(1 for line in lines if line)
     if b'"' not in data:
         assert found == filled
-    else:  # a value between quotes may hold ends of lines
+    else:  # a quoted value may contain line ends
         assert min(filled, 1) <= found <= filled
 
 

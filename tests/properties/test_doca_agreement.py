@@ -1,5 +1,5 @@
-"""Paper-mode DOCA against the transcription of the paper: the same rows and the same draws give the same groups, with
-the same numbers, in the same order; in any batches, with absent rows, ticks, a flush on the way and a restart.
+"""Paper-mode DOCA agrees with the transcription of the paper: the same rows and draws give the same groups, with the
+same numbers, in the same order; in any batches, with absent rows, ticks, a flush in between and a restart.
 """
 
 import math
@@ -29,7 +29,7 @@ Group = tuple[int, list[int], list[float], float]  # expiring position, position
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """All that both are given: rows of numbers, None for one that is absent."""
+    """Input of both: rows of numbers, None for an absent one."""
 
     policy: Doca
     columns: int
@@ -47,7 +47,7 @@ POOLS = ((0.0, 1.0), (0.0, 1.0, 2.0, 3.0), tuple(n / 10 for n in range(30)), (-1
 
 @st.composite
 def doca_streams(draw: st.DrawFn) -> Stream:
-    """Small pools of values, so that there are ties; few clusters, so that they fill; short windows of losses."""
+    """Small pools of values for ties, few clusters so that they fill up, short windows of losses."""
     columns = draw(st.integers(1, 3))
     pools = [draw(st.sampled_from(POOLS)) for _ in range(columns)]
     value = st.tuples(*(st.sampled_from(pool) for pool in pools))
@@ -74,7 +74,7 @@ def doca_streams(draw: st.DrawFn) -> Stream:
 
 
 def played_by_paper(stream: Stream) -> list[Group]:
-    """What the transcription publishes."""
+    """Groups published by the transcription."""
     policy, words = stream.policy, Words(KEY)
     shares, sensitivities = policy.shares(stream.schema), policy.sensitivities(stream.schema)
     drawn: dict[int, int] = {}
@@ -109,7 +109,7 @@ def played_by_paper(stream: Stream) -> list[Group]:
 
 
 def played_by_engine(stream: Stream, *, restart: bool = False) -> list[Group]:
-    """What the engine decides."""
+    """Groups decided by the engine."""
     engine, found, at = new_engine(stream), [], 0
     for step in stream.steps:
         if step == FLUSH:
@@ -134,7 +134,7 @@ def new_engine(stream: Stream) -> DocaEngine:
 
 
 def coded(rows: Sequence[tuple[float, ...] | None], columns: int) -> tuple[CodedRows, Flags]:
-    """Rows as an engine takes them; an absent one holds what must not matter."""
+    """Rows in the engine's form; an absent one has arbitrary values, which must not matter."""
     quasi = np.array([[777.0] * columns if row is None else row for row in rows]).reshape(-1, columns)
     count = len(rows)
     nobody = np.zeros(count, dtype=np.uint64)
@@ -199,7 +199,7 @@ def test_a_row_leaves_within_its_delay(stream: Stream) -> None:
 @pytest.mark.parametrize("rows", [300, pytest.param(1500, marks=pytest.mark.compiled)])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_long_streams_agree_too(rows: int, seed: int) -> None:
-    """As many rows as the clusters and losses need to wrap around many times; whole numbers, so that many tie."""
+    """Enough rows for clusters and losses to wrap around many times; whole numbers, for many ties."""
     random = np.random.default_rng(seed)
     values = np.round(random.normal(50, 20, rows))
     policy = Doca(epsilon=1.0, delay=60, mode="paper", max_clusters=12, loss_window=20, sensitivity=150.0)

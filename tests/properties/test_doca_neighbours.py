@@ -1,9 +1,9 @@
-"""DOCA's claim, held to its proof: what changes in strict mode when a person's values do, and what shows in paper mode.
+"""DOCA's claim, checked step by step: the effect of one person's values in strict mode, and what paper mode reveals.
 
-Strict: a stand-in takes the place of the noise. It writes down the very sums and counts that the engine hands over, and
-answers with numbers of the test's choice. So three things can be checked without any chance: these numbers move by no
-more than the noise was made for; what is published afterwards depends on the answers and on public facts alone; and the
-law of all that is published, by the closed form of the noise, keeps epsilon for all neighbours of a small domain.
+Strict mode: a stand-in replaces the noise. It records the sums and counts that the engine passes, and returns numbers
+chosen by the test. So three facts are checked without chance: these numbers move by no more than the noise is
+calibrated for; the output depends only on the noisy numbers and public facts; and the distribution of the output, by
+the closed form of the noise, keeps epsilon for all neighbours of a small domain.
 """
 
 import datetime as dt
@@ -32,8 +32,8 @@ from tests.properties.doca_stand_in import COUNTS, SUMS, Heard, Numbers, as_they
 Row = dict[str, object]
 
 
-def test_the_stand_in_stands_where_the_noise_is() -> None:
-    """The same stream with the real noise publishes something else: the engine has no second way to its noise."""
+def test_the_stand_in_replaces_all_noise() -> None:
+    """The same stream with real noise publishes other values: the engine has no other access to noise."""
     schema, policy = cg.Schema(person=None, quasi_identifiers=[cg.Numeric("x", lower=0, upper=99, step=1)]), DECIDED
     stream, heard = listening(schema, policy)
     rows = [{"x": at} for at in range(100)]
@@ -54,7 +54,7 @@ ODD = (None, "", "rubbish", float("nan"), float("inf"), -1e300, 1e300, "1e999", 
 
 @dataclass(frozen=True)
 class Pool:
-    """A column and what may stand in it: its two ends, which are farthest apart, and others."""
+    """A column and its possible values: the two ends, which are farthest apart, and others."""
 
     role: QuasiIdentifier | cg.Sensitive
     ends: tuple[object, object]
@@ -131,7 +131,7 @@ def pick(random: np.random.Generator, pools: Sequence[Pool], most: int) -> list[
 
 
 def neighbours(random: np.random.Generator, pools: Sequence[Pool], size: int) -> tuple[list[Row], list[Row]]:
-    """A window of rows, and the same where person 0 has other values; often the farthest ones."""
+    """A window of rows, and the same with other values of person 0, often the farthest ones."""
     persons = random.integers(0, random.choice([1, 3, 20]), size)
     one: list[Row] = [{pool.role.name: pool.value(random) for pool in pools} | {"p": int(who)} for who in persons]
     far = random.random() < 0.4
@@ -144,14 +144,14 @@ def neighbours(random: np.random.Generator, pools: Sequence[Pool], size: int) ->
 
 @dataclass(frozen=True)
 class Call:
-    """What one window's worth of calls has brought."""
+    """Outcome of the calls of one window."""
 
     tables: list[pa.Table]
     told: list[tuple[int, Numbers]]
 
 
 def feed(stream: Anonymiser, heard: Heard, windows: Iterable[list[Row]], cuts: int) -> list[Call]:
-    """Push windows in pieces, with flushes and ticks between: none of that depends on a value."""
+    """Push windows in pieces, with flushes and ticks between, none of which depends on values."""
     random, now, calls = np.random.default_rng(cuts), 0.0, []
     for window in windows:
         tables, at, before = [], 0, len(heard.calls)
@@ -170,7 +170,7 @@ def feed(stream: Anonymiser, heard: Heard, windows: Iterable[list[Row]], cuts: i
 
 
 def loss_of(heard: Heard, one: Call, other: Call) -> tuple[Fraction, dict[tuple[int, int], int]]:
-    """How far the noise has to reach: over all columns, how much the numbers moved times the exponent of one unit."""
+    """Loss over all columns: the change of the numbers times the exponent per unit."""
     moved: dict[tuple[int, int], int] = defaultdict(int)
     for (number, before), (same, after) in zip(one.told, other.told, strict=True):
         assert number == same
@@ -182,18 +182,18 @@ def loss_of(heard: Heard, one: Call, other: Call) -> tuple[Fraction, dict[tuple[
 
 
 def public_report(stream: Anonymiser) -> dict[str, object]:
-    """The books without what is said to be read from values: the mean spread of the runs."""
+    """The books without the mean spread of the runs, which depends on values by declaration."""
     return {name: value for name, value in asdict(stream.report()).items() if name != "information_loss"}
 
 
-# -- strict mode: what moves, and what does not ------------------------------------------------------------------------
+# -- strict mode: sensitivity ------------------------------------------------------------------------------------------
 
 STREAMS, WINDOWS = (25, 20) if JIT else (25, 12)
 
 
 @pytest.fixture(scope="module")
 def pairs() -> list[tuple[Case, Heard, list[Call], list[Call]]]:
-    """Neighbouring streams: in each window the values of one person are others, so that each is a pair by itself."""
+    """Neighbouring streams: in each window the values of one person differ, so each window is a pair."""
     found = []
     for number in range(STREAMS):
         case = make_case(np.random.default_rng(number), WINDOWS)
@@ -210,8 +210,8 @@ def pairs() -> list[tuple[Case, Heard, list[Call], list[Call]]]:
 Pairs = list[tuple[Case, Heard, list[Call], list[Call]]]
 
 
-def test_sums_and_counts_of_neighbours_are_as_near_as_the_noise_was_made_for(pairs: Pairs) -> None:
-    """In all of a window, its releases taken together: sums by c times the top level, counts by 2 c, in L1."""
+def test_sums_and_counts_of_neighbours_are_within_the_sensitivity_of_the_noise(pairs: Pairs) -> None:
+    """Over all releases of a window together: sums by c times the top level, counts by 2 c, in L1."""
     attained: set[str] = set()
     for case, heard, one, other in pairs:
         most, contributions = Fraction(repr(case.policy.epsilon)), case.policy.contributions
@@ -341,7 +341,7 @@ def to_bytes(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-# -- strict mode: what a restored stream can say more ------------------------------------------------------------------
+# -- strict mode: restored streams -------------------------------------------------------------------------------------
 
 
 def wide(k: int, delay: int) -> tuple[cg.Schema, cg.Doca]:
@@ -354,7 +354,7 @@ def wide(k: int, delay: int) -> tuple[cg.Schema, cg.Doca]:
 def noises(
     schema: cg.Schema, policy: cg.Doca, calls: Callable[[Anonymiser], object], blob: bytes | None
 ) -> list[Numbers]:
-    """The noise that a stream adds, continued from `blob`: what comes back from the real noise, less what went in."""
+    """Noise added by a stream restored from `blob`: output of the real noise minus its input."""
     added: list[Numbers] = []
     genuine = Noise.randomise
 
@@ -372,8 +372,8 @@ def noises(
 ROWS: list[Row] = [{"x": 50 + at % 3, "c": "abc"[at % 3]} for at in range(60)]
 
 
-def test_a_window_that_is_cut_otherwise_after_a_restore_has_other_noise() -> None:
-    """With the noise of a window's number alone, two releases would tell the exact difference of their sums."""
+def test_a_window_that_is_cut_differently_after_a_restore_has_other_noise() -> None:
+    """If the noise depended on the window's number alone, two releases would reveal the exact difference of sums."""
     schema, policy = wide(k=20, delay=60)
     stream = Anonymiser(schema, policy, seed=5)
     stream.push(ROWS[:40], now=0.0)
@@ -388,7 +388,7 @@ def test_a_window_that_is_cut_otherwise_after_a_restore_has_other_noise() -> Non
         assert not np.array_equal(one[COUNTS], other[COUNTS])
 
 
-def test_a_window_that_is_replayed_after_a_restore_says_the_same_again() -> None:
+def test_a_window_replayed_after_a_restore_publishes_the_same() -> None:
     schema, policy = wide(k=5, delay=15)
     stream = Anonymiser(schema, policy, seed=5)
     parts = [stream.push(ROWS[:22], now=0.0)]
@@ -410,7 +410,7 @@ def test_no_two_windows_have_the_same_noise() -> None:
 
 
 def test_the_key_of_a_window_is_gone_once_it_is_released() -> None:
-    """So that a snapshot, and whoever finds it, does not tell the noise of what is out already."""
+    """So a snapshot does not reveal the noise of earlier releases."""
     mechanisms = [DiscreteLaplace(cells=9, epsilon=Fraction(1))]
     noise = noisy_columns.WindowNoise(mechanisms, key=np.arange(8, dtype=np.uint32))
     before = noise.snapshot()["key"]
@@ -423,7 +423,7 @@ def test_the_key_of_a_window_is_gone_once_it_is_released() -> None:
     assert np.array_equal(noise.snapshot()["key"], after), "the keys to come depend on no row"
 
 
-def test_rows_of_a_person_are_bounded_over_the_whole_window_however_it_is_released() -> None:
+def test_rows_of_a_person_are_bounded_over_all_releases_of_a_window() -> None:
     schema = cg.Schema(person="p", quasi_identifiers=[cg.Numeric("x", lower=0, upper=9, step=1)])
     stream, heard = listening(schema, cg.Doca(epsilon=1.0, delay=12, k=1, rows_per_person=2))
     others: list[Row] = [{"p": at, "x": 0} for at in range(6)]
@@ -440,7 +440,7 @@ def test_rows_of_a_person_are_bounded_over_the_whole_window_however_it_is_releas
 
 
 def visible_partition(values: NDArray[np.float64], seed: int) -> list[int]:
-    """The sizes of the groups in the order of their release, as anybody sees them: equal numbers in a row."""
+    """Sizes of the groups in order of release, visible to anyone as runs of equal numbers."""
     table = cg.anonymise(pa.table({"x": values}), PAPER_SCHEMA, PAPER, seed=seed)
     return [len(list(same)) for _, same in groupby(table["x"].to_pylist())]
 
@@ -449,7 +449,7 @@ PAPER_SCHEMA = cg.Schema(person=None, quasi_identifiers=[cg.Numeric("x", lower=0
 PAPER = cg.Doca(epsilon=1.0, delay=100, max_clusters=20, mode="paper")
 
 
-def test_paper_mode_shows_its_partition_so_it_claims_nothing() -> None:
+def test_paper_mode_reveals_its_partition_and_so_claims_no_epsilon() -> None:
     """One value of 600 is replaced. An outcome that only one of two neighbours can have has no finite epsilon."""
     pairs = 100 if JIT else 10
     changed = 0

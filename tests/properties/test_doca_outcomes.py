@@ -1,7 +1,7 @@
-"""Strict DOCA's claim, outcome by outcome: no neighbour makes anything that is published likelier than epsilon allows.
+"""Strict DOCA's claim, outcome by outcome: no neighbour makes an output more likely than epsilon allows.
 
-First exactly: the stand-in tells what the engine hands to its noise and what it makes of every answer, and the closed
-form of the noise tells how likely the answer is. Then by counting what the public functions give.
+First exactly: the stand-in records the input of the noise and the output for every answer, and the closed form of the
+noise gives the probability of the answer. Then by counting outputs of the public functions.
 """
 
 from collections import defaultdict
@@ -31,12 +31,12 @@ Law = dict[Seen, Decimal]
 
 @dataclass(frozen=True)
 class World:
-    """A domain so small that everything can be listed. A window has the rows of `persons`, one each."""
+    """A domain small enough to enumerate. A window has the rows of `persons`, one each."""
 
     schema: cg.Schema
     policy: cg.Doca
     kinds: tuple[tuple[object, ...], ...]
-    """All that a row can be."""
+    """All possible rows."""
     persons: tuple[int, ...]
 
     @property
@@ -49,7 +49,7 @@ class World:
         ]
 
     def windows(self) -> list[tuple[tuple[object, ...], ...]]:
-        """All windows, up to the order of the rows, which the engine does not read; all rows of person 0 come first."""
+        """All windows, up to the order of rows, which the engine ignores; the rows of person 0 come first."""
         mine = self.persons.count(0)
         return [
             one + rest
@@ -58,7 +58,7 @@ class World:
         ]
 
     def neighbours(self) -> list[tuple[int, int]]:
-        """Windows in which only the rows of person 0 differ, both ways."""
+        """Pairs of windows in which only the rows of person 0 differ, in both orders."""
         mine, windows = self.persons.count(0), self.windows()
         alike = defaultdict(list)
         for number, window in enumerate(windows):
@@ -82,7 +82,7 @@ def published(table: pa.Table) -> Seen:
 
 
 def laws(world: World) -> list[Law]:
-    """The law of what is published, for all windows: each outcome of the noise by its closed form, then the engine."""
+    """Distribution of the output for all windows: each outcome of the noise by its closed form, then the engine."""
     rows = [row for window in world.windows() for row in world.rows(window)]
     stream, heard = listening(world.schema, world.policy)
     assert stream.push(rows).num_rows == len(rows)
@@ -90,7 +90,7 @@ def laws(world: World) -> list[Law]:
     truths = list(zip(*([numbers[:, 0] for at, numbers in heard.calls if at == part] for part in parts), strict=True))
     mechanisms = [heard.mechanisms[part][0] for part in parts]
     lists = [list(product(range(m.top + 1), repeat=t.size)) for m, t in zip(mechanisms, truths[0], strict=True)]
-    # Each outcome of the noise is what the stand-in says about one window of a long stream.
+    # The stand-in gives each outcome of the noise to one window of a long stream.
     said = [np.array(noisy, dtype=np.int64).reshape(-1, 1) for outcome in product(*lists) for noisy in outcome]
     stream, _ = listening(world.schema, world.policy, lambda call, *_: said[call - 1])
     size = len(world.persons)
@@ -131,7 +131,7 @@ def _product(factors: Iterable[Decimal]) -> Decimal:
 
 
 def worst_loss(world: World) -> float:
-    """The largest log-ratio of the probabilities of an outcome, over all neighbours."""
+    """Largest log-ratio of the probabilities of an outcome, over all neighbours."""
     found = laws(world)
     assert all(law.keys() == found[0].keys() for law in found)
     ratios = (found[a][outcome] / found[b][outcome] for a, b in world.neighbours() for outcome in found[a])
@@ -155,8 +155,8 @@ def claimed(world: World) -> float:
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_no_outcome_is_likelier_by_more_than_the_claim_says_and_one_is_by_as_much(name: str) -> None:
-    """For all neighbours and all outcomes, by the closed form. Epsilon is used up: no noise is larger than needed."""
+def test_the_worst_ratio_of_outcomes_is_exactly_the_claimed_epsilon(name: str) -> None:
+    """For all neighbours and all outcomes, by the closed form. Epsilon is reached: no noise is larger than needed."""
     worst, claim = worst_loss(WORLDS[name]), claimed(WORLDS[name])
     assert claim * (1 - 1e-12) < worst <= claim * (1 + 1e-12)
 
@@ -164,11 +164,11 @@ def test_no_outcome_is_likelier_by_more_than_the_claim_says_and_one_is_by_as_muc
 # -- by counting -------------------------------------------------------------------------------------------------------
 
 MISTAKES = 1e-6
-"""How often a test may fail by chance although the claim holds."""
+"""Probability that a test fails by chance although the claim holds."""
 
 
 def proven_loss(one: Sequence[Seen], other: Sequence[Seen]) -> float:
-    """The largest log-ratio that two samples prove, by Clopper and Pearson's limits for every outcome (Bonferroni)."""
+    """Largest log-ratio proven by two samples, with Clopper-Pearson limits for every outcome (Bonferroni)."""
     kinds = sorted(set(one) | set(other))
     counts = [np.array([sample.count(kind) for kind in kinds]) for sample in (one, other)]
     mistakes = MISTAKES / (4 * len(kinds))
@@ -184,7 +184,7 @@ def limits(seen: NDArray[np.int64], mistakes: float) -> tuple[NDArray[np.float64
 
 
 def far_apart(world: World) -> tuple[list[Row], list[Row]]:
-    """Two windows of the least and of the greatest, in the rows of person 0: the rest is the least."""
+    """Two windows with the smallest and the largest values of person 0; all other rows are the smallest."""
     least, greatest = world.kinds[0], world.kinds[-1]
     new = tuple(greatest if person == 0 else least for person in world.persons)
     return world.rows((least,) * len(world.persons)), world.rows(new)

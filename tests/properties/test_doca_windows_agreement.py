@@ -1,5 +1,5 @@
-"""Strict DOCA against its definitions on exact numbers: the same rows and the same draws publish the same values, in
-the same order; in any batches, with absent rows, ticks, a flush on the way and a restart.
+"""Strict DOCA agrees with its definitions on exact numbers: the same rows and draws publish the same values, in the
+same order; in any batches, with absent rows, ticks, a flush in between and a restart.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ NUMBERS = (
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """All that both are given; None is a row that is absent."""
+    """Input of both; None is an absent row."""
 
     schema: Schema
     policy: Doca
@@ -84,14 +84,14 @@ def _values(role: QuasiIdentifier) -> st.SearchStrategy[float]:
 
 
 class Keyed:
-    """Draws for one window after the other: each by a key of its own, made of all that the window holds."""
+    """Draws of successive windows, each under a key derived from the window's content."""
 
     def __init__(self, key: Sequence[int], mechanisms: Sequence[Laplace]) -> None:
         self._key = b"".join(word.to_bytes(4, "little") for word in key)
         self._mechanisms = mechanisms
 
     def sampler(self, contents: bytes) -> Sampler:
-        """The draws of the next window; its key follows from the last one's."""
+        """Draws of the next window; its key is derived from the previous one."""
         key = self._derived(contents)
         self._key = self._derived(b"")
         words = [int.from_bytes(key[at : at + 4], "little") for at in range(0, 32, 4)]
@@ -161,7 +161,7 @@ class Definitions:
         yield positions, [list(point) for point in zip(*published, strict=True)], []
 
     def contents(self, positions: Sequence[int], rows: Sequence[Row]) -> bytes:
-        """Which rows a window has, and what is in them."""
+        """Positions and content of a window's rows."""
         levels = [self.level(at, value) for row in rows for at, value in enumerate(row)]
         return hashlib.blake2b(b"".join(number.to_bytes(8, "little") for number in (*positions, *levels))).digest()
 
@@ -206,7 +206,7 @@ class Definitions:
 
 
 def by_definition(stream: Stream) -> list[Release]:
-    """What the definitions publish."""
+    """Releases by the definitions."""
     doca, left = Definitions(stream), list(stream.rows)
     found: list[Release] = []
     for step in stream.steps:
@@ -220,7 +220,7 @@ def by_definition(stream: Stream) -> list[Release]:
 
 
 def by_engine(stream: Stream, *, restart: bool = False) -> list[Release]:
-    """What the engine decides."""
+    """Releases of the engine."""
     engine, found, at = new_engine(stream), [], 0
     for step in stream.steps:
         if step == FLUSH:
@@ -246,7 +246,7 @@ def new_engine(stream: Stream) -> WindowEngine:
 
 
 def coded(rows: Sequence[Row | None], schema: Schema) -> tuple[CodedRows, Flags]:
-    """Rows as an engine takes them."""
+    """Rows in the engine's form."""
     quasi, count = len(schema.quasi_identifiers), len(rows)
     width = quasi + len(schema.sensitive)
     values = np.array([[0.0] * width if row is None else row for row in rows]).reshape(-1, width)
@@ -256,7 +256,7 @@ def coded(rows: Sequence[Row | None], schema: Schema) -> tuple[CodedRows, Flags]
 
 
 def releases_of(decisions: Decisions) -> list[Release]:
-    """One release per group, and one for the rows of each window that is dropped, wherever it stood among them."""
+    """One release per group, and one for the rows of each dropped window, in any place among them."""
     found: list[Release] = []
     for number in range(decisions.loss.size):
         members = decisions.group == number
@@ -266,7 +266,7 @@ def releases_of(decisions: Decisions) -> list[Release]:
 
 
 def summed_up(releases: list[Release]) -> tuple[list[list[int]], list[list[float]], list[int]]:
-    """The windows that are published, their points one after the other, and all dropped rows."""
+    """Published windows, their points concatenated, and all dropped rows."""
     positions = [release[0] for release in releases if release[0]]
     points = [point for release in releases for point in release[1]]
     return positions, points, sorted(position for release in releases for position in release[2])

@@ -1,4 +1,4 @@
-"""Cutting a stream into epochs changes nothing about which rows of a person are admitted."""
+"""Cutting a stream into epochs does not change which rows of a person are admitted."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ POLICIES = st.one_of(
 BATCHES = st.lists(
     st.tuples(st.lists(st.integers(0, 4), max_size=6), st.integers(0, 5), st.booleans()), min_size=1, max_size=10
 )
-"""Persons that come together, seconds before them, and whether the epoch ends after them."""
+"""Persons of one batch, seconds before it, and whether the epoch ends after it."""
 
 
 @given(policy=POLICIES, batches=BATCHES)

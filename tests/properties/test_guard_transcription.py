@@ -1,4 +1,4 @@
-"""CASTLEGUARD's transcription takes steps as CASTLE's does, and batch boundaries change nothing."""
+"""CASTLEGUARD's transcription runs step by step like CASTLE's, and batch boundaries change nothing."""
 
 from collections.abc import Sequence
 from math import inf
@@ -29,7 +29,7 @@ def run(twin: Transcription | GuardTranscription, steps: Sequence[Step]) -> Outc
 
 @examples(1)
 @given(streams(mode="paper"), st.sampled_from(get_args(Clock)))
-def test_without_sampling_and_noise_it_takes_castles_steps(stream: Stream, clock: Clock) -> None:
+def test_without_sampling_and_noise_it_decides_like_castle(stream: Stream, clock: Clock) -> None:
     guard = Guard(sample_rate=1, phi=inf, clock=clock)
     twin, castle = GuardTranscription(stream, guard, SAMPLER_KEY), Transcription(stream)
     assert run(twin, stream.steps) == run(castle, stream.steps)

@@ -1,4 +1,4 @@
-"""Published numbers are whole half-open cells of the public grid, and nothing tells two values of a cell apart."""
+"""Published numbers are whole half-open cells of the public grid; two values of a cell cannot be distinguished."""
 
 import datetime as dt
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _SECOND = 1_000_000
 
 @dataclass(frozen=True)
 class Column:
-    """A numeric quasi-identifier with its raw values as whole numbers of its resolution, and how these are written."""
+    """A numeric quasi-identifier with its raw values as multiples of its resolution, and their written form."""
 
     role: cg.Numeric
     kind: Kind
@@ -42,12 +42,12 @@ class Column:
             return pa.array(values)
         if self.kind == "date":
             return pa.array(values.astype(np.int32)).cast(pa.date32())
-        # The clock may be finer than microseconds: what is cut off must not move a value into the next cell.
+        # The clock may be finer than microseconds; rounding must not move a value into the next cell.
         nanoseconds = values.astype(np.int64) * 1000 + 999
         return pa.array(nanoseconds, pa.timestamp("ns"))
 
     def moved(self, shift: int) -> "Column":
-        """Every value replaced by another one of its cell."""
+        """Replace every value by another one of its cell."""
         edges, starts = self.role.edges, []
         for tick in self.ticks:
             cell = max(cell_of(edges, float(self.axis[tick])), 0)
@@ -57,7 +57,7 @@ class Column:
 
 
 def cell_of(edges: Values, value: float) -> int:
-    """The cell of a value, found by looking at every one."""
+    """Cell of a value, by linear search."""
     for cell in range(edges.size - 1):
         last = cell == edges.size - 2
         if edges[cell] <= value < edges[cell + 1] or (last and value == edges[-1]):
@@ -103,7 +103,7 @@ class Made:
 
     @property
     def schema(self) -> cg.Schema:
-        # SDGS publishes no column that tells which row is which.
+        # SDGS publishes no column that identifies a row.
         public = [] if isinstance(self.policy, cg.Sdgs) else ["row"]
         return cg.Schema(person="p", quasi_identifiers=[column.role for column in self.columns], public=public)
 

@@ -1,7 +1,7 @@
-"""Whatever type, spelling, format or batch one person comes in: the stream and its judge see one person, not two.
+"""In any type, spelling, format or batch, the stream and its judge count one person once.
 
-Pairs of spellings of one identity are compared, through the decoder, through the judge, through files and through the
-routes of a stream that is cut into shards. Two persons taken for one is the safe side; one taken for two is not.
+Pairs of spellings of one identity are compared in the decoder, the judge, files and the routes of shards. Counting two
+persons as one is safe; counting one as two is not.
 """
 
 import itertools
@@ -34,7 +34,7 @@ IDENTITIES = effort(60, 1000)
 
 
 def identities(seed: int, *, fold: bool) -> list[list[Spelling]]:
-    """Identities of all families, until they are enough and their spellings make enough pairs."""
+    """Identities of all families, until there are enough of them and of pairs of spellings."""
     draw, pairs = random.Random(seed), 0
     found: list[list[Spelling]] = []
     while pairs < PAIRS or len(found) < IDENTITIES:
@@ -81,7 +81,7 @@ def test_no_value_counts_twice_in_any_pair_of_types_and_spellings() -> None:
 
 
 def by_type(spellings: list[Spelling]) -> list[pa.Array]:
-    """Spellings of one type as one array, each beside the usual spelling of its family where that is text."""
+    """Spellings of one type as one array, each next to the usual spelling of its family if that is text."""
     plain = [column(array).combine_chunks() for _, array in spellings]
     arrays = [array.dictionary_decode() if pa.types.is_dictionary(array.type) else array for array in plain]
     arrays = [array.storage if isinstance(array.type, pa.BaseExtensionType) else array for array in arrays]
@@ -90,8 +90,8 @@ def by_type(spellings: list[Spelling]) -> list[pa.Array]:
 
 
 @pytest.mark.soak
-def test_the_judge_and_the_decoder_tell_the_same_persons_apart() -> None:
-    """Text of all families in one column: equal for one if and only if equal for the other."""
+def test_the_judge_and_the_decoder_distinguish_the_same_persons() -> None:
+    """Text of all families in one column: equal for the judge iff equal for the decoder."""
     texts = [
         array.cast(pa.large_string())
         for spellings in identities(19, fold=True)[: effort(300, 5000)]
@@ -107,7 +107,7 @@ def test_the_judge_and_the_decoder_tell_the_same_persons_apart() -> None:
 
 @pytest.mark.parametrize("seed", range(effort(4, 200)))
 @pytest.mark.soak
-def test_a_person_is_one_in_all_formats_and_however_files_are_cut(seed: int, tmp_path: Path) -> None:
+def test_a_person_counts_once_in_all_formats_and_cuts_of_files(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
     number = draw.choice(
         (0, 12, 2**53 + 1, 12345678901234567, 10**20, 123456789012345678901234567890, draw.randrange(10**17))
@@ -143,7 +143,7 @@ def test_a_person_is_one_in_all_formats_and_however_files_are_cut(seed: int, tmp
 
 
 def json_number(text: str) -> bool:
-    """Whether JSON takes the text for a number."""
+    """Whether the text is a JSON number."""
     try:
         json.loads(text)
     except ValueError:
@@ -154,7 +154,7 @@ def json_number(text: str) -> bool:
 @pytest.mark.parametrize("seed", range(effort(6, 300)))
 @pytest.mark.soak
 def test_k_minus_one_persons_in_any_spelling_and_any_cut_publish_nothing(seed: int) -> None:
-    """k - 1 persons, each in many spellings, and rows without a person: whatever the batches are, nothing comes out."""
+    """k - 1 persons, each in many spellings, and rows without a person: in any batches nothing is published."""
     draw = random.Random(seed)
     k = draw.randrange(2, 5)
     rows: list[pa.Table] = []

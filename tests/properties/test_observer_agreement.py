@@ -1,4 +1,4 @@
-"""The observer who knows when finds what the twin finds by brute force, and what they are certain of is true."""
+"""The attack by an observer who knows release times agrees with brute force, and its certain findings are true."""
 
 from dataclasses import replace
 
@@ -41,7 +41,7 @@ def check_agreement(one: Publication) -> None:
 
 
 def check_truth(one: Publication) -> None:
-    """The rows of a cell are among its candidates, and those of a solved one are all of them."""
+    """Check that the rows of a cell are among its candidates, and that those of a solved cell are all of them."""
     left = one.left
     by_hand = slow.work_out(left, one.moments, one.arrived, one.delay)
     for cell, members in slow.cells_of(left).items():
@@ -52,13 +52,13 @@ def check_truth(one: Publication) -> None:
 
 @examples(4)
 @given(publications())
-def test_the_attack_agrees_with_its_twin_on_any_publication(one: Publication) -> None:
+def test_the_attack_agrees_with_the_reference_on_any_publication(one: Publication) -> None:
     check_agreement(one)
     check_truth(one)
 
 
 def publication(arrived: list[Row], policy: Castle, timed: Timed) -> Publication:
-    """What a stream has published, with the turns of its releases."""
+    """Publication of a stream, with the moments of its releases."""
     place = {int(row): at for at, row in enumerate(timed.accepted)}
     moments = [
         slow.Moment(int(moment), None if ended else int(moment) - 1 - policy.delay)
@@ -86,7 +86,7 @@ POLICIES = st.builds(
 
 @examples(2)
 @given(rows(persons=12), POLICIES, st.integers(0, 5))
-def test_the_attack_agrees_with_its_twin_on_castle(arrived: list[Row], policy: Castle, seed: int) -> None:
+def test_the_attack_agrees_with_the_reference_on_castle(arrived: list[Row], policy: Castle, seed: int) -> None:
     with quiet():
         one = publication(arrived, policy, publish_timed(SCHEMA, policy, table_of(arrived), seed=seed))
     check_agreement(one)
@@ -99,9 +99,7 @@ def test_the_attack_agrees_with_its_twin_on_castle(arrived: list[Row], policy: C
 
 @examples(2)
 @given(rows(persons=12), POLICIES, st.integers(0, 5), st.integers(2, 30))
-def test_moments_do_not_depend_on_how_many_rows_are_handed_on_at_once(
-    arrived: list[Row], policy: Castle, seed: int, step: int
-) -> None:
+def test_moments_do_not_depend_on_the_size_of_slices(arrived: list[Row], policy: Castle, seed: int, step: int) -> None:
     table = table_of(arrived)
     with quiet():
         one, many = (publish_timed(SCHEMA, policy, table, seed=seed, step=rows) for rows in (1, step))

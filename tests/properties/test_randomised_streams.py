@@ -1,6 +1,6 @@
-"""Strict CASTLEGUARD and SDGS, watched from outside: whatever comes in, what comes out keeps the statement.
+"""Strict CASTLEGUARD and SDGS as a black box: for any input, the output keeps the statement.
 
-Only public names are used, and a row number in a public column where there may be one.
+Uses public names only, and a row number in a public column where one is allowed.
 """
 
 from collections import defaultdict
@@ -34,7 +34,7 @@ SENSITIVE = cg.Sensitive("s0", values=["u", "v"])
 
 @dataclass(frozen=True)
 class Case:
-    """A stream, cut into batches, with the times of their arrival."""
+    """A stream in batches, with their arrival times."""
 
     schema: cg.Schema
     policy: cg.Castleguard | cg.Sdgs
@@ -125,7 +125,7 @@ def boxes_of(table: pa.Table, hidden: tuple[str, ...] = ("row", "s0")) -> list[t
 
 @examples(4)
 @given(cases(sdgs=False))
-def test_noisy_rows_stand_in_groups_of_k_persons_and_l_values(case: Case) -> None:
+def test_noisy_rows_are_in_groups_of_k_persons_and_l_values(case: Case) -> None:
     assert isinstance(case.policy, cg.Castleguard)
     stream, out = case.start(), None
     for at, batch in enumerate(case.batches()):
@@ -206,8 +206,8 @@ def test_batches_change_nothing(case: Case) -> None:
 
 @examples(2)
 @given(cases(sdgs=False))
-def test_noise_at_the_edge_is_the_noise_here(case: Case) -> None:
-    """Under one seed the randomiser draws what the stream would have drawn, so both publish the same."""
+def test_noise_at_the_edge_equals_the_noise_of_the_stream(case: Case) -> None:
+    """Under one seed the randomiser and the stream draw the same, so both publish the same."""
     assert isinstance(case.policy, cg.Castleguard)
     whole, _ = run(case)
     noisy = cg.Randomiser(case.schema, epsilon=case.policy.epsilon, seed=case.seed).randomise(case.table)

@@ -30,14 +30,14 @@ def played(stream: Stream, steps: Sequence[Step]) -> list[Decisions]:
 
 
 def check_releases(stream: Stream, decided: Decisions) -> None:
-    """Every box of a release, by the row whose turn it was, has its persons and values in this very release."""
+    """Check that every box of a release (one event) has k persons and l values in this release."""
     members: defaultdict[tuple[int, bytes, bytes], list[int]] = defaultdict(list)
     for position, group in zip(decided.position.tolist(), decided.group.tolist(), strict=True):
         box = decided.lower[group].tobytes(), decided.upper[group].tobytes()
         members[int(decided.event[group]), *box].append(position)
     for positions in members.values():
         rows: CodedRows = stream.rows.take(np.array(positions))
-        rows = rows.take(np.flatnonzero(rows.person != NOBODY))  # who cannot be told apart adds nothing
+        rows = rows.take(np.flatnonzero(rows.person != NOBODY))  # counts for neither k nor l
         assert len(set(rows.person.tolist())) >= stream.policy.k
         for column in rows.sensitive.T:
             assert len(set(column.tolist())) >= stream.policy.l
@@ -50,7 +50,7 @@ def off(stream: Stream) -> Stream:
 @examples(8)
 @given(streams(mode="strict") | shaped_streams(mode="strict") | streams(mode="strict", diverse=True))
 def test_every_box_of_every_release_has_k_persons(drawn: Stream) -> None:
-    """At any cut into batches, with rows that have no place but the root, by arrivals, by time and at the end."""
+    """In any batches, with root-only rows, by arrivals, by time and at the end."""
     stream = off(drawn)
     for steps in (stream.steps, one_by_one(stream.steps), joined(stream.steps)):
         for decided in played(stream, steps):
@@ -59,7 +59,7 @@ def test_every_box_of_every_release_has_k_persons(drawn: Stream) -> None:
 
 @examples(4)
 @given(streams(mode="paper"))
-def test_the_gate_lets_nothing_out_that_does_not_stand_by_itself(drawn: Stream) -> None:
+def test_the_gate_suppresses_every_group_that_does_not_pass_by_itself(drawn: Stream) -> None:
     """In paper mode the engine publishes rows alone at the root; with reuse off the gate suppresses all of them."""
     stream = off(drawn)
     gate = group_gate(stream.policy, stream.schema)
@@ -78,8 +78,10 @@ SCHEMA = cg.Schema(
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.none() | st.integers(0, 100)), max_size=60), st.integers(1, 7))
-def test_rows_without_a_value_leave_in_company_or_not_at_all(drawn: list[tuple[int, int | None]], size: int) -> None:
-    """Seen from outside: whatever one call publishes under one box is of k persons."""
+def test_root_only_rows_are_published_with_k_persons_or_not_at_all(
+    drawn: list[tuple[int, int | None]], size: int
+) -> None:
+    """As a black box: the rows that one call publishes under one box are of k persons."""
     rows = [{"pid": person, "age": age, "who": person} for person, age in drawn]
     stream = cg.Anonymiser(SCHEMA, cg.Castle(k=4, delay=12, reuse="off"))
     tables = [stream.push(rows[at : at + 1]) for at in range(len(rows))]
@@ -96,8 +98,8 @@ def test_rows_without_a_value_leave_in_company_or_not_at_all(drawn: list[tuple[i
 
 
 @pytest.mark.parametrize("reuse", ["paper", "off"])
-def test_a_row_at_the_root_takes_the_oldest_rows_along(reuse: Reuse) -> None:
-    """With reuse on, the second root row leaves alone; with reuse off each has the oldest pending rows for company."""
+def test_a_root_row_is_published_with_the_oldest_pending_rows(reuse: Reuse) -> None:
+    """With reuse on, the second root row leaves alone; with reuse off, each leaves with the oldest pending rows."""
     stream = cg.Anonymiser(SCHEMA, cg.Castle(k=3, delay=5, reuse=reuse, order="arrival"), seed=1)
     ages = [None, 11, 55, 12, 56, 13, None, 57, 14, 58, 15, 59, 16, 61, 17]
     released: list[pa.Table] = [stream.push([{"pid": at, "age": age, "who": at}]) for at, age in enumerate(ages)]

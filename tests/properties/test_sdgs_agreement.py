@@ -1,4 +1,4 @@
-"""The SDGS engine on random streams: it decides as its slow twin does, in any batches, and loses no row."""
+"""The SDGS engine on random streams: agrees with its slow reference, in any batches, and loses no row."""
 
 from collections import Counter
 from dataclasses import replace
@@ -35,7 +35,7 @@ def grid_boxes(grid: Partition) -> list[Box]:
 def run(
     stream: Stream, engine: SdgsEngine | None = None
 ) -> tuple[list[int], list[Box], list[int], dict[str, list[object]]]:
-    """What leaves, in order; what is dropped; the state at the end."""
+    """Released rows in order, dropped rows, and the final state."""
     engine = engine or stream.engine()
     out = [stream.call(engine, call) for call in stream.calls]
     return (
@@ -48,7 +48,7 @@ def run(
 
 @examples(4)
 @given(streams())
-def test_the_engine_decides_as_its_twin_does(stream: Stream) -> None:
+def test_the_engine_agrees_with_its_reference(stream: Stream) -> None:
     engine, twin = stream.engine(), twin_of(stream)
     most = 0
     for call in stream.calls:
@@ -74,7 +74,7 @@ def test_batches_do_not_matter(stream: Stream) -> None:
 
 @examples(2)
 @given(streams(), st.integers(0, 10**6))
-def test_a_stream_that_was_put_aside_continues_as_if_nothing_had_happened(stream: Stream, cut: int) -> None:
+def test_a_restored_stream_decides_the_same(stream: Stream, cut: int) -> None:
     calls = one_by_one(stream.calls)
     cut %= len(calls)
     first, second = with_calls(stream, calls[:cut]), with_calls(stream, calls[cut:])
@@ -135,8 +135,8 @@ def test_the_grid_is_a_partition_of_the_domain_at_any_moment(stream: Stream) -> 
 
 @examples(4)
 @given(streams(), st.integers(0, 2**32 - 1))
-def test_the_grid_follows_any_releases_as_its_twin_does(stream: Stream, seed: int) -> None:
-    """Counts that no stream would give, so that everything happens: splits that last, that fail, and that rest."""
+def test_the_grid_agrees_with_its_reference_for_any_releases(stream: Stream, seed: int) -> None:
+    """Counts that no stream would give, so that all cases occur: splits that last, that fail, and that pause."""
     policy, twin = stream.policy, twin_of(stream)
     rule = Rule(k=policy.k, l=policy.l, survival=policy.survival, max_cells=policy.max_cells)
     grid = Partition.start(stream.engine().grid.axes, rule, cells=policy.start_cells)
@@ -164,7 +164,7 @@ def test_the_grid_follows_any_releases_as_its_twin_does(stream: Stream, seed: in
 @examples(2)
 @given(streams(), st.integers(0, 2**32 - 1))
 def test_the_next_grid_depends_on_what_was_released_and_on_nothing_else(stream: Stream, seed: int) -> None:
-    """A second stream lacks the rows that were dropped, and has other values in the same cells, in another order."""
+    """A second stream lacks the dropped rows, and has other values in the same cells, in another order."""
     policy = replace(stream.policy, window=10, window_unit="seconds")
     engine, other = SdgsEngine(stream.schema, policy), SdgsEngine(stream.schema, policy)
     draw = np.random.default_rng(seed)
@@ -209,7 +209,7 @@ def move_within(rows: CodedRows, engine: SdgsEngine, draw: np.random.Generator) 
 
 
 def memory(grid: Partition) -> list[tuple[object, ...]]:
-    """What every node remembers, in preorder."""
+    """State of every node, in preorder."""
     nodes = grid.nodes
     return list(zip(*(part.tolist() for part in (nodes.enough, nodes.quiet, nodes.age, nodes.rest)), strict=True))
 

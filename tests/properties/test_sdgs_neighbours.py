@@ -1,4 +1,4 @@
-"""The claim itself, exactly: the law of everything that is published, with a row and without it, over all coins.
+"""The claim, exactly: the distribution of the output with a row and without it, over all coins.
 
 Rows with equal values are exchangeable, so instead of every coin the number of kept rows of each kind is enumerated,
 with its binomial weight as a fraction. Each outcome is one run of the real engine and gate.
@@ -40,7 +40,7 @@ TIGHT = sdgs_delta_tight(k=2, sample_rate=0.5, epsilon=1.0) * (1 + 1e-9)
 
 
 def rows_of(kinds: Sequence[Kind], persons: Sequence[int] | None = None) -> CodedRows:
-    """Rows of these kinds, each of another person unless said otherwise."""
+    """Rows of these kinds, each of a different person unless `persons` is given."""
     return CodedRows(
         quasi=np.array([x for x, _ in kinds], dtype=np.float64).reshape(-1, 1),
         person=np.array(range(len(kinds)) if persons is None else persons, dtype=np.uint64),
@@ -50,7 +50,7 @@ def rows_of(kinds: Sequence[Kind], persons: Sequence[int] | None = None) -> Code
 
 
 def law(windows: Sequence[Window], policy: Sdgs = POLICY) -> Law:
-    """The probability of everything that an observer may see of these windows."""
+    """Probability of every possible output of these windows."""
     kinds = [(number, kind, many) for number, window in enumerate(windows) for kind, many in window.items()]
     found: Law = defaultdict(Fraction)
     for kept in product(*(range(many + 1) for _, _, many in kinds)):
@@ -65,7 +65,7 @@ def law(windows: Sequence[Window], policy: Sdgs = POLICY) -> Law:
 
 
 def observe(windows: Sequence[Window], coins: NDArray[np.bool_], policy: Sdgs) -> Seen:
-    """What is published window by window, if these coins fall."""
+    """Output by window for these coins."""
     front = Front(SCHEMA, policy, coins)
     seen = []
     for number, window in enumerate(windows):
@@ -77,7 +77,7 @@ def observe(windows: Sequence[Window], coins: NDArray[np.bool_], policy: Sdgs) -
 
 
 def distance(one: Law, other: Law, epsilon: float) -> float:
-    """The least delta for which the two are (epsilon, delta)-indistinguishable."""
+    """Smallest delta for which the two are (epsilon, delta)-indistinguishable."""
     outcomes = list(one.keys() | other.keys())
     left, right = ([law.get(outcome, Fraction(0)) for outcome in outcomes] for law in (one, other))
     factor = Fraction(exp(epsilon))
@@ -89,7 +89,7 @@ def without(window: Window, kind: Kind) -> Window:
 
 
 def test_the_worst_single_cell_meets_the_tight_delta_exactly() -> None:
-    """The bound that the other tests rely on is reached, so they would notice a mechanism that is a little worse."""
+    """The bound of the other tests is reached, so they would notice a slightly worse mechanism."""
     policy = replace(POLICY, k=3)
     worst = max(distance(law([{A: n}], policy), law([{A: n - 1}], policy), policy.epsilon) for n in range(1, 16))
     tight = sdgs_delta_tight(k=3, sample_rate=0.5, epsilon=1.0)
@@ -97,7 +97,7 @@ def test_the_worst_single_cell_meets_the_tight_delta_exactly() -> None:
     assert tight <= policy.dp_delta == sdgs_delta(k=3, sample_rate=0.5, epsilon=1.0)
 
 
-def test_a_row_stays_hidden_though_the_second_window_follows_the_first() -> None:
+def test_a_row_stays_hidden_although_the_second_window_depends_on_the_first() -> None:
     first, second = {A: 12, B: 2}, {A: 2, C: 2}
     with_it = law([first, second])
     boxes = {row[:2] for _, later in with_it for row in later}
@@ -132,7 +132,7 @@ def test_replacing_values_in_a_window_of_rows_costs_two_steps() -> None:
 
 
 def law_of_a_person(rows: int, others: int, policy: Sdgs) -> Law:
-    """One cell of one window, with all rows of one person and one row each of others; every coin by itself."""
+    """One cell of one window, with all rows of one person and one row of each other person; independent coins."""
     found: Law = defaultdict(Fraction)
     persons = [0] * rows + list(range(1, others + 1))
     for coins in product([False, True], repeat=rows + others):
@@ -171,12 +171,12 @@ def test_without_the_cap_delta_is_exceeded() -> None:
     assert worst_of_many_rows(1, one_coin=True) <= claim < 1.3e-4
     assert isclose(worst_of_many_rows(2, one_coin=True), 0.00396, rel_tol=1e-2)
     assert isclose(worst_of_many_rows(5, one_coin=True), 0.119, rel_tol=1e-2)
-    # A coin for each of the rows is better, and not good enough either.
+    # A coin for each row is better, but not enough.
     assert isclose(worst_of_many_rows(2, one_coin=False), 0.00095, rel_tol=1e-2)
 
 
-def test_a_gate_that_counted_persons_would_give_a_person_away() -> None:
-    """Nine persons with forty rows each are in the cell, one coin per row: it would come out only with the tenth."""
+def test_a_gate_that_counted_persons_would_reveal_a_person() -> None:
+    """Nine persons with forty rows each are in the cell, one coin per row: it would pass only with the tenth."""
     quarter = Fraction(1, 4)
     all_nine = (1 - (1 - quarter) ** 40) ** 9
     comes_out_with, comes_out_without = quarter * all_nine, Fraction(0)

@@ -1,6 +1,6 @@
-"""The promise about distributions, watched from outside: rows go in one by one, and every release is judged anew.
+"""The criteria on distributions as a black box: rows are pushed one by one, and every release is judged.
 
-Only public names are used to publish. The judge works from the raw rows and the plain definitions in tests/reference.
+Uses public names only to publish. The judge works from the raw rows and the definitions in tests/reference.
 """
 
 from dataclasses import dataclass, field, replace
@@ -18,14 +18,14 @@ from tests.properties.transcription import shape_of, tree_of
 from tests.reference.measure import Row, Tree
 from tests.reference.shape import Shape
 
-ROUNDING = 1e-7  # what the judge forgives
-SECRETS = [0, 7, 14]  # what the tables have in sensitive columns, beside nothing
+ROUNDING = 1e-7  # tolerance of the judge
+SECRETS = [0, 7, 14]  # values of sensitive columns, besides missing ones
 TREE = cg.Hierarchy.from_mapping({"*": {"low": SECRETS[:2], "high": SECRETS[2:]}})
 
 
 @st.composite
 def shaped_streams(draw: st.DrawFn, mode: str = "strict") -> Stream:
-    """Any stream without a clock whose policy promises something about distributions."""
+    """Any stream without a clock whose policy has a criterion on distributions."""
     stream = draw(streams(mode=mode, timed=False, secretive=True))  # type: ignore[arg-type]
     roles = [cg.Sensitive("s0", hierarchy=TREE), cg.Sensitive("s1", bins=[10, 20])][: len(stream.schema.sensitive)]
     promised = draw(shapes(cg.Schema(person=None, quasi_identifiers=QI, sensitive=roles), stream.policy.k))
@@ -48,7 +48,7 @@ QI = [cg.Numeric("q", lower=0, upper=1)]
 
 @dataclass
 class Release:
-    """Rows that came out together under one box."""
+    """Rows published together under one box."""
 
     rows: list[Row]
     stood_alone: bool
@@ -56,7 +56,7 @@ class Release:
 
 @dataclass
 class Judge:
-    """Knows what has arrived, and what came out under which box when."""
+    """Records arrivals, and the rows published under each box at each moment."""
 
     stream: Stream
     history: list[Row] = field(default_factory=list)
@@ -71,13 +71,13 @@ class Judge:
             self.history.append(self.coded(number))
 
     def coded(self, number: int) -> Row:
-        """The row with values as numbers in their public order; the last is for a missing one."""
+        """The row with values as indices in their public order; the last is for a missing one."""
         row = self.stream.rows[number]
         first = (*SECRETS, -1).index(row.sensitive[0])
         return Row(number, row.person, (), (first, *(3 if code == -1 else code for code in row.sensitive[1:])))
 
     def enter(self, out: pa.Table) -> list[Box]:
-        """The boxes under which something came out."""
+        """Boxes under which rows were published."""
         before = {box: len(group.rows) for box, group in self.books.groups.items()}
         self.books.enter(out)
         fresh = {box: group.rows[before.get(box, 0) :] for box, group in self.books.groups.items()}
@@ -95,11 +95,11 @@ class Judge:
         return all(shape.lack(shape.pairs(rows, i), i, self.history) < ROUNDING for i in columns)
 
     def keeps_all(self, box: Box) -> bool:
-        """Whether everything that ever came out under the box passes as one group."""
+        """Whether all rows ever published under the box pass as one group."""
         return self.passes([row for release in self.releases[box] for row in release.rows])
 
     def keeps_latest(self, box: Box) -> bool:
-        """Whether the latest releases do, from one on that stood alone: what came before may have been forgotten."""
+        """Whether the latest releases pass, from one that passed alone on: earlier ones may have been forgotten."""
         releases = self.releases[box]
         return any(
             release.stood_alone and self.passes([row for later in releases[at:] for row in later.rows])
@@ -108,7 +108,7 @@ class Judge:
 
 
 def shape_from(stream: Stream) -> Shape:
-    """The promise as the definitions have it. Trees are needed of the first column only."""
+    """The criteria in the form of the definitions. Only the first column needs a tree."""
     one_column = cg.Schema(person=None, quasi_identifiers=QI, sensitive=stream.schema.sensitive[:1])
     shape = shape_of(one_column, stream.policy)
     assert shape is not None
@@ -120,9 +120,9 @@ def shape_from(stream: Stream) -> Shape:
 
 
 def push_all(stream: Stream, judge: Judge, anonymiser: cg.Anonymiser) -> None:
-    """One arrival after the other is one release after the other: the judge looks at each.
+    """Push rows one by one, so that the judge sees every release.
 
-    A flush is many releases at once, and of boxes that are not remembered only each by itself is promised.
+    A flush is many releases at once; for boxes that are not remembered, each release only passes by itself.
     """
     for number in range(len(stream.rows)):
         judge.arrive(number)
@@ -136,7 +136,7 @@ def push_all(stream: Stream, judge: Judge, anonymiser: cg.Anonymiser) -> None:
 @examples(6)
 @given(shaped_streams())
 def test_every_release_keeps_the_distribution_at_its_moment(stream: Stream) -> None:
-    """A new group by itself, and whatever joins a box with what is remembered of it; k and l all the while."""
+    """A new group passes alone, joining rows pass with the remembered pairs of their box, and k and l always hold."""
     anonymiser = stream.start()
     push_all(stream, Judge(stream), anonymiser)
     assert anonymiser.report().gate_refused == 0
@@ -144,7 +144,7 @@ def test_every_release_keeps_the_distribution_at_its_moment(stream: Stream) -> N
 
 @examples(4)
 @given(shaped_streams())
-def test_where_every_box_is_remembered_all_that_came_out_under_it_keeps_the_distribution(stream: Stream) -> None:
+def test_if_every_box_is_remembered_all_rows_published_under_it_meet_the_criterion(stream: Stream) -> None:
     """A loss window of one admits every box."""
     remembering = replace(stream.policy, loss_window=1, max_reusable=1000, reuse="paper")
     stream = replace(stream, policy=remembering)
@@ -159,7 +159,7 @@ def test_where_every_box_is_remembered_all_that_came_out_under_it_keeps_the_dist
 @examples(3)
 @given(shaped_streams(), st.integers(0, 8))
 def test_forgetting_costs_rows_but_not_the_promise(stream: Stream, pairs: int) -> None:
-    """Engine and gate forget at the same moments: the gate has nothing to refuse."""
+    """Engine and gate forget at the same moments, so the gate refuses nothing."""
     with patch.object(policies, "_PAIRS_PER_BOX", pairs):
         anonymiser = stream.start()
         push_all(stream, Judge(stream), anonymiser)
@@ -188,6 +188,6 @@ def test_batches_and_snapshots_change_nothing(stream: Stream, cut: int, batch: i
     out.append(anonymiser.flush())
     actual = pa.concat_tables([table.cast(expected.schema) for table in out])
     assert actual.to_pylist() == expected.to_pylist()
-    # The mean is summed up batch by batch, and rounded so.
+    # The mean is summed batch by batch, with its rounding.
     one, other = (replace(report, information_loss=None) for report in (anonymiser.report(), whole.report()))
     assert one == other

@@ -1,7 +1,7 @@
-"""A stream that is cut into shards: what each of them publishes is judged, and what all of them publish together.
+"""A stream cut into shards: the output of each shard is judged, and that of all shards together.
 
 The judge is `castleguard.judge`, which shares no code with engine or gate. That a secret order keeps epsilon is
-worked out exactly on a stream of three rows, over all orders and all noise. See docs/proofs/shards.md.
+computed exactly on a stream of three rows, over all orders and all noise. See docs/proofs/shards.md.
 """
 
 import json
@@ -56,7 +56,7 @@ POLICY = Castle(k=2, delay=6, l=2, max_wait=30)
 
 @dataclass(frozen=True)
 class Cut:
-    """A stream in micro-batches, and the way it is cut into shards."""
+    """A stream in micro-batches, and its route to shards."""
 
     table: pa.Table
     sizes: tuple[int, ...]
@@ -68,7 +68,7 @@ class Cut:
         return Plan(schema=SCHEMA, policy=self.policy, route=self.route)
 
     def run(self) -> tuple[list[tuple[int, pa.Table]], int]:
-        """What is published, with the number of its shard, in order of time; and how many rows are not."""
+        """Published tables with the number of their shard, in order of time; and the number of rows not published."""
         check(self.plan, streaming=True)
         shards: dict[int, Shard] = {}
         out: list[tuple[int, pa.Table]] = []
@@ -96,7 +96,7 @@ class Cut:
 
 @st.composite
 def cuts(draw: st.DrawFn, policy: Castle = POLICY) -> Cut:
-    """Streams in which persons come again, with other values, and few enough that groups are hard to make."""
+    """Streams in which persons return with other values, and are few enough that groups are hard to form."""
     rows = draw(st.integers(min_value=1, max_value=40))
     random = np.random.default_rng(draw(st.integers(min_value=0, max_value=2**32)))
     persons = draw(st.sampled_from([3, 10, 1000]))
@@ -123,7 +123,7 @@ def cuts(draw: st.DrawFn, policy: Castle = POLICY) -> Cut:
 @examples(1)
 @given(cuts())
 def test_every_shard_keeps_the_promise_and_so_do_all_together(cut: Cut) -> None:
-    """k persons and l values in every group from its first table on, whether the shards are told apart or not."""
+    """k persons and l values in every group from its first table on, with and without the shard's number."""
     out, lost = cut.run()
     for number in {number for number, _ in out}:
         own = [table for shard, table in out if shard == number]
@@ -144,7 +144,7 @@ ROWS_ONLY = Schema(person="id", quasi_identifiers=SCHEMA.quasi_identifiers, sens
 @examples(1)
 @given(data=st.data())
 def test_a_shard_that_waits_for_its_keys_publishes_the_same_later(sdgs: bool, data: st.DataObject) -> None:
-    """So somebody's row that makes a shard begin does not change what others are published as, or in which order."""
+    """So a row that starts a shard does not change how others are published, or in which order."""
     cut = data.draw(cuts())
     schema = ROWS_ONLY if sdgs else SCHEMA
     policy: Policy = WINDOWED if sdgs else cut.policy
@@ -164,7 +164,7 @@ def test_a_shard_that_waits_for_its_keys_publishes_the_same_later(sdgs: bool, da
 
 
 def boxes_without_repeats(tables: Iterable[pa.Table], original: pa.Table) -> list[list[int]]:
-    """How often each value occurs in each published box, of those in which no person has the same value twice."""
+    """Occurrences of each value in each published box in which no person has the same value twice."""
     persons = original["id"].to_pylist()
     found: dict[tuple[int, int, str], list[tuple[int, str]]] = defaultdict(list)
     for table in tables:
@@ -180,7 +180,7 @@ def boxes_without_repeats(tables: Iterable[pa.Table], original: pa.Table) -> lis
 def test_what_all_shards_publish_in_a_box_is_diverse_if_no_pair_is_in_it_twice(
     kind: Literal["entropy", "recursive"], data: st.DataObject
 ) -> None:
-    """Every release has passed by itself, or with all that was remembered of its box; pairs that differ add up."""
+    """Every release has passed alone or with the remembered pairs of its box; distinct pairs add up."""
     cut = data.draw(cuts(replace(POLICY, diversity=kind, c=2.0 if kind == "recursive" else None)))
     out, _ = cut.run()
     for counts in boxes_without_repeats((table for _, table in out), cut.table):
@@ -201,7 +201,7 @@ def test_counts_of_different_persons_stay_diverse_when_they_are_added(
         assert is_recursive_diverse(one + other, c, l)
 
 
-def test_a_person_in_two_shards_can_spoil_what_both_keep() -> None:
+def test_a_person_in_two_shards_can_break_a_criterion_that_both_meet() -> None:
     """The first shard publishes a person p with x and a person q with y, the second p with x and r with y: each has
     an entropy of ln 2. Together p and x are one pair beside two with y.
     """
@@ -232,7 +232,7 @@ def test_a_group_is_as_far_from_all_rows_as_from_its_shard_and_that_from_all_at_
 
 
 # The order of a micro-batch. Three persons with a place of two leaves each, which is kept with probability 3/4: that is
-# an epsilon of ln 3. "who" is public, so that what is published of an arrival can be seen.
+# an epsilon of ln 3. "who" is public, so the output of each arrival can be seen.
 
 PERSONS = ("p", "q", "r")
 PLACES = Schema(
@@ -248,7 +248,7 @@ Law = dict[Seen, Fraction]
 
 @cache
 def observe(order: tuple[int, ...], noisy: Places) -> Seen:
-    """What the engine publishes if rows that were made noisy arrive in this order."""
+    """Output of the engine if these noisy rows arrive in this order."""
     stream = Anonymiser(PLACES, NOISY, seed=1)
     rows = [{"who": PERSONS[at], "place": str(noisy[at]), "seen": PERSONS[at]} for at in order]
     tables = [*(stream.push([row]) for row in rows), stream.flush()]
@@ -256,7 +256,7 @@ def observe(order: tuple[int, ...], noisy: Places) -> Seen:
 
 
 def law(true: Places, orders: Sequence[tuple[int, ...]]) -> Law:
-    """The probability of everything that can be seen, over all noise and these orders, which are equally likely."""
+    """Probability of every output, over all noise and these equally likely orders."""
     found: Law = defaultdict(Fraction)
     for order, noisy in product(orders, product((0, 1), repeat=3)):
         kept = sum(a == b for a, b in zip(true, noisy, strict=True))
@@ -265,7 +265,7 @@ def law(true: Places, orders: Sequence[tuple[int, ...]]) -> Law:
 
 
 def worst(one: Law, other: Law) -> Fraction | None:
-    """The largest ratio of the probabilities of one outcome; None: there is no bound."""
+    """Largest ratio of the probabilities of one outcome; None: unbounded."""
     if one.keys() != other.keys():
         return None
     return max(max(one[seen] / other[seen], other[seen] / one[seen]) for seen in one)
@@ -281,8 +281,8 @@ NEIGHBOURS = [
 ]
 
 
-def test_the_order_of_the_example_shows() -> None:
-    """Else it would prove nothing: who comes last is alone, and is never published."""
+def test_the_order_of_the_example_is_visible() -> None:
+    """Otherwise it would prove nothing: the last person is alone and never published."""
     assert len({observe(order, (0, 0, 0)) for order in EVERY_ORDER}) > 1
 
 
@@ -300,7 +300,7 @@ def test_an_order_by_position_keeps_epsilon() -> None:
             assert ratio <= 3
 
 
-def test_an_order_by_value_keeps_none() -> None:
+def test_an_order_by_value_keeps_no_epsilon() -> None:
     """With places 0, 0, 0 the person r comes last; with 1, 0, 0 it is p: one of them is published with certainty in
     the one case and with certainty not in the other.
     """
@@ -308,7 +308,7 @@ def test_an_order_by_value_keeps_none() -> None:
 
 
 def sampled(rows: Sequence[tuple[int, Kind]]) -> SampledLaw:
-    """The law of what SDGS publishes of one window, over all orders of its rows and all coins."""
+    """Distribution of SDGS's output of one window, over all orders of its rows and all coins."""
     found: SampledLaw = defaultdict(Fraction)
     orders, coins = list(permutations(rows)), list(product([False, True], repeat=len(rows)))
     for order, flips in product(orders, coins):
@@ -319,8 +319,8 @@ def sampled(rows: Sequence[tuple[int, Kind]]) -> SampledLaw:
     return found
 
 
-def test_the_row_of_a_person_that_comes_first_by_chance_is_hidden_as_any_is() -> None:
-    """A person with one row in each of two cells, of which the first takes part: it is left to the order which."""
+def test_a_persons_row_that_comes_first_by_chance_is_hidden_like_any_other() -> None:
+    """A person has one row in each of two cells, and only the first takes part: the order decides which."""
     others: list[tuple[int, Kind]] = [(1, A), (2, B)]
     both: list[tuple[int, Kind]] = [(0, A), (0, B)]
     with_them = sampled([*both, *others])
@@ -328,7 +328,7 @@ def test_the_row_of_a_person_that_comes_first_by_chance_is_hidden_as_any_is() ->
     assert 0 < distance(with_them, sampled(others), SDGS.epsilon) <= TIGHT
 
 
-def test_the_fixed_order_of_a_batch_is_every_order_whatever_the_values_are() -> None:
+def test_the_fixed_order_of_a_batch_is_uniform_for_any_values() -> None:
     """1200 keys, six orders: 200 each, with a standard deviation of 13."""
     for places in ([0, 0, 0], [1, 0, 0]):
         rows = pa.table({"who": list(PERSONS), "place": places})
@@ -337,8 +337,8 @@ def test_the_fixed_order_of_a_batch_is_every_order_whatever_the_values_are() -> 
         assert all(abs(times - 200) < 60 for times in found.values())
 
 
-def test_shards_of_one_key_draw_apart() -> None:
-    """With equal noise the difference of two rows at the same place of two shards would be public."""
+def test_shards_of_one_key_draw_independently() -> None:
+    """With equal noise, the difference of two rows at the same position of two shards would be public."""
     plan = Plan(
         schema=SCHEMA,
         policy=Castleguard(k=2, delay=10, epsilon=1, max_wait=30),

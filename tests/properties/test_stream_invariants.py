@@ -1,4 +1,4 @@
-"""What must not matter: how rows are batched, whether the stream was put aside in between, when it is run again."""
+"""Batches, snapshots and repeated runs change nothing."""
 
 from collections.abc import Iterator
 from itertools import groupby, pairwise
@@ -23,14 +23,14 @@ def cuts_of(stream: Stream, data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def push(anonymiser: cg.Anonymiser, stream: Stream, start: int, stop: int) -> pa.Table:
-    """Rows of one moment."""
+    """Push rows of one moment."""
     now = stream.times[start] if stream.policy.max_wait is not None else None
     return anonymiser.push(stream.table.slice(start, stop - start), now=now)
 
 
 def as_bytes(tables: list[pa.Table]) -> bytes:
-    """Everything that was published, as it would be written to a file."""
-    typed = tables[-1].schema  # a column that was all null at first has its type by now
+    """All published rows, as written to a file."""
+    typed = tables[-1].schema  # the last table has the final types
     whole = pa.concat_tables([table.cast(typed) for table in tables]).combine_chunks()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, whole.schema) as writer:
@@ -39,7 +39,7 @@ def as_bytes(tables: list[pa.Table]) -> bytes:
 
 
 def run(stream: Stream, cuts: bytes) -> tuple[bytes, Report]:
-    """The whole stream, batched by `cuts`."""
+    """Run the whole stream, batched by `cuts`."""
     anonymiser = stream.start()
     out = [push(anonymiser, stream, start, stop) for start, stop in cuts_of(stream, cuts)]
     out.append(anonymiser.flush())
@@ -67,8 +67,8 @@ def test_batch_boundaries_change_nothing(stream: Stream, cuts: bytes) -> None:
 
 @examples(2)
 @given(streams(), st.binary(max_size=12), st.binary(min_size=1, max_size=4))
-def test_a_restored_stream_goes_on_as_if_nothing_had_happened(stream: Stream, cuts: bytes, restarts: bytes) -> None:
-    """Any mode of batching, put aside as bytes and continued at any of its cuts, publishes the same bytes."""
+def test_a_restored_stream_publishes_the_same(stream: Stream, cuts: bytes, restarts: bytes) -> None:
+    """In any batches, with a snapshot and a restore at any cut, the published bytes are the same."""
     batches = list(cuts_of(stream, cuts))
     expected, books = run(stream, cuts)
     stops = {byte % (len(batches) + 1) for byte in restarts}
@@ -89,7 +89,7 @@ def test_a_restored_stream_goes_on_as_if_nothing_had_happened(stream: Stream, cu
 @examples(1)
 @given(streams(), st.binary(max_size=6))
 def test_a_snapshot_disturbs_nothing_and_is_reproducible(stream: Stream, cuts: bytes) -> None:
-    """The stream that was put aside can go on as well, and the restored one has the same snapshot."""
+    """The original stream can go on too, and the restored one has the same snapshot."""
     anonymiser = stream.start()
     for batch in cuts_of(stream, cuts):
         push(anonymiser, stream, *batch)
@@ -104,7 +104,7 @@ def test_a_snapshot_disturbs_nothing_and_is_reproducible(stream: Stream, cuts: b
 @examples(1)
 @given(streams(mode="paper"), st.binary(max_size=12), st.binary(min_size=1, max_size=2))
 def test_paper_mode_does_not_depend_on_batches_or_restarts_either(stream: Stream, cuts: bytes, restarts: bytes) -> None:
-    """Its draws are addressed by row and event as well."""
+    """Its draws, too, are addressed by row and event."""
     whole, _ = run(stream, b"")
     assert run(stream, cuts)[0] == whole
     anonymiser, out = stream.start(), []
@@ -120,8 +120,8 @@ def test_paper_mode_does_not_depend_on_batches_or_restarts_either(stream: Stream
 
 @examples(1)
 @given(streams(timed=True))
-def test_a_tick_where_a_push_would_come_changes_nothing(stream: Stream) -> None:
-    """A push at `now` lets overdue rows go first, exactly as a tick at `now` before it would."""
+def test_a_tick_right_before_a_push_changes_nothing(stream: Stream) -> None:
+    """A push at `now` first releases overdue rows, exactly like a tick at `now`."""
     silent, ticking = stream.start(), stream.start()
     for _, rows in groupby(range(len(stream.rows)), key=lambda row: stream.times[row]):
         batch = list(rows)
@@ -134,7 +134,7 @@ def test_a_tick_where_a_push_would_come_changes_nothing(stream: Stream) -> None:
 @examples(1)
 @given(streams(), st.integers(0, 2**32))
 def test_a_seed_gives_the_same_bytes_and_another_seed_the_same_rows(stream: Stream, seed: int) -> None:
-    """The seed decides choices; what must be kept is kept under any of them."""
+    """The seed decides random choices; the promise holds for any seed."""
     first, books = run(stream, b"")
     assert run(stream, b"") == (first, books)
     out = cg.anonymise(stream.table, stream.schema, stream.policy, seed=seed, numbers=stream.numbers)
@@ -142,7 +142,7 @@ def test_a_seed_gives_the_same_bytes_and_another_seed_the_same_rows(stream: Stre
 
 
 def test_different_seeds_differ() -> None:
-    """Thirty rows in one group: that two of three seeds shuffle them alike has a chance of 1 in 30!."""
+    """Thirty rows in one group: two of three seeds give the same order with a probability of 1 in 30!."""
     schema = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=9)], public=["row"])
     rows = [{"pid": row, "age": 5, "row": row} for row in range(30)]
     orders = {
@@ -154,7 +154,7 @@ def test_different_seeds_differ() -> None:
 @examples(1)
 @given(streams())
 def test_without_a_seed_two_runs_keep_the_promise_but_not_the_order(stream: Stream) -> None:
-    """Which rows are suppressed may depend on draws; how many come in and are refused does not."""
+    """Which rows are suppressed may depend on draws; the number of rows read and rejected does not."""
     assume(len(stream.rows) > 0)
     free = [cg.Anonymiser(stream.schema, stream.policy, numbers=stream.numbers) for _ in range(2)]
     for anonymiser in free:

@@ -1,6 +1,6 @@
-"""The promise of strict mode, watched from outside: rows go in one by one, and after each the whole output is judged.
+"""The promise of strict mode as a black box: rows are pushed one by one, and after each the whole output is judged.
 
-Only public names are used. The judge knows what every raw value means because it drew it (tables.py), and shares no
+Uses public names only. The judge knows the meaning of every raw value because it drew it (tables.py), and shares no
 code with decoder, engine or gate.
 """
 
@@ -14,7 +14,7 @@ from tests.properties.tables import Books, Stream, streams
 
 
 def push(anonymiser: cg.Anonymiser, stream: Stream, row: int) -> pa.Table:
-    """One row, at its time."""
+    """Push one row at its time."""
     now = stream.times[row] if stream.policy.max_wait is not None else None
     return anonymiser.push(stream.table.slice(row, 1), now=now)
 
@@ -22,9 +22,9 @@ def push(anonymiser: cg.Anonymiser, stream: Stream, row: int) -> pa.Table:
 @examples(4)
 @given(streams())
 def test_every_group_is_covered_at_every_moment(stream: Stream) -> None:
-    """k persons, l values, the row in its box, the box public, nothing twice: after every single arrival.
+    """k persons, l values, every row in its box, public boxes, no row twice: after every arrival.
 
-    In input order the members of a group trickle out, so there the promise is for the end.
+    In input order the rows of a group are published one by one, so the promise is for the end.
     """
     anonymiser, books = stream.start(), Books(stream)
     trickles = stream.policy.order == "input"
@@ -38,7 +38,7 @@ def test_every_group_is_covered_at_every_moment(stream: Stream) -> None:
 
 @examples(1)
 @given(streams(lopsided=True))
-def test_no_person_stands_for_two_values(stream: Stream) -> None:
+def test_no_person_counts_for_two_values(stream: Stream) -> None:
     """l per person, where one person has nearly all of the rare values."""
     anonymiser, books = stream.start(), Books(stream)
     for row in range(len(stream.rows)):
@@ -52,7 +52,7 @@ def test_no_person_stands_for_two_values(stream: Stream) -> None:
 @examples(2)
 @given(streams(mode="paper"))
 def test_the_gate_keeps_the_promise_in_paper_mode_too(stream: Stream) -> None:
-    """The engine then decides as the paper prints, and may lose the promise: the gate does not let it out."""
+    """The engine then decides as printed and may break the promise; the gate suppresses those groups."""
     anonymiser, books = stream.start(), Books(stream)
     trickles = stream.policy.order == "input"
     for row in range(len(stream.rows)):
@@ -81,7 +81,7 @@ def test_no_row_leaves_after_more_than_delay_arrivals(stream: Stream) -> None:
 @examples(2)
 @given(streams(timed=True), st.binary(max_size=20))
 def test_no_row_waits_longer_than_max_wait_when_the_clock_ticks(stream: Stream, ticks: bytes) -> None:
-    """After a push or tick at `now`, whatever arrived `max_wait` earlier is out, published or suppressed."""
+    """After a push or tick at `now`, all rows that arrived `max_wait` earlier are published or suppressed."""
     anonymiser, books = stream.start(), Books(stream)
     limit = stream.policy.max_wait
     assert limit is not None
@@ -96,7 +96,7 @@ def test_no_row_waits_longer_than_max_wait_when_the_clock_ticks(stream: Stream, 
         for left in books.enter(out):
             assert left in waiting, "published after its time"
             del waiting[left]
-        for late in overdue - books.published:  # can only have been suppressed: it must not turn up any more
+        for late in overdue - books.published:  # suppressed, so it must never be published
             del waiting[late]
         assert anonymiser.report().pending <= len(waiting)
 
@@ -104,9 +104,9 @@ def test_no_row_waits_longer_than_max_wait_when_the_clock_ticks(stream: Stream, 
 @examples(1)
 @given(streams())
 def test_a_new_box_is_no_wider_than_its_rows(stream: Stream) -> None:
-    """A bound that belongs to a row which left on its own way would publish that row's place: clusters shrink.
+    """Clusters shrink when a row leaves otherwise: a bound set by that row would reveal its value.
 
-    Without a clock one arrival is one release, so the rows that first come out under a box are the ones it was made of.
+    Without a clock one arrival is one release, so the first rows published under a box are those it was built from.
     """
     if stream.policy.max_wait is not None or stream.policy.order == "input" or stream.numbers != "bounds":
         return
@@ -165,7 +165,7 @@ def test_the_books_balance_at_every_moment(stream: Stream) -> None:
 @examples(1)
 @given(streams(), streams())
 def test_a_stream_goes_on_after_a_flush(stream: Stream, other: Stream) -> None:
-    """A flush is not the end of the promise: groups and the root stay what they were."""
+    """The promise holds after a flush: groups and the root stay as they were."""
     anonymiser, books = stream.start(), Books(stream)
     cut = len(other.rows) % (len(stream.rows) + 1)
     for row in range(len(stream.rows)):

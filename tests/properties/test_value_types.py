@@ -1,4 +1,4 @@
-"""What becomes of a value depends on its declared type or on the values before it, never on the cut into batches."""
+"""The outcome of a value depends on its declared type or on earlier values, never on the cut into batches."""
 
 import datetime as dt
 import json
@@ -34,7 +34,7 @@ Cut = Callable[[list[Row]], object]
 
 
 class Outcome(NamedTuple):
-    """All that can be seen of a stream."""
+    """All visible results of a stream."""
 
     published: list[Row]
     types: pa.Schema
@@ -71,7 +71,7 @@ def schemas(draw: st.DrawFn) -> cg.Schema:
 
 
 def rows_of(values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Row]]:
-    """Few ages, one of them not readable: its row is rejected, and decides nothing. Columns often begin with nulls."""
+    """Few ages, one of them invalid: its row is rejected and decides no type. Columns often start with nulls."""
     row = st.fixed_dictionaries({"age": st.sampled_from([10, 20, 60, None]), "x": values, "y": values})
     empty = st.fixed_dictionaries({"age": st.sampled_from([10, 60, None]), "x": st.none(), "y": st.none()})
     lists = st.tuples(st.lists(empty, max_size=12), st.lists(row, min_size=1, max_size=20))

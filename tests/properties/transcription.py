@@ -1,6 +1,6 @@
-"""The transcription of CASTLE behind the engine's interface, so that the two can be given the same calls.
+"""The transcription of CASTLE behind the engine's interface, so that both take the same calls.
 
-`Outcome` is what both are compared by: the groups in order of release, the order of their rows, and what was dropped.
+Both are compared by their `Outcome`: groups in order of release, the order of their rows, and dropped rows.
 """
 
 import struct
@@ -37,7 +37,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one or more calls decided."""
+    """Decisions of one or more calls."""
 
     groups: list[Group]
     order: list[int]
@@ -51,7 +51,7 @@ NOTHING = Outcome([], [], [])
 
 
 class Transcription(Castle):
-    """It takes steps, keeps the clock, and notes whose turn each decision was."""
+    """Runs step by step, keeps the clock, and records the row that triggered each decision."""
 
     def __init__(self, stream: Stream) -> None:
         self.draws = Draws([int(word) for word in stream.key])
@@ -66,7 +66,7 @@ class Transcription(Castle):
         self.taken_in: dict[int, Row] = {}
 
     def begin_at(self, position: int) -> None:
-        """Pretend that so many rows have come and gone."""
+        """Pretend that this many rows have come and gone."""
         self._arrivals = position
 
     def step(self, step: Step) -> Outcome:
@@ -117,7 +117,7 @@ class Transcription(Castle):
         return self.policy.max_wait is not None and self.arrived[position] + self.policy.max_wait <= now
 
     def _in_order(self, event: int, positions: list[int]) -> list[int]:
-        """By arrival, or shuffled from group after group."""
+        """Order of rows: by arrival, or shuffled across groups."""
         if self.policy.chosen_order != "shuffled":
             return sorted(positions)
         shuffle(self.draws, event, positions, b"".join(content_of(self.taken_in[position]) for position in positions))
@@ -125,7 +125,7 @@ class Transcription(Castle):
 
 
 def content_of(row: Row) -> bytes:
-    """Where a row stands in the stream and what is in it, 64 bits each."""
+    """Position and content of a row, 64 bits each."""
     quasi, sensitive = row.quasi, row.sensitive
     person = NOBODY if row.person is None else row.person
     return struct.pack(f"<qQ{len(quasi)}d{len(sensitive)}q", row.position, person, *quasi, *sensitive)
@@ -155,7 +155,7 @@ def settings_of(schema: Schema, policy: Policy) -> Settings:
 
 
 class Judged(Protocol):
-    """A policy that may ask something of the distribution of sensitive values."""
+    """A policy that may have a criterion on the distribution of sensitive values."""
 
     @property
     def l(self) -> int: ...  # noqa: E743
@@ -170,8 +170,9 @@ class Judged(Protocol):
 
 
 def shape_of(schema: Schema, policy: Judged, remembered: int = 0) -> Shape | None:
-    """What is promised about the distribution of sensitive values, whose columns have hierarchies then; so many pairs
-    of each are remembered.
+    """Criterion on the distribution of sensitive values, or None; `remembered`: pairs remembered per column.
+
+    Columns must have hierarchies if there is one.
     """
     closeness = policy.closeness
     if policy.diversity == "distinct" and closeness is None:

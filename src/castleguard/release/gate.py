@@ -13,9 +13,10 @@ Every group, new or reused:
 
 k and l (docs/proofs/castle.md, "K and L by the gate"):
 
-* A new group has at least k distinct persons and at least l distinct values of every sensitive column. Rows without a
-  person (NOBODY) count for neither.
-* A reused box has passed this gate before. The gate knows boxes by their bounds, in a table of the engine's size.
+* A new group has at least k distinct persons and at least l distinct values of every sensitive column; with
+  `l_per="person"`, l persons can be matched to l values, one each. Rows without a person (NOBODY) count for neither.
+* A reused box has passed this gate before, or was published by or with other sites (`adopt`). The gate knows boxes by
+  their bounds, in a table of the engine's size.
 * The first release of the root must pass like a new group; later rows join it.
 * With `reuse` off, no row joins an earlier group: every group of every release must pass by itself.
 * With `bounded_share`, no person has more than 1/k of the rows of a new group (docs/proofs/citadel.md). This implies
@@ -23,8 +24,9 @@ k and l (docs/proofs/castle.md, "K and L by the gate"):
 
 Distributions of sensitive values (entropy, (c, l)-diversity, t-closeness; docs/proofs/criteria.md):
 
-* A group meets the criterion by itself and together with the remembered pairs of its box. The reference is the gate's
-  own, counted up to the moment of the decision.
+* A new group meets the criterion by itself, and every group together with the remembered pairs of its box. The
+  reference is the gate's own, counted up to the moment of the decision. Above the limit of pairs, all boxes and the
+  root are forgotten.
 * With `bounded_share`, the criterion is judged over all rows of a group in its release, against a reference of the rows
   of earlier releases. Nothing is remembered: a union of groups that meet the criterion meets it too.
 """

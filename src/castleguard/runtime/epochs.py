@@ -16,7 +16,7 @@ from castleguard.checkpoint.store import Checkpoint
 from castleguard.errors import SnapshotError
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.privacy.parameters import rounded_up
-from castleguard.schema.identities import CANONICAL_FORM
+from castleguard.schema.person import CANONICAL_FORM
 from castleguard.schema.roles import Schema
 
 _MOST = 1000

@@ -23,16 +23,12 @@ from castleguard.kernels.siphash import NOBODY, hash_integers, hash_spans, hash_
 from castleguard.kernels.spelling_scan import byte_classes, read_spellings
 from castleguard.schema.canonical import canonical, reads_as
 from castleguard.schema.column import EXACT_BY_WIDTH, is_text, null_mask, view_strings
-from castleguard.schema.person import FORM, PersonKind
+from castleguard.schema.person import PersonKind
 from castleguard.schema.times import TICKS_PER_SECOND
 
 Hashes = NDArray[np.uint64]
 Key = NDArray[np.uint64]  # (2,)
 Flags = NDArray[np.bool_]
-
-CANONICAL_FORM = FORM
-"""Version of the canonical form. After a change, stored tokens of persons are invalid, and a job does not take over
-their row counts."""
 
 UUID_BYTES = 16
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # control characters other than tabs and line ends

@@ -12,8 +12,9 @@ PersonKind = Literal["text", "number", "uuid"]
 Case = Literal["fold", "exact"]
 """Whether "JANE" and "jane" are one person ("fold") or two ("exact")."""
 
-FORM = 4
-"""Version of the canonical form (`canonical.py`): hashes of different versions must not be compared."""
+CANONICAL_FORM = 4
+"""Version of the canonical form (`canonical.py`). Hashes of different versions must not be compared: after a change a
+job does not take over stored counts of rows per person."""
 
 
 @dataclass(frozen=True)
@@ -40,4 +41,4 @@ class Person:
 
     def fingerprint(self) -> dict[str, object]:
         """Canonical description as JSON values."""
-        return {"name": self.name, "case": self.case, "kind": self.kind, "form": FORM}
+        return {"name": self.name, "case": self.case, "kind": self.kind, "form": CANONICAL_FORM}

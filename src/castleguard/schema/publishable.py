@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from castleguard.errors import SchemaError
 from castleguard.intact import DAMAGE
 from castleguard.schema.column import failing_rows
+from castleguard.schema.times import TICKS_PER_SECOND
 
 Unfit = Callable[[pa.ChunkedArray], NDArray[np.bool_] | None]
 """Flags the values of a column that the sink cannot take; None: it takes all."""
@@ -143,7 +144,6 @@ def _mask(array: pa.Array) -> pa.Array | None:
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _DAY = 86400
-_TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 # Seconds since 1970, a day within the calendar's ends, because a zone shifts a time by up to a day.
 _FIRST = int((dt.datetime(1, 1, 2) - _EPOCH).total_seconds())
 _LAST = int((dt.datetime(9999, 12, 31) - _EPOCH).total_seconds())
@@ -226,7 +226,7 @@ def _fits_calendar(array: Any) -> bool:
     if pa.types.is_date32(kind):
         number, first, last = pa.int32(), _FIRST // _DAY, _LAST // _DAY
     else:
-        ticks = _TICKS["ms"] if pa.types.is_date64(kind) else _TICKS[kind.unit]
+        ticks = TICKS_PER_SECOND["ms"] if pa.types.is_date64(kind) else TICKS_PER_SECOND[kind.unit]
         number, first, last = pa.int64(), _FIRST * ticks, _LAST * ticks
     extremes = pc.min_max(array.view(number))
     low, high = extremes["min"].as_py(), extremes["max"].as_py()
