@@ -1,4 +1,4 @@
-"""Dead letters: appended once, however often a commit is repeated."""
+"""Dead letters: appended once, even if a commit is repeated."""
 
 import stat
 from pathlib import Path

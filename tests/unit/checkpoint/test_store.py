@@ -1,4 +1,4 @@
-"""The checkpoint file: the latest commit, whole, private, and for one process."""
+"""The checkpoint file: the latest commit, complete, private, used by one process."""
 
 import os
 import sqlite3
@@ -201,7 +201,7 @@ def test_failed_key_change_changes_nothing(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_piece_of_another_commit_does_not_open(tmp_path: Path) -> None:
-    """Whoever can write the file cannot bring back an old state under a new number."""
+    """An attacker who can write the file cannot replay an old state under a new number."""
     path = tmp_path / "state.db"
     with Store(path, cipher=Cipher(KEY)) as store:
         store.save(ONE)
@@ -276,7 +276,7 @@ def test_read_only_does_not_disturb_the_owner(tmp_path: Path) -> None:
 
 
 def test_read_only_does_not_repair_a_crashed_commit(tmp_path: Path) -> None:
-    """SIGKILL in the middle of a transaction whose pages have reached the file: its journal is hot."""
+    """SIGKILL in the middle of a transaction whose pages have reached the file, so that its journal is hot."""
     path = tmp_path / "state.db"
     code = f"""
 import os

@@ -1,4 +1,4 @@
-"""Every sink of CSV, and what it does with formulas."""
+"""Formulas in every sink of CSV."""
 
 import os
 from collections.abc import Callable

@@ -124,7 +124,7 @@ def test_failing_disk_is_an_error_and_leaves_no_file(
 
 
 def test_full_disk_while_writing_is_an_error_and_leaves_no_file(tmp_path: Path, connector: Connector) -> None:
-    """By a limit on the size of a file, which the system keeps for the real writers."""
+    """Uses a file size limit of the system, so that the real writers run."""
     table = pa.table({"a": [f"{number * 7919 % 99991}" for number in range(100_000)]})
     sink = open_sink(tmp_path, connector)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -188,7 +188,7 @@ def test_only_text_formats_have_gzip() -> None:
 
 
 def test_part_of_another_job_is_not_replaced(tmp_path: Path) -> None:
-    """Both found the folder empty: the second to deliver must not take the place of the first one's rows."""
+    """Both jobs found the folder empty: the second delivery must not replace the rows of the first."""
     first, second = open_sink(tmp_path), open_sink(tmp_path)
     assert first.last() == second.last() == 0
     first.deliver(1, pa.table({"n": [1]}))

@@ -1,4 +1,4 @@
-"""What every file format keeps to: types, names, and no half-written file."""
+"""Promises of every file format: types, names, no half-written file."""
 
 import stat
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def read(path: Path, columns: list[str], batch_rows: int = 65536) -> pa.Table:
 
 @pytest.fixture(params=ENDINGS)
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """A path of every format; afterwards no hidden file may be left beside it."""
+    """A path of every format; checks that no hidden file is left behind."""
     path = tmp_path / f"data{request.param}"
     yield path
     assert [other.name for other in tmp_path.iterdir() if other.name.startswith(".")] == []

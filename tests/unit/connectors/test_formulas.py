@@ -1,4 +1,4 @@
-"""Formulas in CSV: what is escaped, what is not, and that nothing is lost by it."""
+"""Formulas in CSV: what is escaped and what is not, without loss."""
 
 import sys
 import unicodedata

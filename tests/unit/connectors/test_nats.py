@@ -1,4 +1,4 @@
-"""What the NATS connector says before it asks any server."""
+"""Checks of the NATS connector before it contacts a server."""
 
 import sys
 from pathlib import Path
@@ -84,7 +84,7 @@ USER, SEED = "-----BEGIN NATS USER JWT-----", "-----BEGIN USER NKEY SEED-----"
 def test_invalid_credentials_file_is_refused_before_connecting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
 ) -> None:
-    """The client library would look for the user in it for ever."""
+    """The client library would search the file for the user without end."""
 
     def refuse(seed: bytearray) -> None:
         raise KeyError(seed)
