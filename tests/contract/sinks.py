@@ -228,7 +228,7 @@ class KafkaSinkAdapter(SinkAdapter):
             sink._producer = None
 
         patch.setattr(kafka.KafkaSink, "_connect", connect_dying)
-        patch.setattr(kafka.KafkaSink, "_give_up", leave)
+        patch.setattr(kafka.KafkaSink, "_drop_producer", leave)
 
     def close(self) -> None:
         for sink in self.sinks:

@@ -1,6 +1,6 @@
-"""An algorithm from outside the package: as many rows as are asked for leave together, in the box around them.
+"""An algorithm from outside the package: `together` rows leave together, in the box around them.
 
-It is found through an entry point, and nothing in the package knows of it. Only numeric quasi-identifiers.
+It is found through an entry point, and the package does not mention it. Numeric quasi-identifiers only.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,6 @@
 """A real NATS server for a test: on a free loopback port, with JetStream in a folder of the test's own.
 
-What a test wants to know about the server it asks here, through the client library itself and not through the connector
+Tests inspect the server here, through the client library and not through the connector
 under test.
 """
 

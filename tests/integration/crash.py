@@ -77,10 +77,10 @@ class Victim:
         return subprocess.Popen(arguments, cwd=self.folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
 
     def run_and_kill(self, kills: int, seed: int, rows: list[dict[str, Any]]) -> None:
-        """Let rows arrive, a portion before every start; kill the job at a random moment, so many times; then let it
-        work off what is left, and drain it.
+        """Feed a portion of rows before every start; kill the job `kills` times at random moments; then let it process
+        the rest, and drain it.
 
-        Half of the moments lie shortly after it has begun to work, where it commits all the time.
+        Half of the moments lie shortly after it has started to work, when it commits often.
         """
         chance = random.Random(seed)
         first, *others = portions(rows, kills + 1)
@@ -133,7 +133,7 @@ class Victim:
             raise
 
     def check(self, rows: list[dict[str, Any]], *, bad: int, rejects: bool) -> None:
-        """Every row exactly once: published, in the dead letters, or counted as suppressed; k persons per group overall."""
+        """Every row exactly once: published, in the dead letters, or counted as suppressed; groups of k persons."""
         out = self.published()
         letters = [json.loads(line) for line in (self.folder / "letters.jsonl").read_text().splitlines()]
         rejected = [int(letter["row"]["row"]) for letter in letters if "row" in letter]
@@ -171,6 +171,6 @@ class Victim:
 def assert_fine(process: "subprocess.Popen[bytes]", code: int) -> None:
     """Check that a process that ended by itself succeeded."""
     assert process.stderr is not None
-    said = process.stderr.read().decode()
+    errors = process.stderr.read().decode()
     process.stderr.close()
-    assert code == 0, said
+    assert code == 0, errors

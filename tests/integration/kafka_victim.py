@@ -2,7 +2,7 @@
 
     python -m tests.integration.kafka_victim BROKERS TOPIC STEP
 
-It writes "stopped" when it has got there, and then waits for its end.
+It prints "stopped" at that step and then waits to be killed.
 """
 
 import sys

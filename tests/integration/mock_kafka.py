@@ -8,9 +8,9 @@ from tests.patience import PATIENCE
 
 
 class MockCluster:
-    """A cluster of one broker in this process. It makes a topic of four partitions when it is asked for one.
+    """A cluster of one broker in this process. It creates a topic of four partitions on demand.
 
-    It does not keep offsets that are committed in a transaction, so that the sink needs a real broker.
+    It does not keep offsets that are committed in a transaction, so the sink needs a real broker.
     """
 
     def __init__(self) -> None:

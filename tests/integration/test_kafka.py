@@ -382,7 +382,7 @@ def test_refused_login_is_reported_at_once(kafka_broker: Broker, wrong: dict[str
     found: list[CastleguardError] = []
     with closing(kafka.open_source(options, ["n"], None)) as opened:
 
-        def told() -> bool:
+        def refused() -> bool:
             with pytest.raises(
                 (InputError, UnavailableError), match=r"refuse the connection|cannot be reached"
             ) as caught:
@@ -390,7 +390,7 @@ def test_refused_login_is_reported_at_once(kafka_broker: Broker, wrong: dict[str
             found.append(caught.value)
             return isinstance(caught.value, expected)
 
-        eventually(told, "it is not told so")
+        eventually(refused, "the refusal is not reported")
         assert not any("secret" in str(error) for error in found)
 
 

@@ -59,8 +59,8 @@ def test_user_and_password_are_accepted(tmp_path: Path) -> None:
         broker.make_stream("trips", "trips.>")
         write_and_read(broker, user="ann", password="s3cret")
         for wrong in ({}, {"user": "ann"}, {"user": "ann", "password": "hunter2"}, {"token": "s3cret"}):
-            said = refused(broker, **wrong)
-            assert said == f"the NATS server at {broker.url} refuses these credentials"
+            message = refused(broker, **wrong)
+            assert message == f"the NATS server at {broker.url} refuses these credentials"
 
 
 def test_token_is_accepted(tmp_path: Path) -> None:
@@ -77,9 +77,9 @@ def test_missing_permission_is_reported_at_once(tmp_path: Path) -> None:
     )
     with running_broker(tmp_path, ["--config", str(tmp_path / "config")], user="ann", password="a") as broker:
         broker.make_stream("trips", "trips.>")
-        said = refused(broker, user="bob", password="b")
-        assert "does not permit it" in said
-        assert "$js.api.stream.info.trips" in said.lower()
+        message = refused(broker, user="bob", password="b")
+        assert "does not permit it" in message
+        assert "$js.api.stream.info.trips" in message.lower()
 
 
 def test_unreachable_server_is_unavailable(tmp_path: Path) -> None:

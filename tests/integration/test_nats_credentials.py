@@ -42,11 +42,11 @@ class Signer:
             "sub": subject.public,
             "nats": {"type": kind, "version": 2} | facts,
         }
-        said = b".".join(
+        unsigned = b".".join(
             _encoded(json.dumps(part).encode()) for part in ({"typ": "JWT", "alg": "ed25519-nkey"}, claims)
         )
-        signature = nkeys.from_seed(bytearray(self.seed)).sign(said)
-        return b".".join([said, _encoded(signature)]).decode()
+        signature = nkeys.from_seed(bytearray(self.seed)).sign(unsigned)
+        return b".".join([unsigned, _encoded(signature)]).decode()
 
 
 def _encoded(data: bytes) -> bytes:

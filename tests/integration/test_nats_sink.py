@@ -237,10 +237,10 @@ def test_older_of_two_processes_is_fenced(broker: NatsBroker, stream: str, opene
         newer.deliver(2, segment(2, 7))
         older.stdin.write("go\n")
         older.stdin.flush()
-        said = older.stdout.read().splitlines()
+        lines = older.stdout.read().splitlines()
         assert older.wait(PATIENCE) == 0
-    assert len(said) == 2
-    assert all(line.startswith(f"OutputError another process writes to subject '{stream}.a'") for line in said)
+    assert len(lines) == 2
+    assert all(line.startswith(f"OutputError another process writes to subject '{stream}.a'") for line in lines)
     newer.deliver(3, segment(3))
     assert published(broker, stream) == rows_of(segment(1), segment(2, 7), segment(3))
 

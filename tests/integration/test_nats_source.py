@@ -143,7 +143,7 @@ def test_position_skips_other_subjects(
     broker: NatsBroker, stream: str, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise their deletion would look like a loss of our messages."""
-    monkeypatch.setattr(nats_source, "LOOK_AROUND_SECONDS", 0.0)
+    monkeypatch.setattr(nats_source, "SKIP_SECONDS", 0.0)
     broker.publish(f"{stream}.a", objects(1, 1))
     reader = opened(subject=f"{stream}.a")
     assert numbers(reader.read(PATIENCE)) == [1]

@@ -1,7 +1,7 @@
 """SDGS into real brokers, with and without one row that is never released: an observer sees no difference.
 
 The observer sees every message with its partition, offset or sequence, its headers, key and bytes, and by the job's
-clock when each segment was sent. The time stamps that brokers add are those of this machine's clock, and are left out.
+clock when each segment was sent. The timestamps of the brokers come from this machine's clock and are left out.
 """
 
 import random
@@ -44,8 +44,8 @@ def compare(opener: Opener, folder: Path, formats: tuple[str, ...], cases: int) 
 
 
 def observe(opener: Opener, form: str, arrivals: list[Arrival], folder: Path) -> tuple[list[Seen], object]:
-    """What is seen. A broker that cannot take a segment at once makes it late, which shows the broker and no row: such
-    a run is played again.
+    """The observation. A broker that does not take a segment at once delays it, which reveals the broker and no row:
+    such a run is repeated.
     """
     for attempt in range(_ATTEMPTS):
         place = folder / str(attempt)

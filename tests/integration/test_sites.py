@@ -34,7 +34,7 @@ PORTION, FILES, PAUSE = 60, 100, 0.08
 TOGETHER = 100
 """Least number of rows that must be exchanged between sites."""
 MORE_FILES, SLOWER = 40, 1.25
-"""Files per site for sites that have not agreed on so many yet, and how much longer each pause is than the one before:
+"""Further files per site until enough rows are exchanged, and the factor by which each pause grows:
 the last ones are minutes long, so that the slowest machine agrees."""
 KILLED_AFTER = (35, 70)
 """Files."""

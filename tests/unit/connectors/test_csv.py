@@ -149,9 +149,9 @@ def test_missing_column_is_named_with_the_nearest_one(tmp_path: Path) -> None:
 
 
 def test_row_in_place_of_a_header_is_not_quoted(tmp_path: Path) -> None:
-    with pytest.raises(SchemaError) as told:
+    with pytest.raises(SchemaError) as caught:
         source_of(tmp_path, "patient17,39\npatient18,40\n", "patient age")
-    assert str(told.value).endswith("in.csv has no column 'patient' (it has 2 columns)")
+    assert str(caught.value).endswith("in.csv has no column 'patient' (it has 2 columns)")
 
 
 def test_message_names_another_separator(tmp_path: Path) -> None:

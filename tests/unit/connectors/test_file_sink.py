@@ -5,7 +5,6 @@ import gzip
 import os
 import resource
 import signal
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from castleguard.connectors.files import ARROW, CSV, JSONL, PARQUET, FileSinkOpt
 from castleguard.connectors.registry import Connector
 from castleguard.durable import AtomicFile
 from castleguard.errors import OutputError
+from tests.syncs import record_syncs
 
 TABLE = pa.table({"a": [1, 2], "b": ["x", "y"]})
 
@@ -88,19 +88,7 @@ def test_bytes_then_name_then_folder_are_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connector: Connector
 ) -> None:
     sink = open_sink(tmp_path, connector)
-    order: list[str] = []
-    fsync, replace = os.fsync, os.replace
-
-    def noted_fsync(descriptor: int) -> None:
-        order.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "bytes")
-        fsync(descriptor)
-
-    def noted_replace(old: Path, new: Path) -> None:
-        order.append("name")
-        replace(old, new)
-
-    monkeypatch.setattr(os, "fsync", noted_fsync)
-    monkeypatch.setattr(os, "replace", noted_replace)
+    order = record_syncs(monkeypatch)
     sink.deliver(1, TABLE)
     assert order == ["bytes", "name", "folder"]
 

@@ -177,7 +177,7 @@ def test_file_that_grew_while_read_is_read_to_its_end(stopped: tuple[Path, Posit
 def test_file_that_shrank_is_an_error(stopped: tuple[Path, Position]) -> None:
     path, position = stopped
     os.truncate(path, 8)
-    with pytest.raises(InputError, match=r"a\.csv cannot be read on after row 4: it has shrunk"):
+    with pytest.raises(InputError, match=r"a\.csv cannot be read after row 4: it has shrunk"):
         open_source(path, position)
 
 
@@ -300,7 +300,7 @@ def test_last_line_that_grew_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a\n1\n2")
     position = ended(tmp_path)
     append(tmp_path / "a.csv", "3\n")
-    with pytest.raises(InputError, match=r"a\.csv cannot be read on after row 2: its last line had no end"):
+    with pytest.raises(InputError, match=r"a\.csv cannot be read after row 2: its last line had no end"):
         open_source(tmp_path, position)
     (tmp_path / "a.csv").write_text("a\n1\n2\n3\n")
     assert rest(open_source(tmp_path, position)) == ["3"], "only the end of the line was missing"
@@ -330,7 +330,7 @@ def test_changes_that_are_not_read_are_logged(
     change(tmp_path)
     assert rest(open_source(tmp_path, position)) == []
     assert len(caplog.messages) == 1
-    assert "what was added is not read" in caplog.text
+    assert "added rows are not read" in caplog.text
 
 
 def test_grown_typed_file_is_not_read_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,12 +4,14 @@ import stat
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import get_args
 
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 
+from castleguard.connectors import formats
 from castleguard.connectors.formats import open_reader, open_writer
 from castleguard.errors import InputError, OutputError, SchemaError
 
@@ -218,3 +220,10 @@ def test_full_disk_is_an_output_error(tmp_path: Path, ending: str, monkeypatch: 
     with pytest.raises(OutputError, match="No space left on device"):
         write(tmp_path / f"data{ending}", pa.table({"n": list(range(3_000_000))}))
     assert not (tmp_path / f"data{ending}").exists()
+
+
+def test_every_format_has_one_codec_and_text_formats_render_lines() -> None:
+    for format in get_args(formats.Format):
+        found = formats.codec(format)
+        assert (found.render is not None) == (found.header is not None) == (format in formats.TEXT)
+        assert format in formats.ENDINGS.values()

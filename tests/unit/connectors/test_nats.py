@@ -50,7 +50,7 @@ def test_csv_needs_column_names(columns: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"servers": "nats://ann:s3cret@127.0.0.1"}, "set user and password instead"),
         ({"certificate_file": Path("a.pem")}, "need each other"),
@@ -59,8 +59,8 @@ def test_csv_needs_column_names(columns: tuple[str, ...]) -> None:
         ({"credentials_file": Path("missing.creds")}, "missing.creds cannot be read"),
     ],
 )
-def test_access_that_cannot_work_is_refused_before_connecting(wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as refused:
+def test_access_that_cannot_work_is_refused_before_connecting(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as refused:
         Connection(Access(**wrong), InputError)
     assert "s3cret" not in str(refused.value)
 

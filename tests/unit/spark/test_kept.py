@@ -92,6 +92,12 @@ def test_a_plan_is_there_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: p
         assert check_plan(folder, FACTS)
 
 
+@pytest.mark.parametrize("name", [f".{PLAN}.0a1b2c3d.part", f".{KEY}.0a1b2c3d.part", f"{PLAN}.new"])
+def test_half_written_file_of_a_dead_process_does_not_block_a_job(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    assert not check_plan(tmp_path, FACTS)
+
+
 def test_looking_at_a_folder_that_is_not_there_makes_none(tmp_path: Path) -> None:
     assert not check_plan(tmp_path / "state", FACTS)
     assert not (tmp_path / "state").exists()
