@@ -1,4 +1,4 @@
-"""What the suite needs to know about a sink, and the adapters of the sinks that are here."""
+"""Adapters through which the suite tests each sink."""
 
 import csv
 import gzip
@@ -26,36 +26,36 @@ from tests.patience import PATIENCE
 
 
 class Killed(BaseException):
-    """The process dies here: nothing after it happens."""
+    """Stands for the death of the process."""
 
 
 class SinkAdapter(ABC):
-    """One kind of sink, and how to look at what it made visible."""
+    """One kind of sink, and a view of its visible rows."""
 
     exactly_once = True
     typed = False
     """Whether the types of columns are kept."""
     moments: ClassVar[tuple[str, ...]] = ()
-    """When a delivery can die."""
+    """Moments at which a delivery can die."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` is an empty one for whatever has to be stored."""
+        """`folder` is empty and may be used for storage."""
         self.folder = folder
 
     @abstractmethod
     def open(self) -> Sink:
-        """A new sink onto the same place."""
+        """A new sink for the same output."""
 
     @abstractmethod
     def rows(self) -> list[dict[str, Any]]:
-        """What somebody finds there, in order. Values of a sink without types may be text."""
+        """The visible rows, in order. Values of a sink without types may be text."""
 
     def die_at(self, moment: str, patch: pytest.MonkeyPatch) -> None:
-        """Arrange that the next delivery raises Killed at one of the moments, and tidies nothing up."""
+        """Make the next delivery raise Killed at one of the moments, without any cleanup."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
         return
 
 
@@ -125,7 +125,7 @@ class StdoutAdapter(SinkAdapter):
 
 
 class NatsSinkAdapter(SinkAdapter):
-    """A subject of a server of its own; a segment is a batch of messages."""
+    """A subject of a private server; a segment is a batch of messages."""
 
     moments: ClassVar[tuple[str, ...]] = (
         "before anything is sent",
@@ -157,7 +157,7 @@ class NatsSinkAdapter(SinkAdapter):
         return [json.loads(line) for payload in payloads for line in payload.splitlines()]
 
     def die_at(self, moment: str, patch: pytest.MonkeyPatch) -> None:
-        """A segment of three rows is three messages: two requests, and one between them without an answer."""
+        """A segment of three rows is three messages: two requests, and one message between them without an answer."""
         last = 1 + self.moments.index(moment)
         calls = 0
 
@@ -223,12 +223,12 @@ class KafkaSinkAdapter(SinkAdapter):
             sink._producer = cast(Any, _DyingProducer(sink._producer, self.moments.index(moment)))
 
         def leave(sink: kafka.KafkaSink) -> None:
-            """A process that dies aborts nothing: its producer is kept as it is."""
+            """A dying process aborts nothing: its producer stays as it is."""
             self.dead.append(sink._producer)
             sink._producer = None
 
         patch.setattr(kafka.KafkaSink, "_connect", connect_dying)
-        patch.setattr(kafka.KafkaSink, "_give_up", leave)
+        patch.setattr(kafka.KafkaSink, "_drop_producer", leave)
 
     def close(self) -> None:
         for sink in self.sinks:
@@ -264,7 +264,7 @@ class _DyingProducer:
 
 
 class SingleNatsSinkAdapter(NatsSinkAdapter):
-    """The same where a segment needs no batch: it is one message."""
+    """The same with segments of one message, which need no batch."""
 
     moments = ("before anything is sent", "when all is done")
 
@@ -335,13 +335,13 @@ def _cut_and_die(part: AtomicFile) -> None:
 
 
 def _only_close(part: AtomicFile) -> None:
-    """A process that dies closes its files, and removes nothing."""
+    """A dying process closes its files and removes nothing."""
     part.file.close()
     part._raw.close()
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
-    """What a file holds, read without the package."""
+    """The rows of a file, read without the package."""
     if path.suffix == ".parquet":
         return cast(list[dict[str, Any]], pq.read_table(path).to_pylist())
     if path.suffix == ".arrow":
@@ -369,10 +369,10 @@ SINKS: dict[str, "partial[Any]"] = {
     "memory": partial(MemorySinkAdapter),
     "memory-at-least-once": partial(MemorySinkAdapter, exactly_once=False),
 }
-"""Every sink that has to pass, by the name of its tests; each makes a SinkAdapter from an empty folder."""
+"""Every sink under test by name; each makes a SinkAdapter from an empty folder."""
 
 
 def moments_of(make: "partial[Any]") -> tuple[str, ...]:
-    """When a delivery of this sink can die."""
+    """Moments at which a delivery of this sink can die."""
     moments: tuple[str, ...] = getattr(make.func, "moments")  # noqa: B009 (to mypy, a function)
     return moments

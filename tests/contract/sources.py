@@ -1,4 +1,4 @@
-"""What the suite needs to know about a source, and the adapters of the sources that are here."""
+"""Adapters through which the suite tests each source."""
 
 import gzip
 import json
@@ -22,19 +22,19 @@ from tests.integration.mock_kafka import MockCluster
 from tests.patience import PATIENCE
 
 COLUMNS = ["text", "number"]
-"""The declared columns. What an adapter stores may have others too, and in another order."""
-MOST_READS = 1000  # far more than the suite has rows
+"""The declared columns. The stored data may have others, in another order."""
+MOST_READS = 1000  # far more than the rows of the suite
 
 
 class Row(NamedTuple):
-    """One row to be read. Both values are found again as text, whatever type they were stored with."""
+    """One row to be read. Both values are compared as text."""
 
     number: int
     text: str = "Zanzibar"
 
 
 class Bad(NamedTuple):
-    """Something that is no row; `mark` is in its bytes."""
+    """An entry that is not a row; `mark` is in its bytes."""
 
     mark: str
 
@@ -43,43 +43,43 @@ Entry = Row | Bad
 
 
 class SourceAdapter(ABC):
-    """One kind of source, and how to give it something to read."""
+    """One kind of source, and a way to give it entries."""
 
     replays = True
-    """Whether a position continues where it was taken."""
+    """Whether a position can be restored."""
     ends = True
-    """Whether it finishes when everything has been read."""
+    """Whether it finishes when all entries have been read."""
     grows = False
-    """Whether what is added while it is open is read too."""
+    """Whether entries added while it is open are read."""
     holds_bad = False
-    """Whether it can hold something that is no row."""
+    """Whether it can hold bad entries."""
     quiet_seconds = 0.0
-    """How long to listen for what comes twice once everything has come; 0 if nothing is ever on its way."""
+    """Seconds to wait for duplicates after the last entry; 0 if none can be in flight."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` is an empty one for whatever has to be stored."""
+        """`folder` is empty and may be used for storage."""
         self.folder = folder
         self.ended = False
 
     @abstractmethod
     def add(self, entries: Sequence[Entry]) -> None:
-        """Append entries to what there is to read. Called once before the source is opened, later only if it grows."""
+        """Append entries. Called once before the source is opened, later only if it grows."""
 
     @abstractmethod
     def open(self, position: Position | None = None) -> Source:
-        """A new source at the position. Small reads: the suite wants several for 20 rows."""
+        """A new source at the position, with small reads: the suite needs several for 20 rows."""
 
     def end(self) -> None:
-        """Nothing will be added any more."""
+        """No more entries will be added."""
         self.ended = True
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
         return
 
 
 class FileAdapter(SourceAdapter):
-    """One file of a format; the ending says whether it is compressed."""
+    """One file of a format; its ending decides about compression."""
 
     def __init__(self, folder: Path, connector: Connector, ending: str) -> None:
         super().__init__(folder)
@@ -99,7 +99,7 @@ class FileAdapter(SourceAdapter):
         return self.connector.open_source(options, COLUMNS, position)
 
     def store(self, name: str, entries: Sequence[Entry]) -> None:
-        """Write a file as a producer should: under another name first."""
+        """Write a file under another name first, as a producer should."""
         hidden = self.folder / f".{name}{self.ending}"
         if self.holds_bad:
             content = (as_csv if self.connector is files.CSV else as_jsonl)(entries)
@@ -114,7 +114,7 @@ class FileAdapter(SourceAdapter):
 
 
 class FolderAdapter(FileAdapter):
-    """A folder in which four entries make a file."""
+    """A folder with four entries per file."""
 
     follow = False
 
@@ -132,7 +132,7 @@ class FolderAdapter(FileAdapter):
 
 
 class PatternAdapter(FolderAdapter):
-    """The same by a pattern, beside a file that does not match."""
+    """The same with a pattern, beside a file that does not match."""
 
     def open(self, position: Position | None = None) -> Source:
         (self.folder / "readme.md").write_text("something else")
@@ -209,7 +209,7 @@ class MemoryAdapter(SourceAdapter):
 
 
 class NatsAdapter(SourceAdapter):
-    """A stream of a server of its own; every message has one entry."""
+    """A stream of a private server; every message has one entry."""
 
     ends = False
     grows = True
@@ -234,7 +234,7 @@ class NatsAdapter(SourceAdapter):
 
 
 class KafkaAdapter(SourceAdapter):
-    """A topic of an imitated cluster, with rows in one of its partitions; every message has one entry."""
+    """A topic of a mock cluster, with rows in one partition; every message has one entry."""
 
     ends = False
     grows = True
@@ -254,7 +254,7 @@ class KafkaAdapter(SourceAdapter):
 
 
 def as_csv(entries: Sequence[Entry], *, header: bool = True) -> bytes:
-    """A CSV file with a column that nobody declared; a bad line has a value too many."""
+    """A CSV file with an undeclared column; a bad line has one value too many."""
     lines = ["number,other,text"] if header else []
     for entry in entries:
         lines.append(f"{entry.number},0.5,{entry.text}" if isinstance(entry, Row) else f"1,2,{entry.mark},3")
@@ -271,18 +271,18 @@ def as_jsonl(entries: Sequence[Entry], *, header: bool = True) -> bytes:
 
 
 def entries_in(reads: Sequence[Read]) -> int:
-    """How many rows and bad entries were read."""
+    """Number of rows and bad entries that were read."""
     return sum(read.rows.num_rows + len(read.bad) for read in reads)
 
 
 def read_one(adapter: SourceAdapter, source: Source, left: int) -> Read | None:
-    """The next read. What is still to come is waited for: `left` entries, or the end of a source that has one."""
+    """The next read. Waits while `left` entries or the end are still expected."""
     comes = left > 0 or (adapter.ends and adapter.ended)
     return source.read(PATIENCE if comes else adapter.quiet_seconds)
 
 
 def read_all(adapter: SourceAdapter, source: Source, entries: int) -> list[Read]:
-    """So many entries and whatever comes after them: what comes twice is there at once."""
+    """This many entries, and any that follow: duplicates would arrive at once."""
     found: list[Read] = []
     while not source.finished:
         assert len(found) < MOST_READS, "it never ends"
@@ -314,7 +314,7 @@ SOURCES: dict[str, "partial[Any]"] = {
     "kafka": partial(KafkaAdapter),
     "memory": partial(MemoryAdapter),
 }
-"""Every source that has to pass, by the name of its tests; each makes a SourceAdapter from an empty folder."""
+"""Every source under test by name; each makes a SourceAdapter from an empty folder."""
 
 
 def sources_that(trait: str) -> list[str]:

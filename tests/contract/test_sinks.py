@@ -1,4 +1,4 @@
-"""What `connectors/base.py` promises of a sink, asked of every one."""
+"""The promises of `connectors/base.py` about sinks, tested on every sink."""
 
 import datetime
 import json
@@ -25,7 +25,7 @@ def adapter(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SinkAdap
 
 
 def segment(number: int, rows: int = 3) -> pa.Table:
-    """The rows of a segment: no two segments have one in common."""
+    """The rows of a segment; no row occurs in two segments."""
     return pa.table({"n": [100 * number + row for row in range(rows)], "s": [f"segment {number}, x"] * rows})
 
 
@@ -38,7 +38,7 @@ def expected(*segments: int) -> list[int]:
 
 
 def deliver_if_missing(sink: Sink, number: int) -> None:
-    """What a job does with a stored segment after a restart."""
+    """Deliver a stored segment as a job does after a restart."""
     if sink.last() < number:
         sink.deliver(number, segment(number))
 
@@ -186,7 +186,7 @@ ODD_TYPES: list[tuple[pa.DataType, list[Any]]] = [
 
 @pytest.mark.parametrize(("kind", "values"), ODD_TYPES, ids=[str(kind) for kind, _ in ODD_TYPES])
 def test_promised_columns_are_delivered(adapter: SinkAdapter, kind: pa.DataType, values: list[Any]) -> None:
-    """A sink says before a commit what it cannot hold, in one sentence; everything else it delivers."""
+    """A sink refuses columns before a commit, in one sentence, or delivers them."""
     sink = adapter.open()
     assert sink.last() == 0
     table = pa.table({"n": [1, 2], "x": pa.array(values, kind)})
@@ -210,7 +210,7 @@ def test_plain_columns_are_never_refused(adapter: SinkAdapter) -> None:
 
 @pytest.mark.parametrize("sign", ["x", "\x01", '"'])
 def test_longest_row_is_delivered(adapter: SinkAdapter, sign: str) -> None:
-    """Whatever it is written with: a row that is let in must be deliverable."""
+    """An accepted row must be deliverable in every format."""
     sink = adapter.open()
     sink.last()
     longest = sink.longest_row

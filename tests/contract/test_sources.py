@@ -1,4 +1,4 @@
-"""What `connectors/base.py` promises of a source, asked of every one."""
+"""The promises of `connectors/base.py` about sources, tested on every source."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -53,14 +53,14 @@ def replaying(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Source
 
 @pytest.fixture(params=sources_that("grows"))
 def growing(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SourceAdapter]:
-    """Every source to which something can be added while it is open."""
+    """Every source that can grow while it is open."""
     adapter: SourceAdapter = SOURCES[request.param](tmp_path)
     yield adapter
     adapter.close()
 
 
 def entries_for(adapter: SourceAdapter) -> Sequence[Entry]:
-    """Rows, and what is no row where the source can hold it."""
+    """Rows, and bad entries where the source can hold them."""
     return MIXED if adapter.holds_bad else ROWS
 
 
@@ -69,7 +69,7 @@ def rows_of(reads: Sequence[Read]) -> list[int]:
 
 
 def bad_of(reads: Sequence[Read]) -> list[str]:
-    """The marks of what was handed out as no row."""
+    """The marks of the bad rows that were handed out."""
     raws = [bad.raw.decode() for read in reads for bad in read.bad]
     return [next(entry.mark for entry in MIXED if isinstance(entry, Bad) and entry.mark in raw) for raw in raws]
 
@@ -170,7 +170,7 @@ def test_crash_after_every_read_loses_and_repeats_no_row(replaying: SourceAdapte
 
 
 def test_unused_position_changes_nothing(replaying: SourceAdapter) -> None:
-    """What was read after it is read again."""
+    """Rows read after the position are read again."""
     replaying.add(ROWS)
     replaying.end()
     source = replaying.open()

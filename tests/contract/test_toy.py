@@ -1,4 +1,4 @@
-"""An algorithm that adds itself from outside works wherever one can be named, and no other file knows of it."""
+"""An algorithm of another package works everywhere an algorithm can be named, and no other file knows it."""
 
 import json
 import re
@@ -31,7 +31,7 @@ quasi_identifiers:
 sensitive: [job]
 """
 ROWS = [{"pid": n % 40, "age": 20 + n % 30, "pay": 100 * (n % 17), "job": "ab"[n % 2]} for n in range(203)]
-"""A person comes again after 40 rows, so that the rows of a group are of different persons."""
+"""A person recurs after 40 rows, so that the rows of a group belong to different persons."""
 OTHERS = (
     *("own-gate:OwnGate", "low-gate:LowGate", "other-type:OtherType", "silent:Silent"),
     *("seeded:Seeded", "together:Together", "listed:Listed", "lost:Nowhere"),
@@ -40,7 +40,7 @@ OTHERS = (
 
 @pytest.fixture(autouse=True)
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the metadata of a package that brings the algorithms, on the search path."""
+    """A folder on the search path with the metadata of a package that provides the algorithms."""
     site = tmp_path / "site"
     metadata = site / "toys-1.0.dist-info"
     metadata.mkdir(parents=True)

@@ -1,6 +1,6 @@
-"""An algorithm from outside the package: as many rows as are asked for leave together, in the box around them.
+"""An algorithm from outside the package: `together` rows leave together, in the box around them.
 
-It is found through an entry point, and nothing in the package knows of it. Only numeric quasi-identifiers.
+It is found through an entry point, and the package does not mention it. Numeric quasi-identifiers only.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ from castleguard.schema.sensitive import Sensitive
 
 @dataclass(frozen=True, kw_only=True)
 class Padding:
-    """A nested value: it is flattened on the command line."""
+    """A nested value, flattened on the command line."""
 
     cells: int = field(metadata=declare("Cells that a box is wider on either side.", least=0, option="padding"))
 
@@ -60,7 +60,7 @@ class Toy(Policy):
         )
 
     def gate(self, schema: Schema) -> Gate:
-        """The package's own."""
+        """A gate of the package."""
         return Gate(schema, Criteria(k=self.k), known=1, on_grid=True, reuse=False)
 
     def encoder(self, schema: Schema, numbers: Numbers | None = None) -> Encoder:
@@ -113,7 +113,7 @@ class Toy(Policy):
 
 
 class ToyEngine(Engine):
-    """Keeps rows until there are enough."""
+    """Keeps rows until a group is complete."""
 
     def __init__(self, schema: Schema, policy: Toy) -> None:
         self._edges = [role.edges for role in schema.quasi_identifiers if isinstance(role, Numeric)]
@@ -218,27 +218,27 @@ class ToyEngine(Engine):
 
 
 class LenientGate(Gate):
-    """A gate that lets everything pass."""
+    """A gate that passes every group."""
 
     def check(self, decisions: Decisions, rows: CodedRows) -> NDArray[np.bool_]:
-        """All of them."""
+        """Pass every group."""
         return np.ones(decisions.loss.size, dtype=np.bool_)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OwnGate(Toy):
-    """Brings a gate of its own."""
+    """Has a custom gate."""
 
     name: ClassVar[str] = "own-gate"
 
     def gate(self, schema: Schema) -> Gate:
-        """Not one of the package's."""
+        """A gate from outside the package."""
         return LenientGate(schema, Criteria(k=self.k), known=1, on_grid=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LowGate(Toy):
-    """Asks the gate for less than it promises."""
+    """Demands less from the gate than its statement promises."""
 
     name: ClassVar[str] = "low-gate"
 
@@ -267,7 +267,7 @@ class Seeded(Toy):
 
 @dataclass(frozen=True, kw_only=True)
 class Together(Toy):
-    """Says that it is for several sites."""
+    """Claims to support several sites."""
 
     name: ClassVar[str] = "together"
     several_sites: ClassVar[bool] = True
@@ -284,6 +284,6 @@ class Listed(Toy):
 
 @dataclass(frozen=True, kw_only=True)
 class Silent(Policy):
-    """Answers nothing."""
+    """Lacks every answer."""
 
     name: ClassVar[str] = "silent"

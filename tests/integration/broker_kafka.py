@@ -57,7 +57,7 @@ share.coordinator.state.topic.min.isr=1
 
 
 class Broker:
-    """A running broker, and what tests ask of it."""
+    """A running broker."""
 
     def __init__(self, jars: Path, folder: Path) -> None:
         self._folder = folder
@@ -66,7 +66,7 @@ class Broker:
         self.address = f"127.0.0.1:{port}"
         self.secure_address = f"127.0.0.1:{secure}"
         self.certificate = folder / "broker.pem"
-        """What a client must trust to use the secure address."""
+        """Certificate that a client must trust to use TLS."""
         self._properties = folder / "server.properties"
         filled = {"port": port, "secure": secure, "controller": controller, "user": USER, "password": PASSWORD}
         self._properties.write_text(PROPERTIES.format(folder=folder, **filled))
@@ -101,27 +101,27 @@ class Broker:
                     pytest.fail(f"the Kafka broker did not start: {log_end}")
 
     def stop(self) -> None:
-        """End the process at once, as a machine that loses its power would."""
+        """Kill the process, as a power cut would."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
 
     def pause(self) -> None:
-        """Let the broker hang: its connections stay open, and nothing answers."""
+        """Suspend the broker: connections stay open, and requests get no answer."""
         self._process.send_signal(signal.SIGSTOP)
         # On a busy machine some of its threads go on for a moment, long enough to answer.
         os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Continue a suspended broker."""
         self._process.send_signal(signal.SIGCONT)
 
     def topic(self, partitions: int = 1, **settings: str) -> str:
-        """A new topic, with a name that no test had before."""
+        """A new topic with a unique name."""
         name = f"t-{uuid.uuid4().hex[:12]}"
         config = {key.replace("_", "."): value for key, value in settings.items()}
         self._admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(PATIENCE)
-        # It is made, but the broker that is asked for it may not know yet.
+        # The topic exists, but the queried broker may not know it yet.
         eventually(lambda: self._knows(name, partitions), "the broker does not get to know its topic")
         return name
 
@@ -135,12 +135,12 @@ class Broker:
         self._admin.create_partitions([NewPartitions(topic, total)])[topic].result(PATIENCE)
 
     def delete_before(self, topic: str, partition: int, offset: int) -> None:
-        """Delete the messages before an offset, as retention does in time."""
+        """Delete the messages before an offset, as retention does."""
         place = TopicPartition(topic, partition, offset)
         self._admin.delete_records([place])[place].result(PATIENCE)
 
     def committed(self, topic: str, partitions: int, group: str) -> list[int]:
-        """What a consumer group has committed."""
+        """The committed offset of a consumer group."""
         consumer = Consumer({"bootstrap.servers": self.address, "group.id": group})
         try:
             places = [TopicPartition(topic, partition) for partition in range(partitions)]
@@ -149,7 +149,7 @@ class Broker:
             consumer.close()
 
     def messages(self, topic: str, *, isolation: str = "read_committed") -> list[Message]:
-        """All messages that a consumer of that isolation sees now, partition by partition."""
+        """All messages visible to a consumer of that isolation level, partition by partition."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.address,
@@ -187,7 +187,7 @@ def _different_ports(count: int) -> list[int]:
 
 
 def jars_folder() -> Path:
-    """Where `make kafka` puts the jars; the test is skipped if it has not."""
+    """The jars from `make kafka`; skips the test if they are missing."""
     if shutil.which("java") is None or shutil.which("keytool") is None:
         pytest.skip("needs a Kafka broker: there is no java, or no keytool, on the path")
     version = re.search(r"kafka_2\.13</artifactId>\s*<version>(.*?)<", POM.read_text())
@@ -202,12 +202,12 @@ def jars_folder() -> Path:
 
 @cache
 def shared_broker() -> Broker:
-    """The broker of this process: started when first asked for, stopped when the process ends."""
+    """The broker of this process, started at the first call and stopped when the process ends."""
     jars = jars_folder()
     folder = tempfile.TemporaryDirectory(prefix="castleguard-kafka-")
     atexit.register(folder.cleanup)
     broker = Broker(jars, Path(folder.name))
-    atexit.register(broker.stop)  # before its folder is removed: what was registered last comes first
+    atexit.register(broker.stop)  # before its folder is removed: handlers run in reverse order
     return broker
 
 

@@ -1,6 +1,6 @@
 """A real NATS server for a test: on a free loopback port, with JetStream in a folder of the test's own.
 
-What a test wants to know about the server it asks here, through the client library itself and not through the connector
+Tests inspect the server here, through the client library and not through the connector
 under test.
 """
 
@@ -35,14 +35,14 @@ class Stored(NamedTuple):
 
 
 class PortTakenError(AssertionError):
-    """The server ended before it answered, most likely because somebody else has its port."""
+    """The server ended before it answered, most likely because its port was taken."""
 
 
 class NatsBroker:
     """One server process."""
 
     def __init__(self, folder: Path, arguments: Sequence[str] = (), **connect: Any) -> None:
-        """`arguments` are the server's; `connect` is how this class connects to it."""
+        """`arguments` are those of the server, `connect` those of this class's connection."""
         beside = Path(sys.executable).with_name("nats-server")
         program = str(beside) if beside.exists() else shutil.which("nats-server")
         if program is None:
@@ -56,18 +56,18 @@ class NatsBroker:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Address of the server."""
         return f"nats://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start it, on the port it had before, and wait until it answers."""
+        """Start the server, on its former port if it had one, and wait until it answers."""
         attempts = 5 if not self.port else 1
         for left in reversed(range(attempts)):
             if attempts > 1:
                 self.port = free_port()
             try:
                 return self._start()
-            except PortTakenError:  # by another test, between looking and listening
+            except PortTakenError:  # by another test, between choosing and listening
                 if not left:
                     raise
 
@@ -87,14 +87,14 @@ class NatsBroker:
         assert self.port == int(json.loads(ports.read_text())["nats"][0].rpartition(":")[2])
 
     def kill(self) -> None:
-        """End exactly this process, at once."""
+        """Kill this process."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        """Do something with a connection of its own."""
+        """Run work with a separate connection."""
 
         async def connected() -> T:
             client = await nats.connect(self.url, connect_timeout=PATIENCE, **self._connect)
@@ -106,7 +106,7 @@ class NatsBroker:
         return asyncio.run(connected())
 
     def ask(self, request: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The answer of JetStream's interface."""
+        """The answer of JetStream's API."""
 
         async def work(client: Client) -> dict[str, Any]:
             reply = await client.request(f"$JS.API.{request}", json.dumps(body or {}).encode(), timeout=PATIENCE)
@@ -124,7 +124,7 @@ class NatsBroker:
         )
 
     def publish(self, subject: str, payloads: Sequence[bytes], headers: dict[str, str] | None = None) -> None:
-        """Messages, in this order, each confirmed."""
+        """Publish messages in this order, each confirmed."""
 
         async def work(client: Client) -> None:
             for payload in payloads:
@@ -134,7 +134,7 @@ class NatsBroker:
         self.run(work)
 
     def messages(self, stream: str) -> list[Stored]:
-        """Everything in a stream."""
+        """All messages of a stream."""
 
         async def work(client: Client) -> list[Stored]:
             jetstream = client.jetstream()

@@ -1,4 +1,4 @@
-"""The brokers that the tests of this folder may ask for."""
+"""Broker fixtures for the tests of this folder."""
 
 from tests.integration.broker_kafka import kafka_broker
 

@@ -1,4 +1,4 @@
-"""A job that is killed again and again, and what must hold of everything that it has published in the end."""
+"""A job that is killed repeatedly, and the checks on everything that it published."""
 
 import json
 import os
@@ -39,12 +39,12 @@ PRIVACY = {
 
 
 def kills(usual: int) -> int:
-    """How often each job is killed: a few times, or as often as `make crash` says."""
+    """Number of times each job is killed: a few, or as set by `make crash`."""
     return int(os.environ.get("CASTLEGUARD_KILLS") or usual)
 
 
 def make_rows(rows: int) -> list[dict[str, Any]]:
-    """Rows with a number each, some of which cannot be used."""
+    """Numbered rows, some of them invalid."""
     chance = random.Random(7)
     made = []
     for row in range(rows):
@@ -55,32 +55,32 @@ def make_rows(rows: int) -> list[dict[str, Any]]:
 
 
 def portions(rows: list[dict[str, Any]], number: int) -> list[list[dict[str, Any]]]:
-    """The rows in so many parts, as they arrive."""
+    """The rows in this many portions, in order of arrival."""
     size = -(-len(rows) // number)
     return [rows[at : at + size] for at in range(0, len(rows), size)]
 
 
 @dataclass(frozen=True)
 class Victim:
-    """A job file, and how to look at what it published."""
+    """A job file, and a view of its published rows."""
 
     folder: Path
     feed: Callable[[list[dict[str, Any]]], None]
-    """Let rows arrive at its source."""
+    """Feed rows to its source."""
     published: Callable[[], pa.Table]
     port: int
-    """Of its metrics."""
+    """Port of its metrics."""
 
     def start(self, command: str = "run") -> "subprocess.Popen[bytes]":
-        """The job as a process of its own."""
+        """Start the job as a process."""
         arguments = [sys.executable, "-m", "castleguard", command, "job.yaml", "--quiet"]
         return subprocess.Popen(arguments, cwd=self.folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
 
     def run_and_kill(self, kills: int, seed: int, rows: list[dict[str, Any]]) -> None:
-        """Let rows arrive, a portion before every start; kill the job at a random moment, so many times; then let it
-        work off what is left, and drain it.
+        """Feed a portion of rows before every start; kill the job `kills` times at random moments; then let it process
+        the rest, and drain it.
 
-        Half of the moments lie shortly after it has begun to work, where it commits all the time.
+        Half of the moments lie shortly after it has started to work, when it commits often.
         """
         chance = random.Random(seed)
         first, *others = portions(rows, kills + 1)
@@ -111,7 +111,7 @@ class Victim:
         assert_fine(process, process.wait(timeout=WHOLE_RUN))
 
     def stop(self) -> None:
-        """Stop the job as an operator does, once it works."""
+        """Stop the job as an operator does, after its first commit."""
         process = self.start()
         self.wait_for_work(process)
         process.send_signal(signal.SIGTERM)
@@ -133,7 +133,7 @@ class Victim:
             raise
 
     def check(self, rows: list[dict[str, Any]], *, bad: int, rejects: bool) -> None:
-        """Every row once: published, or in the letters, or counted as suppressed; groups of k persons over all."""
+        """Every row exactly once: published, in the dead letters, or counted as suppressed; groups of k persons."""
         out = self.published()
         letters = [json.loads(line) for line in (self.folder / "letters.jsonl").read_text().splitlines()]
         rejected = [int(letter["row"]["row"]) for letter in letters if "row" in letter]
@@ -150,18 +150,18 @@ class Victim:
         assert min(map(len, persons.values())) >= K
 
     def rows_taken(self) -> int:
-        """How many rows a running job has taken in, as its metrics tell."""
+        """Number of rows that a running job has read, from its metrics."""
         try:
             with urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=PATIENCE) as answer:
                 text = answer.read().decode()
         except OSError:
-            return 0  # it has not got so far
+            return 0  # not started yet
         kinds = ("castleguard_rows_total", "castleguard_rejected_rows_total", "castleguard_pending_rows")
         lines = [line for line in text.splitlines() if line.startswith(kinds) and 'outcome="bad"' not in line]
         return int(sum(float(line.rpartition(" ")[2]) for line in lines))
 
     def books(self) -> dict[str, Any]:
-        """The job in numbers, as its checkpoint has them."""
+        """The books of the job, from its checkpoint."""
         with Store(self.folder / "state.db") as store:
             latest = store.load()
         assert latest is not None
@@ -169,8 +169,8 @@ class Victim:
 
 
 def assert_fine(process: "subprocess.Popen[bytes]", code: int) -> None:
-    """A process that ended by itself must have done so well."""
+    """Check that a process that ended by itself succeeded."""
     assert process.stderr is not None
-    said = process.stderr.read().decode()
+    errors = process.stderr.read().decode()
     process.stderr.close()
-    assert code == 0, said
+    assert code == 0, errors

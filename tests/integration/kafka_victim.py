@@ -2,7 +2,7 @@
 
     python -m tests.integration.kafka_victim BROKERS TOPIC STEP
 
-It writes "stopped" when it has got there, and then waits for its end.
+It prints "stopped" at that step and then waits to be killed.
 """
 
 import sys
@@ -19,7 +19,7 @@ STEPS = ["messages", "number", "commit"]
 
 
 class Stopping:
-    """The producer, until a step is done."""
+    """The producer up to a step."""
 
     def __init__(self, producer: Any, step: str) -> None:
         self._producer = producer
@@ -30,7 +30,7 @@ class Stopping:
 
     def send_offsets_to_transaction(self, *args: Any) -> None:
         if self._step == "messages":
-            self._producer.flush(PATIENCE)  # so that they are in the topic, and not only in this process
+            self._producer.flush(PATIENCE)  # so that the messages are in the topic and not only in this process
             stop()
         self._producer.send_offsets_to_transaction(*args)
         if self._step == "number":

@@ -1,4 +1,4 @@
-"""The imitation of a Kafka cluster that the client library brings along, for tests that must run without Java."""
+"""The mock Kafka cluster of the client library, for tests that must run without Java."""
 
 from collections.abc import Sequence
 
@@ -8,13 +8,13 @@ from tests.patience import PATIENCE
 
 
 class MockCluster:
-    """A cluster of one broker in this process. It makes a topic of four partitions when it is asked for one.
+    """A cluster of one broker in this process. It creates a topic of four partitions on demand.
 
-    It does not keep offsets that are committed in a transaction, so that the sink needs a real broker.
+    It does not keep offsets that are committed in a transaction, so the sink needs a real broker.
     """
 
     def __init__(self) -> None:
-        # The cluster lives as long as this handle.
+        # The cluster exists as long as this handle.
         self._handle = Producer({"bootstrap.servers": "none", "test.mock.num.brokers": 1, "log_level": 0})
         brokers = self._handle.list_topics(timeout=PATIENCE).brokers.values()
         self.address = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)

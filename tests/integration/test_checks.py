@@ -1,4 +1,4 @@
-"""`castleguard validate` asks brokers before a job does."""
+"""`castleguard validate` checks brokers before a job runs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Files to files, killed again and again: everything once, nothing twice, every group whole."""
+"""Files to files, killed repeatedly: every row exactly once, every group complete."""
 
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ def victim(folder: Path, mode: str) -> Victim:
     (folder / "job.yaml").write_text(JOB.format(schema=SCHEMA, privacy=PRIVACY[mode], port=port))
 
     def feed(rows: list[dict[str, Any]]) -> None:
-        """A file with a line that is no row, renamed when it is complete."""
+        """A file with one bad line, renamed when it is complete."""
         lines = [",".join(str(value) for value in row.values()) for row in rows]
         lines.insert(len(lines) // 2, "half a line")
         path = folder / "in" / f"{rows[0]['row']:09d}.csv.part"

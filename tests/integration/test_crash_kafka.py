@@ -1,4 +1,4 @@
-"""Kafka to Kafka, killed again and again: everything once, nothing twice, every group whole."""
+"""Kafka to Kafka, killed repeatedly: every row exactly once, every group complete."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""JetStream to JetStream, killed again and again: everything once, nothing twice, every group whole."""
+"""JetStream to JetStream, killed repeatedly: every row exactly once, every group complete."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Kafka against a real broker: positions, transactions, crashes, and a broker that goes away."""
+"""Kafka against a real broker: positions, transactions, crashes, an unavailable broker."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def produce(broker: Broker, topic: str, numbers: Iterable[int], partition: int =
 
 
 def read_all(opened: Source, rows: int) -> list[tuple[str, int]]:
-    """As many rows with their places, in the order of reading; fails if they do not come."""
+    """This many rows with their places, in reading order; fails if they do not arrive."""
     found: list[tuple[str, int]] = []
 
     def come() -> bool:
@@ -308,7 +308,7 @@ def test_every_row_appears_once_after_a_crash_at_any_step(kafka_broker: Broker, 
         writing.deliver(1, table(*range(100)))
         writing.deliver(2, table(100))
     assert numbers(kafka_broker, topic) == list(range(101))
-    assert seen_before == list(range(100))  # the crash did come when the messages were in the topic
+    assert seen_before == list(range(100))  # the crash came after the messages were in the topic
 
 
 def test_fenced_process_publishes_nothing_more(kafka_broker: Broker) -> None:
@@ -382,7 +382,7 @@ def test_refused_login_is_reported_at_once(kafka_broker: Broker, wrong: dict[str
     found: list[CastleguardError] = []
     with closing(kafka.open_source(options, ["n"], None)) as opened:
 
-        def told() -> bool:
+        def refused() -> bool:
             with pytest.raises(
                 (InputError, UnavailableError), match=r"refuse the connection|cannot be reached"
             ) as caught:
@@ -390,11 +390,11 @@ def test_refused_login_is_reported_at_once(kafka_broker: Broker, wrong: dict[str
             found.append(caught.value)
             return isinstance(caught.value, expected)
 
-        eventually(told, "it is not told so")
+        eventually(refused, "the refusal is not reported")
         assert not any("secret" in str(error) for error in found)
 
 
-# A broker that goes away
+# An unavailable broker
 
 
 def test_commit_without_an_answer_is_found_afterwards(kafka_broker: Broker) -> None:
@@ -413,7 +413,7 @@ def test_commit_without_an_answer_is_found_afterwards(kafka_broker: Broker) -> N
 
 
 class _Pausing:
-    """A producer whose commit finds a broker that hangs."""
+    """A producer whose broker hangs at the commit."""
 
     def __init__(self, producer: Any, broker: Broker) -> None:
         self._producer = producer
@@ -468,7 +468,7 @@ def test_dead_broker_is_unavailable_until_it_is_back(kafka_broker: Broker) -> No
 
 
 def in_time(call: Callable[[], object]) -> None:
-    """Try again while it is unavailable, as a job does."""
+    """Retry while the broker is unavailable, as a job does."""
 
     def succeeds() -> bool:
         try:

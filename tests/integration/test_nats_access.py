@@ -1,4 +1,4 @@
-"""How the NATS connector is let in: passwords, tokens, certificates, permissions, against servers that insist."""
+"""Authentication of the NATS connector: passwords, tokens, certificates and permissions, against real servers."""
 
 import datetime
 import ipaddress
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.integration
 
 
 def write_and_read(broker: NatsBroker, **access: Any) -> None:
-    """Once in and once out."""
+    """Write and read once."""
     chosen: dict[str, Any] = {"servers": broker.url, "timeout": PATIENCE} | access
     writer = open_sink(NatsSinkOptions(**chosen, stream="trips", subject="trips.a"))
     try:
@@ -42,8 +42,8 @@ def write_and_read(broker: NatsBroker, **access: Any) -> None:
 
 
 def refused(broker: NatsBroker, **access: Any) -> str:
-    """What is said to whoever is not let in."""
-    # More seconds than the test has: nothing may wait for them.
+    """The error of a connection that the server refuses."""
+    # Longer than the test may take: nothing must wait for it.
     chosen: dict[str, Any] = {"servers": broker.url, "timeout": 2 * PATIENCE} | access
     with pytest.raises(OutputError) as writing:
         open_sink(NatsSinkOptions(**chosen, stream="trips", subject="trips.a"))
@@ -59,8 +59,8 @@ def test_user_and_password_are_accepted(tmp_path: Path) -> None:
         broker.make_stream("trips", "trips.>")
         write_and_read(broker, user="ann", password="s3cret")
         for wrong in ({}, {"user": "ann"}, {"user": "ann", "password": "hunter2"}, {"token": "s3cret"}):
-            said = refused(broker, **wrong)
-            assert said == f"the NATS server at {broker.url} refuses these credentials"
+            message = refused(broker, **wrong)
+            assert message == f"the NATS server at {broker.url} refuses these credentials"
 
 
 def test_token_is_accepted(tmp_path: Path) -> None:
@@ -71,15 +71,15 @@ def test_token_is_accepted(tmp_path: Path) -> None:
 
 
 def test_missing_permission_is_reported_at_once(tmp_path: Path) -> None:
-    """The server says so, and never answers the request: whoever waited for that would wait until the test fails."""
+    """The server reports it but never answers the request: waiting for the answer would time out the test."""
     (tmp_path / "config").write_text(
         'authorization: {users: [{user: ann, password: a}, {user: bob, password: b, permissions: {publish: "x"}}]}'
     )
     with running_broker(tmp_path, ["--config", str(tmp_path / "config")], user="ann", password="a") as broker:
         broker.make_stream("trips", "trips.>")
-        said = refused(broker, user="bob", password="b")
-        assert "does not permit it" in said
-        assert "$js.api.stream.info.trips" in said.lower()
+        message = refused(broker, user="bob", password="b")
+        assert "does not permit it" in message
+        assert "$js.api.stream.info.trips" in message.lower()
 
 
 def test_unreachable_server_is_unavailable(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_one_of_several_servers_is_enough(tmp_path: Path) -> None:
 
 
 def test_password_is_never_sent_without_tls(tmp_path: Path) -> None:
-    """Somebody in between might say that there is none."""
+    """An attacker in between might claim that the server has no TLS."""
     certificate(tmp_path, "ca", None)
     heard = b""
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -120,7 +120,7 @@ def test_password_is_never_sent_without_tls(tmp_path: Path) -> None:
 
 
 def certificate(folder: Path, name: str, authority: tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None) -> Any:
-    """A key and a certificate, written to `name.key` and `name.pem`; without an authority it is one itself."""
+    """Write a key and a certificate to `name.key` and `name.pem`; without an authority it is self-signed."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)

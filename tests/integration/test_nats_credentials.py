@@ -1,4 +1,4 @@
-"""A `.creds` file against a server that knows nobody but an operator: accounts and users are signed, not configured."""
+"""A `.creds` file against a server that only knows an operator: accounts and users are signed, not configured."""
 
 import base64
 import json
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 
 MESSAGES: dict[str, Any] = dict.fromkeys(("subs", "data", "payload", "imports", "exports", "conn", "leaf"), -1)
 STREAMS: dict[str, Any] = dict.fromkeys(("mem_storage", "disk_storage", "streams", "consumer"), -1)
-"""Limits of an account, none of them limiting anything. The system account must have no streams."""
+"""Unlimited limits of an account. The system account must have no streams."""
 
 
 class Signer:
@@ -33,7 +33,7 @@ class Signer:
         self.public = pair.public_key.decode()
 
     def sign(self, subject: "Signer", kind: str, **facts: Any) -> str:
-        """A token in which this signer says what the other one is."""
+        """A token in which this signer vouches for another one."""
         claims = {
             "jti": os.urandom(16).hex(),
             "iat": 1_700_000_000,
@@ -42,11 +42,11 @@ class Signer:
             "sub": subject.public,
             "nats": {"type": kind, "version": 2} | facts,
         }
-        said = b".".join(
+        unsigned = b".".join(
             _encoded(json.dumps(part).encode()) for part in ({"typ": "JWT", "alg": "ed25519-nkey"}, claims)
         )
-        signature = nkeys.from_seed(bytearray(self.seed)).sign(said)
-        return b".".join([said, _encoded(signature)]).decode()
+        signature = nkeys.from_seed(bytearray(self.seed)).sign(unsigned)
+        return b".".join([unsigned, _encoded(signature)]).decode()
 
 
 def _encoded(data: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""A job that reads from NATS, drained and gone on with another subject: no row is published a second time."""
+"""A job that reads from NATS, drained and run with another subject: no row is published twice."""
 
 import json
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ class Place:
         self.rows = 0
 
     def add(self, subject: str, count: int) -> None:
-        """More messages, numbered through."""
+        """Publish more messages, numbered consecutively."""
         numbers = range(self.rows, self.rows + count)
         rows = [{"who": number, "age": number * 7 % 100, "row": number} for number in numbers]
         self.broker.publish(subject, [json.dumps(row).encode() for row in rows])
@@ -50,7 +50,7 @@ class Place:
         return path
 
     def run(self, *, rows_in: int, **source: str) -> None:
-        """Run the job until so many rows came in, over all its runs."""
+        """Run the job until it has read this many rows, over all its runs."""
         stop = Stop()
 
         def watch(status: Status) -> None:
@@ -64,7 +64,7 @@ class Place:
         assert make_job(load(self.folder / "job.yaml")).drain() == "drained"
 
     def published(self) -> list[int]:
-        """All rows that were published, in their order."""
+        """All published rows, in order."""
         parts = sorted((self.folder / "out").glob("*.jsonl"))
         return sorted(int(json.loads(line)["row"]) for part in parts for line in part.read_text().splitlines())
 

@@ -1,4 +1,4 @@
-"""What is NATS's own about the relay between sites: who is let in, what the log must keep, a server that hangs."""
+"""The relay over NATS: authentication, retention of the log, a hanging server."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ DAY = 86_400 * 1_000_000_000
 
 @pytest.fixture(autouse=True)
 def a_server_that_is_there_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However busy the machine is."""
+    """Waits as long as a busy machine needs."""
     monkeypatch.setattr(nats_relay, "_ANSWER_SECONDS", PATIENCE)
 
 
@@ -49,7 +49,7 @@ def test_log_keeps_decisions_for_thirty_days_in_a_file(tmp_path: Path) -> None:
 
 
 def test_joined_site_misses_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also if the client library is slow to send its subscriptions: the relay waits until the server has them."""
+    """The client library may be slow to send its subscriptions: the relay waits until the server has them."""
     send_pending = Client._flush_pending
 
     async def send_later(client: Client, *args: Any, **kwargs: Any) -> Any:
@@ -138,7 +138,7 @@ def test_hanging_server_costs_one_wait_of_about_a_second(tmp_path: Path, monkeyp
     with running_broker(tmp_path) as broker:
         berlin = joined(broker, "berlin")
         monkeypatch.setattr(Connection, "request", noted)
-        monkeypatch.setattr(nats_relay, "_ANSWER_SECONDS", 1.0)  # less than what the connection would wait
+        monkeypatch.setattr(nats_relay, "_ANSWER_SECONDS", 1.0)  # shorter than the timeout of the connection
         assert broker._process is not None
         os.kill(broker._process.pid, signal.SIGSTOP)
         os.waitid(os.P_PID, broker._process.pid, os.WSTOPPED)
@@ -153,7 +153,7 @@ def test_hanging_server_costs_one_wait_of_about_a_second(tmp_path: Path, monkeyp
             assert len([subject for subject in asked if subject.startswith("$KV.")]) == 1
         finally:
             os.kill(broker._process.pid, signal.SIGCONT)
-        # Nobody knew whether the first attempt was written: it was.
+        # The outcome of the first attempt was unknown: it was written.
         assert decided_again(berlin, "a.1.1", b"abort") == b"commit"
         berlin.close()
 
@@ -165,7 +165,7 @@ def test_newest_unfetched_messages_are_kept(tmp_path: Path, monkeypatch: pytest.
         waiting = paris._received._messages
         for number in range(30):
             berlin.send("paris", bytes([number]) * 1000)
-            # Not fetched: that would make room.
+            # Not fetched, which would make room.
             eventually(lambda number=number: bool(waiting) and waiting[-1][0] == number)  # type: ignore[misc]
         kept = [message[0] for message in paris.receive()]
         assert kept == list(range(20, 30))
@@ -224,7 +224,7 @@ def test_unreachable_relay_is_down_until_it_is_back(tmp_path: Path) -> None:
 def test_dropped_connection_is_lost_at_once_even_if_closing_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The keeper waits for `lost`; a site whose library never said that the connection ended would stay alone."""
+    """The keeper waits for `lost`; without it, a site would stay alone if the library missed the end."""
     with running_broker(tmp_path) as broker:
         berlin, paris = (joined(broker, name) for name in ("berlin", "paris"))
         client = berlin._connection._client
@@ -301,7 +301,7 @@ def test_closing_is_not_a_failure(tmp_path: Path, caplog: pytest.LogCaptureFixtu
 
 
 def relay_is_up() -> bool | None:
-    """Whether the task of the first site is; None: it has not begun."""
+    """State of the first site's task; None if it has not begun."""
     return next((task.up for task in tasks() if task.name == "relay"), None)
 
 

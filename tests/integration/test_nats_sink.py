@@ -1,4 +1,4 @@
-"""The NATS sink against a real server: whatever dies and whenever, each row is there once, and in its order."""
+"""The NATS sink against a real server: after any crash, each row arrives exactly once and in order."""
 
 import subprocess
 import sys
@@ -32,13 +32,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsBroker]:
 
 @pytest.fixture
 def atomic() -> bool:
-    """Whether the stream takes batches; a test may say otherwise."""
+    """Whether the stream takes atomic batches; tests may override it."""
     return True
 
 
 @pytest.fixture
 def stream(broker: NatsBroker, request: pytest.FixtureRequest, atomic: bool) -> Iterator[str]:
-    """A stream of the test's own, which takes `name.>`."""
+    """A private stream, which takes `name.>`."""
     name = request.node.name.replace("[", "-").replace("]", "")
     broker.make_stream(name, f"{name}.>", allow_atomic=atomic)
     yield name
@@ -67,7 +67,7 @@ def opened(broker: NatsBroker, stream: str) -> Iterator[Open]:
 
 
 def segment(number: int, rows: int = 10) -> pa.Table:
-    """The rows of a segment, the same ones every time."""
+    """The rows of a segment, always the same."""
     return pa.table({"n": pa.array([number * 10_000 + row for row in range(rows)]), "name": ["ä,\n"] * rows})
 
 
@@ -124,7 +124,7 @@ def test_delivered_segment_is_not_sent_again(broker: NatsBroker, stream: str, op
         opened().deliver(3, segment(3, 11))
 
 
-# Dies in the middle: the sends are counted in the child, and it kills itself before one of them
+# Crashes: the child counts its sends and kills itself before one of them
 
 DYING = """
 import os, signal, sys
@@ -164,11 +164,11 @@ def child(program: str, *arguments: str) -> "subprocess.Popen[str]":
 @pytest.mark.parametrize(
     ("atomic", "rows", "sends", "last", "there"),
     [
-        (True, 8, 12, 1, 8),  # in the middle of a batch: nothing of it is there
+        (True, 8, 12, 1, 8),  # in the middle of a batch: nothing of it has arrived
         (True, 8, 15, 1, 8),  # before its last message
         (True, 8, 16, 2, 16),  # between two segments
         (True, 1100, 2150, 1, 2100),  # between two batches of a segment
-        (False, 8, 12, 1, 12),  # one by one: a part of the segment is there
+        (False, 8, 12, 1, 12),  # one by one: a part of the segment has arrived
         (False, 8, 16, 2, 16),
     ],
     ids=["in-batch", "before-commit", "between", "between-batches", "singly", "singly-between"],
@@ -180,7 +180,7 @@ def test_killed_process_leaves_each_row_once(
         assert dying.wait(WHOLE_RUN) == -9
     everything = rows_of(*(segment(number, rows) for number in (1, 2, 3)))
     assert published(broker, stream) == everything[:there]
-    # The next one may be told to cut the rows in another way.
+    # The next process may cut the rows differently.
     writer = opened(rows_per_message=3)
     assert writer.last() == last
     for number in range(last + 1, 4):
@@ -237,10 +237,10 @@ def test_older_of_two_processes_is_fenced(broker: NatsBroker, stream: str, opene
         newer.deliver(2, segment(2, 7))
         older.stdin.write("go\n")
         older.stdin.flush()
-        said = older.stdout.read().splitlines()
+        lines = older.stdout.read().splitlines()
         assert older.wait(WHOLE_RUN) == 0
-    assert len(said) == 2
-    assert all(line.startswith(f"OutputError another process writes to subject '{stream}.a'") for line in said)
+    assert len(lines) == 2
+    assert all(line.startswith(f"OutputError another process writes to subject '{stream}.a'") for line in lines)
     newer.deliver(3, segment(3))
     assert published(broker, stream) == rows_of(segment(1), segment(2, 7), segment(3))
 
@@ -253,7 +253,7 @@ def test_older_of_two_processes_is_fenced(broker: NatsBroker, stream: str, opene
 def test_delivery_without_an_answer_is_completed_by_the_next(
     broker: NatsBroker, stream: str, opened: Open, monkeypatch: pytest.MonkeyPatch, arrived: bool, sends: int
 ) -> None:
-    """The answer to the nth request is lost, and the request itself or not."""
+    """Lose the answer to the nth request, with or without the request itself."""
     writer = opened()
     writer.deliver(1, segment(1))
     real = connection.Connection.request
@@ -280,7 +280,7 @@ def test_delivery_without_an_answer_is_completed_by_the_next(
 def test_late_messages_of_an_earlier_attempt_are_refused(
     broker: NatsBroker, stream: str, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first attempt was given up, but it is only slow: it comes between the look at the subject and the second."""
+    """The first attempt timed out but is only slow: it arrives between the look-up and the second attempt."""
     writer = opened()
     writer.deliver(1, segment(1, 1))
     real = connection.Connection.request
@@ -308,7 +308,7 @@ def test_late_messages_of_an_earlier_attempt_are_refused(
 def test_writer_survives_a_server_that_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, atomic: bool, sends: int
 ) -> None:
-    """It dies while a segment is on its way, and is back later."""
+    """The server dies during a delivery, and is back later."""
     with running_broker(tmp_path) as broker:
         broker.make_stream("out", "out.>", allow_atomic=atomic)
         writer = open_sink(NatsSinkOptions(servers=broker.url, stream="out", subject="out.a"))
@@ -377,7 +377,7 @@ def test_subject_whose_messages_were_deleted_is_refused(broker: NatsBroker, stre
 
 @ATOMIC
 def test_writer_continues_after_its_last_message_was_deleted(broker: NatsBroker, stream: str, opened: Open) -> None:
-    """A stream may delete by age what is older than the pause between two segments."""
+    """A stream may delete messages that are older than the pause between two segments."""
     writer = opened()
     for number in (1, 2, 3):
         writer.deliver(number, segment(number))

@@ -1,4 +1,4 @@
-"""Cut and mend the server at random moments, over and over: every site comes back every time."""
+"""Stop and start the server at random moments: every site reconnects every time."""
 
 import logging
 import random
@@ -35,7 +35,7 @@ def test_every_site_reconnects_every_time(tmp_path: Path) -> None:
     try:
         for cut in range(cuts):
             with talking(sites, chance):
-                # A cut may also come while sites are still about to come back from the one before.
+                # An interruption may also hit sites that are still reconnecting after the last one.
                 for _ in range(chance.choice((1, 1, 2))):
                     time.sleep(chance.uniform(0.0, 0.15))
                     broker.kill()
@@ -56,7 +56,7 @@ def test_every_site_reconnects_every_time(tmp_path: Path) -> None:
 
 
 def everybody_hears(sites: dict[str, NatsRelay], cut: int) -> bool:
-    """Whether a message to all reaches all others. Sent again while some may not have come back."""
+    """Whether a message to all reaches all others. Sent again while some may still reconnect."""
     limit = time.monotonic() + PATIENCE
     for name, site in sites.items():
         message = f"from {name} after cut {cut}".encode()
@@ -71,7 +71,7 @@ def everybody_hears(sites: dict[str, NatsRelay], cut: int) -> bool:
 
 @contextmanager
 def talking(sites: dict[str, NatsRelay], chance: random.Random) -> Iterator[None]:
-    """Meanwhile, every site sends and asks, so that a cut meets it anywhere."""
+    """Let every site send and query meanwhile, so that an interruption hits it at any point."""
     ends = threading.Event()
 
     def talk(site: NatsRelay, seed: int) -> None:

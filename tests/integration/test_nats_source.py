@@ -1,4 +1,4 @@
-"""The NATS source against a real server: order, positions, deleted messages, hostile messages, a server that dies."""
+"""The NATS source against a real server: order, positions, deleted and hostile messages, a server crash."""
 
 import json
 import threading
@@ -27,7 +27,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsBroker]:
 
 @pytest.fixture
 def stream(broker: NatsBroker, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A stream of the test's own, which takes `name.>`."""
+    """A private stream, which takes `name.>`."""
     name = request.node.name.replace("[", "-").replace("]", "")
     broker.make_stream(name, f"{name}.>")
     yield name
@@ -59,7 +59,7 @@ def numbers(read: Read | None) -> list[int]:
 
 
 def read_all(from_source: NatsSource, rows: int) -> list[int]:
-    """So many rows, and then no more."""
+    """This many rows, and no more."""
     found: list[int] = []
     while len(found) < rows:
         read = from_source.read(PATIENCE)
@@ -70,7 +70,7 @@ def read_all(from_source: NatsSource, rows: int) -> list[int]:
 
 
 def failure_of(reader: NatsSource) -> CastleguardError:
-    """What the next read raises, or a later one: the first may only hear that its consumer is gone."""
+    """The error of the next read or a later one: the first may only find that its consumer is gone."""
     found: list[CastleguardError] = []
 
     def fails() -> bool:
@@ -104,7 +104,7 @@ def test_reading_without_waiting_returns_at_once(broker: NatsBroker, stream: str
 
 
 def test_any_position_restores_at_the_next_row(broker: NatsBroker, stream: str, opened: Open) -> None:
-    """Messages of one row and of three, and one that is none: positions are between messages."""
+    """Messages of one and of three rows, and a bad one: positions are between messages."""
     triple = b'{"n": 5}\n{"n": 6}\n{"n": 7}'
     broker.publish(f"{stream}.a", [*objects(1, 4), triple, b"no row", *objects(8, 12)])
     reader = opened(batch_messages=3)
@@ -127,7 +127,7 @@ def test_new_job_begins_at_the_configured_start(broker: NatsBroker, stream: str,
     position = later.position()
     broker.publish(f"{stream}.a", objects(4, 5))
     assert read_all(later, 2) == [4, 5]
-    # With a position, `start` says nothing any more.
+    # With a position, `start` has no effect.
     assert read_all(opened(position, start="now"), 2) == [4, 5]
     assert read_all(opened(), 5) == [1, 2, 3, 4, 5]
 
@@ -142,8 +142,8 @@ def test_only_messages_of_the_subject_are_read(broker: NatsBroker, stream: str, 
 def test_position_skips_other_subjects(
     broker: NatsBroker, stream: str, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise their deletion would look like a loss of ours."""
-    monkeypatch.setattr(nats_source, "LOOK_AROUND_SECONDS", 0.0)
+    """Otherwise their deletion would look like a loss of our messages."""
+    monkeypatch.setattr(nats_source, "SKIP_SECONDS", 0.0)
     broker.publish(f"{stream}.a", objects(1, 1))
     reader = opened(subject=f"{stream}.a")
     assert numbers(reader.read(PATIENCE)) == [1]
@@ -250,7 +250,7 @@ def test_missing_stream_is_reported(opened: Open) -> None:
 def test_hostile_messages_are_bad_rows(broker: NatsBroker, stream: str, opened: Open) -> None:
     hostile = [b"", b"\xff\xfe", b"[1]", b'{"n":', b"\x00" * 10, b'{"n": 1e999', b"{" * 10_000, b'{"n": "\xd8"}']
     broker.publish(f"{stream}.a", objects(1, 1))
-    # A message may look like what the server itself says to a consumer.
+    # A message may look like a status message of the server.
     broker.publish(f"{stream}.a", hostile, headers={"Status": "409", "Description": "Consumer Deleted"})
     broker.publish(f"{stream}.a", objects(2, 2))
     reader = opened()

@@ -1,7 +1,7 @@
 """SDGS into real brokers, with and without one row that is never released: an observer sees no difference.
 
 The observer sees every message with its partition, offset or sequence, its headers, key and bytes, and by the job's
-clock when each segment was sent. The time stamps that brokers add are those of this machine's clock, and are left out.
+clock when each segment was sent. The timestamps of the brokers come from this machine's clock and are left out.
 """
 
 import random
@@ -25,11 +25,11 @@ pytestmark = pytest.mark.integration
 _ATTEMPTS = 5
 
 Opener = Callable[[str], tuple[Callable[[], Sink], Callable[[], object]]]
-"""A fresh place for the segments of one run, in a format: how to open its sink, and how to look at it."""
+"""A new output for one run in a format: functions that open its sink and that observe it."""
 
 
 def compare(opener: Opener, folder: Path, formats: tuple[str, ...], cases: int) -> int:
-    """Play streams with and without one row; how many segments were compared."""
+    """Run streams with and without one row; returns the number of compared segments."""
     draw, segments = random.Random(29), 0
     for case in range(cases):
         kind, form = list(EXTRA)[case % len(EXTRA)], formats[case % len(formats)]
@@ -44,8 +44,8 @@ def compare(opener: Opener, folder: Path, formats: tuple[str, ...], cases: int) 
 
 
 def observe(opener: Opener, form: str, arrivals: list[Arrival], folder: Path) -> tuple[list[Seen], object]:
-    """What is seen. A broker that cannot take a segment at once makes it late, which shows the broker and no row: such
-    a run is played again.
+    """The observation. A broker that does not take a segment at once delays it, which reveals the broker and no row:
+    such a run is repeated.
     """
     for attempt in range(_ATTEMPTS):
         place = folder / str(attempt)
@@ -60,7 +60,7 @@ def observe(opener: Opener, form: str, arrivals: list[Arrival], folder: Path) ->
 
 @pytest.mark.soak
 def test_unreleased_row_leaves_no_trace_in_nats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The name of a writer is random, and the same for all that one process sends.
+    # The name of a writer is random, and the same for all messages of a process.
     monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(int=4))
     (tmp_path / "broker").mkdir()
     with running_broker(tmp_path / "broker") as broker:

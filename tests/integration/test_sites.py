@@ -1,4 +1,4 @@
-"""Three sites as three processes over a real relay, one of which is killed: one output, whole and never twice."""
+"""Three sites as processes over a real relay, one of them killed: every row is published exactly once."""
 
 import base64
 import json
@@ -30,11 +30,11 @@ K, L, DELAY = 20, 2, 2_000
 SITES = ("berlin", "paris", "rome")
 PERSONS = 2_000
 PORTION, FILES, PAUSE = 60, 100, 0.08
-"""Rows per file, files per site, and seconds between two of them: rows must not come faster than sites can agree."""
+"""Rows per file, files per site, and seconds between files: rows must not arrive faster than sites can agree."""
 TOGETHER = 100
-"""More rows than that must change hands."""
+"""Least number of rows that must be exchanged between sites."""
 MORE_FILES, SLOWER = 40, 1.25
-"""Files per site for sites that have not agreed on so many yet, and how much longer each pause is than the one before:
+"""Further files per site until enough rows are exchanged, and the factor by which each pause grows:
 the last ones are minutes long, so that the slowest machine agrees."""
 KILLED_AFTER = (35, 70)
 """Files."""
@@ -63,7 +63,7 @@ sites:
 
 
 def make_rows() -> list[dict[str, Any]]:
-    """Rows with a number each, dealt out to the sites; some cannot be used, and persons are at several sites."""
+    """Numbered rows, dealt out to the sites; some are invalid, and persons occur at several sites."""
     chance = random.Random(11)
     rows = []
     for row in range(len(SITES) * (FILES + MORE_FILES) * PORTION):
@@ -82,7 +82,7 @@ def make_rows() -> list[dict[str, Any]]:
 
 
 def portion(rows: list[dict[str, Any]], site: int, number: int) -> list[dict[str, Any]]:
-    """What a file of a site has."""
+    """Content of a file of a site."""
     return rows[site :: len(SITES)][number * PORTION :][:PORTION]
 
 
@@ -118,18 +118,18 @@ class Site:
         self.process.stderr.close()
 
     def end(self) -> None:
-        """As an operator does: stop, then drain."""
+        """Stop, then drain, as an operator does."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         assert_fine(self.process, self.process.wait(timeout=WHOLE_RUN))
 
     def finish(self) -> None:
-        """Until it has ended by itself."""
+        """Wait until it has ended by itself."""
         assert self.process is not None
         assert_fine(self.process, self.process.wait(timeout=WHOLE_RUN))
 
     def wait_for_rows(self, number: int) -> None:
-        """Until so many rows have come in."""
+        """Wait until it has read this many rows."""
 
         def come() -> bool:
             assert self.process is not None
@@ -146,7 +146,7 @@ class Site:
         return pa.concat_tables(pq.read_table(part) for part in self.parts())
 
     def rows_taken(self) -> int:
-        """How many rows the running site has taken in."""
+        """Number of rows that the running site has read."""
         return self.counted("rows_total", "rejected_rows_total", "pending_rows", "undecided_rows")
 
     def counted(self, *kinds: str) -> int:
@@ -155,12 +155,12 @@ class Site:
             with urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=PATIENCE) as answer:
                 lines = answer.read().decode().splitlines()
         except OSError:
-            return 0  # it has not got so far
+            return 0  # not started yet
         counted = [line for line in lines if line.startswith(tuple(f"castleguard_{kind}" for kind in kinds))]
         return int(sum(float(line.rpartition(" ")[2]) for line in counted))
 
     def books(self) -> dict[str, Any]:
-        """In numbers, as the checkpoint has them."""
+        """The books of the site, from its checkpoint."""
         with Store(self.folder / f"{self.name}.db") as store:
             latest = store.load()
         assert latest is not None
@@ -173,7 +173,7 @@ class Site:
 
 @pytest.fixture
 def sites(tmp_path: Path) -> Iterator[list[Site]]:
-    """All of them; whatever happens, none stays behind."""
+    """All sites; their processes always end with the test."""
     made = [Site(tmp_path, name) for name in SITES]
     yield made
     for site in made:
@@ -198,13 +198,13 @@ def test_three_sites_with_one_killed_publish_every_row_once(tmp_path: Path, site
             if number in KILLED_AFTER:
                 victim.kill()
                 victim.start()
-            elif number % 5 == 0:  # on a busy machine they are behind, and agree on less
+            elif number % 5 == 0:  # on a busy machine sites fall behind and agree on less
                 for site in sites:
                     site.wait_for_rows((number + 1) * PORTION)
         for site in sites:
             site.wait_for_rows(FILES * PORTION)
         files = publish_together(sites, rows)
-        for site in sites:  # one after the other: those that still run take part in its last releases
+        for site in sites:  # one after the other: running sites take part in its last releases
             site.end()
             site.start("drain")
             site.finish()
@@ -212,7 +212,7 @@ def test_three_sites_with_one_killed_publish_every_row_once(tmp_path: Path, site
 
 
 def publish_together(sites: list[Site], rows: list[dict[str, Any]]) -> int:
-    """Feed more files, slower and slower, until enough rows have changed hands; how many files each site has then."""
+    """Feed more files, ever more slowly, until enough rows have been exchanged; returns the files per site."""
     pause = PAUSE
     for files in range(FILES, FILES + MORE_FILES):
         if sum(site.counted("received_rows_total") for site in sites) > TOGETHER:
@@ -227,7 +227,7 @@ def publish_together(sites: list[Site], rows: list[dict[str, Any]]) -> int:
 
 
 def check(sites: list[Site], rows: list[dict[str, Any]]) -> None:
-    """Every row once; k persons and l values in every group of all that was published; books that balance."""
+    """Every row exactly once; k persons and l values in every published group; books that balance."""
     out = pa.concat_tables([site.published() for site in sites])
     published = [int(row) for row in out["row"].to_pylist()]
     rejected = [row for site in sites for row in site.rejected()]

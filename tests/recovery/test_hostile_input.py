@@ -322,7 +322,7 @@ def test_a_file_that_shrinks_between_stop_and_restart_stops_the_job_and_keeps_wh
     assert not stopped_after(path, reads=6)
     before = published_rows(tmp_path)
     (tmp_path / "in.csv").write_bytes(HEADER + GOOD[:200])
-    assert run(path) == (1, "castleguard: in.csv cannot be read on after row 60: it has shrunk since\n")
+    assert run(path) == (1, "castleguard: in.csv cannot be read after row 60: it has shrunk since\n")
     assert published_rows(tmp_path) == before
     (tmp_path / "in.csv").write_bytes(HEADER + GOOD)
     assert run(path)[0] == 0
@@ -333,7 +333,7 @@ def test_a_file_that_is_another_one_at_restart_stops_the_job(run: Run, tmp_path:
     path = write_job(tmp_path, "csv", HEADER + GOOD, batch=10)
     assert not stopped_after(path, reads=6)
     (tmp_path / "in.csv").write_bytes(HEADER + GOOD.replace(b"x", b"y"))
-    assert run(path) == (1, "castleguard: in.csv cannot be read on after row 60: it is not the same file any more\n")
+    assert run(path) == (1, "castleguard: in.csv cannot be read after row 60: it is not the same file any more\n")
 
 
 def test_a_file_that_disappears_stops_the_job(run: Run, tmp_path: Path) -> None:

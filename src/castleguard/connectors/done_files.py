@@ -71,8 +71,8 @@ class DoneFiles:
             return None
         if grew_within_line(path, mark):
             raise InputError(
-                f"{path} cannot be read on after row {mark.rows}: its last line had no end, and has grown since. Put "
-                f"what was added into a file of its own, and cut this one back to {mark.size} bytes"
+                f"{path} cannot be read after row {mark.rows}: its last line had no end and has grown since. Move the "
+                f"added text into a new file, and truncate this one to {mark.size} bytes"
             )
         self._sizes.pop(mark.name, None)
         self.ended = None
@@ -101,8 +101,8 @@ class DoneFiles:
         if found:
             self._logged.update(found)
             _log.warning(
-                "%s%s changed, or came, after the files up to there were read: what was added is not read. Put new "
-                "rows into files of their own, whose names come after the others",
+                "%s%s changed or appeared after the files up to that name were read: added rows are not read. Put new "
+                "rows into new files whose names sort after the others",
                 self._listing.path(found[0]),
                 f" and {len(found) - 1} more" if len(found) > 1 else "",
             )

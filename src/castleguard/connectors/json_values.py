@@ -115,7 +115,7 @@ def quote_numbers(block: bytes) -> bytes | None:
 
 
 def unquote_numbers(column: pa.ChunkedArray) -> Any:
-    """A column of strings, with every number that `quote_numbers` has marked spelt as by `value_as_text`."""
+    """A column of strings, with every number that `quote_numbers` has marked converted by `value_as_text`."""
     marked = pc.starts_with(column, MARK)
     if not pc.any(marked).as_py():
         return column
@@ -125,10 +125,10 @@ def unquote_numbers(column: pa.ChunkedArray) -> Any:
     if not pc.any(unusual).as_py():
         return text
     found = text.filter(unusual).combine_chunks()
-    spelt = [value_as_text(json.loads(number, parse_float=Literal)) for number in found.to_pylist()]
+    texts = [value_as_text(json.loads(number, parse_float=Literal)) for number in found.to_pylist()]
     mask = unusual.combine_chunks() if isinstance(unusual, pa.ChunkedArray) else unusual
     plain = text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
-    return pc.replace_with_mask(plain, mask, pa.array(spelt, plain.type))
+    return pc.replace_with_mask(plain, mask, pa.array(texts, plain.type))
 
 
 def as_exact_text(column: pa.ChunkedArray) -> Any:

@@ -169,14 +169,14 @@ def _identity(path: Path, mark: Mark | None) -> _Fingerprint:
     try:
         found = _fingerprint(path, None if mark is None else mark.size)
     except FileNotFoundError as exc:
-        done = f" on after row {mark.rows}" if mark else ""
+        done = f" after row {mark.rows}" if mark else ""
         raise InputError(f"{path} cannot be read{done}: there is no such file") from exc
     except OSError as exc:
         raise InputError(f"{path} cannot be read: {exc.strerror}") from exc
     if mark is None:
         return found
     if found.size < mark.size:
-        raise InputError(f"{path} cannot be read on after row {mark.rows}: it has shrunk since")
+        raise InputError(f"{path} cannot be read after row {mark.rows}: it has shrunk since")
     if found.head != mark.head:
-        raise InputError(f"{path} cannot be read on after row {mark.rows}: it is not the same file any more")
+        raise InputError(f"{path} cannot be read after row {mark.rows}: it is not the same file any more")
     return _Fingerprint(mark.size, mark.head)

@@ -112,4 +112,6 @@ class TypedWriter(ABC):
         try:
             return table.cast(self._schema)
         except (pa.ArrowException, ValueError) as exc:
-            raise OutputError(f"{self._file.path}: the columns changed their names or types on the way") from exc
+            raise OutputError(
+                f"{self._file.path}: the columns changed their names or types between two tables"
+            ) from exc

@@ -1,4 +1,4 @@
-"""Snapshots as bytes: what goes in comes out, what is damaged is refused, and reading one runs no code."""
+"""Snapshots as bytes: they round-trip, damage is refused, and reading one runs no code."""
 
 import ast
 import hashlib
@@ -82,7 +82,7 @@ def test_other_format_version_is_named() -> None:
 
 
 def test_object_arrays_are_refused() -> None:
-    """An array of Python objects would be a pickle in disguise."""
+    """An array of Python objects would be a pickle."""
     body = pack(Record(arrays={"object": np.zeros(2, dtype=np.uint64)}))[:-32].replace(b'"<u8"', b'"|O8"')
     with pytest.raises((SnapshotError, ValueError), match=r"OBJECT|damaged"):
         unpack(body + hashlib.sha256(body).digest())

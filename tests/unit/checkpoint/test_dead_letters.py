@@ -1,4 +1,4 @@
-"""Dead letters: appended once, however often a commit is repeated."""
+"""Dead letters: appended once, even if a commit is repeated."""
 
 import stat
 from pathlib import Path
@@ -110,14 +110,14 @@ def test_unfinished_letter_is_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cipher", "said"),
+    ("cipher", "message"),
     [(None, r"line 1 of .* is encrypted: give its key"), (Cipher(bytes(range(32))), r"line 1 of .*: another key, or")],
     ids=["no key", "another key"],
 )
-def test_letter_that_does_not_open_is_reported_by_line(tmp_path: Path, cipher: Cipher | None, said: str) -> None:
+def test_letter_that_does_not_open_is_reported_by_line(tmp_path: Path, cipher: Cipher | None, message: str) -> None:
     letters = DeadLetters(tmp_path / "letters.jsonl", cipher=Cipher(bytes(32)))
     letters.append(letters.sealed([b'{"row": 1}']), 0)
-    with pytest.raises(SnapshotError, match=said):
+    with pytest.raises(SnapshotError, match=message):
         list(read_letters(tmp_path / "letters.jsonl", cipher=cipher))
 
 

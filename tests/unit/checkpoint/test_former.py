@@ -1,4 +1,4 @@
-"""A checkpoint of the format before: taken over after its job has ended, refused before."""
+"""A checkpoint of the former format: converted after its job has ended, refused before."""
 
 import json
 import sqlite3
@@ -20,7 +20,7 @@ ENDED = Checkpoint(number=5, segments=5, **FACTS, snapshot=None, letters_at=3, d
 def write(
     path: Path, cipher: Cipher | None, *, ended: str | None = "drained", delivered: int = 1, rows: int = 1
 ) -> None:
-    """A file as the version before wrote it."""
+    """A file in the format of the former version."""
     database = sqlite3.connect(path)
     for table in former.TABLES.values():
         database.execute(table)

@@ -1,4 +1,4 @@
-"""The checkpoint file: the latest commit, whole, private, and for one process."""
+"""The checkpoint file: the latest commit, complete, private, used by one process."""
 
 import os
 import sqlite3
@@ -102,22 +102,24 @@ def test_second_store_in_one_process_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("made_with", "opened_with", "said"),
+    ("made_with", "opened_with", "message"),
     [
         (None, KEY, "is not encrypted, but a key is given: run `castleguard drain --new-key`"),
         (KEY, None, "is encrypted: give its key"),
         (KEY, bytes(32), "another key, or it is damaged"),
     ],
 )
-def test_wrong_key_is_reported(tmp_path: Path, made_with: bytes | None, opened_with: bytes | None, said: str) -> None:
+def test_wrong_key_is_reported(
+    tmp_path: Path, made_with: bytes | None, opened_with: bytes | None, message: str
+) -> None:
     with Store(tmp_path / "state.db", cipher=Cipher(made_with) if made_with else None) as store:
         store.save(ONE)
-    with pytest.raises(SnapshotError, match=said):
+    with pytest.raises(SnapshotError, match=message):
         Store(tmp_path / "state.db", cipher=Cipher(opened_with) if opened_with else None)
 
 
 @pytest.mark.parametrize(
-    ("saved", "key", "said"),
+    ("saved", "key", "message"),
     [
         (True, KEY, "was renamed, and an encrypted checkpoint is bound to its name: rename it back"),
         (True, bytes(32), "cannot be opened: another key, or it is damaged"),
@@ -125,12 +127,12 @@ def test_wrong_key_is_reported(tmp_path: Path, made_with: bytes | None, opened_w
     ],
     ids=["renamed", "renamed, and another key", "renamed before its first commit"],
 )
-def test_renamed_encrypted_file_is_reported(tmp_path: Path, saved: bool, key: bytes, said: str) -> None:
+def test_renamed_encrypted_file_is_reported(tmp_path: Path, saved: bool, key: bytes, message: str) -> None:
     with Store(tmp_path / "state.db", cipher=Cipher(KEY)) as store:
         if saved:
             store.save(ONE)
     (tmp_path / "state.db").rename(tmp_path / "renamed.db")
-    with pytest.raises(SnapshotError, match=said):
+    with pytest.raises(SnapshotError, match=message):
         Store(tmp_path / "renamed.db", cipher=Cipher(key))
 
 
@@ -201,7 +203,7 @@ def test_failed_key_change_changes_nothing(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_piece_of_another_commit_does_not_open(tmp_path: Path) -> None:
-    """Whoever can write the file cannot bring back an old state under a new number."""
+    """An attacker who can write the file cannot replay an old state under a new number."""
     path = tmp_path / "state.db"
     with Store(path, cipher=Cipher(KEY)) as store:
         store.save(ONE)
@@ -276,7 +278,7 @@ def test_read_only_does_not_disturb_the_owner(tmp_path: Path) -> None:
 
 
 def test_read_only_does_not_repair_a_crashed_commit(tmp_path: Path) -> None:
-    """SIGKILL in the middle of a transaction whose pages have reached the file: its journal is hot."""
+    """SIGKILL in the middle of a transaction whose pages have reached the file, so that its journal is hot."""
     path = tmp_path / "state.db"
     code = f"""
 import os

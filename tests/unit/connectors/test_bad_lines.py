@@ -1,4 +1,4 @@
-"""Lines that are no rows: which they are, why, on which line, and as they came."""
+"""Lines that are not rows: their reasons, line numbers and raw bytes."""
 
 import csv
 import gzip
@@ -21,7 +21,7 @@ Found = tuple[list[dict[str, str | None]], list[tuple[int, str, bytes]]]
 
 
 def found_in(path: Path, columns: str = "a b", *, format: Format = "csv", block_bytes: int = 1 << 20) -> Found:
-    """Rows and bad lines of a file; also that a reader that does not keep them counts the same."""
+    """Rows and bad lines of a file; checks that a reader that does not keep bad lines counts the same."""
     with mock.patch.dict(line_files.LineBlocks.__init__.__kwdefaults__, {"block_bytes": block_bytes}):
         rows: list[dict[str, str | None]] = []
         bad: list[BadLine] = []
@@ -81,7 +81,7 @@ def test_adjacent_bad_lines_have_their_own_numbers(tmp_path: Path) -> None:
 def test_stray_quote_never_merges_rows(
     tmp_path: Path, content: bytes, good: list[tuple[str, str]], bad: list[int]
 ) -> None:
-    """What it costs at most are the lines of a value beside it that has several; they are counted."""
+    """At most it costs the lines of an adjacent value with several lines; they are counted."""
     (tmp_path / "in.csv").write_bytes(b"a,b,c\n" + content)
     rows, lines_ = found_in(tmp_path / "in.csv")
     assert [(row["a"], row["b"]) for row in rows] == good
@@ -90,7 +90,7 @@ def test_stray_quote_never_merges_rows(
 
 @pytest.mark.parametrize("every", [1, 2, 10])
 def test_stray_quotes_cost_no_more_than_other_bad_lines(tmp_path: Path, every: int) -> None:
-    """Measured by parsers that are started: each costs more than a thousand lines."""
+    """Measured by the number of parser calls: each costs more than a thousand lines."""
     rows = [b'%d,"stray,2' % row if row % every == 0 else b"%d,x,2" % row for row in range(20_000)]
     (tmp_path / "in.csv").write_bytes(b"a,b,c\n" + b"\n".join(rows) + b"\n")
     with mock.patch.object(CsvReader, "_parse", autospec=True, side_effect=CsvReader._parse) as parsed:
@@ -180,7 +180,7 @@ def test_repr_never_shows_a_line() -> None:
 
 
 LINES = st.lists(st.binary(max_size=12).map(lambda line: line.translate(None, b'\r\n"')), max_size=40)
-"""Anything without quotes: then a line is a row, or a bad line, or blank."""
+"""Any text without quotes: every line is a row, a bad line, or blank."""
 
 
 @given(content=LINES, block_bytes=st.integers(20, 200))

@@ -1,4 +1,4 @@
-"""CSV files: what is read, what is malformed, what is written."""
+"""CSV files: rows, malformed lines, output."""
 
 import csv
 import datetime as dt
@@ -23,7 +23,7 @@ from castleguard.errors import InputError, SchemaError
 
 
 def read(source: Reader) -> list[dict[str, str | None]]:
-    """All rows of a source, which is then closed."""
+    """All rows of a source; closes it."""
     with closing(source):
         return [row for batch in source for row in batch.to_pylist()]
 
@@ -76,7 +76,7 @@ def test_windows_line_ends_and_a_byte_order_mark_are_read(tmp_path: Path) -> Non
 def test_byte_order_mark_after_the_header_belongs_to_its_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int
 ) -> None:
-    """Wherever a block begins: a value must not depend on that."""
+    """A value must not depend on where a block begins."""
     monkeypatch.setattr(line_files.LineBlocks.__init__, "__kwdefaults__", {"block_bytes": block_bytes})
     mark = b"\xef\xbb\xbf"
     for values in ([mark, b"1"], [mark + b"1", b"2", mark + b"3"], [mark + mark, mark]):
@@ -149,9 +149,9 @@ def test_missing_column_is_named_with_the_nearest_one(tmp_path: Path) -> None:
 
 
 def test_row_in_place_of_a_header_is_not_quoted(tmp_path: Path) -> None:
-    with pytest.raises(SchemaError) as told:
+    with pytest.raises(SchemaError) as caught:
         source_of(tmp_path, "patient17,39\npatient18,40\n", "patient age")
-    assert str(told.value).endswith("in.csv has no column 'patient' (it has 2 columns)")
+    assert str(caught.value).endswith("in.csv has no column 'patient' (it has 2 columns)")
 
 
 def test_message_names_another_separator(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_file_with_an_endless_first_line_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("note", ["a comma, here", 'a "quote"', "two\nlines", "two\rlines"])
 def test_value_is_written_the_same_beside_any_other(note: str) -> None:
-    """Readers tell groups by what is written: one text with a comma must not change the look of a box."""
+    """Readers tell groups by the published text: one text with a comma must not change how a box is written."""
     box = {
         "born_min": pa.array([dt.datetime(2026, 2, 27), dt.datetime(2026, 2, 27, 1, 2, 3, 4)], pa.timestamp("us")),
         "day": pa.array([dt.date(2026, 2, 27), None]),

@@ -1,4 +1,4 @@
-"""Every sink of CSV, and what it does with formulas."""
+"""Formulas in every sink of CSV."""
 
 import os
 from collections.abc import Callable
@@ -84,9 +84,11 @@ def test_escaping_is_the_default(way: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_refused_formulas_are_never_written(way: str, tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="column 'city' has text that a spreadsheet would take for a formula") as told:
+    with pytest.raises(
+        OutputError, match="column 'city' has text that a spreadsheet would take for a formula"
+    ) as caught:
         WAYS[way](TABLE, CsvOutput(formulas="refuse"), tmp_path)
-    assert "calc" not in str(told.value)
+    assert "calc" not in str(caught.value)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -1,4 +1,4 @@
-"""The first rows of a file, whatever its format."""
+"""The first rows of a file of any format."""
 
 import gzip
 from pathlib import Path

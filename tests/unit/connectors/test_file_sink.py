@@ -5,7 +5,6 @@ import gzip
 import os
 import resource
 import signal
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from castleguard.connectors.files import ARROW, CSV, JSONL, PARQUET, FileSinkOpt
 from castleguard.connectors.registry import Connector
 from castleguard.durable import AtomicFile
 from castleguard.errors import OutputError
+from tests.syncs import record_syncs
 
 TABLE = pa.table({"a": [1, 2], "b": ["x", "y"]})
 
@@ -88,19 +88,7 @@ def test_bytes_then_name_then_folder_are_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connector: Connector
 ) -> None:
     sink = open_sink(tmp_path, connector)
-    order: list[str] = []
-    fsync, replace = os.fsync, os.replace
-
-    def noted_fsync(descriptor: int) -> None:
-        order.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "bytes")
-        fsync(descriptor)
-
-    def noted_replace(old: Path, new: Path) -> None:
-        order.append("name")
-        replace(old, new)
-
-    monkeypatch.setattr(os, "fsync", noted_fsync)
-    monkeypatch.setattr(os, "replace", noted_replace)
+    order = record_syncs(monkeypatch)
     sink.deliver(1, TABLE)
     assert order == ["bytes", "name", "folder"]
 
@@ -124,7 +112,7 @@ def test_failing_disk_is_an_error_and_leaves_no_file(
 
 
 def test_full_disk_while_writing_is_an_error_and_leaves_no_file(tmp_path: Path, connector: Connector) -> None:
-    """By a limit on the size of a file, which the system keeps for the real writers."""
+    """Uses a file size limit of the system, so that the real writers run."""
     table = pa.table({"a": [f"{number * 7919 % 99991}" for number in range(100_000)]})
     sink = open_sink(tmp_path, connector)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -188,7 +176,7 @@ def test_only_text_formats_have_gzip() -> None:
 
 
 def test_part_of_another_job_is_not_replaced(tmp_path: Path) -> None:
-    """Both found the folder empty: the second to deliver must not take the place of the first one's rows."""
+    """Both jobs found the folder empty: the second delivery must not replace the rows of the first."""
     first, second = open_sink(tmp_path), open_sink(tmp_path)
     assert first.last() == second.last() == 0
     first.deliver(1, pa.table({"n": [1]}))

@@ -1,4 +1,4 @@
-"""Files as a source: which file when, where reading goes on, and what a hostile folder does."""
+"""Files as a source: order of files, positions, hostile folders."""
 
 import gzip
 import json
@@ -36,7 +36,7 @@ def open_source(
 
 
 def drop(folder: Path, name: str, *values: object) -> None:
-    """A CSV file that arrives as it should: renamed when it is complete."""
+    """A CSV file that is renamed when it is complete."""
     hidden = folder / f".{name}"
     hidden.write_text("a\n" + "".join(f"{value}\n" for value in values))
     os.rename(hidden, folder / name)
@@ -48,7 +48,7 @@ def values(read: Read | None) -> list[str | None]:
 
 
 def rest(source: Source) -> list[str | None]:
-    """All values that can be read now; the source is closed."""
+    """All values that can be read now; closes the source."""
     found: list[str | None] = []
     while (read := source.read(0.0)) is not None:
         found += values(read)
@@ -57,7 +57,7 @@ def rest(source: Source) -> list[str | None]:
 
 
 class ManualClock:
-    """Time that passes when somebody sleeps; `then` happens during the sleeps."""
+    """Clock that advances with each sleep; `then` has actions for the sleeps."""
 
     def __init__(self) -> None:
         self.time = 0.0
@@ -152,7 +152,7 @@ def test_position_restores_with_another_batch_size(tmp_path: Path) -> None:
     source.close()
 
 
-# What changes between stop and resume
+# Changes between two runs
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ def test_file_that_grew_while_read_is_read_to_its_end(stopped: tuple[Path, Posit
 def test_file_that_shrank_is_an_error(stopped: tuple[Path, Position]) -> None:
     path, position = stopped
     os.truncate(path, 8)
-    with pytest.raises(InputError, match=r"a\.csv cannot be read on after row 4: it has shrunk"):
+    with pytest.raises(InputError, match=r"a\.csv cannot be read after row 4: it has shrunk"):
         open_source(path, position)
 
 
@@ -197,7 +197,7 @@ def test_missing_file_at_the_position_is_an_error(stopped: tuple[Path, Position]
 
 
 def test_file_with_fewer_rows_than_were_read_is_an_error(tmp_path: Path, stopped: tuple[Path, Position]) -> None:
-    """The beginning and the size are the same, and rows are missing: lines were joined."""
+    """Same beginning and size, but fewer rows, because lines were joined."""
     path, position = stopped
     position["reading"]["rows"] = 11
     source = open_source(path, position)
@@ -213,13 +213,13 @@ def test_position_of_another_source_is_an_error(tmp_path: Path) -> None:
         open_source(tmp_path, {"offset": 3})
 
 
-# What changes after a file was read to its end
+# Changes after a file was read to its end
 
 
 def append(path: Path, text: str) -> None:
     with path.open("a") as file:
         file.write(text)
-    os.utime(path, (5e9, 5e9))  # later than anything else, however fast the test is
+    os.utime(path, (5e9, 5e9))  # later than any other time in the test
 
 
 def ended(path: Path, **options: Any) -> Position:
@@ -282,7 +282,7 @@ def test_empty_file_that_grew_is_read(tmp_path: Path) -> None:
 
 
 def test_rows_added_while_the_end_is_read_are_read_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is written between the last look into the file and the moment at which it is called done."""
+    """Rows written between the last read of a file and the moment at which it is marked as done."""
     drop(tmp_path, "a.csv", 0)
     end_mark = ResumableFile.end_mark
 
@@ -300,7 +300,7 @@ def test_last_line_that_grew_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a\n1\n2")
     position = ended(tmp_path)
     append(tmp_path / "a.csv", "3\n")
-    with pytest.raises(InputError, match=r"a\.csv cannot be read on after row 2: its last line had no end"):
+    with pytest.raises(InputError, match=r"a\.csv cannot be read after row 2: its last line had no end"):
         open_source(tmp_path, position)
     (tmp_path / "a.csv").write_text("a\n1\n2\n3\n")
     assert rest(open_source(tmp_path, position)) == ["3"], "only the end of the line was missing"
@@ -330,7 +330,7 @@ def test_changes_that_are_not_read_are_logged(
     change(tmp_path)
     assert rest(open_source(tmp_path, position)) == []
     assert len(caplog.messages) == 1
-    assert "what was added is not read" in caplog.text
+    assert "added rows are not read" in caplog.text
 
 
 def test_grown_typed_file_is_not_read_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -431,7 +431,7 @@ def test_removed_files_are_forgotten(tmp_path: Path) -> None:
 
 
 def test_remounted_folder_is_not_read_again(tmp_path: Path) -> None:
-    """Rows published a second time would be a leak."""
+    """Publishing rows twice would be a leak."""
     manual = ManualClock()
     folder = tmp_path / "in"
     folder.mkdir()
@@ -490,7 +490,7 @@ def test_file_cannot_be_followed(tmp_path: Path) -> None:
 
 
 def test_followed_folder_keeps_one_file_in_memory(tmp_path: Path) -> None:
-    """Nothing but names is kept of a file that is done."""
+    """Only the name of a finished file is kept."""
     manual = ManualClock()
     source = followed(tmp_path, manual)
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
@@ -590,7 +590,7 @@ def test_mixed_types_of_json_are_text(tmp_path: Path) -> None:
 
 
 def test_damaged_archive_fails_every_time(tmp_path: Path) -> None:
-    """A reader that failed must not look like one that came to its end."""
+    """A failed reader must not look like one at its end."""
     packed = gzip.compress(b"a\n" + b"".join(b"%d\n" % (number * 7919) for number in range(500_000)))
     (tmp_path / "a.csv.gz").write_bytes(packed[: len(packed) // 2])
     drop(tmp_path, "b.csv", 1)

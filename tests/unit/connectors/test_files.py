@@ -1,4 +1,4 @@
-"""The example job of files: its options are the connectors' own, and its rows can be read."""
+"""The example job of files: its options exist, and its rows can be read."""
 
 from pathlib import Path
 

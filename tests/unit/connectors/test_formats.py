@@ -1,15 +1,17 @@
-"""What every file format keeps to: types, names, and no half-written file."""
+"""Promises of every file format: types, names, no half-written file."""
 
 import stat
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import get_args
 
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 
+from castleguard.connectors import formats
 from castleguard.connectors.formats import open_reader, open_writer
 from castleguard.errors import InputError, OutputError, SchemaError
 
@@ -35,7 +37,7 @@ def read(path: Path, columns: list[str], batch_rows: int = 65536) -> pa.Table:
 
 @pytest.fixture(params=ENDINGS)
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """A path of every format; afterwards no hidden file may be left beside it."""
+    """A path of every format; checks that no hidden file is left behind."""
     path = tmp_path / f"data{request.param}"
     yield path
     assert [other.name for other in tmp_path.iterdir() if other.name.startswith(".")] == []
@@ -218,3 +220,10 @@ def test_full_disk_is_an_output_error(tmp_path: Path, ending: str, monkeypatch: 
     with pytest.raises(OutputError, match="No space left on device"):
         write(tmp_path / f"data{ending}", pa.table({"n": list(range(3_000_000))}))
     assert not (tmp_path / f"data{ending}").exists()
+
+
+def test_every_format_has_one_codec_and_text_formats_render_lines() -> None:
+    for format in get_args(formats.Format):
+        found = formats.codec(format)
+        assert (found.render is not None) == (found.header is not None) == (format in formats.TEXT)
+        assert format in formats.ENDINGS.values()

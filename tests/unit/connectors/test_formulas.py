@@ -1,4 +1,4 @@
-"""Formulas in CSV: what is escaped, what is not, and that nothing is lost by it."""
+"""Formulas in CSV: what is escaped and what is not, without loss."""
 
 import sys
 import unicodedata
@@ -80,7 +80,7 @@ def escaped(text: str) -> str:
 @pytest.mark.parametrize("text", DANGEROUS)
 def test_formulas_are_escaped(text: str) -> None:
     assert escaped(text) == "'" + text
-    assert escaped("'" + text) == "''" + text, "else it could not be told from the one above"
+    assert escaped("'" + text) == "''" + text, "otherwise it would equal the one above"
 
 
 @pytest.mark.parametrize("text", HARMLESS)

@@ -1,4 +1,4 @@
-"""What a sink says before a commit is what a delivery does after it."""
+"""A delivery keeps the promise that a sink gave before the commit."""
 
 import datetime as dt
 import re

@@ -1,4 +1,4 @@
-"""JSON lines: values as text that does not depend on their neighbours; malformed lines; what is written."""
+"""JSON lines: values as text that does not depend on neighbours, malformed lines, output."""
 
 import gzip
 import json
@@ -179,7 +179,7 @@ def test_any_content_is_read_to_the_end(content: bytes) -> None:
     ids=["null", "deep", "zero byte", "two objects"],
 )
 def test_line_that_crashes_arrow_costs_only_itself(tmp_path: Path, first: str, reason: str) -> None:
-    """Arrow's parser dies of the first two, and stops or goes on within the other ones."""
+    """Arrow's parser crashes on the first two, and stops or reads on within the others."""
     path = tmp_path / "in.jsonl"
     path.write_text(first + '\n{"a": 3}\n')
     with closing(JsonlReader(path, ["a"], 10, keep_bad=True)) as reader:

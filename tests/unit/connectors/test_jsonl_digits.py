@@ -1,4 +1,4 @@
-"""Numbers in JSON keep their digits, and are the same text whichever way their line was parsed."""
+"""Numbers in JSON keep their digits, and their text does not depend on the parser path."""
 
 from contextlib import closing
 from pathlib import Path

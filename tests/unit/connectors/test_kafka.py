@@ -1,4 +1,4 @@
-"""Kafka without a broker: the options, and the source against the client's own imitation of a cluster."""
+"""Kafka without a broker: options, and the source against the client's mock cluster."""
 
 import json
 import sys
@@ -24,16 +24,16 @@ from castleguard.errors import ConfigError, InputError, OutputError, SchemaError
 from tests.integration.mock_kafka import MockCluster
 from tests.patience import PATIENCE
 
-NOBODY = "127.0.0.1:1"  # where nothing listens
+NO_BROKER = "127.0.0.1:1"  # no broker listens here
 
 
 def source_options(**options: Any) -> KafkaSourceOptions:
-    return KafkaSourceOptions(**{"brokers": NOBODY, "topic": "trips", "timeout": 1.0, **options})
+    return KafkaSourceOptions(**{"brokers": NO_BROKER, "topic": "trips", "timeout": 1.0, **options})
 
 
 def sink_options(**options: Any) -> KafkaSinkOptions:
     return KafkaSinkOptions(
-        **{"brokers": NOBODY, "topic": "trips", "transactional_id": "job", "timeout": 1.0, **options}
+        **{"brokers": NO_BROKER, "topic": "trips", "transactional_id": "job", "timeout": 1.0, **options}
     )
 
 
@@ -84,7 +84,7 @@ def test_registry_finds_both_directions() -> None:
     ],
 )
 def test_security_options_become_client_settings(tls: Tls | None, sasl: Sasl | None, expected: dict[str, str]) -> None:
-    own = {"bootstrap.servers": NOBODY, "socket.timeout.ms": 1000, "log_level": 2}
+    own = {"bootstrap.servers": NO_BROKER, "socket.timeout.ms": 1000, "log_level": 2}
     assert source_options(tls=tls, sasl=sasl).settings() == own | expected
 
 
@@ -223,7 +223,7 @@ def test_closing_twice_does_nothing() -> None:
         sink.close()
 
 
-# The source, against an imitation
+# The source, against a mock cluster
 
 
 @pytest.fixture(scope="module")
@@ -240,7 +240,7 @@ def open_on(cluster: MockCluster, topic: str, **options: Any) -> Source:
 
 
 def read_until(source: Source, rows: int) -> list[Read]:
-    """Reads that hold so many rows and bad messages together."""
+    """Reads with this many rows and bad messages together."""
     reads: list[Read] = []
     while sum(read.rows.num_rows + len(read.bad) for read in reads) < rows:
         read = source.read(PATIENCE)

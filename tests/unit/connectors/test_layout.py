@@ -1,4 +1,4 @@
-"""Where things lie in a file: a declared column never shows what belongs to another one."""
+"""Layout checks: a declared column never shows the values of another one."""
 
 import io
 import struct
@@ -48,7 +48,7 @@ def _read(path: Path, content: bytes) -> list[str | None]:
 
 
 def _bytes_of(column: pa.Array) -> list[object]:
-    """The values, of whatever type damage has made them."""
+    """The values, of any type that damage may have given them."""
     try:
         found: list[object] = column.cast(pa.binary()).to_pylist()
     except pa.ArrowException:
@@ -69,7 +69,7 @@ FILES: dict[str, Callable[[], bytes]] = {
 @pytest.mark.parametrize("make", FILES.values(), ids=FILES)
 def test_no_flipped_bit_of_an_arrow_file_shows_another_column(make: Callable[[], bytes], tmp_path: Path) -> None:
     content = make()
-    every = effort(53, 1)  # a prime: all bits of a byte have their turn
+    every = effort(53, 1)  # a prime, so that all bits of a byte are tested
     refused = 0
     for bit in range(0, 8 * len(content), every):
         flipped = bytearray(content)
@@ -100,7 +100,7 @@ def test_no_flipped_bit_of_a_parquet_file_shows_another_column(tmp_path: Path) -
 
 
 def _buffers_of(content: bytes) -> list[int]:
-    """Where the places of the data of both columns stand in the metadata of the batch."""
+    """Offsets in the batch metadata that hold the places of both columns' data."""
     length = struct.pack("<q", 8 * ROWS)
     found = []
     at = content.find(length)

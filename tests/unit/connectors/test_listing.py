@@ -1,4 +1,4 @@
-"""Which files a path stands for."""
+"""The files that a path stands for."""
 
 import os
 from pathlib import Path

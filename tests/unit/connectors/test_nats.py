@@ -1,4 +1,4 @@
-"""What the NATS connector says before it asks any server."""
+"""Checks of the NATS connector before it contacts a server."""
 
 import sys
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_csv_needs_column_names(columns: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"servers": "nats://ann:s3cret@127.0.0.1"}, "set user and password instead"),
         ({"certificate_file": Path("a.pem")}, "need each other"),
@@ -59,8 +59,8 @@ def test_csv_needs_column_names(columns: tuple[str, ...]) -> None:
         ({"credentials_file": Path("missing.creds")}, "missing.creds cannot be read"),
     ],
 )
-def test_access_that_cannot_work_is_refused_before_connecting(wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as refused:
+def test_access_that_cannot_work_is_refused_before_connecting(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as refused:
         Connection(Access(**wrong), InputError)
     assert "s3cret" not in str(refused.value)
 
@@ -84,7 +84,7 @@ USER, SEED = "-----BEGIN NATS USER JWT-----", "-----BEGIN USER NKEY SEED-----"
 def test_invalid_credentials_file_is_refused_before_connecting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
 ) -> None:
-    """The client library would look for the user in it for ever."""
+    """The client library would search the file for the user without end."""
 
     def refuse(seed: bytearray) -> None:
         raise KeyError(seed)

@@ -1,4 +1,4 @@
-"""Messages of brokers: what is read, what is bad, and that neighbours never change either."""
+"""Messages of brokers: rows and bad messages, both independent of neighbours."""
 
 import json
 from collections.abc import Sequence
@@ -85,7 +85,7 @@ def test_message_that_is_not_a_json_object_is_bad_and_others_are_read(bad: bytes
 
 
 def test_two_broken_halves_of_an_object_are_two_bad_messages() -> None:
-    """Put together, the four messages would be as many objects as there are messages."""
+    """Concatenated, the messages would hold as many objects as there are messages."""
     read = read_json(b'{"a": "x"', b',"b": 1}', b'{"a": "y"}{"a": "z"}', b'{"a": {}', b'{"b": 1}')
     assert pairs(read) == [(None, "1")]
     assert read.message.tolist() == [4]
@@ -167,7 +167,7 @@ def test_arrow_columns_keep_their_types_and_other_columns_are_left_out() -> None
 
 
 def test_arrow_column_of_several_types_is_text_in_all_messages() -> None:
-    """So a person is the same person whether the number came as an integer, a float or a text."""
+    """A person is the same whether the number arrives as an integer, a float or a text."""
     tables = [
         pa.table({"a": pa.array([12], pa.int32()), "b": pa.array([None], pa.null())}),
         pa.table({"a": [12.0], "b": [1]}),

@@ -1,4 +1,4 @@
-"""Pipes: rows as they come, no position, and what goes wrong at the other end."""
+"""Pipes: rows as they arrive, no position, failures of the other end."""
 
 import os
 import subprocess
@@ -40,7 +40,7 @@ class Pipe:
 
 @pytest.fixture
 def pipe() -> Iterator[Pipe]:
-    """A pipe; its reader ends when the test does."""
+    """A pipe; its reader ends with the test."""
     pipe = Pipe()
     yield pipe
     pipe.end()
@@ -132,11 +132,11 @@ def test_failed_reader_does_not_look_like_the_end(pipe: Pipe, monkeypatch: pytes
 
 
 def test_read_ahead_is_limited(pipe: Pipe) -> None:
-    """The rest waits in the pipe, and then the other end does."""
+    """The rest waits in the pipe, then the other end blocks."""
     source = pipe.source(batch_rows=1)
     pipe.write(b"a\n" + b"1\n" * 100)
     eventually(lambda: source._arrived.qsize() == READ_AHEAD)
-    time.sleep(0.05)  # for the next one, which should not come
+    time.sleep(0.05)  # for the next one, which must not arrive
     assert source._arrived.qsize() == READ_AHEAD
     assert sum(len(values(source.read(PATIENCE))) for _ in range(100)) == 100
     source.close()
@@ -189,7 +189,7 @@ def test_closed_pipe_is_an_error() -> None:
 
 
 def test_output_larger_than_the_pipe_is_complete() -> None:
-    """And a process whose standard input stays open can end."""
+    """A process whose standard input stays open can still end."""
     program = (
         "import pyarrow as pa\n"
         "from castleguard.connectors.stdio import *\n"

@@ -1,4 +1,4 @@
-"""Columns as text: the short cut by look-up gives what a plain cast would give."""
+"""Columns as text: rendering by look-up equals a plain cast."""
 
 import pyarrow as pa
 import pytest

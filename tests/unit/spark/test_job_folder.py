@@ -92,6 +92,12 @@ def test_plan_is_written_atomically(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert check_plan(folder, FACTS)
 
 
+@pytest.mark.parametrize("name", [f".{PLAN}.0a1b2c3d.part", f".{KEY}.0a1b2c3d.part", f"{PLAN}.new"])
+def test_half_written_file_of_a_dead_process_does_not_block_a_job(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    assert not check_plan(tmp_path, FACTS)
+
+
 def test_checking_a_missing_folder_does_not_create_it(tmp_path: Path) -> None:
     assert not check_plan(tmp_path / "state", FACTS)
     assert not (tmp_path / "state").exists()

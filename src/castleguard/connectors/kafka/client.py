@@ -31,7 +31,7 @@ def error_of(exc: Exception) -> "KafkaError":
     return error
 
 
-def never_works(error: "KafkaError") -> bool:
+def is_permanent(error: "KafkaError") -> bool:
     """Whether the same request would fail again until an operator acts."""
     kind = type(error)
     return error.code() in {
@@ -56,7 +56,7 @@ def never_works(error: "KafkaError") -> bool:
     }
 
 
-def sentence(error: "KafkaError") -> str:
+def error_text(error: "KafkaError") -> str:
     """The client's message without its internal details."""
     return re.sub(r"^(Broker|Local): | \(after .*\)$|/bootstrap", "", error.str()).rstrip(".")
 
@@ -66,7 +66,7 @@ def configured(make: Any, settings: dict[str, Setting], **callbacks: Any) -> Any
     try:
         return make({**settings, **callbacks, "logger": LOG})
     except client_library().KafkaException as exc:
-        text = sentence(error_of(exc))
+        text = error_text(error_of(exc))
         for value in settings.values():
             if isinstance(value, str) and value:
                 text = text.replace(value, "****")
@@ -88,11 +88,11 @@ class Health:
         kind = type(error)
         if error.code() in {kind._AUTHENTICATION, kind._SSL, kind.SASL_AUTHENTICATION_FAILED}:
             self._refused = True
-            self._reason = sentence(error)
+            self._reason = error_text(error)
         elif error.code() == kind._ALL_BROKERS_DOWN:
             self._reason = self._reason or "no broker answers"
         elif not self._refused:
-            self._reason = sentence(error)
+            self._reason = error_text(error)
         self.down = True
 
     def well(self) -> None:
@@ -105,12 +105,12 @@ class Health:
         """The error to raise for a failed request: `wrong` if a retry cannot help."""
         if error.code() in {error.UNKNOWN_TOPIC_OR_PART, error._UNKNOWN_TOPIC}:
             return wrong(f"{self._where} does not exist, or may not be seen")
-        if never_works(error):
-            return wrong(f"{self._where}: {sentence(error)}")
+        if is_permanent(error):
+            return wrong(f"{self._where}: {error_text(error)}")
         # Refused before anything worked: a wrong password or certificate. Refused later: a broker in trouble.
         if self._refused and not self._worked:
             return wrong(f"{self._where}: the brokers refuse the connection: {self._reason}")
-        return UnavailableError(f"{self._where} cannot be reached: {self._reason or sentence(error)}")
+        return UnavailableError(f"{self._where} cannot be reached: {self._reason or error_text(error)}")
 
 
 def partitions_of(client: Any, topic: str, timeout: float) -> list[int]:

@@ -17,8 +17,8 @@ from castleguard.connectors.kafka.client import (
     client_library,
     configured,
     error_of,
+    error_text,
     partitions_of,
-    sentence,
 )
 from castleguard.connectors.kafka.kafka_options import KafkaSinkOptions
 from castleguard.connectors.payloads import check_payloads, write_payloads
@@ -78,7 +78,7 @@ class KafkaSink:
         if self._last == number:  # (2)
             return
         if self._last > number:
-            raise self._taken_over(f"segment {self._last} was delivered already, and this is {number}")
+            raise self._fenced(f"segment {self._last} was delivered already, and this is {number}")
         assert self._producer is not None
         assert self._numbers is not None
         timeout = self._options.timeout
@@ -93,23 +93,23 @@ class KafkaSink:
             self._producer.commit_transaction(timeout)  # (5)
         except self._kafka.KafkaException as exc:
             failure = self._failure(error_of(exc))
-            self._give_up()
+            self._drop_producer()
             raise failure from exc
         except BaseException:
-            self._give_up()
+            self._drop_producer()
             raise
         self._last = number
         self._health.well()
 
     def close(self) -> None:
-        """Leave the brokers."""
-        self._give_up()
+        """Disconnect."""
+        self._drop_producer()
         numbers, self._numbers = self._numbers, None
         if numbers is not None:
             numbers.close()
 
     def _connect(self) -> None:
-        """A producer that owns the transactional id, and the number of the last segment. Nothing if there is one."""
+        """Make a producer that owns the transactional id, unless there is one, and read the last segment number."""
         if self._producer is not None:
             return
         options = self._options
@@ -162,16 +162,16 @@ class KafkaSink:
 
     def _failure(self, error: "KafkaError") -> CastleguardError:
         if error.code() in {error._FENCED, error.PRODUCER_FENCED, error.INVALID_PRODUCER_EPOCH}:
-            return self._taken_over("or a transaction took longer than transaction_timeout")
+            return self._fenced("or a transaction took longer than transaction_timeout")
         return self._health.failure(error, OutputError)
 
-    def _taken_over(self, detail: str) -> OutputError:
+    def _fenced(self, detail: str) -> OutputError:
         return OutputError(
             f"topic {self._options.topic}: another process has taken over the transactional id "
             f"{self._options.transactional_id!r} ({detail}); nothing of this segment was published by this one"
         )
 
-    def _give_up(self) -> None:
+    def _drop_producer(self) -> None:
         """Drop the producer; the next one, or the brokers' timeout, aborts its open transaction."""
         producer, self._producer = self._producer, None
         if producer is None:
@@ -180,4 +180,4 @@ class KafkaSink:
             producer.purge()
             producer.abort_transaction(PROBE_SECONDS)
         except self._kafka.KafkaException as exc:
-            LOG.debug("no transaction was aborted: %s", sentence(error_of(exc)))
+            LOG.debug("no transaction was aborted: %s", error_text(error_of(exc)))

@@ -19,7 +19,7 @@ from castleguard.connectors.kafka.client import (
     client_library,
     configured,
     error_of,
-    never_works,
+    is_permanent,
     partitions_of,
 )
 from castleguard.connectors.kafka.kafka_options import KafkaSourceOptions
@@ -49,19 +49,19 @@ class KafkaSource:
         self._next = {int(partition): int(offset) for partition, offset in (position or {}).items()}
         self._assigned: set[int] = set()
         self._ends: dict[int, int] = {}
-        self._looked = 0.0
-        self._trouble: KafkaError | None = None
-        self._trouble_at = -1
+        self._listed_at = 0.0
+        self._partition_error: KafkaError | None = None
+        self._error_partition = -1
 
     def read(self, timeout: float) -> Read | None:
         """The messages that have arrived, up to a batch."""
         self._connect()
-        if self._trouble is not None:  # arrived together with the messages of the last read
+        if self._partition_error is not None:  # arrived together with the messages of the last read
             raise self._failure()
         messages = self._consume(timeout)
         if messages:
             return self._read(messages)
-        if self._trouble is not None:
+        if self._partition_error is not None:
             raise self._failure()
         if self._health.down:
             self._probe()
@@ -98,9 +98,9 @@ class KafkaSource:
     def _connect(self) -> None:
         """Assign all partitions, including new ones."""
         now = time.monotonic()
-        if self._assigned and now < self._looked + PARTITIONS_EVERY:
+        if self._assigned and now < self._listed_at + PARTITIONS_EVERY:
             return
-        self._looked = now
+        self._listed_at = now
         try:
             if self._consumer is None:
                 settings = self._options.reader_settings()
@@ -112,7 +112,7 @@ class KafkaSource:
             starts = {partition: self._start(partition) for partition in added}
         except self._kafka.KafkaException as exc:
             error = error_of(exc)
-            if self._assigned and not never_works(error):
+            if self._assigned and not is_permanent(error):
                 return  # assigned partitions can still be read, and reading them reports a broker that is down
             if self._consumer is not None and not self._assigned:
                 self._consumer.poll(0)  # the client's background report explains more than a timeout
@@ -133,7 +133,7 @@ class KafkaSource:
         known = self._next.get(partition)
         if known is not None:
             if not low <= known <= high:
-                raise self._lost(partition, known, low)
+                raise self._lost_offset(partition, known, low)
             return known
         return high if self._first_start and not self._assigned and self._options.start == "end" else low
 
@@ -143,21 +143,21 @@ class KafkaSource:
         deadline = time.monotonic() + timeout
         while True:
             arrived = self._consumer.consume(self._options.batch_messages, timeout=0)
-            if not arrived and self._trouble is None:
+            if not arrived and self._partition_error is None:
                 # Waiting for a whole batch would delay the first of its messages.
                 arrived = self._consumer.consume(1, timeout=max(deadline - time.monotonic(), 0))
                 if arrived and self._options.batch_messages > 1:
                     arrived += self._consumer.consume(self._options.batch_messages - 1, timeout=0)
-            messages = [message for message in arrived if message.error() is None or self._note(message)]
-            if messages or self._trouble is not None or time.monotonic() >= deadline:
+            messages = [message for message in arrived if message.error() is None or self._record(message)]
+            if messages or self._partition_error is not None or time.monotonic() >= deadline:
                 return messages
 
-    def _note(self, message: "Message") -> bool:
+    def _record(self, message: "Message") -> bool:
         """Record the end or the error of a partition; False, so that it is not taken for a message."""
         error, partition, offset = message.error(), message.partition(), message.offset()
         assert error is not None
         if error.code() != error._PARTITION_EOF:
-            self._trouble, self._trouble_at = error, -1 if partition is None else partition
+            self._partition_error, self._error_partition = error, -1 if partition is None else partition
         elif partition in self._next and offset is not None and offset >= 0:
             # Everything before the end has been read or is not for us: aborted, or a transaction marker.
             self._next[partition] = max(self._next[partition], offset)
@@ -213,7 +213,7 @@ class KafkaSource:
 
     def _failure(self) -> CastleguardError:
         """The error that a partition reported; it is reported once."""
-        error, partition, self._trouble = self._trouble, self._trouble_at, None
+        error, partition, self._partition_error = self._partition_error, self._error_partition, None
         assert error is not None
         assert self._consumer is not None
         if error.code() not in {error._AUTO_OFFSET_RESET, error.OFFSET_OUT_OF_RANGE, error._LOG_TRUNCATION}:
@@ -222,9 +222,9 @@ class KafkaSource:
             low, _ = self._consumer.get_watermark_offsets(self._place(partition), timeout=self._options.timeout)
         except self._kafka.KafkaException as exc:
             return self._health.failure(error_of(exc), InputError)
-        return self._lost(partition, self._next.get(partition, 0), low)
+        return self._lost_offset(partition, self._next.get(partition, 0), low)
 
-    def _lost(self, partition: int, offset: int, low: int) -> InputError:
+    def _lost_offset(self, partition: int, offset: int, low: int) -> InputError:
         where = f"topic {self._options.topic}[{partition}] has no offset {offset}"
         if offset < low:
             return InputError(

@@ -176,7 +176,7 @@ class Connection:
         try:
             # The library limits most steps of connecting, but not all.
             limit = self._access.timeout * _CONNECT_STEPS * len(self._access.addresses())
-            connecting = client.connect(**self._connect_options(), closed_cb=gone, error_cb=self._heard)
+            connecting = client.connect(**self._connect_options(), closed_cb=gone, error_cb=self._on_error)
             await asyncio.wait_for(connecting, limit)
         except BaseException:
             await _closed(client)  # the library leaves its socket open when the server turns it away
@@ -210,7 +210,7 @@ class Connection:
             "ping_interval": _PING_SECONDS,
         }
 
-    async def _heard(self, error: Exception) -> None:
+    async def _on_error(self, error: Exception) -> None:
         """Handle an error outside of a call. A missing permission is only reported here: its request gets no answer and
         is cancelled here.
         """

@@ -67,7 +67,7 @@ class Consumer:
         )
         consumer = cls(connection, lost, f"{options.stream}.{made['name']}", options.batch_messages)
         consumer.waiting = int(made.get("num_pending", 0))
-        consumer._inbox = await connection.subscribe(consumer._arrive)
+        consumer._inbox = await connection.subscribe(consumer._on_message)
         return consumer
 
     @property
@@ -95,12 +95,12 @@ class Consumer:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while not self.arrived and not self.ended and loop.time() < deadline:
-            await self._heard(deadline)
+            await self._wait_for_news(deadline)
             if not self.arrived:
                 await self.ask()
         deadline = min(deadline, loop.time() + _LINGER_SECONDS)
         while self.arrived and self._asked is not None and not self.ended and loop.time() < deadline:
-            await self._heard(deadline)
+            await self._wait_for_news(deadline)
 
     def take(self) -> list[Message]:
         """Everything that has arrived."""
@@ -113,7 +113,7 @@ class Consumer:
             with contextlib.suppress(Exception):
                 await self._inbox.leave()
 
-    async def _heard(self, deadline: float) -> None:
+    async def _wait_for_news(self, deadline: float) -> None:
         self._news.clear()
         waker = asyncio.get_running_loop().call_at(deadline, self._news.set)
         try:
@@ -121,7 +121,7 @@ class Consumer:
         finally:
             waker.cancel()
 
-    async def _arrive(self, message: Any) -> None:
+    async def _on_message(self, message: Any) -> None:
         if not message.reply.startswith("$JS.ACK."):
             self._end_of_answer(message.headers or {})
             return

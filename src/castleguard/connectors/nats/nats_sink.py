@@ -68,22 +68,22 @@ class NatsSink:
     def longest_row(self) -> int | None:
         """The limit of the server or of the stream, whichever is lower."""
         room = self._connection.run(self._connection.max_payload())
-        return min(room, self._most_bytes or room) - _HEADER_BYTES - _ARROW_BYTES
+        return min(room, self._message_limit or room) - _HEADER_BYTES - _ARROW_BYTES
 
     def __init__(self, options: NatsSinkOptions, connection: Connection) -> None:
         self._options = options
         self._connection = connection
         self._writer = uuid.uuid4().hex
         self._tail: _Tail | None = None  # the last message that was read or confirmed
-        self._unsure = True  # whether a later one may exist
+        self._stale = True  # whether a later one may exist
         self._expected: dict[str, str] = {}
         self._batch_messages = 1
-        self._most_bytes: int | None = None  # of a message; None: the server's limit
+        self._message_limit: int | None = None  # of a message; None: the server's limit
         self._batches = 0
 
     def last(self) -> int:
         """The last complete segment, from the last message of the subject."""
-        tail = self._connection.run(self._look())
+        tail = self._connection.run(self._refresh())
         return tail.segment if tail.rows == tail.total else tail.segment - 1
 
     def check(self, columns: pa.Schema) -> None:
@@ -95,7 +95,7 @@ class NatsSink:
         try:
             self._connection.run(self._deliver(number, table))
         except BaseException:
-            self._unsure = True
+            self._stale = True
             raise
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class NatsSink:
         if name not in (found.get("streams") or []):
             raise OutputError(f"stream {name!r} does not take the subject {subject!r}: add it to the stream's subjects")
         limit = int(config.get("max_msg_size") or -1)
-        self._most_bytes = limit if limit > 0 else None
+        self._message_limit = limit if limit > 0 else None
         self._batch_messages = BATCH_MESSAGES if config.get("allow_atomic") else 1
 
     # What has arrived
@@ -129,12 +129,12 @@ class NatsSink:
     async def _look_up(self) -> Stream:
         return await look_up(self._connection, self._options.stream)
 
-    async def _look(self) -> _Tail:
+    async def _refresh(self) -> _Tail:
         """Read the last message; raise if another process wrote it since the last time."""
         known, tail = self._tail, await self._read_tail()
         self._expected = {"Nats-Expected-Last-Subject-Sequence": str(tail.sequence)}
         if known is None:
-            await self._refuse_forgotten(tail)
+            await self._refuse_deleted_history(tail)
         elif known.sequence and not tail.sequence:
             tail = await self._deleted(known)
         elif tail.sequence < known.sequence:
@@ -147,10 +147,10 @@ class NatsSink:
                 f"another process writes to subject {self._options.subject!r}: this one must stop; a subject "
                 "belongs to one job"
             )
-        self._tail, self._unsure = tail, False
+        self._tail, self._stale = tail, False
         return tail
 
-    async def _refuse_forgotten(self, tail: _Tail) -> None:
+    async def _refuse_deleted_history(self, tail: _Tail) -> None:
         """At the start, no message means that nothing was delivered, but only if none was deleted."""
         if not tail.sequence and not self._options.begins_empty and not (await self._look_up()).complete:
             raise OutputError(
@@ -205,8 +205,8 @@ class NatsSink:
     # What is sent
 
     async def _deliver(self, number: int, table: pa.Table) -> None:
-        if self._tail is None or self._unsure:
-            await self._look()
+        if self._tail is None or self._stale:
+            await self._refresh()
         while (there := self._rows_there(self._tail or _Tail(), number, table.num_rows)) < table.num_rows:
             parts = self._cut(table.slice(there), there, await self._connection.max_payload())
             try:
@@ -226,9 +226,9 @@ class NatsSink:
                 "lower rows_per_message"
             ) from refused
         elif refused.code in _WRONG_LAST_SEQUENCE:
-            # Either what was sent before a connection was lost has come after all, or somebody else writes.
+            # A message sent before the connection was lost has arrived after all, or another process writes.
             expected = self._expected
-            await self._look()
+            await self._refresh()
             if self._expected == expected:
                 raise UnavailableError(f"{self._connection.where} cannot do it now: {refused}") from refused
         else:

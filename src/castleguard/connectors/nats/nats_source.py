@@ -16,7 +16,7 @@ from castleguard.connectors.nats.stream_state import NO_MESSAGE, Stream, look_up
 from castleguard.connectors.payloads import read_payloads
 from castleguard.errors import InputError
 
-LOOK_AROUND_SECONDS = 10.0
+SKIP_SECONDS = 10.0
 
 
 class NatsSource:
@@ -31,7 +31,7 @@ class NatsSource:
         self._created = ""
         self._next = 1
         self._consumer: Consumer | None = None
-        self._looked_around = 0.0
+        self._skipped_at = 0.0
 
     def read(self, timeout: float) -> Read | None:
         """The rows of the messages that have arrived."""
@@ -127,7 +127,7 @@ class NatsSource:
             await self._refuse_gap(messages)
             await consumer.ask()
         elif timeout and not consumer.ended:
-            await self._look_around()
+            await self._skip_other_subjects()
         return messages
 
     async def _consume(self) -> Consumer:
@@ -155,12 +155,12 @@ class NatsSource:
                     "deleted messages before they were read; raise the limits, and set skip_deleted to skip them"
                 )
 
-    async def _look_around(self) -> None:
+    async def _skip_other_subjects(self) -> None:
         """Skip messages of other subjects while none of ours arrive: once deleted, they would look like lost ones."""
         now = asyncio.get_running_loop().time()
-        if self._options.subject is None or now < self._looked_around + LOOK_AROUND_SECONDS:
+        if self._options.subject is None or now < self._skipped_at + SKIP_SECONDS:
             return
-        self._looked_around = now
+        self._skipped_at = now
         last = (await self._look_up()).last
         request = {"seq": self._next, "next_by_subj": self._options.subject}
         try:

@@ -26,14 +26,14 @@ from castleguard.telemetry.logs import LOG
 
 T = TypeVar("T")
 
-EVERYBODY = "all"
+ALL_SITES = "all"
 """Subject of messages to all sites; reserved, so no site may have this name."""
 
 _ANSWER_SECONDS = 1.0  # for which a caller waits for the log
 _MOST_BYTES = 64 << 20  # of messages not yet received by the site, and of those not yet taken by the network
 _HEADER_BYTES = 1024  # of a message, at most
 _SENDER = "Castleguard-Site"
-_THERE_IS_ONE = 10071  # JetStream: another last sequence than the one that was expected
+_RECORD_EXISTS = 10071  # JetStream: another last sequence than the one that was expected
 _NANOSECONDS = 1_000_000_000
 
 
@@ -47,12 +47,12 @@ class NatsRelay:
         self._job = job
         self._site = site
         self._bucket = f"castleguard-{job}"
-        self._received = _Box()
-        self._on_the_way = 0  # bytes; touched on the loop only
+        self._received = _Received()
+        self._in_flight = 0  # bytes; touched on the loop only
         self._ready = False
-        self._made = False
+        self._log_found = False
         self._too_large = False  # whether a message has been too large so far
-        self._doubt = asyncio.Event()
+        self._suspect = asyncio.Event()
         self._subscribed: asyncio.Future[None] | None = None
         self._connection = Connection(access, OutputError)
         try:
@@ -67,7 +67,7 @@ class NatsRelay:
     def send(self, to: str | None, data: bytes) -> None:
         """Publish without waiting."""
         if self._ready:
-            self._connection.begin(self._publish(f"castleguard.{self._job}.{to or EVERYBODY}", data))
+            self._connection.begin(self._publish(f"castleguard.{self._job}.{to or ALL_SITES}", data))
 
     def receive(self) -> list[bytes]:
         """Messages that have arrived."""
@@ -106,7 +106,7 @@ class NatsRelay:
         except CastleguardError as exc:  # the site must go on without the log
             why = str(exc)
         self._ready = False
-        self._doubt.set()
+        self._suspect.set()
         raise UnavailableError(f"{self._connection.where} cannot be used as a log: {why}")
 
     async def _keep(self, task: Task) -> None:
@@ -126,11 +126,11 @@ class NatsRelay:
 
     async def _ended(self, lost: "asyncio.Future[None]") -> None:
         """Wait until the connection is lost or a call fails."""
-        doubting = asyncio.ensure_future(self._doubt.wait())
+        suspecting = asyncio.ensure_future(self._suspect.wait())
         try:
-            await asyncio.wait((lost, doubting), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((lost, suspecting), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            doubting.cancel()
+            suspecting.cancel()
 
     async def _open(self) -> None:
         """Connect, subscribe, and find or create the log.
@@ -140,12 +140,12 @@ class NatsRelay:
         """
         lost = await self._connection.lost()
         if lost is not self._subscribed:
-            for subject in (self._site, EVERYBODY):
-                await self._connection.subscribe(self._arrived, f"castleguard.{self._job}.{subject}")
+            for subject in (self._site, ALL_SITES):
+                await self._connection.subscribe(self._on_message, f"castleguard.{self._job}.{subject}")
             self._subscribed = lost
         await self._find_log()
         self._connection.check_permitted()
-        self._doubt.clear()  # the doubt was about an earlier connection
+        self._suspect.clear()  # the doubt was about an earlier connection
         self._ready = True
 
     async def _find_log(self) -> None:
@@ -153,12 +153,12 @@ class NatsRelay:
         try:
             answer = await self._connection.ask(f"STREAM.INFO.KV_{self._bucket}")
         except RefusedError as exc:
-            if exc.status != 404 or self._made:
+            if exc.status != 404 or self._log_found:
                 # A log that disappears while sites run has lost their decisions: no decision may go into a new one
                 # before all sites have been restarted.
                 raise translated(exc, self._connection) from exc
             answer = await self._make_log()
-        self._made = True
+        self._log_found = True
         config = answer["config"]
         limits = (int(config.get(name, -1)) for name in ("max_bytes", "max_msgs"))
         forgets = config.get("discard") != "new" and any(limit > 0 for limit in limits)
@@ -192,7 +192,7 @@ class NatsRelay:
         try:
             await self._connection.request(subject, record, {"Nats-Expected-Last-Subject-Sequence": "0"})
         except RefusedError as exc:
-            if exc.code != _THERE_IS_ONE:
+            if exc.code != _RECORD_EXISTS:
                 raise
             stands = await self._decision(release)
             if stands is None:
@@ -213,14 +213,14 @@ class NatsRelay:
 
     async def _publish(self, subject: str, data: bytes) -> None:
         """Publish a message; it is lost if the network does not take it, or if too many bytes are queued."""
-        if self._on_the_way + len(data) > _MOST_BYTES:
+        if self._in_flight + len(data) > _MOST_BYTES:
             return
-        self._on_the_way += len(data)
+        self._in_flight += len(data)
         try:
             with contextlib.suppress(CastleguardError):
                 await self._connection.translating(self._send(subject, data))
         finally:
-            self._on_the_way -= len(data)
+            self._in_flight -= len(data)
 
     async def _send(self, subject: str, data: bytes) -> None:
         limit = await self._connection.max_payload() - _HEADER_BYTES
@@ -235,12 +235,12 @@ class NatsRelay:
                 limit,
             )
 
-    async def _arrived(self, message: Any) -> None:
+    async def _on_message(self, message: Any) -> None:
         if (message.headers or {}).get(_SENDER) != self._site:
             self._received.put(message.data)
 
 
-class _Box:
+class _Received:
     """Queue of messages that have arrived, emptied by another thread. Drops the oldest when it is full."""
 
     def __init__(self) -> None:
