@@ -186,7 +186,7 @@ def test_persons_of_a_type_are_also_read_from_text() -> None:
         stream.push(pa.table({"pid": spelt, "age": [40] * 4, "row": list(range(4))}))
 
 
-def test_dicts_are_accepted_in_any_batching() -> None:
+def test_dicts_are_read_alike_in_any_batching() -> None:
     """As one list or row by row: a row is accepted or rejected independently of the others."""
     ids = [1, "a", 2.0, None, True, b"x", dt.date(2020, 1, 1)]
     rows = [{"pid": one, "age": 40, "row": at} for at, one in enumerate(ids)]
