@@ -195,7 +195,7 @@ def test_statement_of_another_policy_names_the_sum(world: World, change: dict[st
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "said"),
+    ("before", "after", "sentence"),
     [
         (60.0, None, "no bound for a person"),  # the previous epoch had any number of windows
         (60.0, 120.0, "no bound for a person"),
@@ -203,12 +203,12 @@ def test_statement_of_another_policy_names_the_sum(world: World, change: dict[st
     ],
 )
 def test_sum_is_named_only_where_the_windows_allow_it(
-    world: World, before: float, after: float | None, said: str
+    world: World, before: float, after: float | None, sentence: str
 ) -> None:
     world.grow()
     run(world, replace(LEDGER, window=before), ended="drained")
     world.grow()
-    assert said in str(run(world, replace(LEDGER, window=after)).guarantee())
+    assert sentence in str(run(world, replace(LEDGER, window=after)).guarantee())
 
 
 def test_another_person_column_names_the_sum_and_restarts_the_counts(world: World) -> None:
@@ -239,18 +239,18 @@ def test_another_canonical_form_names_the_sum(world: World, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("before", "said"),
+    ("before", "sentence"),
     [
         (cg.Castle(k=2, delay=10), "some of them made no such claim: all epochs together promise none"),
         (cg.Castleguard(k=2, delay=10, epsilon=1.0), "all epochs together promise no bound for a person"),
     ],
     ids=["no claim", "a claim for rows"],
 )
-def test_statement_mentions_an_epoch_without_a_bound_per_person(world: World, before: Policy, said: str) -> None:
+def test_statement_mentions_an_epoch_without_a_bound_per_person(world: World, before: Policy, sentence: str) -> None:
     world.grow()
     run(world, before, ended="drained")
     world.grow()
-    assert said in str(run(world, LEDGER).guarantee())
+    assert sentence in str(run(world, LEDGER).guarantee())
 
 
 def test_snapshot_of_another_canonical_form_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -279,10 +279,10 @@ def parquet_file(folder: Path) -> bytes:
 def test_unreadable_file_stops_the_job_with_one_message(
     run: Run, tmp_path: Path, format: str, data: bytes, sentence: str
 ) -> None:
-    code, said = run(write_job(tmp_path, format, data))
+    code, output = run(write_job(tmp_path, format, data))
     assert code == 1
-    assert len(said.splitlines()) == 1
-    assert sentence in said
+    assert len(output.splitlines()) == 1
+    assert sentence in output
     assert not list(tmp_path.glob("out/*.parquet"))
 
 
@@ -295,11 +295,11 @@ def test_damaged_parquet_file_stops_the_job_with_one_message(run: Run, tmp_path:
         "zeroed": data[:16] + bytes(middle) + data[16 + middle :],
         "flipped": data[:4] + bytes(byte ^ 0xFF for byte in data[4:middle]) + data[middle:],
     }
-    code, said = run(write_job(tmp_path, "parquet", damaged[damage]))
+    code, output = run(write_job(tmp_path, "parquet", damaged[damage]))
     assert code == 1
-    assert len(said.splitlines()) == 1
-    assert "in.parquet cannot be read" in said
-    assert "damaged" in said
+    assert len(output.splitlines()) == 1
+    assert "in.parquet cannot be read" in output
+    assert "damaged" in output
 
 
 NOTHING_READ = "castleguard: nothing was published: no rows were read\n"
@@ -338,9 +338,9 @@ def test_file_that_disappears_stops_the_job(run: Run, tmp_path: Path) -> None:
     path = write_job(tmp_path, "csv", HEADER + GOOD, batch=10)
     assert not stopped_after(path, reads=6)
     (tmp_path / "in.csv").unlink()
-    code, said = run(path)
-    assert (code, len(said.splitlines())) == (1, 1)
-    assert "in.csv cannot be read" in said
+    code, output = run(path)
+    assert (code, len(output.splitlines())) == (1, 1)
+    assert "in.csv cannot be read" in output
 
 
 def test_job_stops_at_a_bad_file_and_restores_once_it_is_fixed(run: Run, tmp_path: Path) -> None:

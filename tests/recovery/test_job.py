@@ -329,10 +329,10 @@ def test_failed_job_reports_its_failure_before_it_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deaf: bool
 ) -> None:
     """The watcher may fail as well, and must not hide the error."""
-    world, told = World(tmp_path, POLICIES["castle"]), []
+    world, statuses = World(tmp_path, POLICIES["castle"]), []
 
     def watch(status: Status) -> None:
-        told.append(status)
+        statuses.append(status)
         if deaf and status.state == "failed":
             raise RuntimeError("the port is gone")
 
@@ -343,8 +343,8 @@ def test_failed_job_reports_its_failure_before_it_ends(
     monkeypatch.setattr(Store, "save", fail)
     with pytest.raises(OutputError, match="no space left"):
         job.run()
-    assert [status.state for status in told][-2:] == ["running", "failed"]
-    assert told[-1].books.pending > 0
+    assert [status.state for status in statuses][-2:] == ["running", "failed"]
+    assert statuses[-1].books.pending > 0
 
 
 def test_too_many_rejected_rows_stop_the_job(tmp_path: Path) -> None:
@@ -356,10 +356,10 @@ def test_too_many_rejected_rows_stop_the_job(tmp_path: Path) -> None:
 
 
 def test_too_many_rejected_of_few_rows_are_reported_at_the_end(tmp_path: Path) -> None:
-    world, told = World(tmp_path, POLICIES["castle"]), list[Status]()
+    world, statuses = World(tmp_path, POLICIES["castle"]), list[Status]()
     with pytest.raises(InputError, match=r"9 of 100 rows were rejected.*\. The source has ended; all other rows are"):
-        world.job(max_reject_share=0.08, watch=told.append).run()
-    assert told[-1].state == "failed"
+        world.job(max_reject_share=0.08, watch=statuses.append).run()
+    assert statuses[-1].state == "failed"
     world.check()
     assert world.job(max_reject_share=0.08).run() == "finished"
 

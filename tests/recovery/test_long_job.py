@@ -97,7 +97,7 @@ def resident_mb() -> float:
 
 
 @pytest.mark.compiled
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not tell how much memory is used")
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not report the memory of a process")
 def test_followed_folder_runs_for_ten_minutes(tmp_path: Path) -> None:
     clock = ManualClock()
     street = Street(tmp_path / "in", clock)

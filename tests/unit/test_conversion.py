@@ -29,11 +29,11 @@ def test_every_row_is_published_and_both_ends_are_closed() -> None:
 
 
 def test_progress_receives_the_rows_of_every_batch() -> None:
-    told: list[int] = []
+    batch_rows: list[int] = []
     table = rows(50)
     source = MemoryReader([table.slice(0, 20), table.slice(20, 30)])
-    convert(source, Anonymiser(SCHEMA, POLICY, seed=1), MemoryWriter(), progress=told.append)
-    assert told == [20, 30]
+    convert(source, Anonymiser(SCHEMA, POLICY, seed=1), MemoryWriter(), progress=batch_rows.append)
+    assert batch_rows == [20, 30]
 
 
 def test_empty_source_writes_a_table_with_its_columns() -> None:

@@ -41,7 +41,7 @@ def as_commands(block: Block) -> str:
     return ""
 
 
-def said_by_block(folder: Path) -> dict[int, str]:
+def output_by_block(folder: Path) -> dict[int, str]:
     """Run the commands, and return the output of each block."""
     programs = folder / "bin"
     programs.mkdir()
@@ -78,12 +78,12 @@ def shape(line: str) -> str:
 
 @pytest.mark.compiled
 def test_commands_of_the_page_print_the_shown_output(tmp_path: Path) -> None:
-    said = said_by_block(tmp_path)
+    output = output_by_block(tmp_path)
     blocks = page_blocks()
     for at, block in enumerate(blocks):
         if block.language != "text":
             continue
-        printed = [shape(line) for line in said[at - 1].splitlines()]
+        printed = [shape(line) for line in output[at - 1].splitlines()]
         for line in map(shape, block.text.splitlines()):
             assert line in ("...", *printed), f"{line!r} is not printed by:\n{blocks[at - 1].text}"
     (header,) = [block.text.splitlines()[0] for block in blocks if block.language == "csv"]

@@ -232,9 +232,9 @@ def test_clamped_values_are_counted_by_column() -> None:
 def test_summary_shows_clamped_values() -> None:
     stream = cg.Anonymiser(cg.Schema(person=None, quasi_identifiers=[AGE]), cg.Castle(k=2, delay=10), seed=1)
     stream.push(pa.table({"age": [40, 101, 400]}))
-    told = summary(stream.report(), stream.guarantee())
-    assert "clamped" in told
-    assert "values moved to the nearest bound: age 2" in told
+    text = summary(stream.report(), stream.guarantee())
+    assert "clamped" in text
+    assert "values moved to the nearest bound: age 2" in text
 
 
 def test_clamping_before_noise_is_not_counted() -> None:

@@ -283,15 +283,15 @@ ODD_BATCHES: dict[str, object] = {
 def test_no_value_of_a_row_is_in_a_message_or_a_log(batch: object, caplog: pytest.LogCaptureFixture) -> None:
     stream = started(l=2)
     stream.push([row(number, job=number) for number in range(3)])
-    told = ""
+    message = ""
     with caplog.at_level(logging.DEBUG):
         try:
             stream.push(batch)
             stream.flush()
             stream.snapshot()
         except cg.CastleguardError as exc:
-            told = f"{exc!r} {exc.__cause__!r}"
-    for text in (told, caplog.text, repr(stream)):
+            message = f"{exc!r} {exc.__cause__!r}"
+    for text in (message, caplog.text, repr(stream)):
         assert SECRET not in text
         assert "123456" not in text
 
