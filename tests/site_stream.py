@@ -1,4 +1,4 @@
-"""The stream of a site with shortcuts to what tests look at."""
+"""The stream of a site, with shortcuts for tests."""
 
 from castleguard.algorithms.base import Policy
 from castleguard.schema.roles import Schema
@@ -29,7 +29,7 @@ class SiteStream(Anonymiser):
 
     @property
     def wire(self) -> Wire:
-        """How the site speaks to the others."""
+        """The messages of the site."""
         return self.site.wire
 
     @property
@@ -38,5 +38,5 @@ class SiteStream(Anonymiser):
         return self.site.cooperation
 
     def resume(self, blob: bytes) -> None:
-        """Go on from a snapshot, with the seed of this stream."""
+        """Restore a snapshot, with the seed of this stream."""
         self.site.restore(blob, self._restore)

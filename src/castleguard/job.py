@@ -1,11 +1,11 @@
 """READ NEXT: Job, the loop that moves rows from a source through a stream into a sink, and its commit.
 
     source -> stream -> sink
-         \\____ checkpoint ____/
+       \\__ checkpoint __/
 
 The source reads rows, the stream releases those that may be published (`stream.py`: decode, intake, engine, gate,
-encode), and the sink stores them (contracts in `connectors/base.py`). Whenever the process crashes, every row is
-published at most once, with one draw of noise and in one group, and no row is lost. `Job.commit` shows why.
+encode), and the sink stores them (contracts in `connectors/base.py`). Wherever the process crashes, every row is
+published at most once, with one draw of noise and in one group, and no row is lost: `Job.commit` explains why.
 """
 
 from collections.abc import Callable, Iterator
@@ -133,10 +133,10 @@ class Job:
         5. Acknowledge the position to the source.
         6. Notify the coordinator: messages that had to wait for this commit may be sent now.
 
-        A crash before step 2 leaves the previous commit: its successor's rows are read again, and none of them was
-        published. A crash between steps 2 and 4 leaves a stored segment, which `_recover` delivers byte for byte unless
-        the sink already has its number. A crash after step 4 loses nothing: the next commit acknowledges more, and a
-        restored stream sends its messages again.
+        A crash before step 2 leaves the previous commit: later rows are read again, and none of them was published. A
+        crash between steps 2 and 4 leaves a stored segment, which `_recover` delivers byte for byte, unless the sink
+        already has its number. A crash after step 4 loses nothing: the next commit acknowledges more, and a restored
+        stream sends its messages again.
         """
         self._delivery.finish()  # if the previous commit failed after step 2
         if not (ended or self._flow.segment.dirty or self._reading.has_moved() or self.stream.coordinator.urgent):

@@ -85,12 +85,12 @@ class Anonymiser:
         `batch` is a pyarrow Table or RecordBatch, a pandas or polars DataFrame, or a list of dicts. The result has all
         output columns and possibly no rows. A sensitive or public column is published with the type declared in the
         schema, else with the type of its input, else with that of its first value; a row whose value does not convert
-        to that type is rejected. A column that is still all null when the first row is published stays text.
+        to that type is rejected. A column still all null when the first row is published is text from then on.
         """
         self._check_usable()
         self._now = advance(self._now, now, needed=self._policy.timed)
         if not is_warm(self._policy.name):
-            LOG.warning("compiling the kernels, once per machine: this takes up to two minutes")
+            LOG.warning("compiling the kernels for this machine (once; up to two minutes)")
         self._reader.longest_row = self.longest_row
         out: list[pa.Table] = []
         try:

@@ -1,4 +1,4 @@
-"""A source and a sink that outlive the process: what is left on the broker when a job dies."""
+"""A source and a sink whose data outlives the process, like that on a broker."""
 
 from dataclasses import dataclass, field
 
@@ -10,13 +10,13 @@ from castleguard.errors import UnavailableError
 
 @dataclass
 class Topic:
-    """Rows on a broker; a None is a message that is no row."""
+    """Rows on a broker; None is a malformed message."""
 
     rows: list[dict[str, object] | None]
     endless: bool = False
     acknowledged: Position | None = None
     outages: list[bool] = field(default_factory=list)
-    """Whether each of the next calls fails."""
+    """Whether each upcoming call fails."""
 
     def source(self, position: Position | None, *, batch: int = 7) -> "TopicSource":
         return TopicSource(self, int((position or {"at": 0})["at"]), batch)
@@ -26,7 +26,7 @@ class Topic:
 
 
 class TopicSource:
-    """Keeps the contract of a source."""
+    """Implements the contract of a source."""
 
     def __init__(self, topic: Topic, at: int, batch: int) -> None:
         self._topic, self._at, self._batch = topic, at, batch
@@ -70,7 +70,7 @@ SCHEMA = pa.schema([("pid", pa.int64()), ("age", pa.int64()), ("row", pa.int64()
 
 @dataclass
 class Shelf:
-    """Segments that were delivered, by number. Keeps the contract of a sink."""
+    """Delivered segments by number. Implements the contract of a sink."""
 
     segments: dict[int, pa.Table] = field(default_factory=dict)
     outages: list[bool] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Shelf:
         return max(self.segments, default=0)
 
     def check(self, columns: pa.Schema) -> None:
-        """It holds everything."""
+        """Accept any columns."""
 
     def deliver(self, number: int, table: pa.Table) -> None:
         if self.outages and self.outages.pop(0):

@@ -1,7 +1,7 @@
-"""What an observer of a sink sees, and the same stream played with and without one row.
+"""The view of an observer of the sink, for a stream with and without one row.
 
-The observer sees everything at the sink, at every moment: names, numbers, headers, offsets, sizes, contents, and when
-each of them appeared by the clock of the job. It does not see the operator's side: checkpoint, letters, books, logs.
+The observer sees everything at the sink at any time: names, numbers, headers, offsets, sizes, contents, and when
+each appeared by the clock of the job; but not the operator's side: checkpoint, dead letters, books, logs.
 """
 
 import hashlib
@@ -28,13 +28,13 @@ SCHEMA = cg.Schema(
     sensitive=[cg.Sensitive("ward", values=["surgery", "medicine", "rare"])],
 )
 POLICY = cg.Sdgs(k=2, sample_rate=0.6, epsilon=1, window=60)
-START = 6_000_000.0 - 7.0  # a little before the end of a window
-LASTS = 160.0  # seconds of arrivals: two windows and parts of two others
+START = 6_000_000.0 - 7.0  # shortly before the end of a window
+LASTS = 160.0  # seconds of arrivals: two whole windows and parts of two others
 _ROWS = pa.schema([("pid", pa.string()), ("age", pa.int64()), ("ward", pa.string())])
 
 
 class Arrival(NamedTuple):
-    """Something that comes to the source: a row, or a message that is not one."""
+    """An arrival at the source: a row, or a malformed message."""
 
     at: float
     row: dict[str, Any] | None
@@ -42,7 +42,7 @@ class Arrival(NamedTuple):
 
 @dataclass
 class Arrivals:
-    """A source under a manual clock: a read lets time pass until something comes."""
+    """A source under a manual clock: a read advances the time to the next arrival."""
 
     clock: ManualClock
     arrivals: Sequence[Arrival]
@@ -87,7 +87,7 @@ class Seen(NamedTuple):
 
 @dataclass
 class Watched:
-    """A sink, and somebody who looks at it after every delivery."""
+    """A sink that is observed after every delivery."""
 
     sink: Sink
     clock: ManualClock
@@ -120,7 +120,7 @@ class Watched:
 
 
 def look_at(folder: Path) -> list[tuple[str, int, str]]:
-    """Every file below a folder: name, size, content."""
+    """Return name, size and content of every file below a folder."""
     return [
         (path.name, path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest())
         for path in sorted(folder.rglob("*"))
@@ -129,7 +129,7 @@ def look_at(folder: Path) -> list[tuple[str, int, str]]:
 
 
 def make_arrivals(draw: random.Random, rows: int) -> list[Arrival]:
-    """Rows of many persons at random moments, some of them at the same one."""
+    """Rows of many persons at random times, some of them equal."""
     moments = sorted(START + draw.random() * LASTS for _ in range(rows))
     return [
         Arrival(
@@ -141,7 +141,7 @@ def make_arrivals(draw: random.Random, rows: int) -> list[Arrival]:
 
 
 EXTRA: dict[str, dict[str, Any] | None] = {
-    "suppressed": {"pid": "extra", "age": 50, "ward": "rare"},  # alone in its cell, whatever the coin says
+    "suppressed": {"pid": "extra", "age": 50, "ward": "rare"},  # alone in its cell, for any draw of the coin
     "rejected": {"pid": "extra", "age": None, "ward": "surgery"},
     "no row": None,
 }
@@ -149,14 +149,14 @@ EXTRA: dict[str, dict[str, Any] | None] = {
 
 
 def with_one_more(arrivals: Sequence[Arrival], draw: random.Random, kind: str) -> list[Arrival]:
-    """The same arrivals, and one more at a random moment."""
+    """The same arrivals, and one more at a random time."""
     more = Arrival(START + draw.random() * LASTS, EXTRA[kind])
     return sorted([*arrivals, more], key=lambda one: one.at)
 
 
 @dataclass
 class Stage:
-    """What outlives a process: the arrivals, the clock, the checkpoint, and what was seen at the sink."""
+    """Everything that outlives a process: arrivals, clock, checkpoint, and observations of the sink."""
 
     arrivals: Sequence[Arrival]
     sink: Callable[[], Sink]
@@ -165,14 +165,14 @@ class Stage:
     policy: cg.Sdgs = POLICY
     with_store: bool = True
     described: Path | None = None
-    """The folder of parts, if it is to have a description."""
+    """The folder of parts, if it gets a manifest."""
     clock: ManualClock = field(default_factory=lambda: ManualClock(START))
     seen: list[Seen] = field(default_factory=list)
     outages: list[int] = field(default_factory=list)
-    """Deliveries that the sink could not take at once."""
+    """Deliveries that fail at first."""
 
     def job(self, **more: Any) -> Job:
-        """The next process."""
+        """Start the next process."""
         parts = Parts(
             open_source=lambda position: Arrivals(self.clock, self.arrivals, (position or {"at": 0})["at"]),
             make_stream=self.stream,
@@ -194,6 +194,6 @@ class Stage:
         return cg.Anonymiser(SCHEMA, self.policy, seed=1)
 
     def play(self) -> list[Seen]:
-        """Run a job to its end, and say what was seen at the sink."""
+        """Run a job to its end, and return the observations of the sink."""
         assert self.job().run() == "finished"
         return self.seen

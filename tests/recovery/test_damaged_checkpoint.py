@@ -1,4 +1,4 @@
-"""Damage of a checkpoint file: told in one line, or without any effect. Never another position, never a traceback."""
+"""A damaged checkpoint is refused in one line, or has no effect: never another position, never a traceback."""
 
 import random
 import sqlite3
@@ -28,7 +28,7 @@ LATEST = Checkpoint(
     identity={"source": {"type": "csv"}},
 )
 NEXT = replace(LATEST, number=4, position={"file": "a.csv", "rows": 1800}, snapshot=b"later" * 300)
-BITS = 1 << 20  # more than any of the files has: with this effort every bit is flipped
+BITS = 1 << 20  # more than the size of any file: with this effort every bit is flipped
 
 
 @pytest.fixture(params=[None, KEY], ids=["plain", "keyed"])
@@ -37,7 +37,7 @@ def cipher(request: pytest.FixtureRequest) -> Cipher | None:
 
 
 def stored(path: Path, cipher: Cipher | None, checkpoint: Checkpoint) -> bytes:
-    """A checkpoint file that has been through a few commits."""
+    """A checkpoint file after a few commits."""
     with Store(path, cipher=cipher) as store:
         store.save(replace(checkpoint, number=1, snapshot=b"x" * 9_000))
         store.save(checkpoint)
@@ -45,7 +45,7 @@ def stored(path: Path, cipher: Cipher | None, checkpoint: Checkpoint) -> bytes:
 
 
 def outcome(path: Path, cipher: Cipher | None, expected: Checkpoint) -> str:
-    """Open the file as a job does: whether it is refused, or holds what was stored and can be written."""
+    """Open the file as a job does: either it is refused, or it holds the stored commit and is writable."""
     try:
         with Store(path, cipher=cipher) as store:
             assert store.load() == expected, "the damage went unnoticed"
@@ -65,7 +65,7 @@ def outcome(path: Path, cipher: Cipher | None, expected: Checkpoint) -> str:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("delivered", [False, True], ids=["on its way", "delivered"])
-def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path, cipher: Cipher | None, delivered: bool) -> None:
+def test_flipped_bit_is_refused_or_has_no_effect(tmp_path: Path, cipher: Cipher | None, delivered: bool) -> None:
     path = tmp_path / "state.db"
     latest = LATEST
     whole = stored(path, cipher, latest)
@@ -76,7 +76,7 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path, cipher: Cip
         whole = path.read_bytes()
     bits = range(len(whole) * 8)
     chosen = random.Random(17).sample(bits, min(effort(700, BITS), len(bits)))
-    # The head of the file and of its pages decides how the rest is read: every bit there is worth a try.
+    # The headers of the file and its pages decide how the rest is read: try every bit of them.
     chosen += [] if len(chosen) == len(bits) else random.Random(18).sample(range(800), 150)
     found: Counter[str] = Counter()
     for bit in chosen:
@@ -85,18 +85,20 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path, cipher: Cip
         path.write_bytes(damaged)
         found[outcome(path, cipher, latest)] += 1
     assert found["refused"] > len(chosen) / 10
-    assert found["refused"] + found["without effect"] >= 0.99 * len(chosen)  # a few make SQLite call it read-only
+    assert found["refused"] + found["without effect"] >= 0.99 * len(
+        chosen
+    )  # for a few, SQLite reports a read-only file
 
 
 @pytest.mark.parametrize("keep", [1, 100, 1024, 4096, 5000, 8192])
-def test_a_file_that_was_cut_off_is_refused(tmp_path: Path, cipher: Cipher | None, keep: int) -> None:
+def test_truncated_file_is_refused(tmp_path: Path, cipher: Cipher | None, keep: int) -> None:
     path = tmp_path / "state.db"
     path.write_bytes(stored(path, cipher, LATEST)[:keep])
     with pytest.raises(SnapshotError, match="damaged"):
         Store(path, cipher=cipher).load()
 
 
-def test_a_look_notices_damage_too(tmp_path: Path, cipher: Cipher | None) -> None:
+def test_read_only_access_detects_damage(tmp_path: Path, cipher: Cipher | None) -> None:
     path = tmp_path / "state.db"
     whole = stored(path, cipher, LATEST)
     for bit in random.Random(19).sample(range(len(whole) * 8), 200):
@@ -128,7 +130,7 @@ def test_a_look_notices_damage_too(tmp_path: Path, cipher: Cipher | None) -> Non
         "ALTER TABLE latest RENAME COLUMN facts TO others",
     ],
 )
-def test_no_column_can_change_unnoticed(tmp_path: Path, cipher: Cipher | None, change: str) -> None:
+def test_change_of_any_column_is_detected(tmp_path: Path, cipher: Cipher | None, change: str) -> None:
     path = tmp_path / "state.db"
     stored(path, cipher, LATEST)
     database = sqlite3.connect(path)
@@ -139,8 +141,8 @@ def test_no_column_can_change_unnoticed(tmp_path: Path, cipher: Cipher | None, c
         Store(path, cipher=cipher).load()
 
 
-def test_a_damaged_journal_is_refused_or_changes_nothing(tmp_path: Path) -> None:
-    """SIGKILL in the middle of a commit whose pages have reached the file, and then a flipped bit in its journal."""
+def test_damaged_journal_is_refused_or_has_no_effect(tmp_path: Path) -> None:
+    """SIGKILL during a commit whose pages have reached the file, then a flipped bit in its journal."""
     path, journal = tmp_path / "state.db", tmp_path / "state.db-journal"
     code = f"""
 import os

@@ -1,4 +1,4 @@
-"""Epochs of a job: rows of a person are counted on over finish and drain, or the statement says what that costs."""
+"""Epochs of a job: rows per person are counted across finish and drain, or the statement names the sum."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,18 +22,18 @@ PEOPLE = 20
 
 
 class World:
-    """All that outlives a process, and a source that grows."""
+    """Everything that outlives a process, and a growing source."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.clock = folder, ManualClock(1_000_000.0)
         self.topic, self.shelf = Topic([]), Shelf()
 
     def grow(self, count: int = PEOPLE, first: int = 0) -> None:
-        """One row more of each of `count` persons."""
+        """Add one row of each of `count` persons."""
         self.topic.rows += [{"pid": first + at, "age": at * 7 % 100, "row": at} for at in range(count)]
 
     def job(self, policy: Policy, step: Callable[[int], None] = lambda _: None, schema: cg.Schema = SCHEMA) -> Job:
-        """The next process."""
+        """Start the next process."""
 
         def stream(snapshot: bytes | None) -> cg.Anonymiser:
             if snapshot is None:
@@ -51,7 +51,7 @@ class World:
 
 
 def admitted(job: Job) -> int:
-    """Rows that the ledger let pass, in all epochs; a few of them may be suppressed at the end of each."""
+    """Rows admitted by the ledger in all epochs; a few may be suppressed at the end of each."""
     books = job.books()
     return books.published + books.suppressed
 
@@ -66,14 +66,14 @@ def run(world: World, policy: Policy, schema: cg.Schema = SCHEMA, *, ended: str 
     if ended == "drained":
         while not job._source.finished:
             job.turn()
-        job.drain(drop_window=True)  # before the end of a window of seconds
+        job.drain(drop_window=True)  # before the end of a window in seconds
     else:
         job.run()
     return job
 
 
 @pytest.mark.parametrize("ended", ["finished", "drained"])
-def test_three_runs_of_a_growing_source_publish_one_row_of_a_person(world: World, ended: str) -> None:
+def test_three_runs_of_a_growing_source_publish_one_row_per_person(world: World, ended: str) -> None:
     for _ in range(3):
         world.grow()
         last = run(world, LEDGER, ended=ended)
@@ -83,14 +83,14 @@ def test_three_runs_of_a_growing_source_publish_one_row_of_a_person(world: World
     assert "epochs" not in str(last.guarantee())
 
 
-def test_new_persons_still_have_their_rows(world: World) -> None:
+def test_rows_of_new_persons_are_published(world: World) -> None:
     for at in range(3):
         world.grow(first=10 * at)
         job = run(world, LEDGER)
     assert admitted(job) == 2 * PEOPLE
 
 
-def test_a_restart_in_the_middle_of_a_later_epoch_counts_on(world: World) -> None:
+def test_restart_within_a_later_epoch_keeps_the_counts(world: World) -> None:
     world.grow()
     run(world, LEDGER)
     world.grow()
@@ -103,7 +103,7 @@ def test_a_restart_in_the_middle_of_a_later_epoch_counts_on(world: World) -> Non
 
 @pytest.mark.parametrize("step", [1, 2, 3, 4, 5, 6])
 @pytest.mark.parametrize("commit", [1, 2, 3])
-def test_a_crash_at_any_step_of_any_epoch_admits_nobody_twice(world: World, commit: int, step: int) -> None:
+def test_crash_at_any_step_of_any_epoch_admits_no_person_twice(world: World, commit: int, step: int) -> None:
     for _ in range(3):
         world.grow()
         job = world.job(LEDGER, ScriptedCrash(commit=commit, step=step))
@@ -111,13 +111,13 @@ def test_a_crash_at_any_step_of_any_epoch_admits_nobody_twice(world: World, comm
             job.run()
         except CrashError:
             assert job._store is not None
-            job._store.close()  # what the system does with the locks of a process that is gone
+            job._store.close()  # the system releases the locks of a dead process
         last = run(world, LEDGER)
     assert admitted(last) == PEOPLE
     assert sum(table.num_rows for table in world.shelf.segments.values()) <= PEOPLE
 
 
-def test_a_window_of_seconds_goes_on_over_a_drain(world: World) -> None:
+def test_window_of_seconds_continues_across_a_drain(world: World) -> None:
     policy = replace(LEDGER, window=100.0)
     world.grow()
     run(world, policy, ended="drained")
@@ -129,15 +129,15 @@ def test_a_window_of_seconds_goes_on_over_a_drain(world: World) -> None:
     assert admitted(run(world, policy)) == 2 * PEOPLE
 
 
-def test_a_window_of_rows_goes_on_over_a_drain(world: World) -> None:
+def test_window_of_rows_continues_across_a_drain(world: World) -> None:
     policy = replace(LEDGER, window=30, window_unit="rows")
-    for expected in (20, 20, 40):  # a person may come again 30 arrivals after the last time
+    for expected in (20, 20, 40):  # a person may have another row 30 arrivals after the last
         world.grow()
         assert admitted(run(world, policy)) == expected
 
 
-def test_windows_of_rows_of_doca_are_those_of_a_stream_that_never_ended(world: World) -> None:
-    """A bound of one row in a window is one for the engine's windows: their edges do not move with a drain."""
+def test_doca_windows_of_rows_equal_those_of_an_uninterrupted_stream(world: World) -> None:
+    """The bound of one row per window holds for the engine's windows: a drain does not move their edges."""
     policy = cg.Doca(epsilon=1.0, k=2, delay=30, rows_per_person=1)
     for _ in range(6):
         world.grow(5)
@@ -148,7 +148,7 @@ def test_windows_of_rows_of_doca_are_those_of_a_stream_that_never_ended(world: W
     assert job.books().over_budget == 60 - 10  # 5 persons in each of the windows [0, 30) and [30, 60)
 
 
-def test_sdgs_counts_a_window_of_time_on_over_a_drain(world: World) -> None:
+def test_sdgs_counts_a_window_of_seconds_across_a_drain(world: World) -> None:
     policy = cg.Sdgs(k=2, sample_rate=0.6, epsilon=1.0, window=1000.0)
     world.clock.set(1_000_000.0)
     for _ in range(3):
@@ -158,7 +158,7 @@ def test_sdgs_counts_a_window_of_time_on_over_a_drain(world: World) -> None:
     assert job.books().over_budget == 2 * PEOPLE
 
 
-def test_sdgs_counts_a_window_of_rows_on_over_a_drain(world: World) -> None:
+def test_sdgs_counts_a_window_of_rows_across_a_drain(world: World) -> None:
     policy = cg.Sdgs(k=2, sample_rate=0.6, epsilon=1.0, window=50, window_unit="rows")
     for _ in range(3):
         world.grow()
@@ -167,7 +167,7 @@ def test_sdgs_counts_a_window_of_rows_on_over_a_drain(world: World) -> None:
     assert job.books().gate_refused == 0
 
 
-def test_a_clock_that_was_set_back_does_not_open_a_window_again(world: World) -> None:
+def test_setting_the_clock_back_does_not_reopen_a_window(world: World) -> None:
     policy = replace(LEDGER, window=100.0)
     world.grow()
     run(world, policy)
@@ -185,7 +185,7 @@ def test_a_clock_that_was_set_back_does_not_open_a_window_again(world: World) ->
     ],
     ids=["epsilon", "rows per person", "window"],
 )
-def test_another_policy_names_the_sum(world: World, change: dict[str, object], total: str) -> None:
+def test_statement_of_another_policy_names_the_sum(world: World, change: dict[str, object], total: str) -> None:
     world.grow()
     run(world, LEDGER, ended="drained")
     world.grow()
@@ -195,23 +195,23 @@ def test_another_policy_names_the_sum(world: World, change: dict[str, object], t
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "said"),
+    ("before", "after", "sentence"),
     [
-        (60.0, None, "no bound for a person"),  # the epoch before had any number of windows
+        (60.0, None, "no bound for a person"),  # the previous epoch had any number of windows
         (60.0, 120.0, "no bound for a person"),
         (120.0, 60.0, "(2, 0)-differential privacy of all rows of one person"),
     ],
 )
-def test_a_sum_is_named_only_where_windows_let_it_hold(
-    world: World, before: float, after: float | None, said: str
+def test_sum_is_named_only_where_the_windows_allow_it(
+    world: World, before: float, after: float | None, sentence: str
 ) -> None:
     world.grow()
     run(world, replace(LEDGER, window=before), ended="drained")
     world.grow()
-    assert said in str(run(world, replace(LEDGER, window=after)).guarantee())
+    assert sentence in str(run(world, replace(LEDGER, window=after)).guarantee())
 
 
-def test_another_person_column_names_the_sum_and_counts_from_the_beginning(world: World) -> None:
+def test_another_person_column_names_the_sum_and_restarts_the_counts(world: World) -> None:
     world.grow()
     run(world, LEDGER, ended="drained")
     world.grow()
@@ -239,22 +239,22 @@ def test_another_canonical_form_names_the_sum(world: World, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("before", "said"),
+    ("before", "sentence"),
     [
         (cg.Castle(k=2, delay=10), "some of them made no such claim: all epochs together promise none"),
         (cg.Castleguard(k=2, delay=10, epsilon=1.0), "all epochs together promise no bound for a person"),
     ],
     ids=["no claim", "a claim for rows"],
 )
-def test_an_epoch_without_a_bound_for_persons_is_told(world: World, before: Policy, said: str) -> None:
+def test_statement_mentions_an_epoch_without_a_bound_per_person(world: World, before: Policy, sentence: str) -> None:
     world.grow()
     run(world, before, ended="drained")
     world.grow()
-    assert said in str(run(world, LEDGER).guarantee())
+    assert sentence in str(run(world, LEDGER).guarantee())
 
 
-def test_a_snapshot_of_another_canonical_form_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A person who is pending would come again under another hash, and count as two."""
+def test_snapshot_of_another_canonical_form_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person with pending rows would get another hash, and count twice."""
     stream = cg.Anonymiser(SCHEMA, LEDGER)
     snapshot = stream.snapshot()
     cg.Anonymiser.restore(SCHEMA, LEDGER, snapshot)
@@ -263,7 +263,7 @@ def test_a_snapshot_of_another_canonical_form_is_refused(monkeypatch: pytest.Mon
         cg.Anonymiser.restore(SCHEMA, LEDGER, snapshot)
 
 
-def test_another_policy_after_a_drain_is_told_whatever_the_sink(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_another_policy_after_a_drain_is_logged_for_every_sink(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.grow()
     run(world, LEDGER, ended="drained")
     world.grow()
@@ -274,7 +274,7 @@ def test_another_policy_after_a_drain_is_told_whatever_the_sink(world: World, ca
     assert "published with another policy.k: use another sink to keep them apart" in caplog.text
 
 
-def test_a_policy_without_a_ledger_says_what_it_always_said(world: World) -> None:
+def test_statement_without_a_ledger_is_unchanged(world: World) -> None:
     policy = cg.Castle(k=2, delay=10)
     for _ in range(2):
         world.grow()
@@ -283,7 +283,7 @@ def test_a_policy_without_a_ledger_says_what_it_always_said(world: World) -> Non
     assert admitted(job) == 2 * PEOPLE
 
 
-def test_what_is_carried_is_wiped_without_a_key_and_kept_under_a_new_one(tmp_path: Path) -> None:
+def test_carried_counts_are_wiped_without_a_key_and_kept_under_a_new_one(tmp_path: Path) -> None:
     secret = b"who spent what"
     ended = Checkpoint(number=1, position=None, snapshot=None, delivered=True, ended="drained", carried=secret)
     for after in (Cipher(bytes(range(32))), None):

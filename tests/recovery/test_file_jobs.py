@@ -26,20 +26,20 @@ dead_letter: {{path: rejects.jsonl}}
 
 
 class Place:
-    """A folder with a job in it."""
+    """A folder with a job."""
 
     def __init__(self, folder: Path, *, source: str, path: str, sink: str) -> None:
         self.folder = folder
         (folder / "job.yaml").write_text(JOB.format(source=source, path=path, sink=sink))
 
     def run(self) -> Books:
-        """Run the job to the end of its source; its books."""
+        """Run the job to the end of its source; return its books."""
         job = make_job(load(self.folder / "job.yaml"))
         assert job.run() == "finished"
         return job.books()
 
     def out(self, format: str) -> pa.Table:
-        """All parts, as one data set."""
+        """All parts as one data set."""
         return pads.dataset(self.folder / "out", format=format).to_table()
 
 
@@ -54,10 +54,8 @@ def rows(first: int, count: int, note: pa.Array) -> pa.Table:
     [pa.array([7] * 40), pa.array(["7"] * 40), pa.nulls(40, pa.int64()), pa.nulls(40)],
     ids=["numbers", "texts", "no number", "no type"],
 )
-def test_the_parts_of_a_job_are_one_data_set_whatever_was_null_in_one_of_them(
-    tmp_path: Path, sink: str, later: pa.Array
-) -> None:
-    """The first file gives the column no type at all: what pandas writes for a column without a value."""
+def test_parts_form_one_data_set_even_if_a_column_is_null_in_one(tmp_path: Path, sink: str, later: pa.Array) -> None:
+    """The first file has no type for the column, as pandas writes it for a column without values."""
     place = Place(tmp_path, source="parquet", path="in", sink=sink)
     (tmp_path / "in").mkdir()
     pq.write_table(rows(0, 40, pa.nulls(40)), tmp_path / "in" / "1.parquet")
@@ -69,7 +67,7 @@ def test_the_parts_of_a_job_are_one_data_set_whatever_was_null_in_one_of_them(
     assert found["note"].null_count == 40 + later.null_count
 
 
-def test_a_column_that_comes_to_have_values_later_is_text_in_all_parts(tmp_path: Path) -> None:
+def test_column_whose_values_come_later_is_text_in_all_parts(tmp_path: Path) -> None:
     place = Place(tmp_path, source="parquet", path="in", sink="parquet")
     (tmp_path / "in").mkdir()
     pq.write_table(rows(0, 40, pa.nulls(40)), tmp_path / "in" / "1.parquet")
@@ -81,7 +79,7 @@ def test_a_column_that_comes_to_have_values_later_is_text_in_all_parts(tmp_path:
     assert {(row["row"] >= 40, row["note"]) for row in found.to_pylist()} == {(False, None), (True, "7")}
 
 
-def test_a_file_that_grew_after_the_end_of_the_job_is_read_on(tmp_path: Path) -> None:
+def test_rows_added_to_a_file_after_the_end_of_the_job_are_read(tmp_path: Path) -> None:
     place = Place(tmp_path, source="csv", path="in.csv", sink="parquet")
     text = "".join(f"{at},{at * 7 % 100},{at},\n" for at in range(80))
     lines = text.splitlines(keepends=True)

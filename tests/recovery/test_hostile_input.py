@@ -1,6 +1,6 @@
-"""Bad input of every kind: a job goes on and its books add up, or it stops with one clear sentence.
+"""Hostile input: a job keeps running and its books balance, or it stops with one clear message.
 
-Every value of a row carries a mark; nothing that is said, logged or shown may have it.
+Every value carries a mark that must not appear in any message, log or repr.
 """
 
 import json
@@ -101,7 +101,7 @@ ODD_JSON = (
 
 
 class Hostile(NamedTuple):
-    """A file and what must become of its lines."""
+    """A file, and the expected outcome of its lines."""
 
     format: str
     data: bytes
@@ -124,7 +124,7 @@ def _jsonl() -> Hostile:
 def _mixed(
     start: bytes, good: list[bytes], odd: tuple[bytes, ...], rejected: dict[bytes, str], bad: dict[bytes, str]
 ) -> tuple[bytes, int, dict[bytes, str], dict[bytes, str]]:
-    """A file in which bad lines stand among good ones, with empty lines between."""
+    """A file with bad lines among good ones, and empty lines between."""
     lines = list(good)
     for number, line in enumerate([*bad, *rejected, *odd]):
         lines.insert(5 + 7 * number, line)
@@ -139,7 +139,7 @@ def hostile(request: pytest.FixtureRequest) -> Hostile:
 
 
 def write_job(folder: Path, format: str, data: bytes, *, batch: int = 65536) -> Path:
-    """A job file and its input."""
+    """Write a job file and its input."""
     (folder / f"in.{format}").write_bytes(data)
     (folder / "job.yaml").write_text(JOB.format(format=format, batch=batch))
     return folder / "job.yaml"
@@ -154,14 +154,14 @@ def published_rows(folder: Path) -> int:
 
 
 def suppressed(folder: Path) -> int:
-    """Rows that found no group, which is a matter of chance."""
+    """Number of suppressed rows, which is random."""
     job = make_job(load(folder / "job.yaml"))
     job.close()
     return job.books().suppressed
 
 
 @pytest.mark.parametrize("batch", [7, 65536])
-def test_every_line_of_a_hostile_file_ends_in_one_place(
+def test_every_line_of_a_hostile_file_has_one_outcome(
     hostile: Hostile, tmp_path: Path, batch: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     job = make_job(load(write_job(tmp_path, hostile.format, hostile.data, batch=batch)))
@@ -176,7 +176,7 @@ def test_every_line_of_a_hostile_file_ends_in_one_place(
 
 
 @pytest.mark.parametrize("batch", [7, 65536])
-def test_every_line_that_is_not_used_is_a_dead_letter_once_with_reason_and_place(
+def test_every_unused_line_is_one_dead_letter_with_reason_and_place(
     hostile: Hostile, tmp_path: Path, batch: int
 ) -> None:
     make_job(load(write_job(tmp_path, hostile.format, hostile.data, batch=batch))).run()
@@ -194,7 +194,7 @@ def test_every_line_that_is_not_used_is_a_dead_letter_once_with_reason_and_place
     assert all(place.startswith(f"in.{hostile.format}, ") for place in places)
 
 
-def test_a_hostile_file_that_is_left_in_the_middle_gives_the_same_letters(hostile: Hostile, tmp_path: Path) -> None:
+def test_interrupted_hostile_file_gives_the_same_dead_letters(hostile: Hostile, tmp_path: Path) -> None:
     folders = [tmp_path / "whole", tmp_path / "parts"]
     for folder in folders:
         folder.mkdir()
@@ -207,24 +207,24 @@ def test_a_hostile_file_that_is_left_in_the_middle_gives_the_same_letters(hostil
 
 
 class Soon(Stop):
-    """A wish to stop that comes after a few reads."""
+    """A stop flag that is set after a few reads."""
 
     def __init__(self, reads: int) -> None:
         self._reads = reads
 
     @property
     def asked(self) -> bool:  # type: ignore[override]
-        """Whether it is time."""
+        """Whether the flag is set."""
         self._reads -= 1
         return self._reads < 0
 
 
 def stopped_after(path: Path, *, reads: int) -> bool:
-    """Run a job for so many reads; whether it finished."""
+    """Run a job for so many reads; return whether it finished."""
     return make_job(load(path), stop=Soon(reads)).run() == "finished"
 
 
-# -- what cannot be read on --------------------------------------------------------------------------------------------
+# -- inputs that stop a job --------------------------------------------------------------------------------------------
 
 GOOD = b"".join(f"{MARK}-{n % 30},{n % 90},{MARK}-n,{MARK}-x\n".encode() for n in range(100))
 HEADER = b"who,age,zone,what\n"
@@ -232,7 +232,7 @@ HEADER = b"who,age,zone,what\n"
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[Path], tuple[int, str]]]:
-    """Run `castleguard run`: the exit code, and all that was said."""
+    """Run `castleguard run`; return exit code and output."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def run(path: Path) -> tuple[int, str]:
@@ -276,18 +276,18 @@ def parquet_file(folder: Path) -> bytes:
         ("arrow", HEADER + GOOD, "in.arrow cannot be read: it is not an Arrow file, or it is damaged"),
     ],
 )
-def test_a_file_that_cannot_be_read_at_all_stops_the_job_with_one_sentence(
+def test_unreadable_file_stops_the_job_with_one_message(
     run: Run, tmp_path: Path, format: str, data: bytes, sentence: str
 ) -> None:
-    code, said = run(write_job(tmp_path, format, data))
+    code, output = run(write_job(tmp_path, format, data))
     assert code == 1
-    assert len(said.splitlines()) == 1
-    assert sentence in said
+    assert len(output.splitlines()) == 1
+    assert sentence in output
     assert not list(tmp_path.glob("out/*.parquet"))
 
 
 @pytest.mark.parametrize("damage", ["cut", "zeroed", "flipped"])
-def test_a_damaged_parquet_file_stops_the_job_with_one_sentence(run: Run, tmp_path: Path, damage: str) -> None:
+def test_damaged_parquet_file_stops_the_job_with_one_message(run: Run, tmp_path: Path, damage: str) -> None:
     data = parquet_file(tmp_path)
     middle = len(data) // 3
     damaged = {
@@ -295,29 +295,27 @@ def test_a_damaged_parquet_file_stops_the_job_with_one_sentence(run: Run, tmp_pa
         "zeroed": data[:16] + bytes(middle) + data[16 + middle :],
         "flipped": data[:4] + bytes(byte ^ 0xFF for byte in data[4:middle]) + data[middle:],
     }
-    code, said = run(write_job(tmp_path, "parquet", damaged[damage]))
+    code, output = run(write_job(tmp_path, "parquet", damaged[damage]))
     assert code == 1
-    assert len(said.splitlines()) == 1
-    assert "in.parquet cannot be read" in said
-    assert "damaged" in said
+    assert len(output.splitlines()) == 1
+    assert "in.parquet cannot be read" in output
+    assert "damaged" in output
 
 
 NOTHING_READ = "castleguard: nothing was published: no rows were read\n"
 
 
 @pytest.mark.parametrize("format", ["csv", "jsonl"])
-def test_an_empty_file_is_a_job_without_rows(run: Run, tmp_path: Path, format: str) -> None:
+def test_empty_file_is_a_job_without_rows(run: Run, tmp_path: Path, format: str) -> None:
     assert run(write_job(tmp_path, format, b"")) == (0, NOTHING_READ)
     assert published_rows(tmp_path) == 0
 
 
-def test_a_header_without_rows_is_a_job_without_rows(run: Run, tmp_path: Path) -> None:
+def test_header_without_rows_is_a_job_without_rows(run: Run, tmp_path: Path) -> None:
     assert run(write_job(tmp_path, "csv", HEADER)) == (0, NOTHING_READ)
 
 
-def test_a_file_that_shrinks_between_stop_and_restart_stops_the_job_and_keeps_what_is_there(
-    run: Run, tmp_path: Path
-) -> None:
+def test_file_that_shrinks_before_a_restart_stops_the_job_and_keeps_the_output(run: Run, tmp_path: Path) -> None:
     path = write_job(tmp_path, "csv", HEADER + GOOD, batch=10)
     assert not stopped_after(path, reads=6)
     before = published_rows(tmp_path)
@@ -329,23 +327,23 @@ def test_a_file_that_shrinks_between_stop_and_restart_stops_the_job_and_keeps_wh
     assert published_rows(tmp_path) + suppressed(tmp_path) == 100
 
 
-def test_a_file_that_is_another_one_at_restart_stops_the_job(run: Run, tmp_path: Path) -> None:
+def test_file_that_is_replaced_before_a_restart_stops_the_job(run: Run, tmp_path: Path) -> None:
     path = write_job(tmp_path, "csv", HEADER + GOOD, batch=10)
     assert not stopped_after(path, reads=6)
     (tmp_path / "in.csv").write_bytes(HEADER + GOOD.replace(b"x", b"y"))
     assert run(path) == (1, "castleguard: in.csv cannot be read after row 60: it is not the same file any more\n")
 
 
-def test_a_file_that_disappears_stops_the_job(run: Run, tmp_path: Path) -> None:
+def test_file_that_disappears_stops_the_job(run: Run, tmp_path: Path) -> None:
     path = write_job(tmp_path, "csv", HEADER + GOOD, batch=10)
     assert not stopped_after(path, reads=6)
     (tmp_path / "in.csv").unlink()
-    code, said = run(path)
-    assert (code, len(said.splitlines())) == (1, 1)
-    assert "in.csv cannot be read" in said
+    code, output = run(path)
+    assert (code, len(output.splitlines())) == (1, 1)
+    assert "in.csv cannot be read" in output
 
 
-def test_a_folder_with_a_bad_file_stops_there_and_goes_on_when_it_is_mended(run: Run, tmp_path: Path) -> None:
+def test_job_stops_at_a_bad_file_and_restores_once_it_is_fixed(run: Run, tmp_path: Path) -> None:
     path = write_job(tmp_path, "csv", b"")
     path.write_text(path.read_text().replace("in.csv", "in"))
     (tmp_path / "in").mkdir()
@@ -359,7 +357,7 @@ def test_a_folder_with_a_bad_file_stops_there_and_goes_on_when_it_is_mended(run:
     job.close()
 
 
-def test_what_is_read_does_not_show_its_rows(hostile: Hostile, tmp_path: Path) -> None:
+def test_repr_of_a_read_shows_no_rows(hostile: Hostile, tmp_path: Path) -> None:
     with closing(open_source(load(write_job(tmp_path, hostile.format, hostile.data)))) as source:
         while (read := source.read(0.0)) is not None:
             shown = repr(read) + repr(read.bad) + repr(source) + "".join(bad.reason + bad.place for bad in read.bad)

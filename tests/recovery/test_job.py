@@ -1,4 +1,4 @@
-"""A job that dies: at every step of every commit, whatever comes after publishes every row once, in groups of k."""
+"""A job may die at any step of any commit: its successors publish every row once, in groups of k."""
 
 import json
 from collections.abc import Callable
@@ -31,7 +31,7 @@ PACE = Pace(every=1.0, poll=0.5)
 
 
 class World:
-    """All that outlives a process: the topic, the shelf, the disk, the time."""
+    """Everything that outlives a process: topic, shelf, disk and time."""
 
     def __init__(self, folder: Path, policy: Policy, *, rows: int = 100, endless: bool = False) -> None:
         self.folder, self.policy, self.clock = folder, policy, ManualClock()
@@ -47,7 +47,7 @@ class World:
         watch: Callable[[Status], None] = lambda _: None,
         **changed: object,
     ) -> Job:
-        """The next process."""
+        """Start the next process."""
         parts = Parts(
             open_source=self.topic.source,
             make_stream=self.stream,
@@ -70,7 +70,7 @@ class World:
         return cg.Anonymiser.restore(SCHEMA, self.policy, snapshot)
 
     def die(self, step: Callable[[int], None]) -> bool:
-        """Run a process that may die; whether it did."""
+        """Run a process that may die; return whether it did."""
         store: list[Store] = []
         try:
             job = self.job(step)
@@ -80,11 +80,11 @@ class World:
             return True
         finally:
             for one in store:
-                one.close()  # what the system does with the locks of a process that is gone
+                one.close()  # the system releases the locks of a dead process
         return False
 
     def check(self) -> None:
-        """Every row is published once or in the letters once; every group has k persons."""
+        """Check that every row is published once or a dead letter once, and that every group has k persons."""
         out = self.shelf.table()
         letters = [json.loads(line) for line in (self.folder / "letters.jsonl").read_text().splitlines()]
         places = [letter["place"] for letter in letters]
@@ -107,7 +107,7 @@ class World:
 
 
 class Ticking:
-    """A manual clock that also moves on by a little whenever it is looked at, as clocks do."""
+    """A manual clock that also advances a little at every reading, as clocks do."""
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
@@ -128,21 +128,21 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
     return World(tmp_path, POLICIES[request.param])
 
 
-def test_a_job_that_nothing_happens_to_publishes_everything(world: World) -> None:
+def test_undisturbed_job_publishes_everything(world: World) -> None:
     assert world.job().run() == "finished"
     assert len(world.shelf.segments) > 3
     world.check()
     assert world.topic.acknowledged == {"at": 100}
 
 
-def test_a_job_that_is_closed_keeps_its_last_status_and_asks_the_source_nothing(world: World) -> None:
+def test_closed_job_keeps_its_last_status_and_does_not_call_the_source(world: World) -> None:
     job = world.job()
     assert job.status().lag == 100
     job.run()
     assert (job.status().state, job.status().lag) == ("finished", 0)
 
 
-def test_a_segment_that_arrived_is_not_delivered_again_when_its_letters_fail(
+def test_delivered_segment_is_not_repeated_when_its_dead_letters_fail(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append = DeadLetters.append
@@ -164,21 +164,21 @@ def test_a_segment_that_arrived_is_not_delivered_again_when_its_letters_fail(
 
 
 def turn_for_ever(job: Job) -> None:
-    """Until it fails."""
+    """Run turns until one fails."""
     while True:
         job.turn()
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("commit", [1, 2, 4])
-def test_a_crash_at_any_step_of_a_commit_changes_nothing(world: World, step: int, commit: int) -> None:
+def test_crash_at_any_step_of_a_commit_changes_nothing(world: World, step: int, commit: int) -> None:
     crash = ScriptedCrash(commit=commit, step=step)
     assert world.die(crash)
     assert not world.die(crash)
     world.check()
 
 
-def test_a_job_that_dies_at_every_commit_still_gets_there(world: World) -> None:
+def test_job_that_dies_at_every_commit_still_finishes(world: World) -> None:
     world, deaths = World(world.folder, world.policy, rows=500), 0
     while world.die(ScriptedCrash(commit=2, step=1 + deaths % 5)):
         deaths += 1
@@ -187,19 +187,19 @@ def test_a_job_that_dies_at_every_commit_still_gets_there(world: World) -> None:
     world.check()
 
 
-def test_a_segment_is_delivered_again_byte_for_byte(tmp_path: Path) -> None:
-    """The noise of a row that may have been seen must not be drawn again."""
+def test_segment_is_redelivered_byte_for_byte(tmp_path: Path) -> None:
+    """A row that may have been seen must keep its noise."""
     world = World(tmp_path, POLICIES["castleguard"])
     assert world.die(ScriptedCrash(commit=2, step=4))
     seen = dict(world.shelf.segments)
     last = max(seen)
-    del world.shelf.segments[last]  # the sink lost what it had not confirmed
+    del world.shelf.segments[last]  # the sink lost the unconfirmed segment
     assert not world.die(lambda _: None)
     assert world.shelf.segments[last].equals(seen[last])
     world.check()
 
 
-def test_a_job_that_is_stopped_keeps_what_is_pending(world: World) -> None:
+def test_stopped_job_keeps_its_pending_rows(world: World) -> None:
     job = world.job()
     stop_after(job, 40)
     assert job.run() == "stopped"
@@ -210,7 +210,7 @@ def test_a_job_that_is_stopped_keeps_what_is_pending(world: World) -> None:
 
 
 def stop_after(job: Job, rows: int) -> None:
-    """Stop a job once so many rows have gone in."""
+    """Stop a job after so many input rows."""
     push = job.stream.push
 
     def counted(*given: object) -> object:
@@ -222,14 +222,14 @@ def stop_after(job: Job, rows: int) -> None:
     job.stream.push = counted  # type: ignore[method-assign, assignment]
 
 
-def test_a_finished_job_has_nothing_to_do_again(world: World) -> None:
+def test_finished_job_has_nothing_to_do(world: World) -> None:
     world.job().run()
     segments = dict(world.shelf.segments)
     assert world.job().run() == "finished"
     assert world.shelf.segments == segments
 
 
-def test_after_a_drain_the_job_goes_on_with_another_policy(tmp_path: Path) -> None:
+def test_drained_job_may_run_with_another_policy(tmp_path: Path) -> None:
     world = World(tmp_path, POLICIES["castle"])
     job = world.job()
     stop_after(job, 40)
@@ -244,7 +244,7 @@ def test_after_a_drain_the_job_goes_on_with_another_policy(tmp_path: Path) -> No
     world.check()
 
 
-def test_a_second_process_is_refused(world: World) -> None:
+def test_second_process_is_refused(world: World) -> None:
     first = world.job()
     with pytest.raises(UnavailableError, match="in use by another process"):
         world.job()
@@ -252,7 +252,7 @@ def test_a_second_process_is_refused(world: World) -> None:
     world.job().close()
 
 
-def test_a_checkpoint_of_another_job_is_refused(world: World) -> None:
+def test_checkpoint_of_another_job_is_refused(world: World) -> None:
     job = world.job()
     stop_after(job, 40)
     job.run()
@@ -260,7 +260,7 @@ def test_a_checkpoint_of_another_job_is_refused(world: World) -> None:
         world.job(identity={"source": "other", "sink": "shelf"})
 
 
-def test_an_old_copy_of_the_checkpoint_is_refused(world: World) -> None:
+def test_old_copy_of_the_checkpoint_is_refused(world: World) -> None:
     job = world.job()
     stop_after(job, 40)
     job.run()
@@ -274,7 +274,7 @@ def test_an_old_copy_of_the_checkpoint_is_refused(world: World) -> None:
         world.job()
 
 
-def test_whatever_is_away_for_a_while_is_tried_again(world: World) -> None:
+def test_unavailable_source_or_sink_is_retried(world: World) -> None:
     world.topic.outages = [True, True, False, True, False, False, True]
     world.shelf.outages = [True, False, True, True, True, False, True]
     assert world.job().run() == "finished"
@@ -282,7 +282,7 @@ def test_whatever_is_away_for_a_while_is_tried_again(world: World) -> None:
     world.check()
 
 
-def test_a_stop_does_not_wait_for_a_sink_that_is_away(world: World) -> None:
+def test_stop_does_not_wait_for_an_unavailable_sink(world: World) -> None:
     job = world.job()
     world.shelf.outages = [True] * 1000
     sleep = world.clock.sleep
@@ -302,7 +302,7 @@ def test_a_stop_does_not_wait_for_a_sink_that_is_away(world: World) -> None:
 
 
 @pytest.mark.parametrize("what", ["store", "sink", "letters"])
-def test_a_full_disk_stops_the_job_and_loses_nothing(world: World, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_stops_the_job_and_loses_nothing(world: World, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     job = world.job()
     full = OutputError("no space left on device")
     calls = 0
@@ -324,15 +324,15 @@ def test_a_full_disk_stops_the_job_and_loses_nothing(world: World, what: str, mo
     world.check()
 
 
-@pytest.mark.parametrize("deaf", [False, True], ids=["heard", "not heard"])
-def test_a_job_that_dies_of_an_error_says_so_before_it_ends(
+@pytest.mark.parametrize("deaf", [False, True], ids=["watcher", "failing watcher"])
+def test_failed_job_reports_its_failure_before_it_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deaf: bool
 ) -> None:
-    """Telling it may fail as well, and must not hide the error."""
-    world, told = World(tmp_path, POLICIES["castle"]), []
+    """The watcher may fail as well, and must not hide the error."""
+    world, statuses = World(tmp_path, POLICIES["castle"]), []
 
     def watch(status: Status) -> None:
-        told.append(status)
+        statuses.append(status)
         if deaf and status.state == "failed":
             raise RuntimeError("the port is gone")
 
@@ -343,33 +343,33 @@ def test_a_job_that_dies_of_an_error_says_so_before_it_ends(
     monkeypatch.setattr(Store, "save", fail)
     with pytest.raises(OutputError, match="no space left"):
         job.run()
-    assert [status.state for status in told][-2:] == ["running", "failed"]
-    assert told[-1].books.pending > 0
+    assert [status.state for status in statuses][-2:] == ["running", "failed"]
+    assert statuses[-1].books.pending > 0
 
 
-def test_too_many_rejects_stop_the_job(tmp_path: Path) -> None:
-    world = World(tmp_path, POLICIES["castle"], rows=1200)  # a share of a thousand rows is judged
+def test_too_many_rejected_rows_stop_the_job(tmp_path: Path) -> None:
+    world = World(tmp_path, POLICIES["castle"], rows=1200)  # the share is checked from a thousand rows on
     with pytest.raises(InputError, match=r"more than the share of 0\.01 that is allowed"):
         world.job(max_reject_share=0.01).run()
     assert world.job(max_reject_share=0.5).run() == "finished"
     world.check()
 
 
-def test_too_many_rejects_of_a_few_rows_are_told_at_the_end(tmp_path: Path) -> None:
-    world, told = World(tmp_path, POLICIES["castle"]), list[Status]()
+def test_too_many_rejected_of_few_rows_are_reported_at_the_end(tmp_path: Path) -> None:
+    world, statuses = World(tmp_path, POLICIES["castle"]), list[Status]()
     with pytest.raises(InputError, match=r"9 of 100 rows were rejected.*\. The source has ended; all other rows are"):
-        world.job(max_reject_share=0.08, watch=told.append).run()
-    assert told[-1].state == "failed"
+        world.job(max_reject_share=0.08, watch=statuses.append).run()
+    assert statuses[-1].state == "failed"
     world.check()
     assert world.job(max_reject_share=0.08).run() == "finished"
 
 
-def test_a_share_of_rejects_that_is_allowed_is_allowed_at_the_end(tmp_path: Path) -> None:
+def test_allowed_share_of_rejected_rows_is_allowed_at_the_end(tmp_path: Path) -> None:
     assert World(tmp_path, POLICIES["castle"]).job(max_reject_share=0.09).run() == "finished"
 
 
-def test_few_rows_do_not_stop_a_job_on_the_way(tmp_path: Path) -> None:
-    """The share is far above what is allowed all the time, but the source has not ended."""
+def test_few_rows_do_not_stop_a_running_job(tmp_path: Path) -> None:
+    """The share is always far above the limit, but the source has not ended."""
     world = World(tmp_path, POLICIES["castle"], endless=True)
     job = world.job(max_reject_share=0.01)
     stop_after(job, 90)
@@ -379,10 +379,10 @@ def test_few_rows_do_not_stop_a_job_on_the_way(tmp_path: Path) -> None:
 FOREVER = 74 * 365 * 86400.0
 
 
-def test_rows_that_wait_leave_though_the_clock_was_far_ahead_before_a_restart(
+def test_pending_rows_leave_even_if_the_clock_was_far_ahead_before_a_restart(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The clock of the first process shows the year 2100, say; that of the second one is right."""
+    """The clock of the first process shows the year 2100; that of the second is right."""
     world = World(tmp_path, cg.Castle(k=K, delay=1000, max_wait=60.0), rows=100, endless=True)
     right = world.clock.now()
     world.clock.set(right + FOREVER)
@@ -408,9 +408,7 @@ def test_rows_that_wait_leave_though_the_clock_was_far_ahead_before_a_restart(
     world.check()
 
 
-def test_after_a_drain_the_stream_has_the_time_of_the_clock_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_new_stream_after_a_drain_has_the_time_of_the_clock(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     world = World(tmp_path, POLICIES["castle"], endless=True)
     right = world.clock.now()
     world.clock.set(right + FOREVER)
@@ -427,7 +425,7 @@ def test_after_a_drain_the_stream_has_the_time_of_the_clock_again(
     assert "behind the stream's time" not in caplog.text
 
 
-def test_rows_that_wait_leave_while_the_source_is_silent(tmp_path: Path) -> None:
+def test_pending_rows_leave_while_the_source_is_silent(tmp_path: Path) -> None:
     world = World(tmp_path, cg.Castle(k=K, delay=1000, max_wait=60.0), rows=30, endless=True)
     job = world.job()
     started = world.clock.now()

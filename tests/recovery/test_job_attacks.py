@@ -1,4 +1,4 @@
-"""What somebody would try who wants a job to lose a row, to publish one twice, to hang, or to show what it holds."""
+"""Attempts to make a job lose a row, publish one twice, hang, or reveal its content."""
 
 import json
 import os
@@ -29,7 +29,7 @@ CASTLE = POLICIES["castle"]
 HERE = {"source": {"topic": "a"}, "sink": {"topic": "b"}}
 
 
-# Published twice: which job a checkpoint belongs to
+# Rows published twice: the job of a checkpoint
 
 
 def test_another_sink_after_a_drain_does_not_read_the_source_again(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_another_sink_after_a_drain_does_not_read_the_source_again(tmp_path: Pat
     assert first.isdisjoint(second)
 
 
-def test_another_source_after_a_drain_is_read_from_its_beginning_and_that_is_said(
+def test_another_source_after_a_drain_is_read_from_its_beginning_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = World(tmp_path, CASTLE)
@@ -58,7 +58,7 @@ def test_another_source_after_a_drain_is_read_from_its_beginning_and_that_is_sai
     assert "rows that both sources contain are published again" in caplog.text
 
 
-def test_a_sink_that_others_have_written_to_is_refused_after_a_drain(tmp_path: Path) -> None:
+def test_sink_of_another_job_is_refused_after_a_drain(tmp_path: Path) -> None:
     world = World(tmp_path, CASTLE)
     job = world.job(identity=HERE)
     stop_after(job, 40)
@@ -101,7 +101,9 @@ def drained(path: Path) -> None:
     make_job(load(path)).drain()
 
 
-def test_a_job_is_the_same_from_whatever_folder_it_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_identity_of_a_job_does_not_depend_on_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write_job(tmp_path / "job")
     rows = run_file(path).books().rows_in
     drained(path)
@@ -111,13 +113,13 @@ def test_a_job_is_the_same_from_whatever_folder_it_is_started(tmp_path: Path, mo
     assert run_file(Path("job/../job/job.yaml")).books().rows_in == rows
 
 
-def test_a_job_whose_folder_was_moved_goes_on(tmp_path: Path) -> None:
+def test_job_whose_folder_was_moved_is_restored(tmp_path: Path) -> None:
     rows = run_file(write_job(tmp_path / "job")).books().rows_in
     (tmp_path / "job").rename(tmp_path / "moved")
     assert run_file(tmp_path / "moved" / "job.yaml").books().rows_in == rows
 
 
-def test_how_many_rows_are_read_at_once_is_not_what_a_job_is(tmp_path: Path) -> None:
+def test_identity_of_a_job_does_not_depend_on_the_batch_size(tmp_path: Path) -> None:
     rows = run_file(write_job(tmp_path / "job")).books().rows_in
     path = write_job(tmp_path / "job", more=", batch_rows: 7")
     assert run_file(path).books().rows_in == rows
@@ -125,7 +127,9 @@ def test_how_many_rows_are_read_at_once_is_not_what_a_job_is(tmp_path: Path) -> 
     assert run_file(write_job(tmp_path / "job", more=", batch_rows: 8")).books().rows_in == rows
 
 
-def test_a_path_from_the_environment_is_part_of_what_a_job_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_from_the_environment_is_part_of_the_identity_of_a_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ROWS", "in.csv")
     path = write_job(tmp_path / "job", path="'${ROWS}'")
     run_file(path)
@@ -137,7 +141,7 @@ def test_a_path_from_the_environment_is_part_of_what_a_job_is(tmp_path: Path, mo
     assert b"in.csv" not in json.dumps(json.loads(facts)["identity"]).encode()
 
 
-def test_a_second_process_does_not_touch_what_the_first_one_is_writing(tmp_path: Path) -> None:
+def test_second_process_does_not_touch_files_of_the_first(tmp_path: Path) -> None:
     path = write_job(tmp_path / "job")
     first = make_job(load(path))
     half = tmp_path / "job" / "out" / ".part-000000000001.csv.01234567.part"
@@ -148,14 +152,14 @@ def test_a_second_process_does_not_touch_what_the_first_one_is_writing(tmp_path:
     first.close()
 
 
-def test_letters_do_not_go_into_the_checkpoint(tmp_path: Path) -> None:
+def test_dead_letters_cannot_share_the_file_of_the_checkpoint(tmp_path: Path) -> None:
     path = write_job(tmp_path / "job")
     path.write_text(path.read_text().replace("letters.jsonl", "../job/state.db"))
     with pytest.raises(ConfigError, match=r"job\.yaml:9  dead_letter\.path is the same file as the checkpoint"):
         run_file(path)
 
 
-def test_a_dry_run_leaves_the_port_to_the_job_that_runs(tmp_path: Path) -> None:
+def test_dry_run_leaves_the_metrics_port_to_the_running_job(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -164,7 +168,7 @@ def test_a_dry_run_leaves_the_port_to_the_job_that_runs(tmp_path: Path) -> None:
         assert CliRunner().invoke(commands, ["run", str(path), "--dry-run"], catch_exceptions=False).exit_code == 0
 
 
-def test_a_job_that_may_repeat_itself_can_be_drained(tmp_path: Path) -> None:
+def test_job_that_allows_duplicates_can_be_drained(tmp_path: Path) -> None:
     path = write_job(tmp_path / "job")
     text = path.read_text().replace("type: csv, path: out", "type: stdio, format: csv")
     path.write_text(text.replace("algorithm: castle, k: 3, delay: 12", "algorithm: doca, k: 3, delay: 12, epsilon: 1"))
@@ -175,10 +179,10 @@ def test_a_job_that_may_repeat_itself_can_be_drained(tmp_path: Path) -> None:
         assert CliRunner().invoke(commands, arguments, catch_exceptions=False).exit_code == 0
 
 
-# Lost: dead letters
+# Lost dead letters
 
 
-def test_letters_of_somebody_else_are_never_cut_off(tmp_path: Path) -> None:
+def test_dead_letters_of_another_writer_are_never_truncated(tmp_path: Path) -> None:
     letters = DeadLetters(tmp_path / "letters.jsonl")
     mine, theirs, mine_too = (b'{"place": "", "reason": "%d"}\n' % number for number in range(3))
     letters.append(mine, 0)
@@ -188,7 +192,7 @@ def test_letters_of_somebody_else_are_never_cut_off(tmp_path: Path) -> None:
     assert [line + b"\n" for line in letters.read()] == [mine, theirs, mine_too]
 
 
-def test_letters_that_a_power_cut_left_as_zeros_are_written_over(tmp_path: Path) -> None:
+def test_dead_letters_zeroed_by_a_power_cut_are_rewritten(tmp_path: Path) -> None:
     letters = DeadLetters(tmp_path / "letters.jsonl")
     with (tmp_path / "letters.jsonl").open("ab") as half:
         half.write(b"sec" + bytes(5))
@@ -196,7 +200,7 @@ def test_letters_that_a_power_cut_left_as_zeros_are_written_over(tmp_path: Path)
     assert letters.read() == [b"second", b"third"]
 
 
-def test_letters_that_stand_there_already_are_not_written_twice(tmp_path: Path) -> None:
+def test_dead_letters_are_not_written_twice(tmp_path: Path) -> None:
     letters = DeadLetters(tmp_path / "letters.jsonl")
     letters.append(b"one\n", 0)
     letters.append(b"one\n", 0)
@@ -204,7 +208,7 @@ def test_letters_that_stand_there_already_are_not_written_twice(tmp_path: Path) 
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners here")
-def test_letters_are_for_their_owner_alone_whoever_made_the_file(tmp_path: Path) -> None:
+def test_dead_letters_are_private_to_their_owner(tmp_path: Path) -> None:
     path = tmp_path / "letters.jsonl"
     path.touch()
     path.chmod(0o644)
@@ -217,7 +221,7 @@ def test_letters_are_for_their_owner_alone_whoever_made_the_file(tmp_path: Path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_letters_of_a_dead_commit_are_not_dropped_with_their_section(tmp_path: Path) -> None:
+def test_undelivered_dead_letters_are_not_dropped_with_their_section(tmp_path: Path) -> None:
     world = World(tmp_path, CASTLE)
 
     def die_with_letters(step: int) -> None:
@@ -234,10 +238,10 @@ def test_letters_of_a_dead_commit_are_not_dropped_with_their_section(tmp_path: P
     world.check()
 
 
-# Hanging, and ending too early
+# Jobs that hang, or end too early
 
 
-def test_a_source_that_does_not_take_an_acknowledgement_ends_no_job(tmp_path: Path) -> None:
+def test_failed_acknowledgement_does_not_stop_a_job(tmp_path: Path) -> None:
     world = World(tmp_path, CASTLE)
     job = world.job()
 
@@ -249,7 +253,7 @@ def test_a_source_that_does_not_take_an_acknowledgement_ends_no_job(tmp_path: Pa
     world.check()
 
 
-def test_a_source_that_is_away_at_the_start_is_waited_for(tmp_path: Path) -> None:
+def test_job_waits_for_a_source_that_is_unavailable_at_the_start(tmp_path: Path) -> None:
     world = World(tmp_path, CASTLE)
     away = [True, True]
     opened = world.topic.source
@@ -264,7 +268,7 @@ def test_a_source_that_is_away_at_the_start_is_waited_for(tmp_path: Path) -> Non
     world.check()
 
 
-def test_rows_leave_in_time_while_the_source_is_away(tmp_path: Path) -> None:
+def test_rows_leave_in_time_while_the_source_is_unavailable(tmp_path: Path) -> None:
     world = World(tmp_path, cg.Castle(k=K, delay=1000, max_wait=60.0), rows=30, endless=True)
     job = world.job()
     started, read = world.clock.now(), job._source.read
@@ -290,7 +294,7 @@ def test_rows_leave_in_time_while_the_source_is_away(tmp_path: Path) -> None:
     world.check()
 
 
-def test_a_stop_while_the_source_is_away_commits(tmp_path: Path) -> None:
+def test_stop_while_the_source_is_unavailable_commits(tmp_path: Path) -> None:
     world = World(tmp_path, CASTLE)
     job = world.job()
     stop_after(job, 40)
@@ -308,7 +312,7 @@ def test_a_stop_while_the_source_is_away_commits(tmp_path: Path) -> None:
     world.check()
 
 
-def test_a_clock_that_is_put_back_holds_up_no_commit(tmp_path: Path) -> None:
+def test_setting_the_clock_back_does_not_delay_commits(tmp_path: Path) -> None:
     world = World(tmp_path, CASTLE, rows=300)
     job = world.job()
     world.clock.advance(-86400.0)
@@ -328,7 +332,7 @@ def test_a_clock_that_is_put_back_holds_up_no_commit(tmp_path: Path) -> None:
     world.check()
 
 
-def test_rejects_of_before_a_drain_do_not_stop_what_comes_after_it(tmp_path: Path) -> None:
+def test_rows_rejected_before_a_drain_do_not_stop_the_next_run(tmp_path: Path) -> None:
     world = World(tmp_path, CASTLE, rows=2000)
     world.topic.rows[:1500] = [None] * 1500
     job = world.job()
@@ -340,7 +344,7 @@ def test_rejects_of_before_a_drain_do_not_stop_what_comes_after_it(tmp_path: Pat
     assert world.job(max_reject_share=0.5).run() == "finished"
 
 
-def test_a_job_that_was_mended_runs_again(tmp_path: Path) -> None:
+def test_fixed_job_runs_again(tmp_path: Path) -> None:
     world = World(tmp_path, CASTLE, rows=1500)
     world.topic.rows[:1400] = [None] * 1400
     with pytest.raises(CastleguardError, match="fix the source, or drain"):
@@ -349,8 +353,8 @@ def test_a_job_that_was_mended_runs_again(tmp_path: Path) -> None:
     assert world.job(max_reject_share=0.1).run() == "finished"
 
 
-def test_many_rejects_are_committed_early(tmp_path: Path) -> None:
-    """Otherwise what is kept in memory grows for as long as a commit is not due."""
+def test_many_rejected_rows_are_committed_early(tmp_path: Path) -> None:
+    """Otherwise memory grows until the next commit is due."""
     world = World(tmp_path, CASTLE, rows=100)
     world.topic.rows[:] = [None] * 100
     job = world.job()
@@ -368,11 +372,11 @@ def test_many_rejects_are_committed_early(tmp_path: Path) -> None:
     assert most < 30
 
 
-# Where a source stands before it has brought a row
+# The position of a source before its first row
 
 
 class FromNow:
-    """A source that begins at the end of what is there, and only once it is read from."""
+    """A source that resolves its start, the current end, at the first read."""
 
     def __init__(self, inner: TopicSource) -> None:
         self._inner, self._at = inner, -1
@@ -388,7 +392,7 @@ class FromNow:
         return {} if self._at < 0 else self._inner.position()
 
 
-def test_rows_that_come_after_a_start_from_now_are_not_lost_when_it_dies_before_the_first(tmp_path: Path) -> None:
+def test_rows_after_a_start_from_now_survive_a_crash_before_the_first_row(tmp_path: Path) -> None:
     world = World(tmp_path, CASTLE, rows=30, endless=True)
     first = world.job(open_source=lambda position: FromNow(world.topic.source(position)))
     for _ in range(20):
@@ -400,10 +404,10 @@ def test_rows_that_come_after_a_start_from_now_are_not_lost_when_it_dies_before_
     second.close()
 
 
-# A commit that fails half-way, and what it leaves
+# Commits that fail half-way
 
 
-def test_a_commit_that_was_not_delivered_is_not_replaced_by_the_next(tmp_path: Path) -> None:
+def test_undelivered_commit_is_not_replaced_by_the_next(tmp_path: Path) -> None:
     world = World(tmp_path, CASTLE)
     job = world.job()
     full, deliver = [True], world.shelf.deliver
@@ -423,7 +427,7 @@ def test_a_commit_that_was_not_delivered_is_not_replaced_by_the_next(tmp_path: P
     world.check()
 
 
-def test_a_state_that_is_too_large_is_told_as_what_it_is(tmp_path: Path) -> None:
+def test_snapshot_that_is_too_large_is_reported(tmp_path: Path) -> None:
     with Store(tmp_path / "state.db") as store:
         store.save(Checkpoint(number=1, position={}, snapshot=b"small"))
         store._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1000)
@@ -434,7 +438,7 @@ def test_a_state_that_is_too_large_is_told_as_what_it_is(tmp_path: Path) -> None
         assert latest.number == 1
 
 
-def test_no_raw_row_stays_beside_the_checkpoint_once_it_was_delivered(tmp_path: Path) -> None:
+def test_no_raw_row_remains_on_disk_after_delivery(tmp_path: Path) -> None:
     raw = b"the patient in room 7" * 500
     with Store(tmp_path / "state.db") as store:
         one = Checkpoint(number=1, position={}, snapshot=None, segment=raw, letters=raw)
@@ -444,10 +448,10 @@ def test_no_raw_row_stays_beside_the_checkpoint_once_it_was_delivered(tmp_path: 
             assert b"the patient in room 7" not in path.read_bytes()
 
 
-# Values that cannot be shown
+# Values that cannot be printed
 
 
-def test_a_rejected_row_with_values_that_python_cannot_hold_is_a_letter_all_the_same(tmp_path: Path) -> None:
+def test_rejected_row_with_values_beyond_python_becomes_a_dead_letter(tmp_path: Path) -> None:
     no_text = pa.StringArray.from_buffers(1, pa.py_buffer(bytes([0, 0, 0, 0, 2, 0, 0, 0])), pa.py_buffer(b"\xff\xfe"))
     row = pa.RecordBatch.from_pydict(
         {
@@ -485,7 +489,7 @@ def test_a_rejected_row_with_values_that_python_cannot_hold_is_a_letter_all_the_
     )
     assert Job(parts, clock=ManualClock()).run() == "finished"
     (letter,) = letters.read()
-    found = json.loads(letter, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    found = json.loads(letter, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
     assert "4611686018427387904" in found["row"]["row"]
     assert found["row"]["age"] == "nan"
     assert found["row"]["word"] == "\\xff\\xfe"

@@ -1,4 +1,4 @@
-"""Ten minutes of a job on a manual clock: files arrive, silence, a burst. Memory stays flat, nobody waits too long."""
+"""Ten minutes of a job on a manual clock: files, silence, a burst. Memory stays flat, and no row waits too long."""
 
 import os
 from collections.abc import Callable
@@ -28,7 +28,7 @@ MINUTES = 10
 
 
 class Street:
-    """A folder into which files fall while the clock runs: every two seconds, none for two minutes, then a burst."""
+    """A folder that receives files as the clock runs: every two seconds, none for two minutes, then a burst."""
 
     def __init__(self, folder: Path, clock: ManualClock) -> None:
         self._folder, self._clock = folder, clock
@@ -38,7 +38,7 @@ class Street:
         folder.mkdir()
 
     def now(self) -> float:
-        """The time; what was to fall by then has fallen."""
+        """Return the time, after adding the files due by then."""
         while self._next <= self._clock.now():
             elapsed = self._next - self._start
             if not 200 <= elapsed < 320 and elapsed < 60 * MINUTES:
@@ -59,7 +59,7 @@ class Street:
 
 
 class Watched:
-    """A sink that notes how long rows have waited when they are there for good."""
+    """A sink that records how long rows have waited when they are committed."""
 
     exactly_once = True
     longest_row = None
@@ -71,7 +71,7 @@ class Watched:
         self.memory: list[float] = []
 
     def check(self, columns: pa.Schema) -> None:
-        """It holds everything."""
+        """Accept any columns."""
 
     def deliver(self, number: int, table: pa.Table) -> None:
         self._sink.deliver(number, table)
@@ -83,7 +83,7 @@ class Watched:
 
 
 class Watch(NamedTuple):
-    """The clock of the job."""
+    """Clock of the job."""
 
     now: Callable[[], float]
     elapsed: Callable[[], float]
@@ -91,14 +91,14 @@ class Watch(NamedTuple):
 
 
 def resident_mb() -> float:
-    """The memory of this process."""
+    """Return the memory of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 @pytest.mark.compiled
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not tell how much memory is used")
-def test_a_followed_folder_for_ten_minutes(tmp_path: Path) -> None:
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not report the memory of a process")
+def test_followed_folder_runs_for_ten_minutes(tmp_path: Path) -> None:
     clock = ManualClock()
     street = Street(tmp_path / "in", clock)
     sink = Watched(FileSink(tmp_path / "out", "parquet", lambda path: open_writer(path, format="parquet")), street)
@@ -109,7 +109,7 @@ def test_a_followed_folder_for_ten_minutes(tmp_path: Path) -> None:
         return FileSource(list_files(tmp_path / "in"), reader, position, follow=True, clock=Clock(now, street.sleep))
 
     def now() -> float:
-        """The time; after ten minutes and some the operator stops the job."""
+        """Return the time; after ten minutes and some, stop the job."""
         clock.advance(0.01)
         if clock.now() > start + 60 * MINUTES + 30:
             stop.ask()
@@ -131,7 +131,7 @@ def test_a_followed_folder_for_ten_minutes(tmp_path: Path) -> None:
     assert report.published + report.suppressed == street.rows
     rows = out["row"].to_numpy()
     assert rows.size == np.unique(rows).size == report.published
-    # max_wait, and until the next look at the folder, at the clock and at the commit.
+    # max_wait, plus the intervals of listing the folder, checking the clock and committing.
     assert sink.longest <= 20.0 + 2.0 + 5.0 + 1.0
     third = len(sink.memory) // 3
     assert max(sink.memory[2 * third :]) - max(sink.memory[:third]) < 40

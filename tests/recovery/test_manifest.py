@@ -1,4 +1,4 @@
-"""`_castleguard.json`: which parts of a folder were published under which policy, and when that is written."""
+"""`_castleguard.json`: which parts were published under which policy, and when it is written."""
 
 import json
 from collections.abc import Callable
@@ -26,7 +26,7 @@ K2, K3 = cg.Castle(k=2, delay=10), cg.Castle(k=3, delay=10)
 
 
 class World:
-    """All that outlives a process: a topic, a folder of parts, the disk, the time."""
+    """Everything that outlives a process: topic, folder of parts, disk and time."""
 
     def __init__(self, folder: Path, *, stored: bool = True) -> None:
         self.folder, self.out, self.stored = folder, folder / "out", stored
@@ -58,7 +58,7 @@ class World:
         return found
 
     def policies(self) -> list[tuple[int, list[int | None], str | None]]:
-        """k, parts and end of every epoch."""
+        """Return k, parts and end of every epoch."""
         found = self.manifest()
         return [
             (found["statements"][epoch["statement"]]["policy"]["k"], epoch["parts"], epoch["ended"])
@@ -74,7 +74,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def test_a_folder_says_what_was_promised_for_its_parts(world: World) -> None:
+def test_manifest_maps_parts_to_their_guarantee(world: World) -> None:
     world.grow()
     job = world.job(K2)
     job.run()
@@ -88,7 +88,7 @@ def test_a_folder_says_what_was_promised_for_its_parts(world: World) -> None:
     assert statement["policy"] == json.loads(json.dumps(K2.fingerprint(), default=str))
 
 
-def test_parts_of_another_policy_are_told_apart(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_parts_of_another_policy_are_distinguished(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.grow()
     world.job(K2).drain()
     job = world.job(K2)
@@ -102,7 +102,7 @@ def test_parts_of_another_policy_are_told_apart(world: World, caplog: pytest.Log
     assert f"parts 1 to {first} published with another policy.k" in caplog.text
 
 
-def test_it_is_written_at_the_start_and_at_the_end_of_an_epoch_and_never_at_a_commit(world: World) -> None:
+def test_manifest_is_written_at_the_start_and_end_of_an_epoch_and_never_at_a_commit(world: World) -> None:
     world.grow(200)
     seen: list[bytes] = []
     commits: list[int] = []
@@ -121,7 +121,7 @@ def test_it_is_written_at_the_start_and_at_the_end_of_an_epoch_and_never_at_a_co
     assert world.policies()[0][2] == "finished"
 
 
-def test_a_restart_within_an_epoch_leaves_it_alone(world: World) -> None:
+def test_restart_within_an_epoch_leaves_the_manifest_unchanged(world: World) -> None:
     world.grow()
     job = world.job(K2)
     job._statement.write()
@@ -138,7 +138,7 @@ def test_a_restart_within_an_epoch_leaves_it_alone(world: World) -> None:
 
 @pytest.mark.parametrize("step", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("commit", [1, 2, 3, 6])
-def test_what_a_process_that_died_left_unsaid_is_said_at_the_next_start(world: World, commit: int, step: int) -> None:
+def test_next_start_writes_the_manifest_of_a_process_that_died(world: World, commit: int, step: int) -> None:
     world.grow()
     job = world.job(K2, ScriptedCrash(commit=commit, step=step))
     try:
@@ -154,7 +154,7 @@ def test_what_a_process_that_died_left_unsaid_is_said_at_the_next_start(world: W
     assert world.policies()[1] == (3, [numbers[-1] + 1, world.numbers()[-1]], "finished")
 
 
-def test_a_process_that_died_after_the_end_and_before_the_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crash_between_the_end_and_the_manifest_is_repaired(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.grow()
     job = world.job(K2)
     written: list[object] = []
@@ -171,11 +171,11 @@ def test_a_process_that_died_after_the_end_and_before_the_file(world: World, mon
         with pytest.raises(OutputError):
             job.run()
     assert world.policies()[0][2] is None
-    world.job(K2).run()  # nothing new to publish
+    world.job(K2).run()  # no new rows
     assert world.policies() == [(2, [1, world.numbers()[-1]], "finished")]
 
 
-def test_a_policy_that_never_published_leaves_no_trace(world: World) -> None:
+def test_policy_that_never_published_leaves_no_trace(world: World) -> None:
     world.grow()
     world.job(K2).run()
     world.topic.endless = True
@@ -188,7 +188,7 @@ def test_a_policy_that_never_published_leaves_no_trace(world: World) -> None:
     assert [k for k, _, _ in world.policies()] == [2]
 
 
-def test_a_file_that_was_damaged_or_deleted_is_written_again(world: World) -> None:
+def test_damaged_or_deleted_manifest_is_rewritten(world: World) -> None:
     world.grow()
     world.job(K2).run()
     before = world.manifest()
@@ -199,22 +199,22 @@ def test_a_file_that_was_damaged_or_deleted_is_written_again(world: World) -> No
         assert world.manifest() == before
 
 
-def test_a_job_without_a_checkpoint_describes_its_folder_too(tmp_path: Path) -> None:
+def test_job_without_a_checkpoint_writes_a_manifest(tmp_path: Path) -> None:
     world = World(tmp_path, stored=False)
     world.grow()
     world.job(K2).run()
     assert world.policies() == [(2, [1, world.numbers()[-1]], "finished")]
 
 
-def test_readers_of_data_sets_skip_it(world: World) -> None:
+def test_readers_of_data_sets_skip_the_manifest(world: World) -> None:
     world.grow()
     world.job(K2).run()
     found = pyarrow.dataset.dataset(world.out, format="csv").to_table()
     assert found.num_rows == 40 - world.job(K2).books().suppressed
 
 
-def test_nothing_in_it_depends_on_rows_that_were_not_published(tmp_path: Path) -> None:
-    """One row more that is rejected, suppressed or pending: the same bytes."""
+def test_manifest_does_not_depend_on_unpublished_rows(tmp_path: Path) -> None:
+    """One more row that is rejected, suppressed or pending: the same bytes."""
     contents = []
     for more in (0, 1):
         (tmp_path / str(more)).mkdir()
@@ -225,7 +225,7 @@ def test_nothing_in_it_depends_on_rows_that_were_not_published(tmp_path: Path) -
     assert contents[0] == contents[1]
 
 
-def test_a_job_that_rejects_too_much_at_its_end_still_says_that_the_epoch_ended(world: World) -> None:
+def test_job_that_rejects_too_many_rows_at_its_end_still_ends_the_epoch(world: World) -> None:
     world.grow()
     world.topic.rows += [{"pid": 1, "age": None, "row": at} for at in range(40)]
     world.max_reject_share = 0.1
@@ -234,7 +234,7 @@ def test_a_job_that_rejects_too_much_at_its_end_still_says_that_the_epoch_ended(
     assert [ended for _, _, ended in world.policies()] == ["finished"]
 
 
-def test_a_part_that_cannot_be_closed_leaves_no_other_open(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_to_close_one_part_leaves_no_other_open(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     job = world.job(K2)
 
     def fail(_: FileSink) -> None:
@@ -244,4 +244,4 @@ def test_a_part_that_cannot_be_closed_leaves_no_other_open(world: World, monkeyp
         patch.setattr(FileSink, "close", fail)
         with pytest.raises(OutputError, match="the disk is gone"):
             job.close()
-    world.job(K2).close()  # the lock on the checkpoint was released
+    world.job(K2).close()  # the lock on the checkpoint is released

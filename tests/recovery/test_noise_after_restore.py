@@ -1,4 +1,4 @@
-"""A snapshot that is continued twice: the same rows get the same noise again, other rows share no draw with them."""
+"""A snapshot restored twice: the same rows get the same noise, and other rows share no draw with them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -34,8 +34,8 @@ def edge(blob: bytes | None = None) -> cg.Randomiser:
     return cg.Randomiser.restore(SCHEMA, blob, epsilon=14.0, weights={"age": 12, "code": 2})
 
 
-def test_the_edge_shares_no_noise_between_two_continuations() -> None:
-    """Before: the difference of two outputs was the exact difference of the rows, in 25 of 25 trials."""
+def test_randomiser_shares_no_noise_between_two_restores() -> None:
+    """With shared noise the difference of two outputs would be the exact difference of the rows."""
     exact = 0
     for _ in range(TRIALS):
         first = edge()
@@ -48,7 +48,7 @@ def test_the_edge_shares_no_noise_between_two_continuations() -> None:
 
 
 @pytest.mark.parametrize("changed", ["age", "code"])
-def test_a_row_that_differs_in_one_column_gets_other_noise_in_all(changed: str) -> None:
+def test_row_that_differs_in_one_column_gets_other_noise_in_all(changed: str) -> None:
     blob = edge().snapshot()
     rows = some_rows(200)
     other = [{**row, changed: {"age": 500_001, "code": "c2"}[changed]} for row in rows]
@@ -57,20 +57,20 @@ def test_a_row_that_differs_in_one_column_gets_other_noise_in_all(changed: str) 
     shift = other[0]["age"] - rows[0]["age"]
     inside = [(b - a) == shift for a, b in zip(ages, ages2, strict=True) if {a, b}.isdisjoint({0, 1_000_000})]
     assert len(inside) > 50
-    assert sum(inside) == 0  # two draws agree by chance with probability 10^-5
+    assert sum(inside) == 0  # two draws are equal by chance with probability 10^-5
     kept, kept2 = ([code == row["code"] for code, row in zip(found, given, strict=True)]
                    for found, given in ((codes, rows), (codes2, other)))  # fmt: skip
     assert kept != kept2
 
 
-def test_equal_rows_replay_equally_in_any_batches() -> None:
+def test_equal_rows_replay_equally_in_any_batching() -> None:
     blob = edge().snapshot()
     rows = some_rows(50)
     whole = edge(blob).randomise(rows)
     pieces = edge(blob)
     cut = pa.concat_tables([pieces.randomise(rows[at : at + 7]) for at in range(0, 50, 7)])
     assert cut == whole
-    # A row that differs changes the noise of no other row.
+    # A different row does not change the noise of any other.
     other = edge(blob).randomise([*rows[:20], {**rows[20], "age": 1}, *rows[21:]])
     assert other.slice(0, 20) == whole.slice(0, 20)
     assert other.slice(21) == whole.slice(21)
@@ -81,15 +81,15 @@ def strict() -> cg.Castleguard:
 
 
 def codes_after(blob: bytes, rows: Rows) -> list[str]:
-    """The published codes of these rows: all rows come out, in input order."""
+    """Return the published codes of these rows: all rows, in input order."""
     stream = cg.Anonymiser.restore(SCHEMA, strict(), blob)
     table = pa.concat_tables([stream.push(rows), stream.flush()])
     codes: list[str] = table.column("code").to_pylist()[-len(rows) :]
     return codes
 
 
-def test_strict_castleguard_shares_no_noise_between_two_continuations() -> None:
-    """Before: the rows that kept their value were the same ones, whatever the value was."""
+def test_strict_castleguard_shares_no_noise_between_two_restores() -> None:
+    """With shared noise the same rows would keep their values, for any values."""
     first = cg.Anonymiser(SCHEMA, strict())
     first.push(some_rows(30))
     blob = first.snapshot()
@@ -99,7 +99,7 @@ def test_strict_castleguard_shares_no_noise_between_two_continuations() -> None:
         kept.append([mine == code for mine in found])
     assert kept[0] == kept[1]
     assert 10 < sum(kept[0]) < 190
-    # Each of the two coins is fair enough that equal patterns would take a miracle.
+    # Both coins are so balanced that equal patterns are practically impossible.
     agree = np.mean(np.array(kept[0]) == np.array(kept[2]))
     assert agree < 0.9
 
@@ -111,7 +111,7 @@ NUMBERS = cg.Schema(
 
 
 def paper_values(blob: bytes, rows: Rows) -> list[tuple[float, float]]:
-    """What the stream of the published CASTLEGUARD makes of rows: every box is one row's noisy point."""
+    """Publish rows with CASTLEGUARD as published: every box is one row's noisy point."""
     policy = cg.Castleguard(k=2, delay=1, phi=5, mode="paper", suppression="generalise")
     stream = cg.Anonymiser.restore(NUMBERS, policy, blob)
     noisy: list[tuple[float, float]] = []
@@ -128,7 +128,7 @@ def paper_values(blob: bytes, rows: Rows) -> list[tuple[float, float]]:
     return noisy
 
 
-def test_the_published_noise_depends_on_the_row_and_on_the_ranges_that_scale_it() -> None:
+def test_paper_noise_depends_on_the_row_and_on_the_ranges_that_scale_it() -> None:
     policy = cg.Castleguard(k=2, delay=1, phi=5, mode="paper", suppression="generalise")
     first = cg.Anonymiser(NUMBERS, policy)
     first.push([{"pid": 0, "x": 400, "y": 400}, {"pid": 1, "x": 600, "y": 600}])
@@ -139,13 +139,13 @@ def test_the_published_noise_depends_on_the_row_and_on_the_ranges_that_scale_it(
     (other,) = paper_values(blob, [{**row, "x": 510}])
     assert other[0] - once[0] != pytest.approx(10)
     assert other[1] != once[1]
-    # The same row at the same place, after another past: at one draw the noise would be five times the other.
+    # The same row at the same position with another history: from one draw, one noise would be five times the other.
     _, narrow_last = paper_values(blob, [row, row])
     _, wide_last = paper_values(blob, [wide, row])
     assert wide_last[0] - 500 != pytest.approx(5 * (narrow_last[0] - 500))
 
 
-def test_the_labels_of_published_doca_share_no_noise_between_two_continuations() -> None:
+def test_labels_of_paper_doca_share_no_noise_between_two_restores() -> None:
     schema = cg.Schema(
         person="pid",
         quasi_identifiers=[cg.Numeric("x", lower=0, upper=1000)],
@@ -163,7 +163,7 @@ def test_the_labels_of_published_doca_share_no_noise_between_two_continuations()
     assert np.mean(np.array(kept[0]) == np.array(kept[2])) < 0.9
 
 
-def test_the_means_of_published_doca_share_no_noise_between_two_continuations() -> None:
+def test_means_of_paper_doca_share_no_noise_between_two_restores() -> None:
     schema = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("x", lower=0, upper=1000)])
     policy = cg.Doca(epsilon=1000.0, delay=3, mode="paper", sensitivity={"x": 1000.0}, max_clusters=1)
     blob = cg.Anonymiser(schema, policy).snapshot()
@@ -184,8 +184,8 @@ PLACES = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, u
 
 
 @pytest.mark.parametrize("policy", [cg.Castle(k=40, delay=60), cg.Doca(epsilon=1e5, k=2, delay=40)])
-def test_the_order_of_a_release_depends_on_its_rows(policy: cg.Castle | cg.Doca) -> None:
-    """Where the k rows of a release come out: with other rows at the same places they are shuffled otherwise."""
+def test_order_of_a_release_depends_on_its_rows(policy: cg.Castle | cg.Doca) -> None:
+    """With other rows at the same positions, the k rows of a release are shuffled differently."""
     schema = PLACES if isinstance(policy, cg.Castle) else cg.Schema(
         person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=1)]
     )  # fmt: skip

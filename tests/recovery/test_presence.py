@@ -1,4 +1,4 @@
-"""A row that is never released leaves no trace at the sink: not in names, numbers, sizes, contents or moments."""
+"""A row that is never released leaves no trace at the sink: not in names, numbers, sizes, contents or times."""
 
 import random
 from functools import partial
@@ -37,8 +37,8 @@ AGE = cg.Numeric("age", lower=0, upper=100)
 
 @pytest.mark.soak
 @pytest.mark.compiled
-def test_a_row_that_is_not_released_leaves_no_trace_in_files(tmp_path: Path) -> None:
-    """At random moments, over all formats and all kinds of rows that are not released."""
+def test_unreleased_row_leaves_no_trace_in_files(tmp_path: Path) -> None:
+    """At random times, over all formats and all kinds of unreleased rows."""
     draw, parts = random.Random(17), 0
     for case in range(effort(60, 200)):
         kind, name = list(EXTRA)[case % len(EXTRA)], FORMATS[case % len(FORMATS)]
@@ -58,7 +58,7 @@ def test_a_row_that_is_not_released_leaves_no_trace_in_files(tmp_path: Path) -> 
 
 
 class Shelf:
-    """A sink in memory, and how to look at it."""
+    """A sink in memory that can be observed."""
 
     def __init__(self) -> None:
         self.parts = MemoryParts()
@@ -81,14 +81,14 @@ def on_stage(folder: Path, arrivals: list[Arrival], *, with_store: bool = True) 
 ARRIVALS = make_arrivals(random.Random(3), 60)
 
 
-def test_a_window_is_delivered_at_its_edge_plus_the_lag(tmp_path: Path) -> None:
+def test_window_is_delivered_at_its_edge_plus_the_lag(tmp_path: Path) -> None:
     stage, _ = on_stage(tmp_path, ARRIVALS)
     seen = stage.play()
     assert [one.begun for one in seen] == [edge + LAG for edge in EDGES[1:]]
     assert [one.number for one in seen] == [1, 2, 3]
 
 
-def test_the_last_window_is_published_at_its_edge_and_not_when_the_source_ends(tmp_path: Path) -> None:
+def test_last_window_is_published_at_its_edge_and_not_when_the_source_ends(tmp_path: Path) -> None:
     stage, _ = on_stage(tmp_path, ARRIVALS)
     stage.play()
     assert EDGES[-1] > START + LASTS
@@ -96,8 +96,8 @@ def test_the_last_window_is_published_at_its_edge_and_not_when_the_source_ends(t
 
 
 @pytest.mark.parametrize("with_store", [True, False])
-def test_a_stop_publishes_nothing_of_an_open_window(tmp_path: Path, with_store: bool) -> None:
-    """With a checkpoint its rows wait for the next run; without one they are given up."""
+def test_stop_publishes_nothing_of_an_open_window(tmp_path: Path, with_store: bool) -> None:
+    """With a checkpoint its rows wait for the next run; without one they are suppressed."""
     stage, _ = on_stage(tmp_path, ARRIVALS, with_store=with_store)
     job = stage.job()
     while stage.clock.now() < EDGES[1] + 40:
@@ -115,7 +115,7 @@ def test_a_stop_publishes_nothing_of_an_open_window(tmp_path: Path, with_store: 
         assert job.stream.report().suppressed >= pending
 
 
-def test_a_stop_while_the_last_window_is_open_leaves_it_for_the_next_run(tmp_path: Path) -> None:
+def test_stop_during_the_last_window_leaves_it_to_the_next_run(tmp_path: Path) -> None:
     stage, _ = on_stage(tmp_path, ARRIVALS)
     whole = on_stage(tmp_path / "whole", ARRIVALS)[0]
     (tmp_path / "whole").mkdir()
@@ -136,7 +136,7 @@ def test_a_stop_while_the_last_window_is_open_leaves_it_for_the_next_run(tmp_pat
 
 
 @pytest.mark.parametrize("drop", [False, True])
-def test_a_drain_waits_for_the_edge_or_drops_the_window(tmp_path: Path, drop: bool) -> None:
+def test_drain_waits_for_the_edge_or_drops_the_window(tmp_path: Path, drop: bool) -> None:
     stage, _ = on_stage(tmp_path, ARRIVALS)
     job = stage.job()
     while stage.clock.now() < EDGES[1] + 40:
@@ -154,7 +154,7 @@ def test_a_drain_waits_for_the_edge_or_drops_the_window(tmp_path: Path, drop: bo
     assert latest.segments == len(stage.seen)
 
 
-def test_what_is_late_is_delivered_at_once_when_the_job_is_back(tmp_path: Path) -> None:
+def test_late_window_is_delivered_at_once_after_a_restart(tmp_path: Path) -> None:
     stage, _ = on_stage(tmp_path, ARRIVALS)
     job = stage.job()
     while stage.clock.now() < EDGES[1] + 40:
@@ -169,9 +169,9 @@ def test_what_is_late_is_delivered_at_once_when_the_job_is_back(tmp_path: Path) 
 
 @pytest.mark.parametrize("step", range(1, 7))
 @pytest.mark.parametrize("commit", [1, 3, 9])
-def test_a_crash_changes_no_number_and_no_moment(tmp_path: Path, step: int, commit: int) -> None:
-    """A process that dies at any step. Before a commit is stored, its rows are read again, and a later moment is theirs
-    then; from then on the content is the same as well.
+def test_crash_changes_neither_numbers_nor_times(tmp_path: Path, step: int, commit: int) -> None:
+    """A process dies at any step. Before a commit is stored, its rows are read again at a later time; afterwards the
+    content is the same as well.
     """
     whole, shelf = on_stage(tmp_path / "whole", ARRIVALS)
     stage, other = on_stage(tmp_path / "crashed", ARRIVALS)
@@ -188,7 +188,7 @@ def test_a_crash_changes_no_number_and_no_moment(tmp_path: Path, step: int, comm
         assert other.look() == shelf.look()
 
 
-def test_a_crash_while_a_window_waits_to_be_delivered_does_not_hasten_it(tmp_path: Path) -> None:
+def test_crash_while_a_window_waits_does_not_deliver_it_early(tmp_path: Path) -> None:
     stage, _ = on_stage(tmp_path, ARRIVALS)
     job = stage.job()
 
@@ -205,7 +205,7 @@ def test_a_crash_while_a_window_waits_to_be_delivered_does_not_hasten_it(tmp_pat
     assert [one.begun for one in stage.seen] == [EDGES[1] + LAG]
 
 
-def test_a_dry_run_does_not_wait_for_the_end_of_a_window(tmp_path: Path) -> None:
+def test_dry_run_does_not_wait_for_the_end_of_a_window(tmp_path: Path) -> None:
     stage, shelf = on_stage(tmp_path, ARRIVALS)
     parts = Parts(
         open_source=lambda _: Arrivals(stage.clock, ARRIVALS),
@@ -219,14 +219,14 @@ def test_a_dry_run_does_not_wait_for_the_end_of_a_window(tmp_path: Path) -> None
     assert job.stream.report().pending == 0
 
 
-def test_a_policy_without_windows_has_none_to_drop() -> None:
+def test_policy_without_windows_has_none_to_drop() -> None:
     stream = cg.Anonymiser(cg.Schema(person=None, quasi_identifiers=[AGE]), cg.Castle(k=2, delay=5))
     with pytest.raises(UsageError, match="no window to drop"):
         stream.drop_window()
 
 
-def test_rows_that_close_a_window_do_not_cut_it(tmp_path: Path) -> None:
-    """However many rows the batch has that comes after the edge, what is stored is one piece."""
+def test_batch_that_closes_a_window_does_not_split_it(tmp_path: Path) -> None:
+    """The stored segment is one chunk, for any size of the batch after the edge."""
     many = [Arrival(EDGES[1] + 7.0, {"pid": f"q{at}", "age": 1, "ward": "surgery"}) for at in range(70_000)]
     early = [one for one in ARRIVALS if one.at < EDGES[1]]
     stages = [on_stage(tmp_path, early, with_store=False), on_stage(tmp_path, [*early, *many], with_store=False)]

@@ -1,4 +1,4 @@
-"""A stream that was put aside: continued only as itself, and at the worst moments."""
+"""Snapshots: restored only by the same stream, and at the worst moments."""
 
 import dataclasses
 import hashlib
@@ -53,7 +53,7 @@ def replaced(**changes: object) -> cg.Schema:
 
 
 def other_schemas() -> Iterator[object]:
-    """(schema, what the refusal must name)."""
+    """Pairs of a schema and what the refusal must name."""
     pay = cg.Sensitive("pay", bins=[10, 20])
     renamed = cg.Hierarchy.from_mapping({"Any": {"Left": ["a", "b"], "Other": ["c", "d"]}})
     for name, schema, place in (
@@ -76,7 +76,7 @@ def other_schemas() -> Iterator[object]:
 
 
 @pytest.mark.parametrize(("schema", "place"), list(other_schemas()))
-def test_a_snapshot_of_another_schema_is_refused_and_the_difference_named(schema: cg.Schema, place: str) -> None:
+def test_snapshot_of_another_schema_is_refused_and_the_difference_named(schema: cg.Schema, place: str) -> None:
     with pytest.raises(SnapshotError, match=place):
         cg.Anonymiser.restore(schema, POLICY, put_aside())
 
@@ -101,23 +101,23 @@ def test_a_snapshot_of_another_schema_is_refused_and_the_difference_named(schema
     ],
     ids=str,
 )
-def test_a_snapshot_of_another_policy_is_refused_and_the_difference_named(change: dict[str, object]) -> None:
+def test_snapshot_of_another_policy_is_refused_and_the_difference_named(change: dict[str, object]) -> None:
     with pytest.raises(SnapshotError, match=f"policy.{next(iter(change))}"):
         cg.Anonymiser.restore(SCHEMA, dataclasses.replace(POLICY, **change), put_aside())  # type: ignore[arg-type]
 
 
-def test_what_a_policy_means_anyway_is_no_difference() -> None:
+def test_explicit_default_is_not_a_difference() -> None:
     written_out = dataclasses.replace(POLICY, suppression="root", order="shuffled")
     assert cg.Anonymiser.restore(SCHEMA, written_out, put_aside()).report().rows_in == 50
 
 
-def test_another_way_to_write_numbers_is_refused() -> None:
+def test_another_form_of_numbers_is_refused() -> None:
     with pytest.raises(SnapshotError, match="numbers"):
         cg.Anonymiser.restore(SCHEMA, POLICY, put_aside(), numbers="interval")
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 1.0])
-def test_a_damaged_snapshot_is_refused(share: float) -> None:
+def test_damaged_snapshot_is_refused(share: float) -> None:
     blob = bytearray(put_aside())
     at = int(share * (len(blob) - 1))
     blob[at] ^= 0x40
@@ -127,7 +127,7 @@ def test_a_damaged_snapshot_is_refused(share: float) -> None:
         cg.Anonymiser.restore(SCHEMA, POLICY, bytes(blob[:at]))
 
 
-def test_a_snapshot_whose_arrays_do_not_fit_is_refused() -> None:
+def test_snapshot_whose_arrays_do_not_fit_is_refused() -> None:
     """Right checksum, right schema, wrong shapes: written by another version."""
     record = unpack(put_aside())
     arrays = {**record.arrays, "engine.counters": record.arrays["engine.counters"][:-1]}
@@ -135,14 +135,14 @@ def test_a_snapshot_whose_arrays_do_not_fit_is_refused() -> None:
         cg.Anonymiser.restore(SCHEMA, POLICY, pack(Record(record.facts, arrays, record.blobs)))
 
 
-def test_a_snapshot_is_no_pickle() -> None:
+def test_snapshot_is_not_a_pickle() -> None:
     blob = put_aside()
     assert blob.startswith(b"CGSNAP")
     assert hashlib.sha256(blob[:-32]).digest() == blob[-32:]
 
 
-def test_the_key_of_the_hashes_goes_along() -> None:
-    """Without it, persons of before and after would be different ones, and k would be counted too high."""
+def test_hash_key_is_part_of_the_snapshot() -> None:
+    """Otherwise one person would count as two across the restore, and k would be overcounted."""
     schema = cg.Schema(person="pid", quasi_identifiers=[AGE], public=["row"])
     policy = cg.Castle(k=2, delay=5)
     stream = cg.Anonymiser(schema, policy)
@@ -153,7 +153,7 @@ def test_the_key_of_the_hashes_goes_along() -> None:
     assert stream.report().suppressed == 4
 
 
-def test_rows_that_are_persons_of_their_own_stay_different_persons() -> None:
+def test_rows_without_a_person_column_stay_distinct_persons() -> None:
     schema = cg.Schema(person=None, quasi_identifiers=[AGE], public=["row"])
     policy = cg.Castle(k=4, delay=5)
     stream = cg.Anonymiser(schema, policy)
@@ -163,7 +163,7 @@ def test_rows_that_are_persons_of_their_own_stay_different_persons() -> None:
     assert sorted(stream.flush()["row"].to_pylist()) == [0, 1, 2, 3]
 
 
-def test_rows_decided_but_held_for_input_order_survive_a_restart() -> None:
+def test_decided_rows_held_for_input_order_survive_a_restart() -> None:
     schema = cg.Schema(person="pid", quasi_identifiers=[AGE], public=["row"])
     policy = cg.Castle(k=2, delay=6, order="input", max_clusters=5)
     stream = cg.Anonymiser(schema, policy, seed=3)
@@ -181,7 +181,7 @@ def test_rows_decided_but_held_for_input_order_survive_a_restart() -> None:
     assert stream.report().pending == 0
 
 
-def test_an_open_root_stays_open_and_a_closed_one_closed() -> None:
+def test_open_root_stays_open_and_a_closed_one_closed() -> None:
     schema = cg.Schema(
         person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=9, null="root")], public=["row"]
     )
@@ -200,7 +200,7 @@ def test_an_open_root_stays_open_and_a_closed_one_closed() -> None:
     assert stream.report().gate_refused == 0
 
 
-def test_a_column_that_was_all_null_so_far_can_still_take_its_type() -> None:
+def test_column_that_was_all_null_can_still_take_its_type() -> None:
     schema = cg.Schema(person=None, quasi_identifiers=[AGE], public=["row"])
     policy = cg.Castle(k=2, delay=5)
     stream = cg.Anonymiser(schema, policy)
@@ -211,7 +211,7 @@ def test_a_column_that_was_all_null_so_far_can_still_take_its_type() -> None:
     assert sorted(stream.flush()["row"].to_pylist(), key=str) == [None, "text"]
 
 
-def test_the_clock_goes_on_where_it_was() -> None:
+def test_time_of_the_stream_is_restored() -> None:
     stream = cg.Anonymiser.restore(SCHEMA, POLICY, put_aside())
     stream.tick(0.0)
     with pytest.raises(cg.CastleguardError, match="must not go back"):

@@ -1,4 +1,4 @@
-"""Two jobs that publish together and die: at every step of a commit, whatever comes after publishes every row once."""
+"""Two jobs with joint releases that die at any step of a commit: every row is published once."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -28,7 +28,7 @@ STEPS = range(1, 7)
 
 
 class Site:
-    """One site: what outlives its processes, and the process that runs now."""
+    """One site: the data that outlives its processes, and the current process."""
 
     def __init__(self, folder: Path, relay: Relay, name: str) -> None:
         self.folder, self.relay, self.name = folder, relay, name
@@ -49,7 +49,7 @@ class Site:
             store=Store(self.folder / f"{self.name}.db"),
             identity={"site": self.name},
         )
-        # A commit for every release, and one every ten turns besides.
+        # A commit for every release, and one every ten turns.
         return Job(parts, clock=self.clock, pace=Pace(every=1.0, poll=0.1, urgent=0.0), step=self.step)
 
     def stream(self, snapshot: bytes | None) -> cg.Anonymiser:
@@ -63,7 +63,7 @@ class Site:
         self.happens(at)
 
     def turn(self) -> None:
-        """A turn of the job, or of the one after it."""
+        """Run a turn of the job, or of its successor."""
         try:
             self.job.turn()
         except CrashError:
@@ -74,7 +74,7 @@ class Site:
 
 
 def run(folder: Path, *, dies: tuple[int, int] | None = None) -> tuple[list[Site], int]:
-    """Both sites to the end; the first dies at a step of a commit, (step, which commit). How many commits it made."""
+    """Run both sites to the end; the first dies at (step, commit). Return its number of commits."""
     relay = Relay(seed=3)
     sites = [Site(folder, relay, name) for name in NAMES]
     commits = 0
@@ -115,7 +115,7 @@ def check(sites: list[Site]) -> None:
     assert min(map(len, persons.values())) >= K
 
 
-def test_two_sites_publish_together_and_every_row_once(tmp_path: Path) -> None:
+def test_two_sites_publish_jointly_and_every_row_once(tmp_path: Path) -> None:
     sites, commits = run(tmp_path)
     check(sites)
     assert commits > 8
@@ -124,22 +124,20 @@ def test_two_sites_publish_together_and_every_row_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("commit", [3, 5, 8])
-def test_a_site_that_dies_at_any_step_of_a_commit_publishes_nothing_twice(
-    tmp_path: Path, step: int, commit: int
-) -> None:
+def test_site_that_dies_at_any_step_of_a_commit_publishes_nothing_twice(tmp_path: Path, step: int, commit: int) -> None:
     sites, _ = run(tmp_path, dies=(step, commit))
     assert sites[0].epoch == 2, "it did not die"
     check(sites)
 
 
 class Holding(Alone):
-    """A coordinator that waits for others all the time, for 50 ms at most."""
+    """A coordinator that always holds rows back, for at most 50 ms."""
 
     def holds_rows(self, waited: float) -> bool:
         return 0.0 <= waited < 0.05
 
 
-def test_the_next_rows_wait_while_a_stream_is_holding_but_not_for_ever(tmp_path: Path) -> None:
+def test_next_rows_wait_while_a_decision_is_awaited_but_not_for_ever(tmp_path: Path) -> None:
     topic = Topic([{"pid": n, "age": n, "row": n} for n in range(30)], endless=True)
     parts = Parts(
         open_source=topic.source,
@@ -157,7 +155,7 @@ def test_the_next_rows_wait_while_a_stream_is_holding_but_not_for_ever(tmp_path:
     assert waits == pytest.approx([0.05, 0.05], abs=0.006)
 
 
-def test_what_a_stream_uses_besides_is_let_go_of_with_the_job(tmp_path: Path) -> None:
+def test_further_resources_of_a_stream_are_closed_with_the_job(tmp_path: Path) -> None:
     closed: list[str] = []
     parts = Parts(
         open_source=Topic([]).source,

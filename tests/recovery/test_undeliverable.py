@@ -1,4 +1,4 @@
-"""What a sink cannot take is known before a commit: no job is left with a segment that can never be delivered."""
+"""Rows that a sink cannot store are refused before a commit: no stored segment is undeliverable."""
 
 import json
 from decimal import Decimal
@@ -40,12 +40,10 @@ def _arrow(folder: Path, note: pa.Array, name: str = "1") -> None:
 
 
 @pytest.mark.parametrize(("name", "sink"), CASES)
-def test_a_type_that_the_sink_can_never_hold_is_refused_on_the_first_batch(
-    tmp_path: Path, name: str, sink: str
-) -> None:
+def test_type_that_the_sink_cannot_hold_is_refused_on_the_first_batch(tmp_path: Path, name: str, sink: str) -> None:
     place = Place(tmp_path, source="arrow", path="in", sink=sink)
     _arrow(tmp_path / "in", REFUSED[name][0])
-    for _ in range(2):  # and not only once
+    for _ in range(2):  # every time
         with pytest.raises(OutputError, match=r"column 'note' is of type .*, which .* cannot hold: convert it before"):
             place.run()
     assert not list((tmp_path / "out").glob("part-*"))
@@ -54,7 +52,7 @@ def test_a_type_that_the_sink_can_never_hold_is_refused_on_the_first_batch(
 
 
 @pytest.mark.parametrize(("name", "sink"), CASES)
-def test_a_conversion_is_refused_before_its_end(
+def test_conversion_is_refused_before_its_end(
     tmp_path: Path, name: str, sink: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _arrow(tmp_path / "in", REFUSED[name][0])
@@ -83,7 +81,7 @@ UNPUBLISHABLE: dict[str, pa.Array] = {
 
 @pytest.mark.parametrize("sink", ["csv", "jsonl", "parquet", "arrow"])
 @pytest.mark.parametrize("note", UNPUBLISHABLE.values(), ids=UNPUBLISHABLE)
-def test_a_value_that_no_sink_takes_costs_its_row_before_the_engine_sees_it(
+def test_row_with_an_unpublishable_value_is_rejected_before_the_engine(
     tmp_path: Path, sink: str, note: pa.Array
 ) -> None:
     place = Place(tmp_path, source="arrow", path="in", sink=sink)
@@ -98,8 +96,8 @@ def test_a_value_that_no_sink_takes_costs_its_row_before_the_engine_sees_it(
 
 
 @pytest.mark.parametrize("sink", ["csv", "jsonl"])
-def test_a_parquet_file_of_latin_letters_wedges_no_job(tmp_path: Path, sink: str) -> None:
-    """As Spark and older tools write it: the type says text, and the bytes are those of another encoding."""
+def test_parquet_file_with_latin_1_text_does_not_block_a_job(tmp_path: Path, sink: str) -> None:
+    """As Spark and older tools write it: the type is text, but the bytes are of another encoding."""
     (tmp_path / "in").mkdir()
     pq.write_table(rows(0, COUNT, UNPUBLISHABLE["Latin-1"]), tmp_path / "in" / "1.parquet")
     place = Place(tmp_path, source="parquet", path="in", sink=sink)
@@ -108,7 +106,7 @@ def test_a_parquet_file_of_latin_letters_wedges_no_job(tmp_path: Path, sink: str
     assert place.run().published == 2 * COUNT - 1
 
 
-def test_a_type_that_comes_late_is_refused_and_what_was_pending_can_be_drained(tmp_path: Path) -> None:
+def test_unsupported_type_that_comes_late_is_refused_and_pending_rows_can_be_drained(tmp_path: Path) -> None:
     place = Place(tmp_path, source="parquet", path="in", sink="csv")
     (tmp_path / "in").mkdir()
     pq.write_table(rows(0, 10, pa.nulls(10)), tmp_path / "in" / "1.parquet")
@@ -132,7 +130,7 @@ LIMIT = 10_000
     ["x" * LIMIT, "\x01" * (LIMIT // 5), '"' * (LIMIT // 2), "ü" * (LIMIT // 2)],
     ids=["x", "control", "quote", "ü"],
 )
-def test_a_row_that_is_longer_than_a_message_costs_itself(text: str) -> None:
+def test_row_longer_than_a_message_is_rejected(text: str) -> None:
     schema = cg.Schema(
         person="who", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=5)], public=["row", "note"]
     )
@@ -148,7 +146,7 @@ def test_a_row_that_is_longer_than_a_message_costs_itself(text: str) -> None:
     assert fits < max(map(len, messages)) <= LIMIT
 
 
-def test_a_job_rejects_what_its_sink_says_is_too_long(tmp_path: Path) -> None:
+def test_job_rejects_rows_longer_than_the_limit_of_its_sink(tmp_path: Path) -> None:
     place = Place(tmp_path, source="arrow", path="in", sink="jsonl")
     _arrow(tmp_path / "in", pa.array(["x" * LIMIT, *["fine"] * (COUNT - 1)]))
     with mock.patch.object(FileSink, "longest_row", LIMIT):
@@ -158,7 +156,7 @@ def test_a_job_rejects_what_its_sink_says_is_too_long(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "sink"), CASES)
-def test_a_dry_run_tells_what_the_sink_cannot_hold(tmp_path: Path, name: str, sink: str) -> None:
+def test_dry_run_reports_what_the_sink_cannot_hold(tmp_path: Path, name: str, sink: str) -> None:
     Place(tmp_path, source="arrow", path="in", sink=sink)
     _arrow(tmp_path / "in", REFUSED[name][0])
     with pytest.raises(OutputError, match="the sink: column 'note' is of type"):

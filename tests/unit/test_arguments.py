@@ -1,4 +1,4 @@
-"""Arguments of the wrong kind: each is one line that says what is wrong, where and what to do."""
+"""Arguments of the wrong type: one line with mistake, place and remedy."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -64,8 +64,8 @@ SWAPPED: dict[str, tuple[Callable[[], object], str]] = {
 
 
 @pytest.mark.parametrize("name", SWAPPED)
-def test_a_mistaken_argument_is_one_line(name: str) -> None:
-    """Before: KeyError 'algorithm', AttributeError, TypeError."""
+def test_wrong_argument_is_refused_in_one_line(name: str) -> None:
+    """These used to raise KeyError 'algorithm', AttributeError or TypeError."""
     call, found = SWAPPED[name]
     with pytest.raises(CastleguardError, match=found) as raised:
         call()
@@ -74,8 +74,8 @@ def test_a_mistaken_argument_is_one_line(name: str) -> None:
 
 @pytest.mark.parametrize("number", [1e308, 1e200, 10**400, float("inf"), float("nan"), -(10**400)])
 @pytest.mark.parametrize("name", ["epsilon", "phi"])
-def test_a_budget_beyond_all_reason_is_one_line(name: str, number: float) -> None:
-    """Before: OverflowError, when the statement added up the columns."""
+def test_excessive_budget_is_refused_in_one_line(name: str, number: float) -> None:
+    """This used to raise OverflowError when the statement added up the columns."""
     for make in (
         lambda: any_cg.Randomiser(SCHEMA, **{name: number}),
         lambda: cg.Anonymiser(SCHEMA, any_cg.Castleguard(k=2, delay=10, rows_per_person=3, **{name: number})),
@@ -85,7 +85,7 @@ def test_a_budget_beyond_all_reason_is_one_line(name: str, number: float) -> Non
         assert len(str(raised.value)) < 120
 
 
-def test_the_largest_budget_can_be_stated() -> None:
+def test_largest_budget_can_be_stated() -> None:
     policy = cg.Castleguard(k=2, delay=10, epsilon=1e150, rows_per_person=1000)
     for guarantee in (cg.Randomiser(SCHEMA, phi=1e150).guarantee(), cg.Anonymiser(SCHEMA, policy).guarantee()):
         assert guarantee.privacy is not None

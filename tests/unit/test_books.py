@@ -1,4 +1,4 @@
-"""The books: they balance, or they are not shown; they add up; they survive as JSON."""
+"""Books balance or raise, add up, and round-trip as JSON."""
 
 import json
 from dataclasses import replace
@@ -35,7 +35,7 @@ def books(draw: st.DrawFn) -> Books:
     )
 
 
-def test_balanced_books_are_shown() -> None:
+def test_balanced_books_are_accepted() -> None:
     rejected = {"age: null": 2}
     found = Books(rows_in=10, published=4, suppressed=1, sampled_out=1, over_budget=1, rejected=rejected, pending=1)
     assert found.rows_in == 10
@@ -43,13 +43,13 @@ def test_balanced_books_are_shown() -> None:
 
 
 @pytest.mark.parametrize("published", [3, 5])
-def test_a_lost_or_doubled_row_is_no_number(published: int) -> None:
+def test_lost_or_doubled_row_raises(published: int) -> None:
     with pytest.raises(AssertionError, match="5 rows came in"):
         Books(rows_in=5, published=published, suppressed=0, rejected={"age: null": 1})
 
 
 @given(st.lists(books(), min_size=1, max_size=4))
-def test_books_add_up_one_by_one_and_at_once(every: list[Books]) -> None:
+def test_total_equals_repeated_addition(every: list[Books]) -> None:
     one_by_one, at_once = reduce(add, every), Books.total(every)
     if at_once.information_loss is not None:
         assert one_by_one.information_loss == pytest.approx(at_once.information_loss)
@@ -59,7 +59,7 @@ def test_books_add_up_one_by_one_and_at_once(every: list[Books]) -> None:
     assert at_once.oldest_wait == max(one.oldest_wait for one in every)
 
 
-def test_loss_is_the_mean_over_rows_that_were_published() -> None:
+def test_loss_is_averaged_over_published_rows() -> None:
     few = Books(rows_in=1, published=1, received=1, information_loss=0.8)
     many = Books(rows_in=6, published=6, information_loss=0.4)
     assert (few + many).information_loss == pytest.approx((2 * 0.8 + 6 * 0.4) / 8)
@@ -68,16 +68,16 @@ def test_loss_is_the_mean_over_rows_that_were_published() -> None:
 
 
 @given(books())
-def test_books_are_read_again_from_json(found: Books) -> None:
+def test_books_round_trip_as_json(found: Books) -> None:
     assert Books.load(json.loads(json.dumps(found.facts()))) == replace(found, malformed=0)
 
 
-def test_books_of_an_earlier_version_have_fewer_numbers() -> None:
+def test_books_of_an_earlier_version_with_fewer_counts_are_read() -> None:
     facts = {"rows_in": 3, "published": 2, "suppressed": 1, "rejected": {}, "bad": 4, "before": {}}
     assert Books.load(facts) == Books(rows_in=3, published=2, suppressed=1)
 
 
-def test_tally_goes_on_from_its_facts() -> None:
+def test_tally_is_restored_from_its_facts() -> None:
     tally = Tally(published=3, longest_wait=5, loss=1.5)
     tally.enter(4, 0, 0, {"age: null": 1}, {"age": 2})
     tally.enter(1, 1, 0, {}, {"age": 1})
@@ -89,5 +89,5 @@ def test_tally_goes_on_from_its_facts() -> None:
     assert (found.information_loss, found.oldest_wait, found.open_clusters) == (0.5, 5, 1)
 
 
-def test_report_is_the_public_name() -> None:
+def test_report_is_the_public_name_of_books() -> None:
     assert cg.Report is Books

@@ -1,4 +1,4 @@
-"""The loop: everything arrives, in order, and nothing appears unless all of it does."""
+"""Conversion of a file: the output is complete and in order, or absent."""
 
 from collections.abc import Iterator
 
@@ -28,15 +28,15 @@ def test_every_row_is_published_and_both_ends_are_closed() -> None:
     assert not sink.aborted
 
 
-def test_progress_is_told_the_rows_of_every_batch() -> None:
-    told: list[int] = []
+def test_progress_receives_the_rows_of_every_batch() -> None:
+    batch_rows: list[int] = []
     table = rows(50)
     source = MemoryReader([table.slice(0, 20), table.slice(20, 30)])
-    convert(source, Anonymiser(SCHEMA, POLICY, seed=1), MemoryWriter(), progress=told.append)
-    assert told == [20, 30]
+    convert(source, Anonymiser(SCHEMA, POLICY, seed=1), MemoryWriter(), progress=batch_rows.append)
+    assert batch_rows == [20, 30]
 
 
-def test_an_empty_source_still_writes_a_table_with_its_columns() -> None:
+def test_empty_source_writes_a_table_with_its_columns() -> None:
     sink = MemoryWriter()
     convert(MemoryReader([]), Anonymiser(SCHEMA, POLICY, seed=1), sink)
     assert sink.closed
@@ -44,7 +44,7 @@ def test_an_empty_source_still_writes_a_table_with_its_columns() -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-def test_whatever_goes_wrong_the_sink_is_aborted_and_the_source_closed(error: type[BaseException]) -> None:
+def test_any_error_aborts_the_writer_and_closes_the_reader(error: type[BaseException]) -> None:
     def failing() -> Iterator[pa.Table]:
         yield rows(50)
         raise error

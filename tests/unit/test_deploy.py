@@ -1,4 +1,4 @@
-"""The example files for deployment name commands and options that exist, and stop a job as it wants to be stopped."""
+"""Deployment examples use existing commands and options, and stop a job gracefully."""
 
 import json
 import re
@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parents[2] / "examples" / "deploy"
 
 
 def accepts(words: list[str]) -> bool:
-    """Whether `castleguard` takes these words; raises if it does not."""
+    """Check that `castleguard` accepts these arguments; raises if it does not."""
     context = click.Context(commands)
     command = commands.get_command(context, words[0])
     assert command is not None
@@ -22,7 +22,7 @@ def accepts(words: list[str]) -> bool:
         return True
 
 
-def test_the_unit_runs_a_job_and_stops_it_gently() -> None:
+def test_systemd_unit_runs_a_job_and_stops_it_gracefully() -> None:
     unit = ConfigParser(interpolation=None, strict=False)
     unit.optionxform = str  # type: ignore[method-assign,assignment]
     unit.read_string((FOLDER / "castleguard.service").read_text(encoding="utf-8"))
@@ -37,7 +37,7 @@ def test_the_unit_runs_a_job_and_stops_it_gently() -> None:
     assert service["MemoryDenyWriteExecute"] == "no"  # kernels are compiled
 
 
-def test_the_image_runs_a_job_as_a_plain_user() -> None:
+def test_container_image_runs_a_job_as_an_unprivileged_user() -> None:
     lines = (FOLDER / "Containerfile").read_text(encoding="utf-8").splitlines()
     steps = dict(line.split(" ", 1) for line in lines if re.match(r"[A-Z]+ ", line))
     assert steps["STOPSIGNAL"] == "SIGTERM"

@@ -1,4 +1,4 @@
-"""Pictures are written whole or not at all, and their lines differ in more than colour."""
+"""Figures are written completely or not at all, and lines differ in more than colour."""
 
 import io
 from pathlib import Path
@@ -10,14 +10,14 @@ from castleguard.drawing import LINES, canvas
 pytest.importorskip("matplotlib", reason="pictures need matplotlib")
 
 
-def test_a_picture_is_a_png_and_its_folder_is_made(tmp_path: Path) -> None:
+def test_figure_is_a_png_and_its_folder_is_created(tmp_path: Path) -> None:
     path = tmp_path / "new" / "picture.png"
     with canvas(path, width=2, height=2) as figure:
         figure.subplots().plot([0, 1], [0, 1], **LINES[0])
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_same_picture_is_the_same_bytes() -> None:
+def test_equal_figures_are_equal_bytes() -> None:
     both = io.BytesIO(), io.BytesIO()
     for target in both:
         with canvas(target, width=2, height=2) as figure:

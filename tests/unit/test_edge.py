@@ -1,4 +1,4 @@
-"""The randomiser at the edge."""
+"""Randomiser: local noise at the edge."""
 
 import datetime as dt
 
@@ -22,7 +22,7 @@ ROW = {
     "pid": "a", "age": 30, "born": dt.date(1990, 5, 5), "sex": "f", "job": "cook", "fare": 12.5, "clinic": "east",
     "secret": "x",
 }  # fmt: skip
-EXACT = 100_000.0  # an epsilon with which nothing changes
+EXACT = 100_000.0  # an epsilon so large that no value changes
 
 
 def test_rows_keep_their_columns_order_and_number() -> None:
@@ -61,26 +61,24 @@ def test_values_are_published_on_the_public_grid() -> None:
         ({"born": "long ago"}, ("born", dt.date(1974, 12, 26))),
     ],
 )
-def test_a_value_that_cannot_be_read_becomes_the_public_default(
-    changed: dict[str, object], expected: tuple[str, object]
-) -> None:
+def test_unreadable_value_becomes_the_public_default(changed: dict[str, object], expected: tuple[str, object]) -> None:
     (row,) = cg.Randomiser(SCHEMA, phi=EXACT).randomise([{**ROW, **changed}]).to_pylist()
     name, value = expected
     assert row[name] == value
 
 
-def test_the_same_row_gets_fresh_noise_every_time() -> None:
+def test_repeated_row_gets_fresh_noise() -> None:
     randomiser = cg.Randomiser(SCHEMA, epsilon=1.0, seed=1)
     assert randomiser.randomise([ROW] * 20) != randomiser.randomise([ROW] * 20)
 
 
-def test_batches_change_nothing_under_a_seed() -> None:
+def test_batching_does_not_change_the_rows_of_a_seed() -> None:
     whole = cg.Randomiser(SCHEMA, epsilon=1.0, seed=1).randomise([ROW] * 20)
     other = cg.Randomiser(SCHEMA, epsilon=1.0, seed=1)
     assert pa.concat_tables([other.randomise([ROW] * 7), other.randomise([ROW] * 13)]) == whole
 
 
-def test_a_snapshot_continues_the_noise() -> None:
+def test_restored_randomiser_draws_the_same_noise() -> None:
     one = cg.Randomiser(SCHEMA, epsilon=1.0)
     one.randomise([ROW] * 5)
     other = cg.Randomiser.restore(SCHEMA, one.snapshot(), epsilon=1.0)
@@ -88,13 +86,13 @@ def test_a_snapshot_continues_the_noise() -> None:
     assert not other.guarantee().privacy.void  # type: ignore[union-attr]
 
 
-def test_a_snapshot_of_other_parameters_is_refused() -> None:
+def test_snapshot_of_other_parameters_is_refused() -> None:
     blob = cg.Randomiser(SCHEMA, epsilon=1.0).snapshot()
     with pytest.raises(SnapshotError, match=r"another randomiser: epsilon\.age"):
         cg.Randomiser.restore(SCHEMA, blob, epsilon=2.0)
 
 
-def test_the_statement_has_the_sum_and_names_what_passes() -> None:
+def test_guarantee_has_the_total_epsilon_and_names_unchanged_columns() -> None:
     privacy = cg.Randomiser(SCHEMA, phi=0.5).guarantee().privacy
     assert privacy is not None
     assert privacy.epsilon == pytest.approx(2.5)
@@ -104,7 +102,7 @@ def test_the_statement_has_the_sum_and_names_what_passes() -> None:
     assert cg.Randomiser(SCHEMA, phi=0.5, seed=1).guarantee().privacy.void  # type: ignore[union-attr]
 
 
-def test_it_needs_public_values_and_a_budget() -> None:
+def test_randomiser_needs_public_values_and_a_budget() -> None:
     with pytest.raises(PolicyError, match="give either epsilon"):
         cg.Randomiser(SCHEMA)
     with pytest.raises(SchemaError, match="needs declared values"):

@@ -1,4 +1,4 @@
-"""The example jobs: what stands there works."""
+"""Example jobs load, run and are documented."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ JOBS = sorted((Path(__file__).parents[2] / "examples" / "jobs").glob("*/job.yaml
 
 
 @pytest.mark.parametrize("path", JOBS, ids=[path.parent.name for path in JOBS])
-def test_an_example_job_loads_and_has_its_page(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_example_job_loads_and_has_a_page(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CASTLEGUARD_KEY", base64.b64encode(bytes(32)).decode())
     monkeypatch.setenv("CASTLEGUARD_SITES_KEY", base64.b64encode(bytes(32)).decode())
     monkeypatch.setenv("KAFKA_PASSWORD", "of a test")
@@ -25,7 +25,7 @@ def test_an_example_job_loads_and_has_its_page(path: Path, monkeypatch: pytest.M
     assert "job.yaml" in (path.parent / "README.md").read_text()
 
 
-def test_the_example_of_a_pipe_publishes_every_row_that_can_be(tmp_path: Path) -> None:
+def test_pipe_example_publishes_every_publishable_row(tmp_path: Path) -> None:
     folder = next(path.parent for path in JOBS if path.parent.name == "stdin-to-stdout")
     (tmp_path / "job.yaml").write_text((folder / "job.yaml").read_text())
     with open(folder.parent / "csv-to-parquet" / "trips.csv", "rb") as trips:

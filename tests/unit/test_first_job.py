@@ -1,4 +1,4 @@
-"""The page about the first job is run as it stands: its commands, data and job file, and what it says they print."""
+"""The page about the first job is executed as written, and its output is compared."""
 
 import os
 import re
@@ -26,12 +26,12 @@ class Block(NamedTuple):
 
 
 def page_blocks() -> list[Block]:
-    """In their order."""
+    """Return the blocks of the page, in order."""
     return [Block(*found) for found in BLOCK.findall(PAGE.read_text(encoding="utf-8"))]
 
 
 def as_commands(block: Block) -> str:
-    """What a reader does with a block: type it, run it as Python, or make the job file look like it."""
+    """Convert a block to shell commands: as it is, run as Python, or written to the job file."""
     if block.language == "sh":
         return block.text
     if block.language == "python":
@@ -41,8 +41,8 @@ def as_commands(block: Block) -> str:
     return ""
 
 
-def said_by_block(folder: Path) -> dict[int, str]:
-    """Everything that the commands of each block print."""
+def output_by_block(folder: Path) -> dict[int, str]:
+    """Run the commands, and return the output of each block."""
     programs = folder / "bin"
     programs.mkdir()
     for name, start in (("castleguard", "-m castleguard"), ("python", "")):
@@ -58,7 +58,7 @@ def said_by_block(folder: Path) -> dict[int, str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        start_new_session=True,  # the page has a job in the background, which must not outlive a failure
+        start_new_session=True,  # the page starts a job in the background, which must not outlive a failure
     )
     try:
         shown, _ = process.communicate(timeout=2 * PATIENCE)
@@ -71,19 +71,19 @@ def said_by_block(folder: Path) -> dict[int, str]:
 
 
 def shape(line: str) -> str:
-    """A line without its numbers, many of which chance decides."""
+    """Remove the numbers from a line: many of them are random."""
     bare = re.sub(r" +[\d,]+ at the root$", "", line)
     return " ".join(re.sub(r"\d[\d.,]*", "0", bare).split())
 
 
 @pytest.mark.compiled
-def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path) -> None:
-    said = said_by_block(tmp_path)
+def test_commands_of_the_page_print_the_shown_output(tmp_path: Path) -> None:
+    output = output_by_block(tmp_path)
     blocks = page_blocks()
     for at, block in enumerate(blocks):
         if block.language != "text":
             continue
-        printed = [shape(line) for line in said[at - 1].splitlines()]
+        printed = [shape(line) for line in output[at - 1].splitlines()]
         for line in map(shape, block.text.splitlines()):
             assert line in ("...", *printed), f"{line!r} is not printed by:\n{blocks[at - 1].text}"
     (header,) = [block.text.splitlines()[0] for block in blocks if block.language == "csv"]
@@ -92,7 +92,7 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path) -> None:
         assert {part.read_text().splitlines()[0] for part in parts} == {header}
 
 
-def test_every_output_that_the_page_shows_follows_a_command() -> None:
+def test_every_shown_output_follows_a_command() -> None:
     blocks = page_blocks()
     before = [blocks[at - 1].language for at, block in enumerate(blocks) if block.language in ("text", "csv")]
     assert before

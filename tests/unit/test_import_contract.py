@@ -1,4 +1,4 @@
-"""What the import contract in pyproject.toml cannot say: lists of what MAY be imported, and what importing loads."""
+"""Import rules beyond the contracts in pyproject.toml: allowed imports, and modules loaded at import."""
 
 import ast
 import subprocess
@@ -11,12 +11,12 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "src" / "castleguard"
 KERNELS = sorted((PACKAGE / "kernels").rglob("*.py"))
 ALLOWED_IN_KERNELS = {"llvmlite", "numba", "numpy"}
-# Not scipy: numba imports it by itself where it is installed.
+# Not scipy: numba itself imports it if installed.
 OPTIONAL = ["matplotlib", "nats", "pandas", "polars"]
 
 
 def imported_modules(source: Path) -> Iterator[str]:
-    """Every module that a source file imports, at its top or inside a function, by its full name."""
+    """Return the full name of every module that a source file imports, at its top or inside a function."""
     for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -38,7 +38,7 @@ def test_kernel_imports_numpy_and_numba_only(source: Path) -> None:
 
 @pytest.mark.parametrize("module", ["castleguard", "castleguard.cli"])
 def test_import_loads_no_optional_library(module: str) -> None:
-    """They may be missing, and loading them would slow down every start."""
+    """They may be missing, and would slow down every start."""
     program = f"import sys, {module}; print(*sorted(set({OPTIONAL}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

@@ -1,4 +1,4 @@
-"""Every batch is validated before anything touches its values; what one row holds is never called damage."""
+"""Every batch is validated before its values are used; an odd value of one row does not count as damage."""
 
 import datetime as dt
 from decimal import Decimal
@@ -18,7 +18,7 @@ SCHEMA = cg.Schema(
 
 
 def _text(offsets: list[int]) -> pa.Array:
-    """Text "a", "b" whose offsets are damaged after Arrow has looked at them."""
+    """Text "a", "b" whose offsets are damaged after Arrow has validated them."""
     good = np.array([0, 1, 2], np.int32)
     array = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(good), pa.py_buffer(b"ab")])
     good[:] = offsets
@@ -49,7 +49,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("column", DAMAGED.values(), ids=DAMAGED)
-def test_a_damaged_batch_is_refused_before_anything_reads_it(column: pa.Array) -> None:
+def test_damaged_batch_is_refused_before_its_values_are_read(column: pa.Array) -> None:
     table = pa.table({"pid": [1, 2], "age": [1, 2], "note": column})
     with pytest.raises(InputError, match=r"the batch is damaged: column 'note'"):
         cg.Anonymiser(SCHEMA, cg.Castle(k=2, delay=3)).push(table)
@@ -58,7 +58,7 @@ def test_a_damaged_batch_is_refused_before_anything_reads_it(column: pa.Array) -
 
 
 @pytest.mark.parametrize("column", DAMAGED.values(), ids=DAMAGED)
-def test_a_damaged_person_or_quasi_identifier_is_refused(column: pa.Array) -> None:
+def test_damaged_person_or_quasi_identifier_is_refused(column: pa.Array) -> None:
     for name in ("pid", "age"):
         columns: dict[str, Any] = {"pid": [1, 2], "age": [1, 2], "note": ["x", "y"], name: column}
         with pytest.raises(InputError, match="is damaged"):
@@ -66,7 +66,7 @@ def test_a_damaged_person_or_quasi_identifier_is_refused(column: pa.Array) -> No
 
 
 @pytest.mark.parametrize("column", DAMAGED.values(), ids=DAMAGED)
-def test_a_damaged_column_that_is_not_declared_is_not_even_read(column: pa.Array) -> None:
+def test_damaged_column_that_is_not_declared_is_not_read(column: pa.Array) -> None:
     table = pa.table({"pid": [1, 2], "age": [1, 2], "note": ["x", "y"], "other": column})
     cg.Anonymiser(SCHEMA, cg.Castle(k=2, delay=3)).push(table)
 
@@ -87,7 +87,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("column", ODD.values(), ids=ODD)
-def test_an_odd_value_costs_its_row_and_nothing_else(column: pa.Array) -> None:
+def test_odd_value_rejects_only_its_row(column: pa.Array) -> None:
     assert is_intact(column)
     stream = cg.Anonymiser(SCHEMA, cg.Castle(k=2, delay=3))
     stream.push(pa.table({"pid": [1, 2], "age": [1, 2], "note": column}))
@@ -96,13 +96,13 @@ def test_an_odd_value_costs_its_row_and_nothing_else(column: pa.Array) -> None:
 
 
 @pytest.mark.parametrize("column", ODD.values(), ids=ODD)
-def test_the_randomiser_keeps_the_row_and_drops_the_odd_value(column: pa.Array) -> None:
+def test_randomiser_keeps_the_row_and_drops_the_odd_value(column: pa.Array) -> None:
     noisy = cg.Randomiser(SCHEMA, epsilon=1.0).randomise(pa.table({"pid": [1, 2], "age": [1, 2], "note": column}))
     assert noisy.column("note").is_null().to_pylist() == [True, False]
     noisy.validate(full=True)
 
 
-def test_a_sensitive_value_that_cannot_be_published_costs_its_row() -> None:
+def test_unpublishable_sensitive_value_rejects_its_row() -> None:
     schema = cg.Schema(
         person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=10)], sensitive=["ill"]
     )
@@ -111,7 +111,7 @@ def test_a_sensitive_value_that_cannot_be_published_costs_its_row() -> None:
     assert stream.rejected() == [(0, "ill: unpublishable")]
 
 
-def test_rows_that_take_no_room_are_refused_where_they_are_too_many() -> None:
+def test_excessive_number_of_rows_without_size_is_refused() -> None:
     batch = pa.table({"a": pa.nulls(1 << 30)})
     with pytest.raises(InputError, match="its row count exceeds its size"):
         validated(batch, "data.arrow")

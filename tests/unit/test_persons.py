@@ -1,4 +1,4 @@
-"""Who counts as a person in a stream: spellings, kinds, case, and those who are missing."""
+"""What counts as a person in a stream: spelling, type, case, and missing persons."""
 
 import datetime as dt
 import uuid
@@ -30,7 +30,7 @@ def schema(person: str | cg.Person = "pid", sensitive: tuple[str, ...] = ()) -> 
 def publish(
     batches: list[pa.Array], policy: cg.Castle, whose: cg.Schema | None = None, *, job: str | None = None
 ) -> int:
-    """How many rows of people of one age come out."""
+    """Return the number of published rows of people of one age."""
     stream = cg.Anonymiser(whose or schema(), policy, seed=1)
     published: int = 0
     row = 0
@@ -63,7 +63,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("one", "other"), PAIRS, ids=str)
-def test_two_spellings_of_one_person_are_not_two_persons(one: pa.Array, other: pa.Array) -> None:
+def test_two_spellings_of_one_person_count_once(one: pa.Array, other: pa.Array) -> None:
     text = schema(cg.Person("pid", kind="text"))
     assert publish([one, other] * 3, cg.Castle(k=2, delay=10), text) == 0
 
@@ -87,7 +87,7 @@ def test_k_minus_one_persons_and_any_number_of_missing_ones_do_not_pass(missing:
     whose = schema(cg.Person("pid", kind="text"))
     policy = cg.Castle(k=3, delay=10)
     assert publish([pa.array(["a", "b"]), *[missing] * 8], policy, whose) == 0
-    # They are published among k others, and do not take part in a split either.
+    # They are published among k others, and do not count in a split either.
     assert publish([pa.array(["a", "b", "c"]), *[missing] * 5], policy, whose) == 8
     assert publish([pa.array(list("abcdefgh")), *[missing] * 2], policy, whose) == 10
 
@@ -106,7 +106,7 @@ def test_values_of_missing_persons_do_not_add_to_l(l_per: str) -> None:
     assert stream.push(table).num_rows + stream.flush().num_rows == 6
 
 
-def test_to_the_ledger_all_missing_persons_are_one() -> None:
+def test_ledger_counts_all_missing_persons_as_one() -> None:
     whose = cg.Schema(person="pid", quasi_identifiers=[AGE])
     policy = cg.Castleguard(k=2, delay=10, epsilon=5.0, rows_per_person=1)
     stream = cg.Anonymiser(whose, policy, seed=1)
@@ -114,7 +114,7 @@ def test_to_the_ledger_all_missing_persons_are_one() -> None:
     assert stream.report().over_budget == 2
 
 
-def test_where_rows_are_counted_as_persons_those_without_one_are_left_out() -> None:
+def test_rows_without_a_person_are_left_out_where_rows_count_as_persons() -> None:
     """SDGS: k - 1 persons and a missing one in each window must not pass as k."""
     whose = cg.Schema(person="pid", quasi_identifiers=[AGE])
     policy = cg.Sdgs(k=3, sample_rate=0.9, epsilon=5.0, window=10, window_unit="rows")
@@ -123,7 +123,7 @@ def test_where_rows_are_counted_as_persons_those_without_one_are_left_out() -> N
     assert stream.report().over_budget == 3
 
 
-def test_the_gate_counts_nobody_for_missing_persons_of_several_sites() -> None:
+def test_gate_ignores_missing_persons_of_several_sites() -> None:
     gate = Gate(schema(), Criteria(k=3), known=10, on_grid=True)
     rows = CodedRows(np.full((2, 1), 40.0), np.array([1, NOBODY]), np.zeros((2, 0), np.int64), np.zeros(2, np.bool_))
     box = (np.array([40.0]), np.array([50.0]))
@@ -132,7 +132,7 @@ def test_the_gate_counts_nobody_for_missing_persons_of_several_sites() -> None:
     assert gate.check_joint(box, rows, np.array([2, 3], dtype=np.uint64), none)
 
 
-def test_the_judge_counts_missing_persons_as_nobody() -> None:
+def test_verify_ignores_missing_persons() -> None:
     original = pa.table({"pid": ["a", "b", None, None], "age": [40] * 4, "row": [0, 1, 2, 3]})
     published = pa.table({"age_min": [40] * 4, "age_max": [50] * 4, "row": [0, 1, 2, 3]})
     verdict = verify(published, original, schema(), k=3, link="row")
@@ -140,7 +140,7 @@ def test_the_judge_counts_missing_persons_as_nobody() -> None:
     assert list(verdict.violations) == ["groups with fewer than 3 persons"]
 
 
-def test_case_counts_only_where_the_schema_says_so(tmp_path: Path) -> None:
+def test_case_matters_only_if_the_schema_declares_it(tmp_path: Path) -> None:
     rows = [pa.array(["Jane", "JANE", "jane"])]
     policy = cg.Castle(k=3, delay=10)
     assert publish(rows, policy) == 0
@@ -165,7 +165,7 @@ def test_case_counts_only_where_the_schema_says_so(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_batch_of_another_kind_of_persons_is_refused(first: pa.Array, then: pa.Array) -> None:
+def test_batch_with_another_type_of_persons_is_refused(first: pa.Array, then: pa.Array) -> None:
     stream = cg.Anonymiser(schema(), cg.Castle(k=2, delay=10), seed=1)
     for persons in (pa.nulls(2), first):
         count = len(persons)
@@ -180,14 +180,14 @@ def test_a_batch_of_another_kind_of_persons_is_refused(first: pa.Array, then: pa
     free.push(table)
 
 
-def test_a_kind_reads_its_values_as_text_too() -> None:
+def test_persons_of_a_type_are_also_read_from_text() -> None:
     for kind, spelt in (("number", ["7", " 1e3 ", None, ""]), ("uuid", [str(UUID), UUID.hex.upper(), None, " "])):
         stream = cg.Anonymiser(schema(cg.Person("pid", kind=kind)), cg.Castle(k=2, delay=10), seed=1)  # type: ignore[arg-type]
         stream.push(pa.table({"pid": spelt, "age": [40] * 4, "row": list(range(4))}))
 
 
-def test_rows_of_dicts_have_no_type_that_another_batch_could_miss() -> None:
-    """One list or one row at a time: the rows live or not, whatever stood beside them."""
+def test_dicts_are_read_alike_in_any_batching() -> None:
+    """As one list or row by row: a row is accepted or rejected independently of the others."""
     ids = [1, "a", 2.0, None, True, b"x", dt.date(2020, 1, 1)]
     rows = [{"pid": one, "age": 40, "row": at} for at, one in enumerate(ids)]
     policy = cg.Castle(k=2, delay=100)
@@ -199,7 +199,7 @@ def test_rows_of_dicts_have_no_type_that_another_batch_could_miss() -> None:
     assert whole.flush().equals(single.flush())
 
 
-def test_a_schema_that_is_changed_keeps_how_persons_are_compared() -> None:
+def test_modified_schema_keeps_the_comparison_of_persons() -> None:
     exact = schema(cg.Person("pid", case="exact"))
     assert replace(exact, public=()).person_role == cg.Person("pid", case="exact")
     assert replace(exact, person="id").person_role == cg.Person("id")
@@ -207,7 +207,7 @@ def test_a_schema_that_is_changed_keeps_how_persons_are_compared() -> None:
     assert exact.fingerprint() != schema().fingerprint()
 
 
-def test_what_cannot_be_a_person_is_refused_when_it_is_declared() -> None:
+def test_invalid_person_declaration_is_refused() -> None:
     with pytest.raises(SchemaError, match="case must be 'fold' or 'exact', got 'lower'"):
         cg.Person("pid", case="lower")  # type: ignore[arg-type]
     with pytest.raises(SchemaError, match="kind must be"):
@@ -226,25 +226,25 @@ def test_clamped_values_are_counted_by_column() -> None:
     stream.push(pa.table({"age": [40, 101, -3, 500], "height": [150, 90, 200, 90], "weight": [50, 50, 50, 500]}))
     stream = cg.Anonymiser.restore(whose, cg.Castle(k=2, delay=10), stream.snapshot())
     stream.push(pa.table({"age": pa.array([400] * 3).dictionary_encode(), "height": [150] * 3, "weight": [1] * 3}))
-    assert stream.report().clamped == {"age": 5, "height": 1}  # the rejected row counts for nothing
+    assert stream.report().clamped == {"age": 5, "height": 1}  # the rejected row does not count
 
 
-def test_the_summary_tells_of_clamped_values() -> None:
+def test_summary_shows_clamped_values() -> None:
     stream = cg.Anonymiser(cg.Schema(person=None, quasi_identifiers=[AGE]), cg.Castle(k=2, delay=10), seed=1)
     stream.push(pa.table({"age": [40, 101, 400]}))
-    told = summary(stream.report(), stream.guarantee())
-    assert "clamped" in told
-    assert "values moved to the nearest bound: age 2" in told
+    text = summary(stream.report(), stream.guarantee())
+    assert "clamped" in text
+    assert "values moved to the nearest bound: age 2" in text
 
 
-def test_values_that_are_to_be_randomised_are_clamped_without_a_trace() -> None:
+def test_clamping_before_noise_is_not_counted() -> None:
     whose = cg.Schema(person=None, quasi_identifiers=[AGE])
     stream = cg.Anonymiser(whose, cg.Castleguard(k=2, delay=10, epsilon=5.0), seed=1)
     stream.push(pa.table({"age": [101, 40]}))
     assert stream.report().clamped == {}
 
 
-def test_bytes_behind_a_missing_uuid_name_nobody() -> None:
+def test_bytes_behind_a_missing_uuid_are_ignored() -> None:
     hidden = pa.Array.from_buffers(pa.binary(16), 5, [pa.py_buffer(b"\x0f"), pa.py_buffer(bytes(range(80)))])
     rows = pa.table({"p": hidden, "a": [42] * 5})
     assert cg.anonymise(rows, ONE_COLUMN, cg.Castle(k=5, delay=50)).num_rows == 0
@@ -276,7 +276,7 @@ WITH_VALUES = cg.Schema(person="p", quasi_identifiers=[cg.Numeric("a", lower=0, 
     ids=lambda value: type(value).__name__,
 )
 @pytest.mark.parametrize("alone", [False, True])
-def test_an_object_that_names_nobody_adds_nobody(odd: object, alone: bool) -> None:
+def test_object_without_identity_adds_no_person(odd: object, alone: bool) -> None:
     known = [{"p": number, "a": 42} for number in range(4)]
     batches = [known, [{"p": odd, "a": 42}]] if alone else [[*known, {"p": odd, "a": 42}]]
     stream = cg.Anonymiser(ONE_COLUMN, cg.Castle(k=5, delay=50), seed=1)
@@ -294,7 +294,7 @@ def test_an_object_that_names_nobody_adds_nobody(odd: object, alone: bool) -> No
         (np.float32(7), "7"),
     ],
 )
-def test_objects_of_other_libraries_name_the_person_that_python_would(one: object, other: object) -> None:
+def test_objects_of_other_libraries_identify_the_same_person_as_python_values(one: object, other: object) -> None:
     for batches in ([[one, other]], [[one], [other]], [[other], [one]]):
         stream = cg.Anonymiser(ONE_COLUMN, cg.Castle(k=2, delay=50), seed=1)
         pushed = sum(stream.push([{"p": person, "a": 42} for person in batch]).num_rows for batch in batches)
@@ -309,7 +309,7 @@ def test_objects_of_other_libraries_add_no_second_value(pair: tuple[object, obje
     assert cg.anonymise(rows, WITH_VALUES, cg.Castle(k=5, l=2, delay=50)).num_rows == 0
 
 
-def test_an_object_without_a_text_of_its_own_is_published_as_missing() -> None:
+def test_object_without_its_own_text_is_published_as_missing() -> None:
     schema = cg.Schema(person="p", quasi_identifiers=ONE_COLUMN.quasi_identifiers, public=["s"])
     rows = [{"p": number, "a": 42, "s": object()} for number in range(5)]
     assert set(cg.anonymise(rows, schema, cg.Castle(k=5, delay=50))["s"].to_pylist()) == {None}
@@ -323,6 +323,6 @@ def test_objects_in_a_polars_column_are_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.Table, dict])
-def test_a_class_in_place_of_rows_is_named(kind: type) -> None:
+def test_class_passed_as_rows_is_named(kind: type) -> None:
     with pytest.raises(SchemaError, match=f"cannot read rows from the class {kind.__name__}: give"):
         cg.Anonymiser(ONE_COLUMN, cg.Castle(k=2, delay=50)).push(kind)

@@ -1,4 +1,4 @@
-"""The public surface, pinned: a name is added or removed on purpose, here and in CHANGELOG.md, or not at all."""
+"""The public names, pinned: a change must also be made here and in CHANGELOG.md."""
 
 import tomllib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The two files that are read first stay short, and know nothing of other sites."""
+"""The two files to read first stay short and do not depend on sites."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What holds rows or secrets shows neither in its repr: reprs end up in logs and tracebacks."""
+"""No repr shows rows or secrets: reprs end up in logs and tracebacks."""
 
 import pyarrow as pa
 

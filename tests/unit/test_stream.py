@@ -1,4 +1,4 @@
-"""The stream as its users meet it: every kind of input, calls out of order, and failures that must cost nothing."""
+"""Anonymiser from the user's view: kinds of input, calls out of order, and failures without side effects."""
 
 import datetime as dt
 import logging
@@ -55,7 +55,7 @@ TEXTS = [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.binar
 
 @pytest.mark.parametrize("kind", TEXTS, ids=str)
 def test_text_of_any_arrow_type_can_be_published(kind: pa.DataType) -> None:
-    """A type that cannot be gathered must not cost the rows: they are decided by then."""
+    """A type that Arrow cannot take from must not lose rows that are already decided."""
     texts = [b"a", b"b", b"c"] if "binary" in str(kind) else ["a", "b", "c"]
     table = pa.table({**COLUMNS, "row": pa.array(texts, kind)})
     out = cg.anonymise(table, SCHEMA, POLICY, seed=1)
@@ -67,7 +67,7 @@ def test_undeclared_columns_and_the_person_are_dropped() -> None:
     assert out.column_names == ["age_min", "age_max", "job", "row"]
 
 
-def test_an_empty_stream_publishes_an_empty_table() -> None:
+def test_empty_stream_publishes_an_empty_table() -> None:
     stream = started()
     for out in (stream.push([]), stream.flush(), stream.tick(1.0), stream.flush()):
         assert out.num_rows == 0
@@ -76,7 +76,7 @@ def test_an_empty_stream_publishes_an_empty_table() -> None:
     assert stream.report().information_loss is None
 
 
-def test_the_output_of_many_slices_is_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_of_many_slices_is_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("castleguard.stream._SLICE", 30)
     count = 100
     ages = [number % 100 for number in range(count)]
@@ -88,13 +88,13 @@ def test_the_output_of_many_slices_is_one_table(monkeypatch: pytest.MonkeyPatch)
 NOTED = cg.Schema(person=None, quasi_identifiers=[AGE], public=["note"])
 
 
-def test_a_column_that_never_had_a_value_is_published_as_text() -> None:
+def test_column_without_values_is_published_as_text() -> None:
     out = cg.anonymise([{"age": 50, "note": None}] * 3, NOTED, POLICY)
     assert out.schema.field("note").type == pa.string()
     assert out["note"].to_pylist() == [None] * 3
 
 
-def test_a_column_takes_its_type_from_its_first_value_until_a_row_is_published() -> None:
+def test_column_takes_its_type_from_its_first_value_until_a_row_is_published() -> None:
     stream = cg.Anonymiser(NOTED, POLICY)
     assert stream.push([{"age": 50, "note": None}] * 3).num_rows == 0
     stream.push([{"age": 50, "note": 7}])
@@ -103,7 +103,7 @@ def test_a_column_takes_its_type_from_its_first_value_until_a_row_is_published()
 
 @pytest.mark.parametrize("cut", [20, 10, 7, 1])
 @pytest.mark.parametrize(("values", "published"), [([250.01, "V45"], 10), (["V45", 250.01], 20), ([1, 2.5], 20)])
-def test_the_cut_into_batches_does_not_decide_the_type(cut: int, values: list[object], published: int) -> None:
+def test_batching_does_not_change_the_type(cut: int, values: list[object], published: int) -> None:
     rows = [{"age": 50, "note": value} for value in values for _ in range(10)]
     stream = cg.Anonymiser(NOTED, POLICY, seed=1)
     out = [stream.push(rows[at : at + cut]) for at in range(0, 20, cut)]
@@ -112,7 +112,7 @@ def test_the_cut_into_batches_does_not_decide_the_type(cut: int, values: list[ob
 
 
 @pytest.mark.parametrize("cut", [12, 5, 1])
-def test_a_column_is_text_if_a_row_was_published_before_its_first_value_in_any_cut(cut: int) -> None:
+def test_column_is_text_if_a_row_was_published_before_its_first_value(cut: int) -> None:
     rows = [{"age": 50, "note": note} for note in [None] * 10 + [7, "V45"]]
     stream = cg.Anonymiser(NOTED, POLICY, seed=1)
     out = [stream.push(rows[at : at + cut]) for at in range(0, 12, cut)]
@@ -121,7 +121,7 @@ def test_a_column_is_text_if_a_row_was_published_before_its_first_value_in_any_c
     assert stream.report().rejected == {}
 
 
-def test_a_declared_type_holds_from_the_first_row_and_rejects_other_values() -> None:
+def test_declared_type_holds_from_the_first_row_and_rejects_other_values() -> None:
     schema = cg.Schema(person=None, quasi_identifiers=[AGE], public=[cg.Public("note", type="integer")])
     stream = cg.Anonymiser(schema, POLICY, seed=1)
     types = {stream.push([]).schema.field("note").type}
@@ -136,7 +136,7 @@ def test_a_declared_type_holds_from_the_first_row_and_rejects_other_values() -> 
     assert sorted(notes, key=str) == sorted([None, 7, 2**53 + 1, 8], key=str)
 
 
-def test_a_type_that_was_published_stays_also_after_a_restore() -> None:
+def test_published_type_survives_a_restore() -> None:
     stream = cg.Anonymiser(NOTED, POLICY)
     types = {stream.push([{"age": 50, "note": None}] * 9).schema.field("note").type}
     assert stream.report().published
@@ -160,7 +160,7 @@ def test_a_type_that_was_published_stays_also_after_a_restore() -> None:
         pytest.param(pa.array([None], pa.int64()), pa.array([float("nan")]), id="null and NaN"),
     ],
 )
-def test_a_person_is_one_person_whatever_type_a_batch_has(one: pa.Array, other: pa.Array) -> None:
+def test_person_counts_once_for_every_type_of_batch(one: pa.Array, other: pa.Array) -> None:
     stream = started()
     for number, pid in enumerate((one, other)):
         stream.push(pa.table({"pid": pid, "age": [50], "job": ["x"], "row": [number]}))
@@ -168,8 +168,8 @@ def test_a_person_is_one_person_whatever_type_a_batch_has(one: pa.Array, other: 
     assert stream.report().suppressed == 2
 
 
-def test_persons_that_a_float_cannot_hold_are_not_counted_twice() -> None:
-    """Rounded, each of the four looks like somebody else: they may count as the one missing person, but not as more."""
+def test_persons_beyond_float_precision_are_not_counted_twice() -> None:
+    """Rounded, the four look different: they may count as the one missing person, but not as more."""
     for first, kind in ((2**53, pa.float64()), (2**24, pa.float32())):
         persons = [first + 2 * number + (kind == pa.float32()) for number in range(4)]
         stream = started(k=6, delay=20)
@@ -178,7 +178,7 @@ def test_persons_that_a_float_cannot_hold_are_not_counted_twice() -> None:
         assert stream.flush().num_rows == 0, kind
 
 
-def test_a_person_with_many_rows_is_never_a_group() -> None:
+def test_person_with_many_rows_is_never_a_group() -> None:
     stream = started(k=3, delay=10)
     out = [stream.push([row(number, pid=number % 2, age=number % 100)]).num_rows for number in range(300)]
     assert sum(out) + stream.flush().num_rows == 0
@@ -189,7 +189,7 @@ def test_missing_persons_are_one_person() -> None:
     assert cg.anonymise([row(number, pid=None) for number in range(20)], SCHEMA, POLICY).num_rows == 0
 
 
-# -- failures cost nothing ---------------------------------------------------------------------------------------------
+# -- failures have no effect ------------------------------------------------------------------------------------------
 
 
 def fails(stream: cg.Anonymiser, batch: object) -> str:
@@ -198,7 +198,7 @@ def fails(stream: cg.Anonymiser, batch: object) -> str:
     return str(caught.value)
 
 
-def test_a_batch_that_fails_leaves_the_books_as_they_were() -> None:
+def test_failed_batch_leaves_the_books_unchanged() -> None:
     stream = started()
     stream.push([row(0)])
     before = stream.report()
@@ -209,7 +209,7 @@ def test_a_batch_that_fails_leaves_the_books_as_they_were() -> None:
     assert stream.report().rows_in == 2
 
 
-def test_a_batch_that_fails_does_not_settle_the_types_of_its_columns() -> None:
+def test_failed_batch_does_not_fix_the_types_of_its_columns() -> None:
     schema = cg.Schema(person=None, quasi_identifiers=[AGE], public=["row", "note"])
     stream = cg.Anonymiser(schema, POLICY, seed=1)
     stream.push([{"age": 50, "row": 0}])
@@ -218,7 +218,7 @@ def test_a_batch_that_fails_does_not_settle_the_types_of_its_columns() -> None:
     assert sorted(stream.flush()["row"].to_pylist()) == [0, 1]
 
 
-def test_a_rejected_row_does_not_settle_the_types_of_its_columns() -> None:
+def test_rejected_row_does_not_fix_the_types_of_its_columns() -> None:
     schema = cg.Schema(person=None, quasi_identifiers=[AGE], public=["row", "note"])
     stream = cg.Anonymiser(schema, POLICY, seed=1)
     stream.push([{"age": 50, "row": 0}])
@@ -228,8 +228,8 @@ def test_a_rejected_row_does_not_settle_the_types_of_its_columns() -> None:
     assert stream.report().rejected == {"row: other type": 1}
 
 
-def test_a_large_batch_that_fails_late_loses_no_row_that_it_had_published(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Either nothing of the batch was taken in, or what was published is not lost: here, nothing."""
+def test_large_batch_that_fails_late_loses_no_published_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Either no row of the batch was taken in (as here), or published rows are returned."""
     monkeypatch.setattr("castleguard.stream._SLICE", 30)
     count = 100
     stream = started(delay=5)
@@ -241,13 +241,13 @@ def test_a_large_batch_that_fails_late_loses_no_row_that_it_had_published(monkey
     assert stream.report().published == 0
 
 
-def test_persons_that_are_not_comparable_are_refused_before_anything_happens() -> None:
+def test_persons_that_cannot_be_compared_are_refused_without_side_effects() -> None:
     stream = started()
     assert "cannot be compared" in fails(stream, pa.table({**COLUMNS, "pid": [[1], [2], [3]]}))
     assert stream.report().rows_in == 0
 
 
-def test_a_missing_column_is_named() -> None:
+def test_missing_column_is_named() -> None:
     assert "'job'" in fails(started(), pa.table({"pid": [1], "age": [1], "row": [1]}))
     assert "did you mean 'Job'" in fails(started(), pa.table({"pid": [1], "age": [1], "row": [1], "Job": [1]}))
 
@@ -255,8 +255,8 @@ def test_a_missing_column_is_named() -> None:
 # -- no value in a message ---------------------------------------------------------------------------------------------
 
 
-def test_a_date_with_a_time_of_day_stops_nothing_and_is_not_quoted() -> None:
-    """Arrow's own complaint about it quotes the value."""
+def test_date_with_a_time_of_day_is_rejected_and_not_quoted() -> None:
+    """Arrow's own message quotes the value."""
     day = cg.Numeric("day", lower=dt.date(2020, 1, 1), upper=dt.date(2021, 1, 1))
     schema = cg.Schema(person=None, quasi_identifiers=[day])
     stream = cg.Anonymiser(schema, POLICY)
@@ -283,15 +283,15 @@ ODD_BATCHES: dict[str, object] = {
 def test_no_value_of_a_row_is_in_a_message_or_a_log(batch: object, caplog: pytest.LogCaptureFixture) -> None:
     stream = started(l=2)
     stream.push([row(number, job=number) for number in range(3)])
-    told = ""
+    message = ""
     with caplog.at_level(logging.DEBUG):
         try:
             stream.push(batch)
             stream.flush()
             stream.snapshot()
         except cg.CastleguardError as exc:
-            told = f"{exc!r} {exc.__cause__!r}"
-    for text in (told, caplog.text, repr(stream)):
+            message = f"{exc!r} {exc.__cause__!r}"
+    for text in (message, caplog.text, repr(stream)):
         assert SECRET not in text
         assert "123456" not in text
 
@@ -299,7 +299,7 @@ def test_no_value_of_a_row_is_in_a_message_or_a_log(batch: object, caplog: pytes
 # -- calls out of order ------------------------------------------------------------------------------------------------
 
 
-def test_the_clock_is_needed_with_max_wait_and_never_goes_back() -> None:
+def test_now_is_required_with_max_wait_and_never_goes_back() -> None:
     stream = started(max_wait=3)
     with pytest.raises(UsageError, match="max_wait"):
         stream.push([row(0)])
@@ -314,7 +314,7 @@ def test_the_clock_is_needed_with_max_wait_and_never_goes_back() -> None:
     assert stream.tick(8).num_rows == 2
 
 
-def test_a_burst_at_one_moment_leaves_at_one_moment() -> None:
+def test_rows_that_arrive_at_one_time_leave_at_one_time() -> None:
     stream = started(k=3, delay=100, max_wait=2)
     for number in range(50):
         assert stream.push([row(number, age=number * 2)], now=1.0).num_rows == 0
@@ -338,7 +338,7 @@ def test_strict_mode_needs_domains() -> None:
 
 
 @pytest.mark.parametrize("max_wait", [np.int64(3), np.float32(3.0)], ids=["int64", "float32"])
-def test_a_policy_of_numpy_numbers_can_be_put_aside(max_wait: float) -> None:
+def test_policy_with_numpy_numbers_can_be_snapshotted(max_wait: float) -> None:
     policy = cg.Castle(k=2, delay=5, max_wait=max_wait)
     stream = cg.Anonymiser(SCHEMA, policy)
     assert cg.Anonymiser.restore(SCHEMA, policy, stream.snapshot()).report().rows_in == 0
@@ -347,7 +347,7 @@ def test_a_policy_of_numpy_numbers_can_be_put_aside(max_wait: float) -> None:
 # -- the gate in the stream --------------------------------------------------------------------------------------------
 
 
-def test_what_the_gate_refuses_is_suppressed_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_rows_refused_by_the_gate_are_suppressed_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     """The paper publishes an outlier alone at the root; the gate does not."""
     stream = started(k=2, delay=5, mode="paper", max_clusters=5)
     out = stream.push([row(number, age=number % 2 * 50 if number else 100) for number in range(12)])
@@ -366,7 +366,7 @@ def test_equal_values_on_an_edge_are_published_as_their_cell() -> None:
         assert set(zip(out["age_min"].to_pylist(), out["age_max"].to_pylist(), strict=True)) == {(low, high)}
 
 
-def test_a_row_on_the_upper_bound_of_a_kept_box_is_not_published_in_it() -> None:
+def test_row_on_the_upper_bound_of_a_reusable_box_is_not_published_in_it() -> None:
     schema = cg.Schema(person="id", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=10)], public=["n"])
     stream = cg.Anonymiser(schema, cg.Castle(k=2, delay=2, max_clusters=5), seed=1)
     out = [stream.push([{"id": n, "age": 45, "n": n} for n in range(4)])]
@@ -380,7 +380,7 @@ def test_a_row_on_the_upper_bound_of_a_kept_box_is_not_published_in_it() -> None
     assert stream.report().gate_refused == 0
 
 
-def test_a_grid_that_hides_nothing_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_grid_that_hides_nothing_is_warned_about_once(caplog: pytest.LogCaptureFixture) -> None:
     schema = cg.Schema(person=None, quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=1)])
     stream = cg.Anonymiser(schema, POLICY)
     for _ in range(3):
@@ -389,10 +389,10 @@ def test_a_grid_that_hides_nothing_is_told_once(caplog: pytest.LogCaptureFixture
 
 
 @pytest.mark.parametrize("failure", [MemoryError, KeyboardInterrupt])
-def test_a_stream_whose_release_failed_half_way_publishes_nothing_more(
+def test_stream_whose_release_failed_publishes_nothing_more(
     monkeypatch: pytest.MonkeyPatch, failure: type[BaseException]
 ) -> None:
-    """The gate has passed boxes that nobody received: a row that is published alone in one would be below k."""
+    """The gate has passed boxes that were never returned: a row published alone in one would be below k."""
     stream = started()
     before = stream.snapshot()
 
@@ -410,8 +410,8 @@ def test_a_stream_whose_release_failed_half_way_publishes_nothing_more(
 
 
 @pytest.mark.parametrize(("first", "second"), [([True, True], [1, 1]), (["1", "1"], [1, 1])])
-def test_values_that_are_published_as_the_same_count_as_the_same(first: list[Any], second: list[Any]) -> None:
-    """A column is published with the type that it first came with, whatever later batches have."""
+def test_values_that_look_equal_when_published_count_as_one(first: list[Any], second: list[Any]) -> None:
+    """A column is published with its first type, regardless of later batches."""
     schema = cg.Schema(person="p", quasi_identifiers=[cg.Numeric("q", lower=0, upper=9, step=3)], sensitive=["s"])
     stream = cg.Anonymiser(schema, cg.Castle(k=4, l=2, delay=12), seed=1)
     stream.push(pa.table({"p": [1, 2], "q": [4, 5], "s": first}))
@@ -423,8 +423,8 @@ def test_values_that_are_published_as_the_same_count_as_the_same(first: list[Any
 # -- counts of an earlier stream ---------------------------------------------------------------------------------------
 
 
-def test_counts_are_taken_over_before_the_first_row_only() -> None:
-    """Later the key of the hashes would change under pending rows, and a person would count as two."""
+def test_counts_are_taken_over_only_before_the_first_row() -> None:
+    """Later, the hash key would change under pending rows, and a person would count twice."""
     policy = cg.Castleguard(k=2, delay=5, epsilon=1.0, rows_per_person=1)
     schema = cg.Schema(person="pid", quasi_identifiers=[AGE])
     first = cg.Anonymiser(schema, policy)

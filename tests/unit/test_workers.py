@@ -1,4 +1,4 @@
-"""Work is done the same in this process and in others."""
+"""Workers give the same results in this process and in others."""
 
 import math
 
@@ -8,7 +8,7 @@ from castleguard.workers import workers
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_any_number_of_workers_gives_the_same(number: int) -> None:
+def test_any_number_of_workers_gives_the_same_results(number: int) -> None:
     with workers(number) as pool:
         futures = [pool.submit(math.factorial, each) for each in range(5)]
         assert [future.result() for future in futures] == [1, 1, 2, 6, 24]
@@ -16,7 +16,7 @@ def test_any_number_of_workers_gives_the_same(number: int) -> None:
             pool.submit(math.sqrt, -1.0).result()
 
 
-def test_what_is_given_is_there_before_any_work() -> None:
+def test_start_function_runs_before_any_work() -> None:
     given: list[int] = []
     with workers(1, start=given.append, given=(7,)) as pool:
         assert pool.submit(given.count, 7).result() == 1

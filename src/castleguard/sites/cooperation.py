@@ -195,10 +195,10 @@ class Cooperation:
             return
         lead.tried = True
         try:
-            stands = self._wire.decide(lead.release, lead.outcome.verdict)
+            verdict = self._wire.decide(lead.release, lead.outcome.verdict)
         except UnavailableError:
             return  # the next turn retries
-        self._close(lead, stands, settled)
+        self._close(lead, verdict, settled)
 
     def forget_time(self) -> None:
         """After a restore: do not use the log before the time is known, because the snapshot may be old."""
@@ -498,14 +498,14 @@ class Cooperation:
         """Abort a release; if the log shows that it was committed, keep it."""
         asked = bool(lead.answers) or lead.stage != "asking" or lead.awaited
         try:
-            stands = self._wire.decide(lead.release, ABORT) if asked else ABORT
+            verdict = self._wire.decide(lead.release, ABORT) if asked else ABORT
         except UnavailableError:
             if lead.tried:
                 self._give_up(lead)
                 settled.undecided.append(lead.positions)
                 return
-            stands = ABORT  # only this site could commit it, and it never will
-        self._close(lead, stands, settled)
+            verdict = ABORT  # only this site could commit it, and it never will
+        self._close(lead, verdict, settled)
 
     def _give_up(self, lead: Lead) -> None:
         """Give up the rows that a release may have published; return the others to the engine."""
@@ -522,14 +522,14 @@ class Cooperation:
             settled.undecided.append(lead.positions)
         del self.leads[lead.release]
 
-    def _close(self, lead: Lead, stands: Verdict, settled: Settled) -> None:
+    def _close(self, lead: Lead, verdict: Verdict, settled: Settled) -> None:
         """Settle a release by the verdict on the log."""
         del self.leads[lead.release]
         self._throttle.record(lead.began, self._moment)
-        if stands.offers:
+        if verdict.offers:
             assert lead.outcome is not None
-            self._engine.learn(stands.loss)
-            taken = stands.takes(lead.release, lead.positions.size)
+            self._engine.learn(verdict.loss)
+            taken = verdict.takes(lead.release, lead.positions.size)
             self._engine.readmit(lead.positions[~taken])
             lead.positions = lead.positions[taken]
             (settled.found_published if lead.stage == "late" else settled.won).append(lead)

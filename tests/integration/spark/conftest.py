@@ -1,4 +1,4 @@
-"""A Spark session that the tests of this folder share: starting one takes as long as most of them."""
+"""A Spark session shared by the tests of this folder: starting one takes as long as most tests."""
 
 import os
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ SHARDS = 4
 
 @pytest.fixture(scope="session")
 def needs_spark() -> None:
-    """Skip where Spark cannot start."""
+    """Skip if Spark cannot start."""
     try:
         check_installed()
     except UsageError as exc:
@@ -27,7 +27,7 @@ def needs_spark() -> None:
 
 @pytest.fixture(scope="session")
 def spark(needs_spark: None) -> Iterator["SparkSession"]:
-    """Two tasks at a time, in this process and one of Java."""
+    """A local session with two tasks at a time."""
     opened = session({}, SHARDS, master="local[2]")
     yield opened
     opened.stop()

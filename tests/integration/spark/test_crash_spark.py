@@ -1,4 +1,4 @@
-"""A stream in Spark that is killed in mid-batch: driver, Java and all workers at once, again and again."""
+"""A stream in Spark that is repeatedly killed during a batch: driver, Java and all workers at once."""
 
 import os
 import random
@@ -38,9 +38,7 @@ spark: {shards: 4, max_files: 2}
 
 
 @pytest.mark.slow
-def test_what_is_committed_is_complete_and_unique_however_often_everything_is_killed(
-    needs_spark: None, tmp_path: Path
-) -> None:
+def test_committed_rows_are_complete_and_unique_after_repeated_kills(needs_spark: None, tmp_path: Path) -> None:
     visits = make_visits(ROWS)
     write_parts(visits, tmp_path / "in", FILES)
     (tmp_path / "job.yaml").write_text(JOB)
@@ -64,7 +62,7 @@ def _start(folder: Path, *options: str) -> "subprocess.Popen[bytes]":
 
 
 def _kill_in_mid_batch(process: "subprocess.Popen[bytes]", state: Path, chance: random.Random) -> None:
-    """Wait until it has worked through a batch and is at work on a later one, and end all that it has started."""
+    """Wait until a batch is complete and a later one is running, then kill all its processes."""
     first = _last(state / "commits")
     while True:
         assert process.poll() is None, "it ended by itself"
@@ -85,12 +83,12 @@ def _kill_in_mid_batch(process: "subprocess.Popen[bytes]", state: Path, chance: 
 
 
 def _last(log: Path) -> int:
-    """The number of the latest batch in one of Spark's logs; -1 if there is none."""
+    """Return the number of the latest batch in one of Spark's logs; -1 if none."""
     return max((int(path.name) for path in log.glob("[0-9]*")), default=-1) if log.is_dir() else -1
 
 
 def _descendants(number: int) -> list[int]:
-    """All processes that it has started, and those that they have started."""
+    """Return all descendants of a process."""
     parents: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -107,7 +105,7 @@ def _descendants(number: int) -> list[int]:
 
 
 def _check_orphans(visits: pa.Table, folder: Path, committed: list[pa.Table]) -> None:
-    """What lies there beside the committed files shows no row otherwise than they do."""
+    """Check that uncommitted files show every row as the committed ones do."""
     import pyarrow.parquet as pq
 
     known = {row["row"]: row for table in committed for row in table.to_pylist()}
@@ -115,7 +113,7 @@ def _check_orphans(visits: pa.Table, folder: Path, committed: list[pa.Table]) ->
     for path in folder.rglob("outcome=published/*.parquet"):
         try:
             orphan = pq.read_table(path, partitioning=None)
-        except pa.ArrowInvalid:  # a file that was being written
+        except pa.ArrowInvalid:  # an unfinished file
             continue
         for row in orphan.to_pylist():
             assert row == known[row["row"]]

@@ -1,4 +1,4 @@
-"""The example in Spark: what stands there works, and what the guide shows stands there."""
+"""The Spark example runs, and the guide shows it unchanged."""
 
 import json
 import re
@@ -33,7 +33,7 @@ pytestmark = [
 ]
 
 
-def test_the_python_of_the_guide_is_that_of_the_example() -> None:
+def test_python_code_of_the_guide_equals_the_example() -> None:
     program = (EXAMPLE / "frames.py").read_text(encoding="utf-8")
     shown = [text for language, text in SHOWN.findall(GUIDE.read_text(encoding="utf-8")) if language == "py"]
     assert len(shown) >= 4
@@ -41,7 +41,7 @@ def test_the_python_of_the_guide_is_that_of_the_example() -> None:
         assert text in program
 
 
-def test_the_example_job_is_one_that_spark_can_run(tmp_path: Path) -> None:
+def test_example_job_can_run_in_spark(tmp_path: Path) -> None:
     prepared = prepare(load(_copied(tmp_path)))
     assert prepared.streaming
     assert prepared.plan.shards == SHARDS
@@ -50,7 +50,7 @@ def test_the_example_job_is_one_that_spark_can_run(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.compiled
-def test_the_example_job_publishes_every_row_that_can_be(spark: "SparkSession", tmp_path: Path) -> None:
+def test_example_job_publishes_every_publishable_row(spark: "SparkSession", tmp_path: Path) -> None:
     path = _copied(tmp_path)
     path.write_text(path.read_text().replace("max_wait: 20s", "max_wait: 1s").replace("every: 5s", "every: 200ms"))
     prepared = prepare(load(path))
@@ -64,7 +64,7 @@ def test_the_example_job_publishes_every_row_that_can_be(spark: "SparkSession", 
 
 
 @pytest.mark.compiled
-def test_the_frames_of_the_example_are_published(spark: "SparkSession", tmp_path: Path) -> None:
+def test_frames_of_the_example_are_published(spark: "SparkSession", tmp_path: Path) -> None:
     example: Any = runpy.run_path(str(EXAMPLE / "frames.py"))
     assert example["SHARDS"] == SHARDS
     source, out = str(tmp_path / "in"), str(tmp_path / "stream")
@@ -82,7 +82,7 @@ def test_the_frames_of_the_example_are_published(spark: "SparkSession", tmp_path
 
 
 def _copied(folder: Path) -> Path:
-    """The job, where it can be run, with two files to read."""
+    """Copy the job to a folder with two input files."""
     shutil.copytree(EXAMPLE, folder / "spark", ignore=shutil.ignore_patterns("incoming", "out", "state"))
     shutil.copytree(ROOT / "examples" / "visits", folder / "visits")
     runpy.run_path(str(EXAMPLE / "feed.py"))["main"](str(folder / "spark" / "incoming"), 2, 0)
@@ -90,7 +90,7 @@ def _copied(folder: Path) -> Path:
 
 
 def _is_dry(spark: "SparkSession", folder: str) -> bool:
-    """Whether the books say so, asked as the guide does."""
+    """Whether the books show no pending rows, read as in the guide."""
     if not (Path(folder) / "_spark_metadata").is_dir() or not committed(folder, "counts"):
         return False
     (query,) = [text for language, text in SHOWN.findall(GUIDE.read_text(encoding="utf-8")) if language == "sql"]

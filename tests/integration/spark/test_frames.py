@@ -1,4 +1,4 @@
-"""A frame in Spark: verified, the same as one engine where there is one shard, and the same bytes when run again."""
+"""Frames in Spark: verified output, equal to one engine for one shard, and deterministic replay."""
 
 import datetime as dt
 import decimal
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.compiled,
-    # Said by pyspark's own conversions, which the tests use to look at results.
+    # Raised by pyspark's own conversions, which the tests use to read results.
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
 
 POLICY = cg.Castle(k=K, l=L, delay=DELAY, max_wait=2)
 
 
-def test_a_batch_frame_is_verified_in_shards_by_both_routings(spark: "SparkSession", tmp_path: Path) -> None:
+def test_output_of_a_batch_frame_is_verified_for_both_routes(spark: "SparkSession", tmp_path: Path) -> None:
     visits = make_visits(12_000)
     write_parts(visits, tmp_path / "in", 3)
     frame = spark.read.parquet(str(tmp_path / "in"))
@@ -64,7 +64,7 @@ def test_a_batch_frame_is_verified_in_shards_by_both_routings(spark: "SparkSessi
         check_all(visits, read_committed(folder), books)
 
 
-def test_a_batch_frame_is_verified_in_shards_of_citadel(spark: "SparkSession", tmp_path: Path) -> None:
+def test_output_of_a_batch_frame_is_verified_for_citadel(spark: "SparkSession", tmp_path: Path) -> None:
     visits = make_visits(6_000)
     write_parts(visits, tmp_path / "in", 2)
     frame = spark.read.parquet(str(tmp_path / "in"))
@@ -73,7 +73,7 @@ def test_a_batch_frame_is_verified_in_shards_of_citadel(spark: "SparkSession", t
     check_all(visits, read_committed(tmp_path / "out"), last_books(read_committed(tmp_path / "out", "counts")))
 
 
-def test_one_shard_publishes_what_one_engine_publishes(spark: "SparkSession", tmp_path: Path) -> None:
+def test_one_shard_publishes_the_same_as_one_engine(spark: "SparkSession", tmp_path: Path) -> None:
     visits = make_visits(6_000)
     write_parts(visits, tmp_path / "in", 3)
     frame = spark.read.parquet(str(tmp_path / "in"))
@@ -83,7 +83,7 @@ def test_one_shard_publishes_what_one_engine_publishes(spark: "SparkSession", tm
     assert out.drop("outcome", "shard", "place", "detail").toArrow().cast(alone.schema).equals(alone)
 
 
-def test_a_reject_is_told_by_its_place_and_never_by_its_values(spark: "SparkSession", tmp_path: Path) -> None:
+def test_rejected_row_shows_its_place_and_never_its_values(spark: "SparkSession", tmp_path: Path) -> None:
     visits = make_visits(1_000)
     write_parts(visits, tmp_path / "in", 1)
     frame = spark.read.parquet(str(tmp_path / "in"))
@@ -97,12 +97,12 @@ def test_a_reject_is_told_by_its_place_and_never_by_its_values(spark: "SparkSess
     )
 
 
-def test_a_stream_is_verified_and_a_batch_that_runs_again_gives_the_same_rows(
+def test_output_of_a_stream_is_verified_and_a_replayed_batch_gives_the_same_rows(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
-    # What the batch to be run again was must still be there when it is.
+    # The input of the batch to be replayed must still exist then.
     spark.conf.set("spark.sql.streaming.minBatchesToRetain", "100")
-    for files in (3, 9, 27):  # where the query is looked at too seldom, it has read all of a few files by then
+    for files in (3, 9, 27):  # enough files that a slow poll does not find all of them read
         folder, visits = tmp_path / str(files), make_visits(2_000 * (files + 1))
         write_parts(visits.slice(0, 2_000 * files), folder / "in", files)
         _wait(_start(spark, folder), lambda folder=folder: _rows_in(folder / "out") >= 4_000)  # type: ignore[misc]
@@ -117,7 +117,7 @@ def test_a_stream_is_verified_and_a_batch_that_runs_again_gives_the_same_rows(
     _wait(second, lambda: _rows_in(folder / "out") == visits.num_rows and not _pending(folder / "out"))
     check_all(visits, read_committed(folder / "out"), last_books(read_committed(folder / "out", "counts")))
 
-    # As if it had been killed in the middle of its next batch: Spark knows what that batch is, and runs it again.
+    # As after a kill during the next batch: Spark knows its input, and replays it.
     next_batch = 1 + max(int(path.name) for path in (folder / "before" / "state" / "commits").glob("[0-9]*"))
     for log in ("offsets", "sources/0", "sources/1"):
         for path in (folder / "state" / log).glob("*[0-9]*"):
@@ -131,9 +131,9 @@ def test_a_stream_is_verified_and_a_batch_that_runs_again_gives_the_same_rows(
     assert repeated.to_pylist() == _rows_of_batch(folder / "out", next_batch).to_pylist()
 
 
-def test_rows_leave_after_max_wait_though_none_come_after_a_restart(spark: "SparkSession", tmp_path: Path) -> None:
-    """Spark makes no micro-batch after a restart until it has news: the stream has to have some."""
-    for max_wait in (12, 48, 192):  # on a slow machine all rows have left before the query is stopped
+def test_rows_leave_after_max_wait_even_if_none_arrive_after_a_restart(spark: "SparkSession", tmp_path: Path) -> None:
+    """Spark runs no micro-batch after a restart without new data: the heartbeat provides it."""
+    for max_wait in (12, 48, 192):  # on a slow machine all rows leave before the query is stopped
         folder, policy = tmp_path / str(max_wait), replace(POLICY, max_wait=max_wait)
         write_parts(make_visits(3_000), folder / "in", 3)
         started = _start(spark, folder, policy=policy)
@@ -145,14 +145,14 @@ def test_rows_leave_after_max_wait_though_none_come_after_a_restart(spark: "Spar
     _wait(_start(spark, folder, policy=policy), lambda: _pending(folder / "out") == 0)
 
 
-def test_a_stream_without_max_wait_is_refused_before_it_starts(spark: "SparkSession", tmp_path: Path) -> None:
+def test_stream_without_max_wait_is_refused_before_it_starts(spark: "SparkSession", tmp_path: Path) -> None:
     write_parts(make_visits(10), tmp_path / "in", 1)
     frame = _stream(spark, tmp_path)
     with pytest.raises(PolicyError, match="a stream needs max_wait"):
         anonymise(frame, SCHEMA, cg.Castle(k=K, delay=DELAY), shards=SHARDS)
 
 
-def test_a_plan_that_spark_would_not_hand_over_is_refused_before_it_starts(
+def test_plan_too_large_for_spark_is_refused_before_it_starts(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_parts(make_visits(10), tmp_path / "in", 1)
@@ -175,7 +175,7 @@ def _start(
 
 
 def _wait(query: "StreamingQuery", done: Callable[[], bool]) -> None:
-    """Let it run until that is so, then stop it; the limit of the test ends what never comes."""
+    """Run the query until a condition holds, then stop it; the timeout of the test bounds the wait."""
     while not done():
         query.awaitTermination(1)
         assert query.isActive
@@ -183,7 +183,7 @@ def _wait(query: "StreamingQuery", done: Callable[[], bool]) -> None:
 
 
 def _copy(folder: Path, to: Path) -> None:
-    """What has been committed so far: the state, and what was published."""
+    """Copy the committed state and output."""
     for name in ("state", "out"):
         shutil.copytree(folder / name, to / name)
 
@@ -201,7 +201,7 @@ def _pending(folder: Path) -> int:
 
 
 def _rows_of_batch(folder: Path, number: int) -> pa.Table:
-    """What a batch published, whatever the files are named."""
+    """Return the rows of a batch, regardless of file names."""
     lines = (folder / "_spark_metadata" / str(number)).read_text().splitlines()[1:]
     paths = [urlsplit(json.loads(line)["path"]).path for line in lines]
     kept = [path for path in paths if "outcome=published" in path]
@@ -209,7 +209,7 @@ def _rows_of_batch(folder: Path, number: int) -> pa.Table:
     return pa.concat_tables(sorted(tables, key=lambda table: table["row"][0].as_py()))
 
 
-def test_spark_escapes_formulas_as_the_sinks_do(spark: "SparkSession", tmp_path: Path) -> None:
+def test_spark_escapes_formulas_like_the_sinks(spark: "SparkSession", tmp_path: Path) -> None:
     texts = [
         "".join(part)
         for part in product(("", "'", "''", " ", "\u00a0", "\t", "\n"), ("x", "-5", *SIGNS), ("", "1", "x"))
@@ -221,7 +221,7 @@ def test_spark_escapes_formulas_as_the_sinks_do(spark: "SparkSession", tmp_path:
     assert found["'=name.x"].to_pylist() == [*escape(pa.array(texts)).to_pylist(), None]
 
 
-def test_names_with_dots_and_times_with_zones_come_through(spark: "SparkSession") -> None:
+def test_names_with_dots_and_times_with_zones_are_preserved(spark: "SparkSession") -> None:
     schema = cg.Schema(
         person="p.id",
         quasi_identifiers=[cg.Numeric("a.ge", lower=0, upper=100, step=5)],

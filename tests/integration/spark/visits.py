@@ -1,4 +1,4 @@
-"""Rows for the tests in Spark, and what must hold of everything that came out of them."""
+"""Rows for the tests in Spark, and the checks of their output."""
 
 import json
 from pathlib import Path
@@ -32,8 +32,8 @@ BAD = 251
 
 
 def make_visits(rows: int, *, first: int = 0) -> pa.Table:
-    """Rows that are numbered twice: `row` is published, to find them again, and `at` is their position. Persons are
-    large numbers and sometimes missing, which a float would confuse.
+    """Rows with two numbers: `row` is published, to match the output; `at` is the position. Persons are
+    large numbers, some of them missing, which floats would confuse.
     """
     chance = np.random.default_rng(first + 5)
     number = np.arange(first, first + rows)
@@ -54,7 +54,7 @@ def make_visits(rows: int, *, first: int = 0) -> pa.Table:
 
 
 def write_parts(table: pa.Table, folder: Path, parts: int) -> None:
-    """The rows as so many files, in their order; a name says when its file came."""
+    """Write the rows as so many files, in order; names sort by arrival."""
     folder.mkdir(parents=True, exist_ok=True)
     size = -(-table.num_rows // parts)
     for part in range(parts):
@@ -62,17 +62,17 @@ def write_parts(table: pa.Table, folder: Path, parts: int) -> None:
 
 
 def read_committed(folder: Path, outcome: str | None = "published") -> list[pa.Table]:
-    """What Spark has committed, file by file, in the order of the commits."""
+    """Return the committed files of Spark as tables, in the order of commits."""
     return [pq.read_table(path, partitioning=None) for path in committed(folder, outcome)]
 
 
 def published_columns(table: pa.Table) -> pa.Table:
-    """Without the columns that say nothing of a published row."""
+    """Drop the columns that are not published."""
     return table.drop_columns([name for name in ("outcome", "shard", "place", "detail") if name in table.column_names])
 
 
 def last_books(tables: list[pa.Table]) -> list[dict[str, Any]]:
-    """The latest books of each shard."""
+    """Return the latest books of each shard."""
     latest: dict[int, dict[str, Any]] = {}
     for table in tables:
         for entry in table.to_pylist():
@@ -84,7 +84,7 @@ def last_books(tables: list[pa.Table]) -> list[dict[str, Any]]:
 
 
 def check_all(original: pa.Table, published: list[pa.Table], books: list[dict[str, Any]]) -> None:
-    """Everything that is promised of the whole, counted against the rows that came in."""
+    """Check the guarantee of the whole output against the input rows."""
     rows = [published_columns(table) for table in published]
     verdict = verify(rows, original, SCHEMA, k=K, l=L, link="row", every_moment=True)
     assert verdict.ok, verdict.sentence

@@ -83,15 +83,15 @@ def test_time_never_goes_back_and_never_outruns_clock_and_elapsed_time(
 ) -> None:
     clock = ManualClock(0.0)
     time = StreamTime(clock, latest)
-    told = time.now()
+    before = time.now()
     for passed, shown in steps:
         clock.advance(passed)
         if shown is not None:
             clock.set(shown)
         now = time.now()
-        assert now >= told + passed - 1e-3
-        assert now <= max(clock.now(), told + passed) + 1e-3
-        told = now
+        assert now >= before + passed - 1e-3
+        assert now <= max(clock.now(), before + passed) + 1e-3
+        before = now
 
 
 def test_wall_clock_runs() -> None:

@@ -64,7 +64,7 @@ def plan(policy: Policy = CASTLE, route: Route = BY_PERSON, schema: Schema = SCH
     return Plan(schema=schema, policy=policy, route=route, **more)
 
 
-def said(policy: Policy = CASTLE, route: Route = BY_PERSON, *, streaming: bool = True, **more: Any) -> str:
+def statement(policy: Policy = CASTLE, route: Route = BY_PERSON, *, streaming: bool = True, **more: Any) -> str:
     return str(guarantee(plan(policy, route, **more), streaming=streaming))
 
 
@@ -264,16 +264,16 @@ def test_statement_of_shards_extends_that_of_the_policy() -> None:
 
 @pytest.mark.parametrize("route", [BY_PERSON, BY_AGE])
 def test_release_guarantee_holds_for_every_shard(route: Route) -> None:
-    text = " ".join(said(CITADEL, route).split())
+    text = " ".join(statement(CITADEL, route).split())
     assert "in each release by itself, at least 3 distinct persons, of whom none has more than 1/3 of the rows" in text
     assert f"Each of the {route.shards} shards keeps this by itself, and so do all of them together." in text
-    narrow = " ".join(said(NARROW, route).split())
+    narrow = " ".join(statement(NARROW, route).split())
     assert "over the whole publication" in narrow
     assert "in each release by itself" not in narrow
 
 
 def test_statement_of_one_shard_does_not_mention_shards() -> None:
-    text = said(CASTLE, Sent(("age",), shards=1))
+    text = statement(CASTLE, Sent(("age",), shards=1))
     assert "shards keeps" not in text
     assert "own shard" not in text
     assert "micro-batch" in text
@@ -283,24 +283,24 @@ def test_statement_names_what_a_locality_shard_reveals() -> None:
     assert (
         "Assume that the shard of a row is known, and with it the range of age, even for a row at the root; the cut "
         "points must be public."
-    ) in said(CASTLE, BY_AGE)
+    ) in statement(CASTLE, BY_AGE)
 
 
 @pytest.mark.parametrize("policy", [CASTLE, CITADEL])
 def test_distributions_of_shards_that_share_persons_hold_per_shard_only(policy: Castle | Citadel) -> None:
     entropy = replace(policy, diversity="entropy")
     alone = "for all together k and l hold, and nothing is promised about the distribution of their values."
-    assert alone in said(entropy, BY_AGE)
-    assert "and so do all of them together" in said(entropy, BY_PERSON)
-    assert "and so do all of them together" in said(entropy, LocalityRoute(NOBODY, BY_AGE.cuts), schema=NOBODY)
+    assert alone in statement(entropy, BY_AGE)
+    assert "and so do all of them together" in statement(entropy, BY_PERSON)
+    assert "and so do all of them together" in statement(entropy, LocalityRoute(NOBODY, BY_AGE.cuts), schema=NOBODY)
     public = Closeness(t=0.3, reference="public", public={"ill": {"a": 0.5, "b": 0.25, "c": 0.25}})
-    assert alone in said(replace(policy, closeness=public), BY_AGE)
-    assert "and so do all of them together" in said(replace(policy, closeness=public), BY_PERSON)
+    assert alone in statement(replace(policy, closeness=public), BY_AGE)
+    assert "and so do all of them together" in statement(replace(policy, closeness=public), BY_PERSON)
 
 
 @pytest.mark.parametrize("policy", [CLOSE, replace(CITADEL, closeness=Closeness(t=0.3))])
 def test_closeness_compares_with_the_rows_of_the_shard(policy: Policy) -> None:
-    text = said(policy)
+    text = statement(policy)
     assert "is compared with the rows of its own shard" in text
     assert "for all together k and l hold, and nothing is promised about the distribution" in text
 
@@ -315,37 +315,37 @@ def test_epsilon_of_shards_equals_that_of_one_stream() -> None:
 
 
 def test_statement_names_the_assumptions_of_the_claim() -> None:
-    assert "The micro-batch of a row must not depend on values." in said(LOCAL)
-    by_offset = said(LOCAL, BY_OFFSET, schema=NOBODY, position=OFFSET)
+    assert "The micro-batch of a row must not depend on values." in statement(LOCAL)
+    by_offset = statement(LOCAL, BY_OFFSET, schema=NOBODY, position=OFFSET)
     assert "The position and the micro-batch of a row must not depend on values." in by_offset
-    assert "no limit on the rows of a micro-batch" in said(SDGS)
-    assert "must not depend" not in said(CASTLE)
+    assert "no limit on the rows of a micro-batch" in statement(SDGS)
+    assert "must not depend" not in statement(CASTLE)
 
 
 def test_time_of_publication_is_outside_a_claim_about_presence() -> None:
     outside = "the micro-batch in which a row is published"
-    assert outside in said(SDGS)
-    assert outside in said(SAMPLED)
-    assert outside not in said(SDGS, streaming=False)
-    assert outside not in said(LOCAL)
+    assert outside in statement(SDGS)
+    assert outside in statement(SAMPLED)
+    assert outside not in statement(SDGS, streaming=False)
+    assert outside not in statement(LOCAL)
 
 
 def test_frame_arrives_at_one_time() -> None:
     whole = "at the same time, and a window of seconds holds them all; they leave at its end at the latest."
-    assert whole in said(SDGS, streaming=False)
-    assert whole in said(replace(LOCAL, rows_per_person=2, window=3600), streaming=False)
-    untimed = said(replace(CASTLE, max_wait=None), streaming=False)
+    assert whole in statement(SDGS, streaming=False)
+    assert whole in statement(replace(LOCAL, rows_per_person=2, window=3600), streaming=False)
+    untimed = statement(replace(CASTLE, max_wait=None), streaming=False)
     assert "All rows of the frame arrive at the same time; they leave at its end at the latest." in untimed
     assert "micro-batch" not in untimed
 
 
 def test_statement_says_that_calls_on_one_frame_add_up() -> None:
-    noisy = said(LOCAL, streaming=False)
+    noisy = statement(LOCAL, streaming=False)
     assert "the losses of several calls on the same rows add up" in noisy
     assert "The keys of a call are for its rows only" in noisy
-    assert "nothing is promised about several releases of the same rows together" in said(CASTLE, streaming=False)
+    assert "nothing is promised about several releases of the same rows together" in statement(CASTLE, streaming=False)
 
 
 def test_statement_mentions_a_seed() -> None:
-    assert "VOID" in said(LOCAL, seed=7)
-    assert "VOID" not in said(LOCAL)
+    assert "VOID" in statement(LOCAL, seed=7)
+    assert "VOID" not in statement(LOCAL)

@@ -69,7 +69,7 @@ class Stage:
         me = SiteStream(self.schema, self.policy, member(sender), Relay().join(sender)).wire.me
         self.relay.send(sender, to, encode(kind(**{**me, **fields}), self.seal))
 
-    def heard(self, name: str, kind: type[_Kind]) -> list[_Kind]:
+    def received(self, name: str, kind: type[_Kind]) -> list[_Kind]:
         """Return the messages of one kind received by a played site."""
         messages = [decode(data, self.seal) for data in self.relay.receive(name)]
         return [message for message in messages if isinstance(message, kind)]
@@ -155,7 +155,7 @@ def test_rows_for_the_root_are_never_offered() -> None:
     stage.say(Prepare, "b", "a", **prepare("a.1.1", (0, 12)))
     b.tick(0.0)
     commit(b)
-    (answer,) = stage.heard("a", Prepared)
+    (answer,) = stage.received("a", Prepared)
     assert answer.rows is not None
     assert answer.rows.payload["row"].to_pylist() == [4]
 
@@ -209,7 +209,7 @@ def test_repeated_question_after_the_release_takes_no_more_rows() -> None:
     stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6)))
     b.tick(0.0)
     commit(b)
-    (answer,) = stage.heard("a", Prepared)
+    (answer,) = stage.received("a", Prepared)
     stage.relay.log["a.1.1"] = Verdict(offers={"a.1.1": 1, answer.offer: 2}).to_bytes()
     stage.say(Decided, "b", "a", release="a.1.1")
     b.push(rows(4, first=3), now=0.0)
@@ -248,14 +248,14 @@ def test_site_that_dies_before_storing_its_answer_has_not_answered() -> None:
     stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6)))
     b.tick(0.0)
     after = b.snapshot()
-    assert not stage.heard("a", Prepared)
+    assert not stage.received("a", Prepared)
     b = stage.site("b", epoch="2")
     b.resume(before)
     b.tick(0.0)
-    assert not stage.heard("a", Prepared)
+    assert not stage.received("a", Prepared)
     b = stage.site("b", epoch="2")
     b.resume(after)
-    (answer,) = stage.heard("a", Prepared)
+    (answer,) = stage.received("a", Prepared)
     assert answer.offer.startswith("b.1.")
 
 
@@ -294,7 +294,7 @@ def offering(stage: Stage) -> tuple[SiteStream, Prepared]:
     stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6)))
     b.tick(0.0)
     commit(b)
-    (answer,) = stage.heard("a", Prepared)
+    (answer,) = stage.received("a", Prepared)
     return b, answer
 
 
@@ -315,7 +315,7 @@ def test_undecided_offer_is_sent_again_periodically() -> None:
     sent = []
     for tenths in range(1, 100):
         b.tick(tenths / 10)
-        sent += [(tenths, again.offer) for again in stage.heard("a", Prepared)]
+        sent += [(tenths, again.offer) for again in stage.received("a", Prepared)]
     assert sent == [(40, answer.offer), (80, answer.offer)]
     assert not stage.relay.log
 
@@ -387,7 +387,7 @@ def given_up(stage: Stage) -> SiteStream:
 def test_given_up_rows_that_were_taken_count_as_handed_over() -> None:
     stage = Stage()
     b = given_up(stage)
-    (answer,) = stage.heard("a", Prepared)
+    (answer,) = stage.received("a", Prepared)
     stage.relay.log["a.1.1"] = Verdict(offers={"a.1.1": 1, answer.offer: 1}).to_bytes()
     stage.relay.faults.away.clear()
     before = b.report().suppressed
@@ -413,7 +413,7 @@ def test_coordinator_gives_up_only_rows_of_its_verdict() -> None:
     a = stage.site("a")
     a.push(rows(4, 5, 9, 11), now=0.0)
     propose(a)
-    asked = stage.heard("b", Prepare)[0]
+    asked = stage.received("b", Prepare)[0]
     assert len(asked.losses) > 1
     assert asked.upper[0, 0] == 6
     stage.say(Prepared, "a", **offered(asked.release, persons=3))
@@ -437,7 +437,7 @@ def test_release_returns_its_rows_unless_it_may_have_been_committed(tried: bool)
     a = stage.site("a")
     a.push(rows(4, 5), now=0.0)
     propose(a)
-    (asked,) = stage.heard("b", Prepare)
+    (asked,) = stage.received("b", Prepare)
     stage.say(Prepared, "a", **offered(asked.release, persons=3))
     a.tick(0.0)
     stage.relay.faults.away = {"a"}
@@ -545,7 +545,7 @@ def test_verdict_from_before_a_restart_waits_until_the_time_is_known() -> None:
     a = stage.site("a")
     for n in range(3):
         a.push(rows(4 + n, first=1 + n))
-    (asked,) = stage.heard("b", Prepare)
+    (asked,) = stage.received("b", Prepare)
     stage.say(Prepared, "a", **offered(asked.release, persons=3))
     a.push(rows(11, first=4))
     (lead,) = a.cooperation.leads.values()
@@ -567,7 +567,7 @@ def test_unwritten_verdict_does_not_request_commits() -> None:
     a = stage.site("a")
     a.push(rows(4, 5), now=0.0)
     propose(a)
-    (asked,) = stage.heard("b", Prepare)
+    (asked,) = stage.received("b", Prepare)
     stage.say(Prepared, "a", **offered(asked.release, persons=3))
     a.tick(0.0)
     assert a.coordinator.urgent
@@ -592,12 +592,12 @@ def test_box_is_announced_after_its_rows_are_delivered() -> None:
         stream.tick(0.0)
         commit(stream)
     commit(a)
-    assert not stage.heard("b", Published)
+    assert not stage.received("b", Published)
     assert a.tick(0.0).num_rows == 4
-    assert not stage.heard("b", Published)
+    assert not stage.received("b", Published)
     commit(a)
-    (told,) = stage.heard("b", Published)
-    assert (told.lower.tolist(), told.upper.tolist()) == ([[4.0]], [[6.0]])
+    (announced,) = stage.received("b", Published)
+    assert (announced.lower.tolist(), announced.upper.tolist()) == ([[4.0]], [[6.0]])
 
 
 @pytest.mark.parametrize(("chosen", "used"), [(policy(), 1), (policy(reuse="off"), 0), (policy(k_scope="per_site"), 0)])
@@ -679,7 +679,7 @@ def test_cluster_with_few_persons_is_not_revealed_to_a_site_that_asks_to_join() 
         stage.say(Join, "a", cluster=cluster, version=1)
     a.tick(0.0)
     propose(a)
-    assert not stage.heard("b", Prepare)
+    assert not stage.received("b", Prepare)
 
 
 def test_records_on_the_log_are_sealed_and_bound_to_their_release() -> None:

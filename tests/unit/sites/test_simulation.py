@@ -31,9 +31,9 @@ def check(simulated: Simulated, given: pa.Table, policy: Dcastle) -> None:
     """Check that every group has k persons and l values, and that every row is in the books once."""
     rows = given.to_pylist()
     groups = defaultdict(list)
-    for told in simulated.output.to_pylist():
-        row = rows[told["row"]]
-        box = (told["x_min"], told["x_max"], told["y_min"], told["y_max"])
+    for published_row in simulated.output.to_pylist():
+        row = rows[published_row["row"]]
+        box = (published_row["x_min"], published_row["x_max"], published_row["y_min"], published_row["y_max"])
         assert box[0] <= row["x"] < box[1] or row["x"] == box[1] == 100
         assert box[2] <= row["y"] < box[3] or row["y"] == box[3] == 100
         groups[box].append(row)
@@ -96,8 +96,12 @@ def test_total_loss_is_averaged_over_all_rows() -> None:
     given = table(200)
     simulated = simulate(given, SCHEMA, POLICY, seed=1)
     losses = [
-        ((told["x_max"] - told["x_min"]) / 100 + (told["y_max"] - told["y_min"]) / 100) / 2
-        for told in simulated.output.to_pylist()
+        (
+            (published_row["x_max"] - published_row["x_min"]) / 100
+            + (published_row["y_max"] - published_row["y_min"]) / 100
+        )
+        / 2
+        for published_row in simulated.output.to_pylist()
     ]
     assert simulated.information_loss == pytest.approx(np.mean(losses))
     assert simulate(given.slice(0, 1), SCHEMA, POLICY, seed=1).information_loss is None

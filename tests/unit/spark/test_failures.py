@@ -60,7 +60,7 @@ def test_error_without_a_condition_is_reported_by_its_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "said"),
+    ("text", "kind", "message"),
     [
         ("java.io.IOException: No space left on device", UnavailableError, "the disk is full: free some space"),
         ("java.lang.OutOfMemoryError: Java heap space", OutputError, "raise spark.driver.memory"),
@@ -71,10 +71,10 @@ def test_error_without_a_condition_is_reported_by_its_type() -> None:
         ),
     ],
 )
-def test_known_causes_are_reported(text: str, kind: type[Exception], said: str) -> None:
+def test_known_causes_are_reported(text: str, kind: type[Exception], message: str) -> None:
     found = translate(RuntimeError(PAGE.format(error=text)))
     assert isinstance(found, kind)
-    assert said in str(found)
+    assert message in str(found)
 
 
 def test_dead_java_process_is_reported() -> None:

@@ -58,9 +58,11 @@ def test_same_plan_is_accepted_and_differences_of_another_are_named(tmp_path: Pa
         assert check_plan(folder, FACTS)
         with pytest.raises(SnapshotError) as caught:
             check_plan(folder, {"privacy": {"k": 5}, "route": {"shards": 3}})
-    said = str(caught.value)
-    assert "belongs to a job with another route.shards. To change that: run the unchanged job with --until-idle" in said
-    assert said.endswith("remove the files that it has read, and use a new checkpoint.path and a new sink.path")
+    message = str(caught.value)
+    assert (
+        "belongs to a job with another route.shards. To change that: run the unchanged job with --until-idle" in message
+    )
+    assert message.endswith("remove the files that it has read, and use a new checkpoint.path and a new sink.path")
 
 
 def test_folder_with_other_files_is_refused(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_micro_batch_without_counters_is_reported() -> None:
     assert list(books.news(query)) == [Batch(0, 0, 0, 0, None, 0.0)]
 
 
-def tell(books: Progress, *batches: Any) -> None:
+def advance(books: Progress, *batches: Any) -> None:
     query = Query()
     query.recentProgress = list(batches)
     assert len(list(books.news(query))) == len(batches)
@@ -66,25 +66,25 @@ def tell(books: Progress, *batches: Any) -> None:
 def test_stream_is_idle_after_a_while_without_rows_and_without_pending_ones() -> None:
     books = Progress()
     assert not books.idle(10.0)
-    tell(books, batch(0, rows=5, pending_0=5), batch(1, at=2), batch(2, at=30))
+    advance(books, batch(0, rows=5, pending_0=5), batch(1, at=2), batch(2, at=30))
     assert not books.idle(10.0)  # five rows stay pending
-    tell(books, batch(3, at=32, published=5, pending_0=0))
+    advance(books, batch(3, at=32, published=5, pending_0=0))
     assert books.idle(10.0)
-    tell(books, batch(4, at=34, rows=1, pending_0=0), batch(5, at=36), batch(6, at=45.9))
+    advance(books, batch(4, at=34, rows=1, pending_0=0), batch(5, at=36), batch(6, at=45.9))
     assert not books.idle(10.0)
-    tell(books, batch(7, at=46))
+    advance(books, batch(7, at=46))
     assert books.idle(10.0)
 
 
 def test_micro_batch_planned_earlier_does_not_make_a_stream_idle() -> None:
     books = Progress()
-    tell(books, batch(7))
+    advance(books, batch(7))
     assert not books.idle(10.0)
-    tell(books, batch(8, at=1000, rows=300))
+    advance(books, batch(8, at=1000, rows=300))
     assert not books.idle(10.0)
 
 
 def test_rejected_lines_count_as_activity() -> None:
     books = Progress()
-    tell(books, batch(0), batch(1, at=1), batch(2, at=1000, rejected=1))
+    advance(books, batch(0), batch(1, at=1), batch(2, at=1000, rejected=1))
     assert not books.idle(10.0)

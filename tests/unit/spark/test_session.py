@@ -75,18 +75,18 @@ def test_missing_java_names_the_required_version(pyspark: dict[str, str], monkey
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         ('java version "1.8.0_301"', "is Java 8. "),
         ('openjdk version "11.0.2"', "is Java 11. "),
         ("?", "does not report"),
     ],
 )
-def test_old_java_is_refused(java: Path, pyspark: dict[str, str], answer: str, said: str) -> None:
+def test_old_java_is_refused(java: Path, pyspark: dict[str, str], answer: str, message: str) -> None:
     install(java, answer)
     with pytest.raises(UsageError, match="Spark 4 needs Java 17 or later") as caught:
         check_installed()
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_java_home_without_java_is_reported(java: Path, pyspark: dict[str, str]) -> None:

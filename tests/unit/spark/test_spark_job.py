@@ -98,7 +98,7 @@ def test_job_without_a_spark_section_is_refused_with_a_remedy(job: Change) -> No
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ((", max_wait: 10s", ""), "job.yaml:6  privacy cannot work in Spark: a stream needs max_wait"),
         (("k: 5", "k: 5, order: input"), "job.yaml:6  privacy cannot work in Spark: order='input' cannot be kept"),
@@ -125,10 +125,10 @@ def test_job_without_a_spark_section_is_refused_with_a_remedy(job: Change) -> No
         ),
     ],
 )
-def test_job_without_a_guarantee_is_refused_with_its_line(job: Change, changes: tuple[str, str], said: str) -> None:
+def test_job_without_a_guarantee_is_refused_with_its_line(job: Change, changes: tuple[str, str], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         prepare(job(changes))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_limits_of_a_micro_batch_are_refused_where_presence_is_hidden(job: Change) -> None:
@@ -254,8 +254,8 @@ def test_folder_of_a_stream_has_a_manifest(job: Change, tmp_path: Path) -> None:
     found = prepare(job())
     with opened(found):
         pass
-    told = json.loads((tmp_path / "out" / "_castleguard.json").read_text())
-    (statement,) = told["statements"].values()
+    manifest = json.loads((tmp_path / "out" / "_castleguard.json").read_text())
+    (statement,) = manifest["statements"].values()
     assert statement["statement"] == found.guarantee.sentence
     assert statement["policy"]["k"] == 5
     before = (tmp_path / "out" / "_castleguard.json").stat()
@@ -365,23 +365,23 @@ def prepared(job: Change, monkeypatch: pytest.MonkeyPatch) -> Prepared:
 
 
 def test_query_is_reported_until_it_is_asked_to_stop(prepared: Prepared) -> None:
-    query, stop, told = Query(batch(0, rows=3), batch(1, published=3)), Stop(), list[Batch]()
+    query, stop, reported = Query(batch(0, rows=3), batch(1, published=3)), Stop(), list[Batch]()
 
-    def tell(one: Batch) -> None:
-        told.append(one)
+    def report(one: Batch) -> None:
+        reported.append(one)
         if one.published:
             stop.ask()
 
-    assert follow_query(query, prepared, tell, stop=stop) == "stopped"
-    assert [(one.number, one.rows, one.published) for one in told] == [(0, 3, 0), (1, 0, 3)]
+    assert follow_query(query, prepared, report, stop=stop) == "stopped"
+    assert [(one.number, one.rows, one.published) for one in reported] == [(0, 3, 0), (1, 0, 3)]
     assert query.stopped
 
 
 def test_idle_stream_ends_with_until_idle(prepared: Prepared) -> None:
     query = Query(batch(0, rows=3, pending_0=3), batch(1, published=3, pending_0=0), batch(2, at=9.0))
-    told: list[Batch] = []
-    assert follow_query(query, prepared, told.append, stop=Stop(), until_idle=True) == "idle"
-    assert sum(one.published for one in told) == 3
+    reported: list[Batch] = []
+    assert follow_query(query, prepared, reported.append, stop=Stop(), until_idle=True) == "idle"
+    assert sum(one.published for one in reported) == 3
     assert query.stopped
 
 
