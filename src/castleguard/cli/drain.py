@@ -69,8 +69,8 @@ def drain(
         if manifest_of(job) is not None:
             text += f"\n{CHANGE_FOLDER}"
         if changing:
-            state = "is no longer encrypted" if no_key else "is encrypted with the new key"
-            text += f"\nThe checkpoint {state}: update checkpoint.key in the job file."
+            state = "is not encrypted" if no_key else "is encrypted with the new key"
+            text += f"\nThe checkpoint {state} now: update checkpoint.key in the job file."
         print_closing(job, text)
 
 

@@ -157,7 +157,7 @@ def test_the_input_is_never_overwritten(anonymise: Run, folder: Path) -> None:
     for output in ("visits.csv", "alias.csv"):
         shown = anonymise("--overwrite", output=output)
         assert shown.code == 1
-        assert "is the input" in shown.err
+        assert "is also the input" in shown.err
     assert (folder / "visits.csv").read_bytes() == before
 
 

@@ -138,7 +138,7 @@ def test_a_population_can_be_given(place: Path) -> None:
     [
         (["original.csv"], "PUBLISHED is missing: name both files, or a single job file"),
         (["original.csv", "out.csv"], "--schema is needed"),
-        (["original.csv", "out.csv", "--schema", "schema.yaml"], "--k is needed"),
+        (["original.csv", "out.csv", "--schema", "schema.yaml"], "--k is missing"),
         (["job.yaml", "--k", "3"], "--k cannot be combined with a job file"),
         (["job.yaml", "--schema", "schema.yaml"], "--schema cannot be combined with a job file"),
     ],

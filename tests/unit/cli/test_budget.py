@@ -119,7 +119,7 @@ def test_windows_that_leave_no_privacy_are_refused(run: Run) -> None:
 def test_theorem_1_is_solved_for_any_of_its_three(run: Run) -> None:
     shown = words(ask(run, "--phi 100 --distance 0.05"))
     assert "With phi 100 a value moves by less than 0.05 of its range with probability 0.993262" in shown
-    assert "phi is exactly the epsilon of this one numeric attribute" in shown
+    assert "phi is exactly the epsilon of this numeric attribute" in shown
     assert figures(run, "--phi 100 --distance 0.05")["probability"] == probability_within(phi=100, distance=0.05)
     assert figures(run, "--probability 0.9 --distance 0.05") == {
         "asked": "phi",
@@ -138,7 +138,7 @@ def test_rows_of_a_person_are_summed_by_every_bound(run: Run) -> None:
     assert found["losses"][found["smallest"]] == {"epsilon": tight.epsilon, "dp_delta": 1e-6}
     shown = words(ask(run, question))
     assert "365 rows of epsilon 0.1 each loses at most epsilon 11.0598 by tight zCDP composition" in shown
-    assert "to sample rows beforehand does not lower the loss" in shown
+    assert "sampling rows first does not lower the loss" in shown
 
 
 def test_rows_without_a_delta_add_up(run: Run) -> None:
@@ -150,12 +150,12 @@ def test_rows_without_a_delta_add_up(run: Run) -> None:
 @pytest.mark.parametrize(
     ("question", "sentence"),
     [
-        ("--delta 1e-6", "nothing is asked"),
-        ("--json", "nothing is asked"),
+        ("--delta 1e-6", "no question"),
+        ("--json", "no question"),
         ("--k 20", "--sample-rate is missing"),
         ("--sample-rate 0.1 --k 20", "give two of --k, --epsilon and --delta: the third is the answer"),
         ("--sample-rate 0.1 --k 9 --epsilon 1 --delta 0.1", "remove one of --k, --epsilon and --delta"),
-        ("--sample-rate 0.1 --k 9 --epsilon 1 --total-delta 0.1", "say how many with --windows"),
+        ("--sample-rate 0.1 --k 9 --epsilon 1 --total-delta 0.1", "--total-delta needs --windows"),
         ("--phi 3 --k 3", "--k and --phi belong to different questions: ask one at a time"),
         ("--phi 3 --rows 3", "--phi and --rows belong to different questions: ask one at a time"),
         ("--phi 3", "give two of --phi, --distance and --probability: the third is the answer"),

@@ -82,8 +82,8 @@ def test_a_mistake_is_told_in_one_line(run: Run, folder: Path, arguments: list[s
 
 def test_no_file_is_lost(run: Run, folder: Path) -> None:
     command = ["cuts", "a.csv", "--schema", "schema.yaml", "--shards", "2", "-o"]
-    assert "is the input" in run(*command, "a.csv", "--overwrite").err
-    assert "is the input" in run(*command, "schema.yaml", "--overwrite").err
+    assert "is also the input" in run(*command, "a.csv", "--overwrite").err
+    assert "is also the input" in run(*command, "schema.yaml", "--overwrite").err
     assert run(*command, "cuts.json").code == 0
     assert "exists already" in run(*command, "cuts.json").err
     assert run(*command, "cuts.json", "--overwrite").code == 0

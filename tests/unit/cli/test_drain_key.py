@@ -56,7 +56,7 @@ def test_a_drained_job_goes_on_with_another_key(
     (folder / "rejects.jsonl").rename(folder / "old.jsonl")
     shown = run("drain", "job.yaml", *(["--new-key", "NEXT"] if after else ["--no-key"]))
     assert shown.code == 0, shown.err
-    assert f"The checkpoint {'has the new key' if after else 'has no key'} now" in shown.out
+    assert f"The checkpoint {'is encrypted with the new key' if after else 'is not encrypted'} now" in shown.out
     write_job(folder, key=after)
     monkeypatch.setenv("KEY", os.environ["NEXT"])
     write_rows(folder, "2.csv")
@@ -91,16 +91,16 @@ def test_letters_of_the_former_key_have_to_be_moved_away_first(run: Run, folder:
     before = (folder / "state.db").read_bytes()
     shown = run("drain", "job.yaml", "--new-key", "NEXT")
     assert shown.code == 1
-    assert "move it away, then change the key" in shown.err
+    assert "move the file away, then change the key" in shown.err
     assert (folder / "state.db").read_bytes() == before
 
 
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--new-key", "ABSENT"], 2, "the variable ABSENT is not set"),
+        (["--new-key", "ABSENT"], 2, "the environment variable ABSENT is not set"),
         (["--new-key", "SHORT"], 2, "SHORT must be 32 bytes in base64"),
-        (["--new-key", "NEXT", "--no-key"], 2, "exclude one another"),
+        (["--new-key", "NEXT", "--no-key"], 2, "exclude each other"),
     ],
 )
 def test_a_new_key_that_is_none_changes_nothing(

@@ -81,7 +81,7 @@ def test_drain_warns_of_parts_side_by_side(run: Run, folder: Path, caplog: pytes
     grow(folder)
     run("run", "job.yaml")
     outcome = run("drain", "job.yaml")
-    assert "With another policy or schema, name another folder in sink.path" in outcome.out
+    assert "If you change the policy or the schema, change sink.path, too" in outcome.out
     assert "another policy" not in caplog.text
     (folder / "job.yaml").write_text(JOB.replace("k: 2,", "k: 3,"))
     run("drain", "job.yaml")
@@ -92,7 +92,7 @@ def test_parts_that_nothing_describes_are_told(run: Run, folder: Path) -> None:
     grow(folder)
     run("run", "job.yaml")
     (folder / "out" / "_castleguard.json").unlink()
-    assert "nothing says what was promised for them" in said(run("validate", "job.yaml").out)
+    assert "so their promise is unknown" in said(run("validate", "job.yaml").out)
 
 
 def test_counts_go_on_under_a_new_key_and_are_forgotten_without_one(run: Run, folder: Path) -> None:
@@ -126,13 +126,13 @@ def test_what_describes_a_folder_is_not_read_as_rows(run: Run, folder: Path) -> 
     (folder / "parts" / "a.jsonl").write_text('{"pid": 1, "age": 30}\n')
     (folder / "parts" / "_castleguard.json").write_text("{}")
     (folder / "second.yaml").write_text(again.replace("state.db", "second.db"))
-    assert "1 file can be read" in run("validate", "second.yaml").out
+    assert "1 file readable" in run("validate", "second.yaml").out
     assert "rows in 1 " in said(run("run", "second.yaml").out)
 
 
 def test_explain_says_that_counts_go_on(run: Run, folder: Path) -> None:
     told = said(run("explain", "job.yaml").out)
-    assert "Rows of a person are counted on when the job goes on after its end or a drain" in told
+    assert "The rows of a person are counted across epochs" in told
     (folder / "job.yaml").write_text(JOB.replace(", rows_per_person: 1", ""))
     assert "counted on" not in said(run("explain", "job.yaml").out)
 

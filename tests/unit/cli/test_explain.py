@@ -91,8 +91,8 @@ def test_every_column_is_explained(explain: Callable[..., str]) -> None:
         "clinic (quasi-identifier) -> clinic (text): one of 4 labels such as Coast, or * where a group differs",
         "diagnosis (sensitive) -> diagnosis: published as it is",
         "patient (person) -> dropped: identifies the person of a row, and is never published",
-        "A range of numbers holds what is at least its lower and below its upper bound; the upper bound itself only "
-        "where it ends the domain.",
+        "A range of numbers includes its lower bound and excludes its upper bound, except at the end of the domain, "
+        "where it includes both.",
         'Values outside the domain are clamped to its nearest end, so a bound there means "or beyond": age',
         "All other columns of the input are dropped.",
         "Every published group of equal quasi-identifiers has at least 5 distinct persons",
@@ -169,8 +169,4 @@ def test_columns_whose_cells_hold_one_value_are_named(run: Run, folder: Path) ->
     )
     shown = run("explain", folder / "fine.yaml")
     assert shown.code == 0
-    told = " ".join(shown.out.split())
-    assert (
-        "A cell holds only one whole number, day or second, so that a range of one cell tells such a value: age."
-        in told
-    )
+    assert "so a range of one cell reveals the value: age. Use a larger step to hide it." in " ".join(shown.out.split())

@@ -58,7 +58,7 @@ def test_a_file_that_was_moved_away_can_be_named(run: Run, folder: Path) -> None
 def test_before_anything_was_rejected_nothing_is_printed_and_nothing_made(run: Run, folder: Path) -> None:
     shown = run("letters", "job.yaml")
     assert (shown.code, shown.out) == (0, "")
-    assert "there are no letters: rejects.jsonl is not there" in shown.err
+    assert "no dead letters: rejects.jsonl does not exist" in shown.err
     assert not (folder / "rejects.jsonl").exists()
 
 
@@ -77,4 +77,4 @@ def test_a_job_that_keeps_no_letters_says_so(run: Run, folder: Path) -> None:
 
 
 def test_its_help_warns_of_personal_values(run: Run) -> None:
-    assert "THIS PRINTS PERSONAL VALUES" in run("letters", "--help").out
+    assert "THIS PRINTS RAW PERSONAL VALUES" in run("letters", "--help").out

@@ -120,7 +120,7 @@ def test_more_criteria_can_be_asked_for(run: Run, people: Path, more: tuple[str,
         (("--delay", "5"), "--k is missing: castle has no default for it"),
         (("--k", "5", "--delay", "9", "--phi", "3"), "castle has no option --phi"),
         (("--k", "5", "--delay", "9", "--distance", "equal"), "--distance needs --t"),
-        (("--algorithm", "sdgs", "--k", "5", "--epsilon", "1"), "--sample-rate is needed"),
+        (("--algorithm", "sdgs", "--k", "5", "--epsilon", "1"), "--sample-rate is missing"),
         (
             ("--algorithm", "sdgs", "--k", "5", "--epsilon", "1", "--sample-rate", "0.5"),
             "a file is one window, and the grid of sdgs starts as one box",

@@ -62,8 +62,8 @@ def test_validate_looks_for_the_relay(run: Run, folder: Path) -> None:
     assert away.code == 75
     said = " ".join(away.out.split())
     assert "✗ sites: the NATS server at nats://127.0.0.1:1 cannot be reached" in said
-    assert "✓ sites: this is paris, one of 2 of different names" in said
-    assert "✓ sites: the key has its length, and comes from the environment" in said
+    assert "✓ sites: paris is one of 2 sites" in said
+    assert "✓ sites: the key comes from the environment and has the right length" in said
     assert "hunter2" not in away.out
 
 
@@ -77,7 +77,7 @@ def test_validate_finds_the_relay_and_changes_nothing_there(run: Run, folder: Pa
     said = " ".join(found.out.split())
     assert found.code == 0
     assert "✓ sites: the server can be reached; the first site will create the bucket castleguard-trips" in said
-    assert "! sites: checkpoint of all sites has the same name" in said
+    assert "! sites: checkpoint has the same name at all sites" in said
     assert "In the output of all sites together: Every published group" in said
 
 
@@ -85,7 +85,7 @@ def test_explain_says_what_leaves_the_site(run: Run, folder: Path) -> None:
     outcome = run("explain", "job.yaml", "--name", "paris")
     assert outcome.code == 0
     said = " ".join(outcome.out.split())
-    assert "This is paris; it publishes together with berlin, by way of nats (servers nats://127.0.0.1:1" in said
+    assert "This is site paris; it publishes together with berlin, through nats (servers nats://127.0.0.1:1" in said
     assert "No quasi-identifier and no person leaves a site" in said
     assert "Rows take part from 75% of the delay on; the source is read 12 rows at a time" in said
     assert "hunter2" not in outcome.out
@@ -126,7 +126,7 @@ def simulate(run: Run, folder: Path, *more: str) -> list[str]:
 
 def test_a_simulation_shows_four_ways_to_publish_the_same_rows(run: Run, folder: Path) -> None:
     first, _, titles, *lines = simulate(run, folder, "--k", "6", "--delay", "60", "-o", str(folder / "all.csv"))
-    assert first.startswith("400 rows of ")
+    assert first.startswith("400 rows (")
     assert first.endswith("dealt out to 3 sites")
     assert titles.split() == ["information", "loss", "published", "suppressed", "messages", "bytes"]
     ways = {line.split(maxsplit=5)[5]: line.replace(",", "").split() for line in lines if line.strip()[0] != "("}
@@ -155,7 +155,7 @@ def test_a_simulation_needs_k_and_delay(run: Run, folder: Path) -> None:
     (folder / "schema.yaml").write_text(SCHEMA)
     outcome = run("simulate", "--sites", "3", "in/paris.csv", "--schema", "schema.yaml", "--k", "6")
     assert outcome.code == 2
-    assert "--delay is needed" in outcome.err
+    assert "--delay is missing" in outcome.err
 
 
 def test_validate_takes_the_checkpoint_of_a_site_and_refuses_it_for_another_policy(run: Run, folder: Path) -> None:

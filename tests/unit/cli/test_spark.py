@@ -79,7 +79,7 @@ def test_a_stream_is_told_from_its_promise_to_its_end(run: Run, folder: Path, sp
     first, *lines = outcome.out.splitlines()
     assert first == "trips: 2 shards, a micro-batch every 2 s; published rows go to out/outcome=published."
     assert "Each of the 2 shards keeps this by itself" in " ".join(outcome.out.split())
-    after = lines[lines.index("Spark 4.1.0 is starting with Java 17.") + 1 :]
+    after = lines[lines.index("Starting Spark 4.1.0 with Java 17.") + 1 :]
     assert after == [
         "batch 0: 1,200 rows in, 0 published, 3 rejected, 1,200 pending (1.5 s)",
         "batch 2: 0 rows in, 1,100 published (1.2 s)",

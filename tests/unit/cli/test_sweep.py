@@ -108,9 +108,9 @@ def test_no_file_of_the_sweep_holds_a_value_of_a_row(sweep: Run, folder: Path) -
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--k", "3,,5"), "a value is missing"),
+        (("--k", "3,,5"), "an empty value between commas"),
         (("--k", "three"), "is not a valid integer"),
-        ((), "--k is needed"),
+        ((), "--k is missing"),
         (("--k", "3", "--phi", "1"), "castle has no option --phi"),
         (("--k", "3", "--reuse", "paper,never"), "'never' is not one of"),
     ],
