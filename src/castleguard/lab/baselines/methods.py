@@ -110,7 +110,7 @@ def _dcastle_as_printed(task: Task) -> Outcome:
 
 
 def _stream(rows: pa.Table, task: Task, policy: Castle | Citadel, seed: int) -> tuple[pa.Table, Codes, int]:
-    """Published rows of a stream, a lower bound of the arrivals at each release, and the number that the gate refused."""
+    """Published rows of a stream, lower bounds of the arrivals at each release, and rows that the gate refused."""
     stream = Anonymiser(task.schema, policy, seed=seed)
     part = max(policy.delay // PARTS_PER_DELAY, 1)
     tables, moments = [], []

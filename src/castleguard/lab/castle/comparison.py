@@ -125,7 +125,7 @@ def _result_9(figure: str, k: int, losses: Losses, scale: Scale) -> Result:
             LOSS_NOTE,
             POINTS_NOTE,
             DISTANCES_NOTE,
-            "Of dynamicGroup all rows count, those of its history too. By history it loses: "
+            "All rows of dynamicGroup count, also those of its history. Loss by history: "
             + "; ".join(
                 f"{name}: " + ", ".join(f"{sample.mean:.3f} ({n:,.0f})" for n, sample in histories.items())
                 for name, histories in losses.groups.items()

@@ -112,7 +112,7 @@ def claims_4(which: Which, losses: Mapping[Mode, Losses], *, in_bulk: Sequence[f
     chance = (
         f"runs that differ in their random choices alone vary by {apart:.3f} (standard deviation), and a figure of "
         f"single runs cannot tell such values apart. In paper mode {min(in_bulk):.0%} to {max(in_bulk):.0%} of all "
-        f"rows leave in releases of 2k rows and more, which are split into parts of k rows whatever β and μ are."
+        f"rows leave in releases of 2k rows and more, which are split into parts of k rows for any β and μ."
     )
     beta = claim(
         f"On {which}-Adult β=50 minimises the information loss.",

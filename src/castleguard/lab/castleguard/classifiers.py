@@ -86,7 +86,7 @@ def _figure_4(found: Found, setting: str) -> Result:
             "predicts for a fold with the labels of other rows. On the "
             f"original rows that gives {found.folds.with_others:.2%}; with the labels of the fold itself it would be "
             f"{found.folds.with_own:.2%}. Two labels that have nothing to do with each other agree in {chance:.1%} of "
-            f"all cases, and whoever always names the more frequent one is right in {found.majority:.1%}: so that "
+            f"all cases, and always naming the more frequent one is right in {found.majority:.1%}: so that "
             "measure grows as less is learned.",
             *_SHARED_NOTES,
         ),

@@ -17,7 +17,7 @@ _PARTS = {
 
 
 def run_part(part: ModuleType, given: Study) -> list[Result]:
-    """The figures of one part; what earlier parts have found is not run again."""
+    """Figures of one part; runs of earlier parts are reused."""
     given.runs.find(part.points(given), jobs=given.jobs)
     found: list[Result] = part.results(given)
     return found

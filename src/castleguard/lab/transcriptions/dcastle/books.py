@@ -1,4 +1,4 @@
-"""What the sites of dCASTLE have published together: the merged stream of the paper's Figure 1, in numbers."""
+"""Joint output of the sites of dCASTLE, the merged stream of the paper's Figure 1, in numbers."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -12,32 +12,32 @@ from castleguard.schema.coded import NOBODY
 
 @dataclass(frozen=True, kw_only=True)
 class PaperRun:
-    """What became of the rows, and what it took."""
+    """Outcomes of the rows, and their cost."""
 
     information_loss: float | None
-    """Mean over rows and attributes, 0 = published as they were, 1 = nothing said, as suppressed rows; None: no row."""
+    """Mean over rows and attributes, 0 = published unchanged, 1 = root or suppressed; None: no row."""
     published: int
-    """Rows in a generalisation that says something."""
+    """Rows in a generalisation below the root."""
     suppressed: int
-    """Rows that were output at the most general values, which is how the paper suppresses."""
+    """Rows output at the most general values, the paper's form of suppression."""
     rejected: int
-    """Rows that no site got: the schema cannot code them, or lets them be published at the most general values only."""
+    """Rows that no site got: the schema rejects them, or allows them at the most general values only."""
     groups: int
-    """Different generalisations over all sites, the most general one aside."""
+    """Distinct generalisations over all sites, without the most general one."""
     groups_below_k: int
-    """Those of them with fewer than k persons."""
+    """Generalisations with fewer than k persons."""
     groups_below_l: int
-    """Those of them with fewer than l sensitive values."""
+    """Generalisations with fewer than l sensitive values."""
     messages: int
-    """Sent by the sites; what the relay sends on is not counted."""
+    """Messages sent by the sites, without those that the relay forwards."""
     bytes: int
-    """Of these messages."""
+    """Bytes of these messages."""
     most_clusters: int
-    """The most clusters that a site has worked on at a time: the paper's beta+."""
+    """Most clusters of a site at any time: the paper's beta+."""
 
 
 class Books:
-    """Takes down releases of all sites."""
+    """Counter for the releases of all sites."""
 
     def __init__(self, policy: PaperPolicy, space: Space) -> None:
         self._policy = policy
@@ -48,7 +48,7 @@ class Books:
         self._values: dict[Box, set[Hashable]] = {}
 
     def enter(self, release: Release, rows: Rows) -> None:
-        """One release, and the rows of its site."""
+        """Add one release, with the rows of its site."""
         self._rows += len(release.rows)
         self._loss += release.loss * len(release.rows)
         if release.box == self._space.root:
@@ -60,7 +60,7 @@ class Books:
         self._values.setdefault(release.box, set()).update(rows.values[row] for row in release.rows)
 
     def close(self, *, rejected: int, messages: int, bytes: int, most_clusters: int) -> PaperRun:
-        """The numbers so far, with those that are counted elsewhere."""
+        """The numbers so far, with those counted elsewhere."""
         return PaperRun(
             information_loss=self._loss / (self._rows * self._space.columns) if self._rows else None,
             published=self._rows - self._suppressed,

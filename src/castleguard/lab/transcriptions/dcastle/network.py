@@ -1,10 +1,10 @@
-"""dCASTLE as printed, in one process and for experiments: the sites, what connects them, and a run over a table.
+"""dCASTLE as printed, in one process and for experiments: the sites, their connections, and a run over a table.
 
-It does not keep what it is asked for. A site counts persons of other sites towards k that are then published elsewhere,
-or not at all (see `PaperRun.groups_below_k`); messages hold exact values of persons. Never publish what comes of it.
+It does not keep its guarantee. A site counts persons of other sites towards k that are then published elsewhere, or not
+at all (see `PaperRun.groups_below_k`); messages hold exact values of persons. Never publish its output.
 
-Every event is one step: a site takes in a row, lets its oldest row expire, or takes in the oldest message that another
-site has sent it. Between two sites messages stay in order; what different sites sent may overtake.
+Every event is one step: a site receives a row, lets its oldest row expire, or receives the oldest message from another
+site. Messages between two sites stay in order; those of different sites may overtake each other.
 
 >>> from castleguard.schema.roles import Numeric, Schema
 >>> schema = Schema(person=None, quasi_identifiers=[Numeric("age", lower=0, upper=100)])
@@ -31,11 +31,11 @@ from castleguard.schema.decode import Decoder
 from castleguard.schema.roles import Schema
 from castleguard.schema.table import to_table
 
-_KEY = np.arange(2, dtype=np.uint64)  # of the hashes: persons need to be told apart, not hidden
+_KEY = np.arange(2, dtype=np.uint64)  # of the hashes: persons must be distinguishable, not hidden
 
 
 class PaperNetwork:
-    """`policy.sites` sites that begin with nothing.
+    """`policy.sites` empty sites.
 
     `choosers` has one for each site, for experiments that script the random choices; otherwise they follow from `seed`.
     """
@@ -63,23 +63,23 @@ class PaperNetwork:
 
     @property
     def root(self) -> Box:
-        """The most general values: what the paper suppresses a row with."""
+        """The most general values, with which the paper suppresses a row."""
         return self._space.root
 
     def arrive(self, site: int, row: CodedRows) -> Step:
-        """A site receives a row, given as coded rows of which there is one."""
+        """Hand a row to a site, as coded rows of length 1."""
         (point,) = self._space.points(row.quasi).T
         value = row.sensitive[0, 0].item() if row.sensitive.shape[1] else None
         return self._arrive(site, point, row.person[0].item(), value)
 
     def expire(self, site: int) -> Step:
-        """The oldest row of a site must leave."""
+        """Let the oldest row of a site leave."""
         if not self.sites[site].pending:
             raise UsageError(f"site {site} has no row that could expire")
         return self._step(self.sites[site], self.sites[site].expire_oldest())
 
     def deliver(self, sender: int, receiver: int) -> Step:
-        """The oldest message from one site to another arrives."""
+        """Deliver the oldest message from one site to another."""
         queue = self._queues.get((sender, receiver))
         if not queue:
             raise UsageError(f"there is no message from site {sender} to site {receiver}")
@@ -87,21 +87,21 @@ class PaperNetwork:
         return self._step(self.sites[receiver], self.sites[receiver].update(message))
 
     def waiting(self) -> list[tuple[int, int]]:
-        """The pairs of sender and receiver between which a message is under way."""
+        """Pairs of sender and receiver with a message in transit."""
         return [pair for pair, queue in self._queues.items() if queue]
 
     def settle(self) -> list[Step]:
-        """Deliver everything, also what comes of it: the message sent first goes first, to its receivers in order."""
+        """Deliver all messages and those they cause, in the order of sending, to their receivers in order."""
         steps: list[Step] = []
         while self._order:
             number, sender, receiver = self._order.popleft()
             queue = self._queues[sender, receiver]
-            if queue and queue[0][0] == number:  # else it has been delivered before
+            if queue and queue[0][0] == number:  # else it was delivered before
                 steps.append(self.deliver(sender, receiver))
         return steps
 
     def finish(self) -> list[Step]:
-        """The end of all streams: the sites take turns to let a row expire, messages are delivered at once."""
+        """End all streams: the sites take turns to let a row expire; messages are delivered at once."""
         steps = self.settle()
         while pending := [site.number for site in self.sites if site.pending]:
             for site in pending:
@@ -128,7 +128,7 @@ class PaperNetwork:
         return self.run(rejected=given.num_rows - len(persons))
 
     def run(self, *, rejected: int = 0) -> PaperRun:
-        """What has become of the rows so far."""
+        """Outcomes of the rows so far."""
         return self._books.close(
             rejected=rejected,
             messages=self.messages,
@@ -140,7 +140,7 @@ class PaperNetwork:
         return self._step(self.sites[site], self.sites[site].receive(point, person, value))
 
     def _step(self, site: Site, releases: list[Release]) -> Step:
-        """Enter what a site has released, take what it has sent, and address that to every other site."""
+        """Record the releases of a site, and send its messages to every other site."""
         messages, site.outbox = site.outbox, []
         for release in releases:
             self._books.enter(release, site.rows)
@@ -155,6 +155,6 @@ class PaperNetwork:
 
 
 def _drawn(seed: int, site: int) -> Chooser:
-    """Choices that follow from a seed. Predictable, as an experiment has to be."""
+    """Random choices from a seed, predictable for experiments."""
     random = Random(f"{seed} {site}")
     return lambda purpose, position, n: random.randrange(n)
