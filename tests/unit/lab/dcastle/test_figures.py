@@ -81,7 +81,7 @@ def test_more_values_than_there_are_cannot_be_compared() -> None:
 def test_bytes_are_judged_by_trend_and_limit() -> None:
     found = results_of(traffic)
     assert found["5g"].claims[0].verdict == "reproduced"  # 3,000 bytes per site
-    assert found["5a"].claims[0].verdict == "not reproduced"  # whatever the columns
+    assert found["5a"].claims[0].verdict == "not reproduced"  # the same for all columns
     most, more, clusters = found["5"].claims
     assert most.verdict == "partly"  # 6,000 with two sites, 24,000 and 30,000 with more
     assert most.ours.startswith("At most 30,000 bytes")
