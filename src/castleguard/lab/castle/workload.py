@@ -70,7 +70,7 @@ _RULES = {"8a": falls, "8b": grows, "8c": ends_higher, "8d": falls}
 
 
 def repeat_figure_8(scale: Scale) -> list[Result]:
-    """Error by the parameter that each of the four figures varies, with and without final-weight among the attributes."""
+    """Error by the parameter that each figure varies, with and without final-weight among the attributes."""
     sets = SETS[:1] if scale.quick else SETS
     lines: list[Line] = [(reading, which, mode) for reading in READINGS for mode in MODES for which in sets]
     grids = {

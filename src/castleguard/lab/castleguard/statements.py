@@ -74,7 +74,7 @@ def judge_nearest_better(found: Found) -> Claim:
 
 
 def judge_nearest_best(found: Found) -> Claim:
-    """The maximum by the authors' comparison: reproduced if value (within chance) and place agree, partly if one does."""
+    """The authors' maximum: reproduced if value (within chance) and place agree, partly if one does."""
     compared = {key: marks.agreed.with_others for key, marks in found.paper.items()}
     held_out = {key: marks.neighbours[AS_THEY_ARE] for key, marks in found.paper.items()}
     best = max(compared, key=lambda key: compared[key])

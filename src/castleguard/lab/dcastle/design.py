@@ -122,7 +122,7 @@ class Data:
     trees: Mapping[str, Hierarchy]
 
     def schema(self, setting: Setting) -> Schema:
-        """The paper's columns in its order; for k-anonymity without a sensitive one, with the same quasi-identifiers."""
+        """The paper's columns in its order; k-anonymity has no sensitive one and the same quasi-identifiers."""
         names = [name for name in (*adult.NUMERIC, *CATEGORIES) if name != setting.sensitive]
         return adult.schema(
             adult.STATED,
