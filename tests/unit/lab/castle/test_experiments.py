@@ -50,26 +50,26 @@ def test_a_difference_counts_beyond_twice_its_standard_error() -> None:
     assert str(Sample((0.5,))) == "0.500"
 
 
-def test_what_grows_everywhere_grows() -> None:
+def test_growth_at_every_step_is_growth() -> None:
     assert grows(near(0.1, 0.2, 0.3)).verdict == "reproduced"
     assert grows(near(0.1, 0.3, 0.2)) == Judgement("partly", "it grows from 0.100 at 1 to 0.200 at 3, but falls 2 to 3")
     assert grows(near(0.3, 0.4, 0.2)).verdict == "not reproduced"
     assert grows(near(0.2, 0.2, 0.2)).verdict == "not reproduced", "level is not growth"
 
 
-def test_what_falls_everywhere_falls() -> None:
+def test_fall_at_every_step_is_a_fall() -> None:
     assert falls(near(0.3, 0.2, 0.1)) == Judgement("reproduced", "it falls from 0.300 at 1 to 0.100 at 3")
     assert falls(near(0.3, 0.1, 0.2)).verdict == "partly"
     assert falls(near(0.3, 0.1, 0.2)).found.endswith("but grows 2 to 3")
     assert falls(near(0.1, 0.2, 0.3)).verdict == "not reproduced"
 
 
-def test_a_step_within_the_spread_is_no_step() -> None:
+def test_step_within_the_spread_does_not_count() -> None:
     noisy = {1.0: Sample((0.1, 0.1)), 2.0: Sample((0.25, 0.35)), 3.0: Sample((0.24, 0.34)), 4.0: Sample((0.5, 0.5))}
     assert grows(noisy).verdict == "reproduced"
 
 
-def test_the_ends_decide_where_growth_need_not_be_even() -> None:
+def test_ends_decide_if_growth_need_not_be_steady() -> None:
     assert ends_higher(near(0.1, 0.5, 0.2)).verdict == "reproduced"
     assert ends_higher(near(0.1, 0.5, 0.1)).verdict == "partly"
     assert ends_higher(near(0.2, 0.5, 0.1)).verdict == "not reproduced"
@@ -85,7 +85,7 @@ def test_the_stated_setting_is_best_only_beyond_chance() -> None:
     assert is_least(level, (2, 4)).verdict == "reproduced", "what is stated need not differ among itself"
 
 
-def test_a_bound_holds_of_all_points_or_of_half() -> None:
+def test_bound_holds_for_all_points_or_for_half() -> None:
     assert stays_below([Sample((0.1,)), Sample((0.12,))], 0.13).verdict == "reproduced"
     assert stays_below([Sample((0.1,)), Sample((0.13,))], 0.13).verdict == "partly"
     assert stays_below([Sample((0.1,)), Sample((0.2,)), Sample((0.3,))], 0.13).verdict == "not reproduced"
@@ -94,7 +94,7 @@ def test_a_bound_holds_of_all_points_or_of_half() -> None:
     assert is_at_most([Sample((0.2,))], 0.1).verdict == "not reproduced"
 
 
-def test_who_is_below_everywhere_beats() -> None:
+def test_curve_below_everywhere_wins() -> None:
     assert beats(near(0.1, 0.2), near(0.3, 0.3)).verdict == "reproduced"
     assert beats(near(0.1, 0.4), near(0.3, 0.3)).verdict == "partly"
     assert beats(near(0.3, 0.3), near(0.3, 0.3)).verdict == "not reproduced"
@@ -103,7 +103,7 @@ def test_who_is_below_everywhere_beats() -> None:
     assert beats({2_000.0: Sample((0.1,))}, {2_000.0: Sample((0.3,))}).found == "0.100 against 0.300 at 2,000"
 
 
-def test_judgements_that_differ_make_a_part() -> None:
+def test_differing_verdicts_combine_to_partly() -> None:
     good, bad = Judgement("reproduced", "well"), Judgement("not reproduced", "badly")
     assert together({"a": good, "b": good}) == Judgement("reproduced", "a: well; b: well")
     assert together({"a": bad, "b": bad}).verdict == "not reproduced"
@@ -113,7 +113,7 @@ def test_judgements_that_differ_make_a_part() -> None:
     assert many == Judgement("partly", "not reproduced at 1 of 4, such as c: badly")
 
 
-def test_a_claim_gives_its_reason_only_where_it_differs() -> None:
+def test_claim_gives_its_reason_only_for_a_difference() -> None:
     assert claim("p", Judgement("reproduced", "x"), reason="why").reason == ""
     told = claim("p", Judgement("partly", "x"), strict=Judgement("reproduced", "y"), reason="why")
     assert (told.verdict, told.reason, told.ours) == ("partly", "why", "x. Strict mode (reproduced): y.")
@@ -239,7 +239,7 @@ def rows_like_adult(rows: int) -> pa.Table:
 @pytest.mark.compiled
 @pytest.mark.usefixtures("made_up")
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.figures[0])
-def test_every_experiment_can_be_run_in_short(experiment: Experiment) -> None:
+def test_every_experiment_has_a_quick_run(experiment: Experiment) -> None:
     results = experiment.run(Scale(quick=True))
     assert {result.figure for result in results} <= set(experiment.figures)
     for result in results:

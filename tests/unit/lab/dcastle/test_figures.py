@@ -41,7 +41,7 @@ def by_formula(task: Task) -> Outcome:
     return Outcome(loss=loss, suppressed=100 if one.l > 7 else 0)
 
 
-def test_shares_of_a_known_loss_come_out() -> None:
+def test_shares_of_a_known_loss_are_found() -> None:
     """Half ranges 4, 190, 14,500, 4 times the slopes: effects 0.16, 0.038, -0.029, 0.008; squares: 0.027949."""
     found = results_of(contributions, distributed=by_formula)["6.1-k"]
     rows = {row[0]: row for row in found.rows}
@@ -57,7 +57,7 @@ def test_shares_of_a_known_loss_come_out() -> None:
     assert pairs.verdict == "partly"
 
 
-def test_a_loss_that_falls_with_k_is_found_out() -> None:
+def test_loss_that_falls_with_k_is_not_reproduced() -> None:
     def falling(task: Task) -> Outcome:
         one = task.setting
         return Outcome(loss=1 / one.k + 0.001 * one.columns + 0.0000001 * one.delay + 0.00001 * one.sites)
@@ -68,7 +68,7 @@ def test_a_loss_that_falls_with_k_is_found_out() -> None:
     assert largest.verdict == "not reproduced"
 
 
-def test_more_values_than_there_are_cannot_be_compared() -> None:
+def test_l_above_the_number_of_values_is_not_comparable() -> None:
     impossible, *_ = results_of(contributions, distributed=by_formula)["6.1-l"].claims
     assert impossible.verdict == "not comparable"
     assert "in 16 of 16 runs with l=10 every row was suppressed" in impossible.ours
@@ -118,7 +118,7 @@ def test_sites_that_talk_are_judged_by_one_site_and_by_silent_ones() -> None:
     assert [claim.verdict for claim in better.claims] == ["reproduced"] * 6
 
 
-def test_what_takes_long_is_left_out_between_ends_and_middle() -> None:
+def test_slow_methods_are_left_out_between_ends_and_middle() -> None:
     given = study_of()
     sweep = Sweep("k", (20, 50, 100, 200, 400), Setting())
     given = replace(given, sweeps=dict.fromkeys(SWEEPS, sweep))
@@ -130,7 +130,7 @@ def test_what_takes_long_is_left_out_between_ends_and_middle() -> None:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_every_announced_figure_comes_and_is_drawn(part: ModuleType) -> None:
+def test_every_announced_figure_is_produced_and_drawn(part: ModuleType) -> None:
     pytest.importorskip("matplotlib")
     found = results_of(part)
     assert tuple(found) == part.FIGURES
@@ -153,7 +153,7 @@ def test_the_papers_figures_are_announced() -> None:
 
 
 @pytest.mark.compiled
-def test_bytes_and_losses_come_from_few_made_up_rows() -> None:
+def test_bytes_and_losses_of_few_made_up_rows() -> None:
     sweeps = {letter: shortened(SWEEPS[letter]) for letter in SWEEPS}
     given = Study(runs=Runs(made_up(60)), sweeps=sweeps, quick=True)
     for part in (traffic, effectiveness):
