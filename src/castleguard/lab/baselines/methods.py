@@ -13,12 +13,12 @@ from castleguard.errors import UsageError
 from castleguard.lab.baselines.coded_boxes import NOWHERE, Boxed, Coded, Codes, published, read
 from castleguard.lab.baselines.condensation import HISTORY, condensation
 from castleguard.lab.baselines.fads import fads
-from castleguard.lab.baselines.laplace import laplace_error
 from castleguard.lab.baselines.mondrian import mondrian
+from castleguard.lab.baselines.naive import laplace_error
 from castleguard.lab.harness import Method, Outcome, Task
-from castleguard.lab.transcriptions.dcastle.messages import Step
 from castleguard.lab.transcriptions.dcastle.network import PaperNetwork
-from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
+from castleguard.lab.transcriptions.dcastle.paper_messages import Step
+from castleguard.lab.transcriptions.dcastle.paper_policy import PaperPolicy
 from castleguard.lab.transcriptions.dcastle.space import Box
 from castleguard.stream import Anonymiser
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from castleguard.algorithms.base import Mode
-from castleguard.lab.castle.answers import Asked, Grouping, answer, grouping_loss, queries_of
 from castleguard.lab.castle.curves import Panel, Picture
+from castleguard.lab.castle.paper_streams import CONTINUOUS, EVEN_CONTINUOUS, Adult
+from castleguard.lab.castle.query_errors import Asked, Grouping, answer, grouping_loss, queries_of
 from castleguard.lab.castle.repeated_runs import MODES, Run, measure, run_loss
 from castleguard.lab.castle.rules import Curve, Judgement, Sample, beats, falls, is_least, together
-from castleguard.lab.castle.streams import CONTINUOUS, EVEN_CONTINUOUS, Adult
 from castleguard.lab.castle.summaries import (
     LOSS_NOTE,
     POINTS_NOTE,

@@ -9,9 +9,9 @@ import numpy as np
 
 from castleguard.algorithms.base import Mode
 from castleguard.lab.castle.curves import Panel, Picture
+from castleguard.lab.castle.paper_streams import LISTED, Adult
 from castleguard.lab.castle.repeated_runs import BETA, MODES, MU, Outcome, Run, measure, run_loss
 from castleguard.lab.castle.rules import Curve, Judgement, Sample, grows, is_least, together
-from castleguard.lab.castle.streams import LISTED, Adult
 from castleguard.lab.castle.summaries import (
     END_NOTE,
     LOSS_NOTE,

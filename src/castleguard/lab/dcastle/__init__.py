@@ -14,9 +14,37 @@ By the text of section 6.2 the sub-figures vary QI (a, b), k (c, d), the delay (
 then with 10; the last ones vary l.
 
 Read `design` (the varied parameters), `contenders` (the methods), `runs` (how they run), `contributions`, `traffic`,
-`diversity` and `effectiveness` (sections 6.1 to 6.4), and `judging` (the verdicts).
+`l_diversity` and `effectiveness` (sections 6.1 to 6.4), and `verdicts`.
 """
 
-from castleguard.lab.dcastle.experiments import EXPERIMENTS
+from collections.abc import Callable, Sequence
+from types import ModuleType
 
-__all__ = ["EXPERIMENTS"]
+from castleguard.lab.datasets import ADULT
+from castleguard.lab.dcastle import contributions, effectiveness, l_diversity, traffic
+from castleguard.lab.dcastle.study import Study, study
+from castleguard.lab.result import Experiment, Result, Scale
+
+_PARTS = {
+    contributions: "6.1: what the parameters contribute to the loss",
+    traffic: "6.2: the bytes that sites send",
+    l_diversity: "6.3: what l-diversity costs",
+    effectiveness: "6.4: what sites gain by talking",
+}
+
+
+def run_part(part: ModuleType, given: Study) -> list[Result]:
+    """Figures of one part; runs of earlier parts are reused."""
+    given.runs.find(part.points(given), jobs=given.jobs)
+    found: list[Result] = part.results(given)
+    return found
+
+
+def _runner(part: ModuleType) -> Callable[[Scale], Sequence[Result]]:
+    return lambda scale: run_part(part, study(scale))
+
+
+EXPERIMENTS = tuple(
+    Experiment(paper="dcastle", figures=part.FIGURES, about=about, needs=(ADULT.name,), run=_runner(part))
+    for part, about in _PARTS.items()
+)

@@ -19,7 +19,7 @@ from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.algorithms.stages import make_keys
 from castleguard.lab.dcastle.design import Setting
 from castleguard.lab.transcriptions.dcastle.network import PaperNetwork
-from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
+from castleguard.lab.transcriptions.dcastle.paper_policy import PaperPolicy
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.roles import Schema
 from castleguard.sites.simulation import simulate

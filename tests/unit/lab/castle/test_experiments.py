@@ -11,8 +11,8 @@ import castleguard as cg
 from castleguard.algorithms.base import Mode
 from castleguard.drawing import canvas
 from castleguard.lab import adult
-from castleguard.lab.castle import EXPERIMENTS, comparison, power_law, streams, tuning, workload
-from castleguard.lab.castle.answers import Asked, Grouping, answer, grouping_loss
+from castleguard.lab.castle import EXPERIMENTS, comparison, paper_streams, power_law, tuning, workload
+from castleguard.lab.castle.query_errors import Asked, Grouping, answer, grouping_loss
 from castleguard.lab.castle.repeated_runs import Run, measure, run_loss
 from castleguard.lab.castle.rules import (
     Curve,
@@ -223,8 +223,8 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def forget() -> None:
     """Rows that earlier tests have made."""
-    streams.rows_of.cache_clear()
-    streams._adult.cache_clear()
+    paper_streams.rows_of.cache_clear()
+    paper_streams._adult.cache_clear()
 
 
 def rows_like_adult(rows: int) -> pa.Table:
@@ -277,7 +277,7 @@ def test_figures_can_be_drawn() -> None:
 @pytest.mark.parametrize("mode", ["paper", "strict"])
 def test_rows_that_are_suppressed_lose_everything(mode: Mode) -> None:
     # 20 rows can never be 30 persons: every row is suppressed, at the root or dropped.
-    run = Run(stream=streams.Adult("UCI", ("age", "education"), rows=20), k=30, delay=40, mode=mode, seed=0)
+    run = Run(stream=paper_streams.Adult("UCI", ("age", "education"), rows=20), k=30, delay=40, mode=mode, seed=0)
     outcome = run_loss(run)
     assert (outcome.loss, outcome.suppressed, outcome.at_end) == (1.0, 1.0, 1.0)
 
@@ -285,7 +285,7 @@ def test_rows_that_are_suppressed_lose_everything(mode: Mode) -> None:
 @pytest.mark.usefixtures("made_up")
 def test_the_loss_is_that_of_the_bounding_boxes() -> None:
     # k = 20 of 20 rows is one cluster with the range of all of them.
-    stream = streams.Adult("UCI", ("age", "fnlwgt"), rows=20)
+    stream = paper_streams.Adult("UCI", ("age", "fnlwgt"), rows=20)
     outcome = run_loss(Run(stream=stream, k=20, delay=40, mode="paper", seed=0))
     table = rows_like_adult(600)
     widths = [np.ptp(table.column(name).to_numpy()) for name in ("age", "fnlwgt")]
@@ -300,7 +300,9 @@ def test_the_loss_is_that_of_the_bounding_boxes() -> None:
 
 @pytest.mark.usefixtures("made_up")
 def test_points_are_measured_once_each() -> None:
-    runs = [Run(stream=streams.Adult("UCI", ("age",), rows=30), k=2, delay=5, mode="paper", seed=s) for s in (0, 0, 1)]
+    runs = [
+        Run(stream=paper_streams.Adult("UCI", ("age",), rows=30), k=2, delay=5, mode="paper", seed=s) for s in (0, 0, 1)
+    ]
     found = measure(Scale(), run_loss, runs)
     assert list(found) == [runs[0], runs[2]]
 
@@ -308,14 +310,14 @@ def test_points_are_measured_once_each() -> None:
 @pytest.mark.usefixtures("made_up")
 def test_exact_boxes_answer_without_an_error() -> None:
     # Groups of one row are published as they are.
-    stream = streams.Adult("UCI", ("age",), "workclass", rows=40)
+    stream = paper_streams.Adult("UCI", ("age",), "workclass", rows=40)
     assert answer(Asked(method=Grouping(stream=stream, k=1, history=40), queries=20)) == 0.0
     assert answer(Asked(method=Grouping(stream=stream, k=40, history=40), queries=20)) > 0.0
 
 
 @pytest.mark.usefixtures("made_up")
 def test_purchases_repeat_the_attributes_of_a_person() -> None:
-    table, coded = streams.rows_of(streams.Purchases(5, ("age", "fnlwgt"), rows=250))
+    table, coded = paper_streams.rows_of(paper_streams.Purchases(5, ("age", "fnlwgt"), rows=250))
     assert table.num_rows == coded.count == 250
     persons = table.column(adult.PERSON).to_numpy()
     assert (np.diff(persons) >= 0).all()

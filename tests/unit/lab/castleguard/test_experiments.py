@@ -14,7 +14,6 @@ from castleguard.lab.castleguard import (
     EXPERIMENTS,
     classifiers,
     cluster_limits,
-    grids,
     independence,
     lessons,
     rides,
@@ -307,13 +306,13 @@ def texts(figure: Any) -> list[str]:
 
 def test_grids_show_their_values() -> None:
     figure = empty_figure()
-    grids.draw(found(0.74, cells(0.5, 0.6, 0.7, 0.8)), "neighbours", "right answers, %", figure)
+    classifiers.draw(found(0.74, cells(0.5, 0.6, 0.7, 0.8)), "neighbours", "right answers, %", figure)
     written = [text.get_text() for axes in figure.axes for text in axes.texts]
     assert written[:4] == ["50.0", "60.0", "70.0", "80.0"]
     assert written[-4:] == ["60.0"] * 4  # the authors' comparison
     assert len(figure.axes) == 5  # with the scale
     other = empty_figure()
-    grids.draw(found(0.74, SAME), "area", "area, %", other)
+    classifiers.draw(found(0.74, SAME), "area", "area, %", other)
     assert len(other.axes) == 4
 
 

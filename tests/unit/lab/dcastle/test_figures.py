@@ -8,16 +8,15 @@ from types import ModuleType
 import pytest
 
 from castleguard.drawing import canvas
-from castleguard.lab.dcastle import EXPERIMENTS, contributions, diversity, effectiveness, traffic
+from castleguard.lab.dcastle import EXPERIMENTS, contributions, effectiveness, l_diversity, run_part, traffic
 from castleguard.lab.dcastle.contenders import ALONE, DISTRIBUTED, STRICT_FEW, Outcome, Task
 from castleguard.lab.dcastle.design import SWEEPS, Setting, Sweep, shortened
-from castleguard.lab.dcastle.experiments import run_part
 from castleguard.lab.dcastle.runs import Runs
 from castleguard.lab.dcastle.study import Study
 from castleguard.lab.result import Result, Scale
 from tests.unit.lab.dcastle.made_up import METHODS, made_up, told
 
-PARTS = (contributions, traffic, diversity, effectiveness)
+PARTS = (contributions, traffic, l_diversity, effectiveness)
 
 
 def study_of(**methods: object) -> Study:
@@ -92,12 +91,12 @@ def test_bytes_are_judged_by_trend_and_limit() -> None:
 
 
 def test_the_cost_of_l_is_judged_by_its_range() -> None:
-    found = results_of(diversity)
+    found = results_of(l_diversity)
     assert found["6"].claims[0].verdict == "reproduced"  # 25 % everywhere
     assert [claim.verdict for claim in found["6c"].claims] == ["reproduced", "reproduced"]
     assert found["6a"].claims[0].verdict == "not reproduced"  # does not grow with the columns
     assert found["6g"].claims[0].verdict == "reproduced"  # does not grow with the sites
-    free = results_of(diversity, distributed=told(0.4))
+    free = results_of(l_diversity, distributed=told(0.4))
     assert free["6"].claims[0].verdict == "not reproduced"
     assert free["6c"].claims[1].verdict == "not reproduced"
 

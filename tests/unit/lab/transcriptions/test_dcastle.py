@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from castleguard.errors import CastleguardError, PolicyError, UsageError
-from castleguard.lab.transcriptions.dcastle.messages import Message, Record, Scale
 from castleguard.lab.transcriptions.dcastle.network import PaperNetwork
-from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
+from castleguard.lab.transcriptions.dcastle.paper_messages import Message, Record, Scale
+from castleguard.lab.transcriptions.dcastle.paper_policy import PaperPolicy
 from castleguard.lab.transcriptions.dcastle.space import Space
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.hierarchy import Hierarchy

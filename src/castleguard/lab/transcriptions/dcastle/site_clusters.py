@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.lab.transcriptions.dcastle.messages import ClusterId, Record
+from castleguard.lab.transcriptions.dcastle.paper_messages import ClusterId, Record
 from castleguard.lab.transcriptions.dcastle.space import Bounds, Box, Losses, Space
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.lab.transcriptions.dcastle.rows import Rows
+from castleguard.lab.transcriptions.dcastle.arrived_rows import Rows
 from castleguard.lab.transcriptions.dcastle.space import EPS, Bounds, Space
 
 Pick = Callable[[str, int], int]  # purpose, n: a number in [0, n)

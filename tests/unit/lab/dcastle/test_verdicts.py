@@ -2,7 +2,7 @@
 
 import pytest
 
-from castleguard.lab.dcastle.judging import (
+from castleguard.lab.dcastle.verdicts import (
     always,
     at_most,
     claim,

@@ -12,12 +12,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.lab.transcriptions.dcastle.clusters import Cluster, Gamma, Omega, Shared
-from castleguard.lab.transcriptions.dcastle.messages import Case, Message, Record, Release
-from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
-from castleguard.lab.transcriptions.dcastle.rows import Rows
+from castleguard.lab.transcriptions.dcastle.arrived_rows import Rows
+from castleguard.lab.transcriptions.dcastle.cluster_split import Part, Split
+from castleguard.lab.transcriptions.dcastle.paper_messages import Case, Message, Record, Release
+from castleguard.lab.transcriptions.dcastle.paper_policy import PaperPolicy
+from castleguard.lab.transcriptions.dcastle.site_clusters import Cluster, Gamma, Omega, Shared
 from castleguard.lab.transcriptions.dcastle.space import EPS, Bounds, Box, Losses, Space
-from castleguard.lab.transcriptions.dcastle.split import Part, Split
 
 Chooser = Callable[[str, int, int], int]
 """Purpose, position of the row whose turn it is, n: a number in [0, n). Asked only where n is at least 2.
