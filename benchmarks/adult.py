@@ -1,4 +1,4 @@
-"""The Adult data for measuring speed: any number of rows; a synthetic stand-in where the data set is missing."""
+"""The Adult data for measuring speed: any number of rows; a synthetic stand-in if the data set is missing."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ __all__ = ["CATEGORICAL", "COLUMNS", "NUMERIC", "data_folder", "load", "schema"]
 
 
 def data_folder() -> Path | None:
-    """Where the data set is, or None: in the folder that CASTLEGUARD_DATA names, or downloaded."""
+    """Path of the data set, or None: in the folder that CASTLEGUARD_DATA names, or downloaded."""
     if datasets.missing(["adult"]):
         return None
     path = datasets.find(datasets.ADULT.files[0])
@@ -41,7 +41,7 @@ def schema(table: pa.Table, *, categories: bool = False, step: float | None = No
 
 
 def _synthetic() -> pa.Table:
-    """Rows of about the same shape: for machines without the data; figures are then not those of the papers."""
+    """Rows of similar shape for machines without the data; figures are then not comparable with the papers."""
     draw = np.random.default_rng(0)
     rows = 30_162
     columns: dict[str, pa.Array] = {

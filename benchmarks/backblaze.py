@@ -30,7 +30,7 @@ in brackets: with bins that reach as far as any value of both, which noise makes
 
 
 def tabulate(found: Sequence[tuple[Method, Figures]], title: str) -> Table:
-    """A row per method; errors are also given as a change of the first one's."""
+    """A row per method; errors also as a change from the first method's."""
     table = Table(title=title, caption=CAPTION, caption_justify="left")
     table.add_column("method")
     errors = ("error", "against\nnaive", "error by rank,\nwhole data", "against\nnaive")
@@ -57,7 +57,7 @@ def _change(error: float, naive: float) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run, and print the table."""
+    """Run and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--values", type=int, help="take so many values per run, not all of them")
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     streams = [backblaze.shuffled(values, seed, asked.values) for seed in range(asked.runs)]
     with without_warnings():
         for method in compared:
-            method.publish(streams[0][: 2 * asked.delay], 0)  # compiles, which no run is to pay for
+            method.publish(streams[0][: 2 * asked.delay], 0)  # compiles, which must not count in any run
         found, drawn = compare(compared, streams, range(asked.runs))
     title = f"{streams[0].size:,} values, {asked.runs} run{'s' * (asked.runs != 1)}, epsilon {asked.epsilon:g}, "
     title += f"delay {asked.delay:,}, sensitivity {SENSITIVITY:,.0f}"
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Compiling is announced as a warning, which would stand in the middle of the table."""
+    """Silence the announcement of compiling, which would interrupt the table."""
     logger = logging.getLogger("castleguard")
     before = logger.level
     logger.setLevel(logging.ERROR)

@@ -43,19 +43,19 @@ def rows() -> pa.Table:
 
 
 def published(policy: Policy, table: pa.Table) -> Timed:
-    """The rows under this policy, with their releases."""
+    """Publish the rows under this policy, with their releases."""
     return publish_timed(SCHEMA, policy, table, seed=1)
 
 
 def boxes_of(timed: Timed, wanted: np.ndarray) -> np.ndarray:
-    """(boxes, 4) the different boxes in which the wanted rows were published: two lower bounds, two upper ones."""
+    """(boxes, 4) distinct boxes of the wanted rows: two lower bounds, two upper ones."""
     names = ("age_min", "distance_min", "age_max", "distance_max")
     bounds = np.column_stack([timed.published.column(name).to_numpy() for name in names])
     return np.unique(bounds[np.isin(timed.row, wanted)], axis=0)
 
 
 def loss_of(timed: Timed, wanted: np.ndarray) -> float:
-    """The mean width of the boxes of the wanted rows, as a share of the domain."""
+    """Mean width of the boxes of the wanted rows, as a share of the domain."""
     names = (("age_min", "age_max"), ("distance_min", "distance_max"))
     mine = np.isin(timed.row, wanted)
     widths = [timed.published.column(high).to_numpy() - timed.published.column(low).to_numpy() for low, high in names]
@@ -63,7 +63,7 @@ def loss_of(timed: Timed, wanted: np.ndarray) -> float:
 
 
 def draw(target: Path) -> None:
-    """Draw one release of Citadel, and the boxes that CASTLE publishes the same rows in."""
+    """Draw one release of Citadel, and the boxes in which CASTLE publishes the same rows."""
     table = rows()
     citadel = published(Citadel(k=K, delay=DELAY), table)
     castle = published(cg.Castle(k=K, delay=DELAY), table)

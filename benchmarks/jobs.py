@@ -1,8 +1,8 @@
-"""What a checkpoint costs: a job from CSV to Parquet with one every five seconds, beside the same job without.
+"""Cost of checkpoints: a job from CSV to Parquet with one every five seconds, beside the same job without.
 
     python -m benchmarks.jobs
 
-Wall time, because waiting for the disk is part of it; both in one run, turn by turn.
+Wall time, because waiting for the disk is part of it; both alternate in one run.
 """
 
 import argparse
@@ -28,14 +28,14 @@ POLICY = cg.Castle(k=100, delay=10_000)
 
 
 def prepare(folder: Path, rows: int) -> cg.Schema:
-    """The Adult data, as often as it takes, as one CSV file."""
+    """Write the Adult data, repeated as often as needed, to one CSV file."""
     table = adult.load(rows).select(["pid", *adult.NUMERIC])
     csv.write_csv(table, folder / "in.csv")
     return adult.schema(table)
 
 
 def run_job(folder: Path, schema: cg.Schema, *, checkpoint: bool, every: float = EVERY) -> float:
-    """One run from the beginning to the end; seconds."""
+    """Seconds of one run from start to end."""
     source, sink = registry.find("csv"), registry.find("parquet")
     assert source.open_source is not None
     assert sink.open_sink is not None
@@ -60,7 +60,7 @@ def compare(*, rows: int, repeats: int, every: float = EVERY) -> tuple[float, fl
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         schema = prepare(folder, rows)
-        run_job(folder, schema, checkpoint=False)  # the caches of the disk and of the compiler are warm for both
+        run_job(folder, schema, checkpoint=False)  # warms the caches of disk and compiler for both
         times: dict[bool, list[float]] = {False: [], True: []}
         for _ in range(repeats):
             for checkpoint in (False, True):

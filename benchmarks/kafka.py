@@ -1,4 +1,4 @@
-"""Kafka to Kafka: rows per second of a whole job, and how much of the time is the client's.
+"""Kafka to Kafka: rows per second of a whole job, and the share of the client in its time.
 
     python -m benchmarks.kafka
 
@@ -35,7 +35,7 @@ _Result = TypeVar("_Result")
 
 
 class Stopwatch:
-    """How long calls have taken in all."""
+    """Total duration of calls."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -54,7 +54,7 @@ class Stopwatch:
 
 
 def fill(broker: Broker, table: pa.Table, format: Format) -> str:
-    """A topic with these rows."""
+    """Make a topic with these rows."""
     topic = broker.topic(1)
     producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 20})
     for payload in write_payloads(format, table):
@@ -69,7 +69,7 @@ def fill(broker: Broker, table: pa.Table, format: Format) -> str:
 
 
 def run_job(broker: Broker, folder: Path, table: pa.Table, schema: cg.Schema, format: Format) -> tuple[float, float]:
-    """Rows per second, and the share of the time that was spent in the client."""
+    """Rows per second, and the share of time spent in the client."""
     raw, out, watch, stop = fill(broker, table, format), broker.topic(1), Stopwatch(), Stop()
     reading = KafkaSourceOptions(brokers=broker.address, topic=raw, format=format)
     sink: Any = open_sink(KafkaSinkOptions(brokers=broker.address, topic=out, format=format, transactional_id=out))

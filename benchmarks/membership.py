@@ -1,9 +1,9 @@
-"""The membership game against every claim there is: the paper's, and ours.
+"""The membership game against every claim: the paper's, and ours.
 
     python -m benchmarks.membership --runs 3000
 
-The settings are those of `castleguard audit dp` with other backgrounds, and one stream that betrays a clock. The tables
-are those of docs/proofs/castleguard.md and docs/proofs/local.md.
+The settings are those of `castleguard audit dp` with other backgrounds, and one stream that discloses a clock. The
+tables are those of docs/proofs/castleguard.md and docs/proofs/local.md.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from castleguard.judge.game.claims import Stated, claims_about
 from castleguard.judge.game.game import play
 from castleguard.judge.game.settings import Setting, setting_for, with_background
 
-LEAVES = 20  # groups of the stream that betrays the clock
+LEAVES = 20  # groups of the stream that discloses the clock
 CELLS = cg.Schema(
     person="pid",
     quasi_identifiers=[
@@ -48,8 +48,8 @@ class Named:
 
 
 def short(stated: Stated) -> str:
-    """Who claims, as the tables have it."""
-    return "ours" if stated.own else "Theorem 2" if "Theorem 2" in stated.whose else "nobody"
+    """Origin of a claim, as in the tables."""
+    return "ours" if stated.own else "Theorem 2" if "Theorem 2" in stated.whose else "no one"
 
 
 def paper(*, k: int, sample_rate: float, clock: Clock, epsilon: float = 1.0) -> Named:
@@ -62,12 +62,12 @@ def paper(*, k: int, sample_rate: float, clock: Clock, epsilon: float = 1.0) -> 
 
 
 def paper_clock(*, k: int, sample_rate: float, clock: Clock) -> Named:
-    """The stream that betrays a clock of arrivals, though no row of it is unusual.
+    """A stream that discloses a clock of arrivals although none of its rows is unusual.
 
-    For every cell i a row a_i comes first, then come enough others to fill the cell; c_i comes exactly when a_i has to
-    leave. If both are kept they leave together. One row more between them, kept or not, and a_i leaves one arrival
-    earlier, without c_i, for which then nobody is left. So no a_i and c_i are ever published in one box with it, and
-    without it nearly always some are.
+    For every cell i a row a_i arrives first, then enough others to fill the cell; c_i arrives exactly when a_i has to
+    leave. If both are kept, they leave together. With one more row between them, kept or not, a_i leaves one arrival
+    earlier, without c_i, which then has no group left. So no a_i and c_i are ever published in one box with that row,
+    and without it some nearly always are.
     """
     others = 2 * round((k + 3 * k**0.5) / sample_rate / 2)
     cells = [f"cell {number:02}" for number in range(LEAVES)]
@@ -86,22 +86,21 @@ def paper_clock(*, k: int, sample_rate: float, clock: Clock) -> Named:
             schema=CELLS,
             background=rows,
             canaries=[Canary(name="one row more", rows=[row], at=between)],
-            claims=own or [Stated("nobody", Claim(0.0, sample_rate), own=False)],
+            claims=own or [Stated("no one", Claim(0.0, sample_rate), own=False)],
             features=standing_together(CELLS, [(f"a {cell}", f"c {cell}") for cell in cells]),
         ),
     )
 
 
 def strict(*, epsilon: float) -> Named:
-    """Local noise. Rows come out in input order and k is as small as it can be, so that nothing but the noise protects;
-    most of epsilon is on the sensitive column, which can be read off directly.
-    """
+    """Local noise. Rows come out in input order and k is minimal, so that only the noise protects them; most of epsilon
+    is on the sensitive column, which can be read directly."""
     policy = cg.Castleguard(k=2, delay=6, epsilon=epsilon, weights={"s": 8}, order="input")
     return Named(name=f"strict epsilon={epsilon:g}", setting=with_background(setting_for(policy), made_up_rows(20)))
 
 
 def sdgs(*, k: int, windows: int, sample_rate: float = 0.25, epsilon: float = 1.0) -> Named:
-    """SDGS with as many rows of each value in a window as are needed to stand on the edge of being published."""
+    """SDGS with exactly as many rows of each value in a window as are needed to be on the edge of publication."""
     policy = cg.Sdgs(k=k, sample_rate=sample_rate, epsilon=epsilon, window=10)
     setting = setting_for(policy)
     each = len(setting.background)
@@ -113,7 +112,7 @@ def sdgs(*, k: int, windows: int, sample_rate: float = 0.25, epsilon: float = 1.
 
 
 def settings() -> Iterator[Named]:
-    """Everything that is played."""
+    """All settings of the game."""
     yield paper(k=20, sample_rate=0.5, clock="arrivals")
     yield paper(k=20, sample_rate=0.5, clock="sampled")
     yield paper(k=20, sample_rate=0.25, clock="arrivals")
@@ -130,7 +129,7 @@ def settings() -> Iterator[Named]:
 
 
 def main() -> None:
-    """Play, and print two tables: the verdicts, and what every canary proves."""
+    """Play, and print two tables: the verdicts, and the bound that every canary proves."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=1000, help="runs on either stream; half of them are the test")
     parser.add_argument("--only", default="", help="settings whose name contains this")

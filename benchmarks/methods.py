@@ -1,10 +1,10 @@
-"""Citadel beside CASTLE, FADS, Mondrian and dynamicGroup, on Adult and on a stream in which persons come again.
+"""Citadel beside CASTLE, FADS, Mondrian and dynamicGroup, on Adult and on a stream with recurring persons.
 
     python -m benchmarks.methods --picture docs/results/methods.png
 
 Every method publishes the same rows and is judged by `castleguard.lab.compare`; the bounds of all methods are widened
 to a public grid of a hundredth of each domain. In the second stream the rows of Adult are dealt to 1,000 persons at
-random, about 30 each. Prints a table in Markdown: information loss, a suppressed row counting as 1, and rows per second
+random, about 30 each. Prints a table in Markdown: information loss, with 1 for a suppressed row, and rows per second
 of processor time. Needs the folder of data sets (docs/reference/data.md).
 """
 
@@ -36,7 +36,7 @@ class Setting(NamedTuple):
 
     @property
     def title(self) -> str:
-        """For people."""
+        """Label in the picture."""
         rows = "30 rows a person" if self.repeated else "Adult"
         diverse = f", l={self.l}" if self.repeated else ""
         return f"{rows}, k={self.k}{diverse}, delay {self.delay:,}"
@@ -49,7 +49,7 @@ SETTINGS = (
 
 
 def run(setting: Setting) -> list[Compared]:
-    """What every method makes of one setting."""
+    """Run every method on one setting."""
     rows = adult.uci()
     plain = adult.schema(adult.observed(rows))
     schema = cg.Schema(
@@ -64,7 +64,7 @@ def run(setting: Setting) -> list[Compared]:
 
 
 def table(found: dict[Setting, list[Compared]]) -> str:
-    """Loss and rows per second in Markdown; what a method breaks is marked."""
+    """Loss and rows per second in Markdown; broken promises are marked."""
     lines = [
         f"| | {' | '.join(setting.title for setting in found)} |",
         "|---" * (len(found) + 1) + "|",
@@ -83,7 +83,7 @@ def _cell(each: Compared) -> str:
 
 
 def draw(path: Path, found: dict[Setting, list[Compared]]) -> None:
-    """The losses as bars."""
+    """Draw the losses as bars."""
     with canvas(path, width=11, height=4.5) as figure:
         axes = figure.subplots()
         for at, (each, colour) in enumerate(zip(next(iter(found.values())), COLOURS, strict=True)):

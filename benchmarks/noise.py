@@ -1,7 +1,7 @@
-"""How fast the samplers are: values a second on one core, medians in process CPU time, tables and compiling excluded.
+"""Speed of the samplers: values per second on one core, medians in process CPU time, without tables and compiling.
 
-`python -m benchmarks.noise` prints the figures. A value is what one column of one row takes: all words, all digits, the
-comparison, and its share of the row's block of random words.
+`python -m benchmarks.noise` prints the figures. A value is the work for one column of one row: all words, all digits,
+the comparison, and its share of the row's block of random words.
 """
 
 import argparse
@@ -67,11 +67,11 @@ def rate(count: int, work: Callable[[], object], repeats: int) -> float:
 
 
 def values_per_second(mechanisms: Sequence[Mechanism], rows: int = ROWS, repeats: int = REPEATS) -> float:
-    """Randomised values a second, for rows with these columns."""
+    """Randomised values per second, for rows with these columns."""
     noise = Noise(mechanisms, key=np.arange(8, dtype=np.uint32))
     levels = np.tile([mechanism.top // 2 for mechanism in mechanisms], (rows, 1))
     present = np.ones(rows, dtype=np.bool_)
-    # In place, again and again: what a level is does not change how long its noise takes.
+    # In place, repeatedly: the duration of noise does not depend on the level.
     return rate(rows * len(mechanisms), lambda: noise.randomise(levels, 0, present), repeats)
 
 

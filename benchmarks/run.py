@@ -1,7 +1,7 @@
-"""Everything that is measured, in one run: engine, end to end, long streams, scaling, start-up.
+"""All measurements in one run: engine, end to end, long streams, scaling, start-up.
 
 Rates are medians of five runs in process CPU time on one core, because a shared machine is noisy; ratios compare two
-things measured in the same run. `--quick` does one run of each on fewer rows, to see that the benchmark works.
+measurements of the same run. `--quick` does one run of each on fewer rows, to check that the benchmark works.
 """
 
 import argparse
@@ -50,7 +50,7 @@ class Figure:
 
 
 class Bench:
-    """Collects figures; knows how often to repeat and how many rows to take."""
+    """Collector of figures with the number of repeats and rows."""
 
     def __init__(self, *, quick: bool) -> None:
         self.repeats = 1 if quick else 5
@@ -59,12 +59,12 @@ class Bench:
         self.figures: list[Figure] = []
 
     def add(self, group: str, name: str, value: float, unit: str, target: float | None = None) -> None:
-        """Keep a figure and say it."""
+        """Keep and print a figure."""
         self.figures.append(Figure(group, name, value, unit, target))
         print(f"  {group}: {name}: {value:,.4g} {unit}", file=sys.stderr)
 
     def rate(self, rows: int, work: Callable[[], object]) -> float:
-        """Rows per second of process CPU time, the median of the repeats."""
+        """Rows per second of process CPU time, median of the repeats."""
         times = []
         for _ in range(self.repeats):
             start = time.process_time()
@@ -74,12 +74,12 @@ class Bench:
 
 
 def coded(table: pa.Table, schema: cg.Schema, policy: cg.Castle) -> CodedRows:
-    """Rows as the engine takes them under a policy."""
+    """Rows in the form that the engine takes under a policy."""
     return policy.stages(schema, make_keys(seed=0)).decoder.decode(table).rows
 
 
 def run_engine(schema: cg.Schema, policy: cg.Castle, rows: CodedRows) -> float:
-    """The engine alone, before the gate, to the end of the rows; the information loss of what it decides to publish."""
+    """Run the engine alone, before the gate, to the end of the rows; return the information loss of its decisions."""
     engine = CastleEngine(schema, policy, key=np.arange(8, dtype=np.uint32))
     total, count = 0.0, 0
     parts = [rows.take(slice(at, at + BATCH)) for at in range(0, rows.person.size, BATCH)]
@@ -114,7 +114,7 @@ def bench_engine(bench: Bench) -> None:
 
 
 def run_stream(schema: cg.Schema, policy: Policy, table: pa.Table) -> cg.Report:
-    """The whole stream, rows in, rows out."""
+    """Run the whole stream from input rows to published rows."""
     stream = cg.Anonymiser(schema, policy)
     for at in range(0, table.num_rows, BATCH):
         stream.push(table.slice(at, BATCH), now=0.0)
@@ -123,7 +123,7 @@ def run_stream(schema: cg.Schema, policy: Policy, table: pa.Table) -> cg.Report:
 
 
 def bench_policies(bench: Bench) -> None:
-    """Every policy on the same rows, everything between rows in and rows out included, beside CASTLE."""
+    """Every policy on the same rows, from input rows to published rows, beside CASTLE."""
     table = adult.load(bench.rows)
     values = sorted(set(table.column("occupation").to_pylist()))
     schema = cg.Schema(
@@ -157,9 +157,9 @@ def bench_policies(bench: Bench) -> None:
 
 
 def bench_doca(bench: Bench) -> None:
-    """DOCA with the paper's settings, everything between rows in and rows out included: one number, then more columns.
+    """DOCA with the paper's settings, from input rows to published rows: one number, then more columns.
 
-    The values are made up (their rate does not depend on what they are worth), as many as the drive data have.
+    The values are made up (the rate does not depend on them), as many as the drive data have.
     """
     random = np.random.default_rng(1)
     values, jobs = random.gamma(2.0, 7_000.0, bench.long), random.choice(["cook", "clerk", "nurse"], bench.long)
@@ -177,7 +177,7 @@ def bench_doca(bench: Bench) -> None:
 
 
 def bench_scaling(bench: Bench) -> None:
-    """What a row costs against the number of clusters, attributes and the delay."""
+    """Cost per row by number of clusters, attributes and delay."""
     table = adult.load(bench.rows)
     full = adult.schema(table)
     rows = coded(table, full, cg.Castle(k=100, delay=10_000))
@@ -198,7 +198,7 @@ def bench_scaling(bench: Bench) -> None:
 
 
 def bench_csv(bench: Bench, folder: Path) -> None:
-    """CSV to CSV with everything included, beside pyarrow merely copying the same file."""
+    """CSV to CSV, everything included, beside pyarrow copying the same file."""
     table = adult.load(bench.rows).select(["pid", *adult.NUMERIC])
     schema = adult.schema(table)
     source, target = folder / "in.csv", folder / "out.csv"
@@ -226,7 +226,7 @@ def bench_csv(bench: Bench, folder: Path) -> None:
 
 
 def bench_jobs(bench: Bench) -> None:
-    """What a checkpoint every five seconds costs a job from CSV to Parquet. Wall time: the disk counts."""
+    """Cost of a checkpoint every five seconds for a job from CSV to Parquet. Wall time: the disk counts."""
     without, with_it = jobs.compare(rows=bench.long if bench.long < 1_000_000 else 4_000_000, repeats=bench.repeats)
     bench.add("jobs, CSV to Parquet", "without checkpoints", without, "rows/s")
     bench.add("jobs, CSV to Parquet", "a checkpoint every 5 s", with_it, "rows/s")
@@ -234,7 +234,7 @@ def bench_jobs(bench: Bench) -> None:
 
 
 def bench_kafka(bench: Bench) -> None:
-    """Kafka to Kafka, where `make kafka` has fetched a broker: wall time, broker and job on one machine."""
+    """Kafka to Kafka, if `make kafka` has fetched a broker: wall time, broker and job on one machine."""
     import pytest
 
     from benchmarks import kafka
@@ -250,7 +250,7 @@ def bench_kafka(bench: Bench) -> None:
 
 
 def bench_long(bench: Bench) -> None:
-    """Whether rate and memory stay flat: the whole stream, rows in, rows out."""
+    """Whether rate and memory stay constant over a long stream."""
     table = adult.load(BATCH * 4)
     schema = adult.schema(table)
     stream = cg.Anonymiser(schema, cg.Castle(k=100, delay=10_000))
@@ -269,7 +269,7 @@ def bench_long(bench: Bench) -> None:
 
 
 def resident_mb() -> float:
-    """Memory of this process now; the peak so far where the system does not tell."""
+    """Current memory of this process; the peak so far if the system does not report it."""
     status = Path("/proc/self/status")
     if status.exists():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmRSS"))
@@ -278,7 +278,7 @@ def resident_mb() -> float:
 
 
 def bench_start(bench: Bench, folder: Path) -> None:
-    """The command line on a small file: the very first start, which compiles, and the next ones."""
+    """Start-up of the command line on a small file: the very first start, which compiles, and later ones."""
     (folder / "small.csv").write_text("pid,age\n" + "".join(f"{n},{20 + n % 50}\n" for n in range(200)))
     (folder / "schema.yaml").write_text("person: pid\nquasi_identifiers:\n  - {name: age, lower: 0, upper: 100}\n")
     command = [sys.executable, "-m", "castleguard", "anonymise", "small.csv", "-o", "small-out.csv"]
@@ -294,7 +294,7 @@ def bench_start(bench: Bench, folder: Path) -> None:
 
 
 def show(figures: list[Figure]) -> None:
-    """The table; a target that is missed is marked."""
+    """The table; missed targets are marked."""
     table = Table("what", "", "measured", "target")
     group = ""
     for figure in figures:

@@ -1,4 +1,4 @@
-"""What SDGS costs: how many rows survive, and how coarse they are, on the made-up stream of hospital visits.
+"""Cost of SDGS: surviving rows and their coarseness, on the made-up stream of hospital visits.
 
 `python -m benchmarks.sdgs` prints the tables of docs/concepts/sdgs.md. One year in weeks; the grid starts as one box.
 """
@@ -36,7 +36,7 @@ class Week:
 
     arrived: int
     capped: int
-    """Rows left with one row per person."""
+    """Rows left after one row per person."""
     sampled: int
     published: int
     loss: float
@@ -44,19 +44,19 @@ class Week:
 
 
 def schema_for(sensitive: Sensitive) -> Schema:
-    """The visits without what SDGS cannot publish; the moment of arrival is told by the window."""
+    """The visits without columns that SDGS cannot publish; the window gives the time of arrival."""
     roles = [role for role in visits_schema().quasi_identifiers if role.name != "arrived"]
     return Schema(person="patient", quasi_identifiers=roles, sensitive=[sensitive])
 
 
 def weeks_of(rows: int, schema: Schema, seed: int) -> list[CodedRows]:
-    """The rows of every week, decoded."""
+    """Decoded rows of every week."""
     decoder = Decoder(schema, key=np.arange(2, dtype=np.uint64))
     return [decoder.decode(week).rows for week in _weeks(visits(rows, seed=seed, batch_rows=rows))]
 
 
 def run(weeks: list[CodedRows], schema: Schema, policy: Sdgs, seed: int) -> list[Week]:
-    """The part of the stream: cap, coin, engine, gate. A coin of numpy's is good enough to measure."""
+    """One stream: cap, coin, engine, gate. numpy's coin is good enough to measure."""
     draw = np.random.default_rng(seed)
     engine, gate = SdgsEngine(schema, policy), CellGate(schema, policy.criteria)
     found = []

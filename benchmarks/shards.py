@@ -1,20 +1,20 @@
-"""What it costs to cut a stream into shards: the information loss of N engines beside that of one.
+"""Cost of cutting a stream into shards: information loss of N engines beside that of one.
 
     python -m benchmarks.shards --rows 2000000 --output out/shards.json
 
-The shards run one after the other in one process, each an `Anonymiser` of its own over the rows that its route sends
-it. Three routes: by the hash of the person; by locality between cut points of the domain; by locality between cut
-points that are learnt from what one engine published of an earlier part of the stream, which is not measured. Each with
-three policies: the policy as it is, in every shard; with `delay / N`, which keeps as many rows in flight as one engine
-does; and with `max_clusters / N` as well, which keeps as many clusters open as one engine does.
+The shards run one after the other in one process, each an `Anonymiser` over the rows that its route sends it. Three
+routes: by the hash of the person; by locality between cut points of the domain; by locality between cut points learnt
+from the output of one engine for an earlier part of the stream, which is not measured. Each with three policies: the
+policy unchanged in every shard; with `delay / N`, which keeps as many rows in flight as one engine does; and with
+`max_clusters / N` as well, which keeps as many clusters open as one engine does.
 
 The loss is the mean over published rows; suppressed rows are counted beside it. The wait is the longest that the delay
 allows, in arrivals of the whole stream: the delay of a shard divided by the smallest share of rows that a shard has (an
 empty one counts as one row).
 
-The large stream is made up: 40 kinds of persons of unequal frequency, each a cloud of its own place, size and
-direction in six numbers from 0 to 1000, so that numbers are correlated in a kind; one row in a hundred lies anywhere.
-A person is seen four times on average, with numbers that vary a little.
+The large stream is made up: 40 kinds of persons of unequal frequency, each a cloud with its own place, size and
+direction in six numbers from 0 to 1000, so that numbers are correlated within a kind; one row in a hundred lies
+anywhere. A person occurs four times on average, with numbers that vary a little.
 """
 
 import argparse
@@ -50,7 +50,7 @@ VISITS = 4  # rows of a person
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Stream:
-    """Rows to be measured, and earlier ones to learn cut points of."""
+    """Rows to measure, and earlier rows from which cut points are learnt."""
 
     name: str
     schema: cg.Schema
@@ -60,7 +60,7 @@ class Stream:
 
     @property
     def title(self) -> str:
-        """What the table is headed with."""
+        """Heading of the table."""
         return f"{self.name}, {self.rows.num_rows:,} rows, k={self.policy.k}, delay={self.policy.delay:,}"
 
 
@@ -72,28 +72,28 @@ class Measured:
     route: str
     shards: int
     delay: int
-    """Of each shard."""
+    """Rows of each shard."""
     clusters: int
-    """Open ones of each shard."""
+    """Open clusters of each shard."""
     loss: float
     against_one: float
-    """Loss more than that of one engine, as a share of it."""
+    """Extra loss over one engine, as a share of its loss."""
     suppressed: int
     largest: float
-    """Share of the rows that the fullest shard has."""
+    """Share of the rows in the fullest shard."""
     wait: float
-    """The longest wait that the delay allows, in arrivals of the whole stream."""
+    """Longest wait that the delay allows, in arrivals of the whole stream."""
     seconds: float
 
 
 class Books:
-    """The sum over shards."""
+    """Sums over shards."""
 
     def __init__(self) -> None:
         self.loss, self.published, self.suppressed = 0.0, 0, 0
 
     def add(self, report: cg.Report) -> None:
-        """One more shard."""
+        """Add a shard."""
         self.loss += (report.information_loss or 0.0) * report.published
         self.published += report.published
         self.suppressed += report.suppressed
@@ -122,7 +122,7 @@ def made_up(rows: int, *, seed: int) -> pa.Table:
 
 
 def streams(rows: int) -> Iterator[Stream]:
-    """Everything that is measured."""
+    """All streams to measure."""
     small = cg.Castle(k=10, delay=1_000)
     large = cg.Castle(k=100, delay=10_000)
     if adult.data_folder() is None:
@@ -146,7 +146,7 @@ def streams(rows: int) -> Iterator[Stream]:
 
 
 def publish(stream: Stream, rows: pa.Table, policy: cg.Castle, books: Books, *, seed: int = 0) -> Iterator[pa.Table]:
-    """One shard from its first row to its last; what it publishes, piece by piece."""
+    """Run one shard from its first row to its last; yield its output piece by piece."""
     engine = cg.Anonymiser(stream.schema, policy, seed=seed)
     for at in range(0, rows.num_rows, BATCH):
         yield engine.push(rows.slice(at, BATCH))
@@ -155,7 +155,7 @@ def publish(stream: Stream, rows: pa.Table, policy: cg.Castle, books: Books, *, 
 
 
 def run(stream: Stream, policy: cg.Castle, shards: int, place: Shards) -> tuple[Books, float]:
-    """All shards, and the seconds that they took together."""
+    """All shards, and the seconds they took together."""
     books, start = Books(), time.perf_counter()
     for shard in range(shards):
         rows = stream.rows if shards == 1 else stream.rows.filter(pa.array(place == shard))
@@ -200,7 +200,7 @@ def measure(stream: Stream, counts: Sequence[int]) -> Iterator[Measured]:
 
     whole = np.array([rows])
     yield measured(alone, seconds, route="one engine", each=policy, counted=whole)
-    # Shards have their open clusters each: what as many of them would bring to one engine.
+    # Each shard has its own open clusters: the same total number for one engine.
     most = replace(policy, max_clusters=8 * policy.max_clusters)
     books, seconds = run(stream, most, 1, nowhere)
     yield measured(books, seconds, route="one engine", each=most, counted=whole)
@@ -217,13 +217,13 @@ def measure(stream: Stream, counts: Sequence[int]) -> Iterator[Measured]:
 
 
 def policies(policy: cg.Castle, shards: int) -> tuple[cg.Castle, ...]:
-    """As it is; with the rows in flight of one engine; and with its open clusters, too."""
+    """Unchanged; with the rows in flight of one engine; and with its open clusters too."""
     shorter = replace(policy, delay=max(policy.delay // shards, policy.k - 1))
     return policy, shorter, replace(shorter, max_clusters=max(policy.max_clusters // shards, 1))
 
 
 def routing_times(stream: Stream) -> dict[str, float]:
-    """Milliseconds in which a million rows find one of eight shards, the best of five."""
+    """Milliseconds to route a million rows to eight shards, best of five."""
     rows = stream.rows.slice(0, 1_000_000)
     published = pa.concat_tables(publish(stream, stream.earlier, stream.policy, Books()))
     found = {}
@@ -269,7 +269,7 @@ def show(figures: Sequence[Measured], console: Console) -> None:
 
 
 def verdict(figures: Sequence[Measured]) -> Iterator[str]:
-    """Whether locality at eight shards stays within the target, with each of the policies."""
+    """Whether locality at eight shards meets the target, with each of the policies."""
     for figure in figures:
         if figure.shards == 8 and figure.route == "locality, published":
             reached = "reached" if figure.against_one <= TARGET else "MISSED"
@@ -284,7 +284,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--shards", type=int, nargs="+", default=SHARDS)
     parser.add_argument("--output", type=Path, default=Path("out/shards.json"))
     asked = parser.parse_args(arguments)
-    # Grids as fine as the data are what the papers' domains make; that is said once per engine, and known here.
+    # Grids as fine as the data follow from the papers' domains; every engine warns of that, which is expected here.
     logging.getLogger("castleguard").setLevel(logging.ERROR)
     figures: list[Measured] = []
     times: dict[str, float] = {}

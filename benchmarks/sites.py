@@ -1,11 +1,11 @@
-"""What publishing together costs real sites: three processes over a real NATS server, beside the same three alone.
+"""Cost of publishing together for real sites: three processes over a NATS server, beside the same three alone.
 
     python -m benchmarks.sites --rows 500000
 
 Every site reads its share of the Adult data (6 numeric quasi-identifiers, dealt out in turn and repeated, each row
-another person) from Parquet and publishes to Parquet, with a checkpoint. Rates are those of the slowest site, from its
-first rows to its last; all sites and the server share the cores of the machine. What was published is counted: every
-row once, and no group below k.
+a new person) from Parquet and publishes to Parquet, with a checkpoint. Rates are those of the slowest site, from its
+first rows to its last; all sites and the server share the cores of the machine. The output is checked: every row
+once, and no group below k.
 """
 
 import argparse
@@ -40,7 +40,7 @@ WARM = 30_000  # rows before the clock starts: kernels are loaded, and the first
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """One way of publishing."""
+    """One publishing method."""
 
     name: str
     together: bool
@@ -49,10 +49,10 @@ class Way:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What came of it."""
+    """Result of a run."""
 
     rate: float
-    """Rows a second of the slowest site."""
+    """Rows per second of the slowest site."""
     loss: float
     groups: int
     smallest: int
@@ -64,7 +64,7 @@ class Measured:
 
 
 def write_job(folder: Path, way: Way, *, k: int, delay: int, url: str) -> None:
-    """The job file, and a folder to read from for every site."""
+    """Write the job file, and an input folder for every site."""
     roles = [
         {"name": role.name, "lower": role.lower, "upper": role.upper}
         for role in adult.schema(adult.load()).quasi_identifiers
@@ -88,7 +88,7 @@ def write_job(folder: Path, way: Way, *, k: int, delay: int, url: str) -> None:
 
 
 def deal(folder: Path, rows: int) -> None:
-    """The rows of every site: few to begin with, and the others in a file that stands aside."""
+    """Rows of every site: a few to begin with, the others in a file set aside."""
     table = adult.load(rows * len(SITES)).select(["pid", *adult.NUMERIC])
     table = table.append_column("row", pa.array(np.arange(table.num_rows)))
     for at, site in enumerate(SITES):
@@ -124,7 +124,7 @@ class Site:
         (self.folder / f"{self.name}.parquet").rename(self.folder / "in" / self.name / "1.parquet")
 
     def number(self, *names: str) -> int:
-        """The sum of metrics."""
+        """Sum of metrics."""
         try:
             with urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
                 lines = answer.read().decode().splitlines()
@@ -135,25 +135,25 @@ class Site:
 
     @property
     def rows(self) -> int:
-        """How many rows it has taken."""
+        """Rows taken so far."""
         return self.number("rows_total", "rejected_rows_total", "pending_rows", "undecided_rows")
 
     def drain(self) -> None:
-        """Stop it, and let it publish what is pending."""
+        """Stop it after it has published its pending rows."""
         self.process.terminate()
         if self.process.wait(timeout=120) != 0:
             raise SystemExit(f"{self.name} ended with {self.process.returncode}")
         self.process = self._start(["drain", "job.yaml", *(["--name", self.name] if self.way.together else [])])
 
     def end(self) -> None:
-        """After a drain."""
+        """Read the books after a drain."""
         if self.process.wait(timeout=300) != 0:
             raise SystemExit(f"{self.name} ended with {self.process.returncode}")
 
 
 @contextmanager
 def running(folder: Path, way: Way) -> Iterator[list[Site]]:
-    """All sites at work."""
+    """Run all sites."""
     sites = [Site(folder, name, way) for name in SITES]
     try:
         yield sites

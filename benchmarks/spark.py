@@ -1,12 +1,12 @@
-"""What anonymising costs in Spark, beside jobs that only copy rows through the same operator with as much state.
+"""Cost of anonymising in Spark, beside jobs that only copy rows through the same operator with as much state.
 
     python -m benchmarks.spark --rows 4000000 --shards 4
 
-Three streams from files to files in one session, turn by turn, each from its first micro-batch to its last:
+Three streams from files to files in one session, alternating, each from its first micro-batch to its last:
 
     anonymise    castleguard.spark
-    copy         the same way, blobs included, with a shard that hands its rows on and keeps as much state
-    copy-frames  as one would write it by hand: rows go through the operator as pandas data frames
+    copy         the same way, blobs included, with a shard that passes its rows through and keeps as much state
+    copy-frames  written by hand: rows go through the operator as pandas data frames
 
 The rate is rows per second of the micro-batches that have rows, without the first two: there Spark and the workers
 start up. Wall time, on as many cores as `--master` has.
@@ -53,19 +53,19 @@ class Rate(NamedTuple):
     rows_per_second: float
     batch_seconds: float
     idle_seconds: float
-    """How long a micro-batch takes that has nothing to do."""
+    """Duration of an empty micro-batch."""
     state_bytes: int
-    """Of one shard, as Spark stores it in a micro-batch: compressed."""
+    """Bytes of one shard as Spark stores it in a micro-batch: compressed."""
 
 
 def schema() -> cg.Schema:
-    """Six numbers, a sensitive value, and the number of the row, by which it is found again."""
+    """Six numbers, a sensitive value, and the row number that identifies a row."""
     numbers = [cg.Numeric(f"x{at}", lower=0, upper=100) for at in range(COLUMNS)]
     return cg.Schema(person="pid", quasi_identifiers=numbers, sensitive=["s"], public=["row"])
 
 
 def make_rows(chance: np.random.Generator, first: int, size: int, persons: int) -> pa.Table:
-    """Rows that are numbered from `first` on."""
+    """Rows numbered from `first` on."""
     columns: dict[str, Any] = {f"x{at}": chance.normal(50, 15, size).round(2) for at in range(COLUMNS)}
     columns["pid"] = chance.integers(0, persons, size)
     columns["s"] = pa.array(chance.choice(["a", "b", "c", "d"], size))
@@ -74,7 +74,7 @@ def make_rows(chance: np.random.Generator, first: int, size: int, persons: int) 
 
 
 def write_rows(folder: Path, rows: int, files: int) -> None:
-    """Rows of persons that come twice on average."""
+    """Rows of persons that occur twice on average."""
     chance = np.random.default_rng(1)
     folder.mkdir()
     size = rows // files
@@ -84,7 +84,7 @@ def write_rows(folder: Path, rows: int, files: int) -> None:
 
 
 def usual_state(plan: Plan) -> bytes:
-    """What a shard keeps once it is full: the same bytes for the copies, because Spark compresses them."""
+    """State of a full shard: the same bytes for the copies, because Spark compresses them."""
     shard = Shard(plan, 0, key=bytes(32), kept=True)
     rows = 3 * plan.policy.delay + 1 if isinstance(plan.policy, cg.Castle) else 1
     shard.take(make_rows(np.random.default_rng(2), 0, rows, rows), 0.0)
@@ -92,7 +92,7 @@ def usual_state(plan: Plan) -> bytes:
 
 
 def _keeping(state: bytes, *, blobs: bool) -> Any:
-    """A shard that hands on what it gets, and reads and writes this state."""
+    """A shard that passes rows through, and reads and writes this state."""
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
     class Copy(StatefulProcessor):
@@ -139,7 +139,7 @@ def copied(frame: "DataFrame", plan: Plan, state: bytes, *, blobs: bool) -> "Dat
 
 
 def measure(spark: "SparkSession", job: str, make: "Callable[[DataFrame], DataFrame]", folder: Path, per: int) -> Rate:
-    """Run one stream until nothing has come for a few micro-batches."""
+    """Run one stream until a few micro-batches have brought nothing."""
     source = folder / "in"
     kind = spark.read.parquet(str(source)).schema
     frame = spark.readStream.schema(kind).option("maxFilesPerTrigger", per).parquet(str(source))
@@ -167,15 +167,14 @@ def measure(spark: "SparkSession", job: str, make: "Callable[[DataFrame], DataFr
 
 
 def state_size(state: Path) -> int:
-    """Bytes of one shard in the changes that are stored: the whole of it every time, since it is one value. Changes of
-    micro-batches without rows hold next to nothing.
-    """
+    """Stored bytes of one shard per change: the whole state every time, since it is one value. Changes of micro-batches
+    without rows are almost empty."""
     sizes = [size for path in state.rglob("*.changelog") if (size := path.stat().st_size) > 4096]
     return int(statistics.median(sizes)) if sizes else 0
 
 
 def verified(folder: Path, k: int) -> str:
-    """What the benchmark published, counted against what it read."""
+    """Compare the published rows with the input rows."""
     original = pq.read_table(folder / "in")
     tables = [pq.read_table(path, partitioning=None) for path in committed(folder / "anonymise" / "out")]
     whole = pa.concat_tables(tables).drop_columns(["shard", "place", "detail"])
@@ -191,7 +190,7 @@ def verified(folder: Path, k: int) -> str:
 
 
 def main() -> None:
-    """Measure, and say it."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--batches", type=int, default=8, help="micro-batches that the rows come in")

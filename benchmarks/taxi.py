@@ -2,7 +2,7 @@
 
     python -m benchmarks.taxi
 
-The same as `castleguard reproduce castleguard --figure VI-B`, for whoever looks for it here.
+The same as `castleguard reproduce castleguard --figure VI-B`, under the name of the data set.
 """
 
 from castleguard.cli import main

@@ -1,6 +1,6 @@
-"""Made-up hospital visits as CSV files in a folder, one after the other, as a system that exports them would write.
+"""Made-up hospital visits as CSV files in a folder, written one after the other like an export.
 
-Run it with `python feed.py incoming 10 1`: into which folder, how many files, and how many seconds apart.
+Run it with `python feed.py incoming 10 1`: folder, number of files, and seconds between them.
 """
 
 import sys
@@ -15,7 +15,7 @@ ROWS = 2_000
 
 
 def main(folder: str, files: int, seconds: float) -> None:
-    """Write so many files. Each has its final name only once it is complete."""
+    """Write the files. Each gets its final name once it is complete."""
     Path(folder).mkdir(exist_ok=True)
     for number, rows in enumerate(visits(files * ROWS, seed=1, batch_rows=ROWS, flaws=0.01)):
         unfinished = Path(folder) / f".visits-{number:05}.csv"

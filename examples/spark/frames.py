@@ -1,7 +1,7 @@
-"""castleguard on frames of Spark: one that is all there is, and one that never ends.
+"""castleguard on Spark data frames: a batch and an endless stream.
 
-Run it with `python frames.py IN OUT`. IN is a folder of Parquet files with hospital visits; if it is not there, made-up
-ones are put there. OUT gets what comes of the batch and of the stream, and the checkpoint of the stream.
+Run it with `python frames.py IN OUT`. IN is a folder of Parquet files with hospital visits; if it is missing, made-up
+visits are written there. OUT gets the output of the batch and of the stream, and the checkpoint of the stream.
 """
 
 import os
@@ -26,7 +26,7 @@ SHARDS = 4
 
 
 def make_session() -> "SparkSession":
-    """A session with what shards need."""
+    """A session with the settings that shards need."""
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need the same packages
@@ -46,14 +46,14 @@ def make_session() -> "SparkSession":
 
 
 def publish_batch(spark: "SparkSession", source: str, target: str) -> None:
-    """All rows that are there, once."""
+    """Publish all present rows, once."""
     frame = spark.read.parquet(source)
     out = anonymise(frame, SCHEMA, POLICY, shards=SHARDS)
     out.write.partitionBy("outcome").parquet(target)
 
 
 def publish_stream(spark: "SparkSession", source: str, target: str, checkpoint: str, every: str = "5 seconds") -> Any:
-    """What is there and what will come, until somebody stops it."""
+    """Publish present and future rows until the query is stopped."""
     kind = spark.read.parquet(source).schema
     frame = spark.readStream.schema(kind).option("maxFilesPerTrigger", 20).parquet(source)
     out = anonymise(frame, SCHEMA, POLICY, shards=SHARDS)
@@ -68,7 +68,7 @@ def publish_stream(spark: "SparkSession", source: str, target: str, checkpoint: 
 
 
 def published_rows(target: str) -> int:
-    """How many rows are for others: those of committed files, and of no others."""
+    """Count the rows of committed files, which are the ones for readers."""
     return sum(pq.ParquetFile(path).metadata.num_rows for path in committed(target))
 
 
@@ -80,7 +80,7 @@ def write_visits(folder: str, files: int = 4, rows: int = 2_000) -> None:
 
 
 def main(source: str, target: str) -> None:
-    """Publish the same visits in both ways. Of real data one would publish them once: two releases are two chances."""
+    """Publish the same visits in both ways. Publish real data once: two releases are two chances."""
     if not Path(source).exists():
         write_visits(source)
     spark = make_session()

@@ -1,4 +1,4 @@
-"""A job by spark-submit, which starts files of Python: `spark-submit --master spark://host:7077 submit.py job.yaml`."""
+"""A job by spark-submit, which starts Python files: `spark-submit --master spark://host:7077 submit.py job.yaml`."""
 
 import sys
 

@@ -1,6 +1,6 @@
 """A stream of made-up hospital visits through castleguard: push, snapshot, restore, flush, check the books.
 
-Run it with `python examples/visits/run.py`, or with a number of rows behind it.
+Run it with `python examples/visits/run.py`, optionally with a number of rows.
 """
 
 import sys
@@ -12,13 +12,13 @@ from castleguard.testing.streams import visits
 
 
 def main(rows: int = 20_000) -> None:
-    """Publish the visits batch by batch, put the stream aside in the middle, and print what became of them."""
+    """Publish the visits batch by batch, restore the stream from a snapshot in the middle, and print the books."""
     schema = load_schema(Path(__file__).parent / "schema.yaml")
     policy = cg.Castle(k=10, l=3, delay=500)
     stream = cg.Anonymiser(schema, policy)
     published = 0
     for number, batch in enumerate(visits(rows, seed=1, batch_rows=500, flaws=0.01)):
-        published += stream.push(batch).num_rows  # here a real job hands the table on
+        published += stream.push(batch).num_rows  # a real job hands the table on here
         if number == 1:
             stream = cg.Anonymiser.restore(schema, policy, stream.snapshot())
     last = stream.flush()

@@ -27,7 +27,7 @@ from castleguard.job import Job
 from castleguard.jobs import assemble
 from castleguard.jobs.load import load
 from castleguard.lab.transcriptions.dcastle.network import PaperNetwork
-from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
+from castleguard.lab.transcriptions.dcastle.paper_policy import PaperPolicy
 from castleguard.shards.cuts import cut_domain
 from castleguard.shards.plan import Plan
 from castleguard.shards.routing import HashRoute, LocalityRoute

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castleguard.lab.transcriptions.dcastle.messages import Step
 from castleguard.lab.transcriptions.dcastle.network import PaperNetwork
-from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
-from castleguard.lab.transcriptions.dcastle.site import Site
+from castleguard.lab.transcriptions.dcastle.paper_messages import Step
+from castleguard.lab.transcriptions.dcastle.paper_policy import PaperPolicy
+from castleguard.lab.transcriptions.dcastle.paper_site import Site
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from castleguard.lab.transcriptions.dcastle.messages import Step
 from castleguard.lab.transcriptions.dcastle.network import PaperNetwork
-from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
+from castleguard.lab.transcriptions.dcastle.paper_messages import Step
+from castleguard.lab.transcriptions.dcastle.paper_policy import PaperPolicy
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.roles import Numeric, Schema
 

@@ -71,7 +71,7 @@ def test_a_clock_of_arrivals_betrays_a_row_that_was_not_even_kept() -> None:
     """So nothing is claimed there: two streams that differ by one row are told apart nearly always."""
     named = paper_clock(k=20, sample_rate=0.5, clock="arrivals")
     assert own_claim(named.setting.policy, named.setting.schema) is None
-    found = played(named, "one row more", runs=200)["nobody"]
+    found = played(named, "one row more", runs=200)["no one"]
     assert found.claim == (0.0, 0.5)
     assert found.refuted
     assert found.dp_delta > 0.85
@@ -94,7 +94,7 @@ def test_an_epsilon_that_strict_mode_does_not_keep_is_refuted() -> None:
     named = strict(epsilon=4.0)
     too_proud = [Stated("too proud", Claim(1.0, 0.0), own=False)]
     weakened = replace(named, setting=replace(named.setting, claims=too_proud))
-    found = played(weakened, "unique sensitive value", runs=400)["nobody"]
+    found = played(weakened, "unique sensitive value", runs=400)["no one"]
     assert found.refuted
     assert 1.5 < found.epsilon < 4
 
@@ -115,7 +115,7 @@ def test_a_delta_that_sdgs_does_not_keep_is_refuted() -> None:
     canary = worst_group(size, setting.schema, setting.background)
     setting = replace(setting, canaries=[canary], claims=[*setting.claims, too_proud])
     found = Named(name="weak", setting=setting).verdicts(runs=400)
-    assert found["nobody"].refuted
+    assert found["no one"].refuted
     assert not found["ours"].refuted
     assert 0.04 < found["ours"].dp_delta < 0.25
 

@@ -29,17 +29,17 @@ _LIBRARIES = ("numpy", "numba", "pyarrow", "scikit-learn", "matplotlib")
 WORDS: tuple[Word, ...] = ("reproduced", "partly", "not reproduced", "not comparable")
 _SHORT = 12  # rows of a table that need not be folded away
 _MEANING = """\
-Each statement of a paper's experiments stands beside what was found here, with a verdict that a rule in the code gives:
+Each statement of a paper's experiments is shown beside our finding, with a verdict given by a rule in the code:
 
 - **reproduced**: found as stated, in the paper's own mode;
 - **partly**: found in some of the settings, or by one of several readings, or too close to others to be told apart from
   them (*level with*: by less than two standard errors);
-- **not reproduced**: something else was found; the page of the paper has the reason, as far as it is known;
+- **not reproduced**: something else was found; the page of the paper gives the reason, if it is known;
 - **not comparable**: the figure cannot be what the paper says it is, or the setting is impossible.
 
-How near is near enough is our judgement, and stands in the code beside each rule. Points of CASTLE are means of several
-runs, and a difference counts beyond two standard errors; points of dCASTLE are single runs, and small differences there
-may be chance. The strict modes stand beside what is printed. The pages have the settings, all points, pictures, the
+The limits are our judgement; they are in the code beside each rule. Points of CASTLE are means of several runs, and a
+difference counts beyond two standard errors; points of dCASTLE are single runs, and small differences there may be
+chance. The strict modes are shown beside the printed ones. The pages have the settings, all points, pictures, the
 command, the seed and the versions."""
 _MADE = "*Written by `castleguard reproduce`; changes by hand do not last.*"
 
@@ -136,7 +136,7 @@ def overview(folder: Path) -> str:
                 statements.append((paper, link, claim["paper"], claim["ours"], claim["verdict"]))
     lines += [_MEANING, "", tally(counted), ""]
     if hurried:
-        lines += ["Of a quick run, with few points on few rows: not to be compared with the papers.", ""]
+        lines += ["A quick run, with few points on few rows: not to be compared with the papers.", ""]
     lines += [*markdown.table(("paper", "figure", "it states", "here", "verdict"), statements)]
     lines += ["", "The pages: " + ", ".join(_page_links(folder)) + ".", ""]
     return "\n".join(lines)

@@ -2,8 +2,8 @@
 
 A mechanism maps a level, a whole number from 0 to `top`, to a random level. For any two true levels, the probabilities
 of an outcome differ by a factor of at most exp(epsilon). A mechanism has its probabilities in closed form, and the
-cumulative ones, truncated to any number of words, that `kernels/exact_noise.py` compares random words with. The proofs are in
-docs/proofs/noise.md.
+cumulative ones, truncated to any number of words, that `kernels/exact_noise.py` compares random words with. The proofs
+are in docs/proofs/noise.md.
 """
 
 from dataclasses import dataclass

@@ -44,7 +44,7 @@ def test_the_test_file_follows_without_its_remark_and_full_stops(files: None) ->
     assert table["pid"].to_pylist() == [0, 1, 2]
 
 
-def test_more_rows_than_there_are_come_again_as_new_persons(files: None) -> None:
+def test_rows_beyond_the_file_repeat_as_new_persons(files: None) -> None:
     table = adult.uci(5)
     assert table["age"].to_pylist() == [39, 38, 39, 38, 39]
     assert table["pid"].to_pylist() == [0, 1, 2, 3, 4]

@@ -8,7 +8,7 @@ from castleguard.lab import backblaze
 from castleguard.schema.roles import Numeric
 
 
-def test_hours_that_cannot_be_true_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_impossible_hours_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = "".join(f"2013-04-10,S{hours},M,{hours}\n" for hours in (9, 66_413, 66_414, 255_111, 7))
     content = f"date,serial_number,model,smart_9_raw\n{lines}".encode()
     assert backblaze.credible(content).tolist() == [9, 66_413, 7]
@@ -16,7 +16,7 @@ def test_hours_that_cannot_be_true_are_left_out(monkeypatch: pytest.MonkeyPatch)
     assert backblaze.hours().tolist() == [9, 66_413, 7]
 
 
-def test_the_row_is_published_only_where_it_is_asked_for() -> None:
+def test_row_number_is_published_only_on_request() -> None:
     assert backblaze.schema(numbered=True).public == ("row",)
     plain = backblaze.schema(numbered=False)
     assert plain.public == ()

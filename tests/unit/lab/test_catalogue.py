@@ -48,7 +48,7 @@ def test_a_figure_selects_the_experiments_that_have_it(made_up: None) -> None:
     assert [each.figures for each in catalogue.select(["doca"], ["table-1"])] == [("Table 1", "6")]
 
 
-def test_an_unknown_figure_is_told_with_those_that_exist(made_up: None) -> None:
+def test_unknown_figure_is_refused_with_the_known_ones(made_up: None) -> None:
     with pytest.raises(UsageError, match=r"no figure 7 .*\(castle: 5a, 5b, 6; doca: Table 1, 6\)"):
         catalogue.select(["castle", "doca"], ["6", "7"])
 
@@ -69,7 +69,7 @@ def test_figures_have_names_for_texts_and_for_files(figure: str, heading: str, s
 
 
 @pytest.mark.parametrize("paper", sorted(catalogue.PAPERS))
-def test_every_paper_has_experiments_with_figures_of_their_own(paper: str) -> None:
+def test_no_figure_belongs_to_two_experiments(paper: str) -> None:
     found = catalogue.experiments(paper)
     assert found
     figures = [catalogue.slug(figure) for each in found for figure in each.figures]
@@ -79,7 +79,7 @@ def test_every_paper_has_experiments_with_figures_of_their_own(paper: str) -> No
         assert set(each.needs) <= set(datasets.DATA_SETS)
 
 
-def test_running_keeps_the_figures_that_are_asked_for() -> None:
+def test_run_yields_the_requested_figures() -> None:
     whole, part = (list(running.run([experiment("5a", "5b")], Scale(), figures=asked)) for asked in ((), ("5B",)))
     assert [found.figure for found in whole[0].results] == ["5a", "5b"]
     assert [found.figure for found in part[0].results] == ["5b"]
@@ -112,7 +112,7 @@ def test_tasks_keep_their_order_in_any_number_of_processes() -> None:
     assert running.spread(abs, [], 4) == []
 
 
-def test_seconds_are_those_of_the_clock_on_the_wall() -> None:
+def test_seconds_are_wall_time() -> None:
     def run(scale: Scale) -> Sequence[Result]:
         time.sleep(0.02)
         return []

@@ -9,12 +9,12 @@ import pytest
 import castleguard as cg
 from castleguard.errors import UsageError
 from castleguard.lab.baselines.coded_boxes import read
-from castleguard.lab.baselines.laplace import laplace_error
 from castleguard.lab.baselines.methods import METHODS
+from castleguard.lab.baselines.naive import laplace_error
 from castleguard.lab.compare import Compared, choose, compare
 from castleguard.lab.harness import LINK, Method, Options, Outcome, Task, make_task
 from castleguard.lab.transcriptions.dcastle.network import PaperNetwork
-from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
+from castleguard.lab.transcriptions.dcastle.paper_policy import PaperPolicy
 
 PLANE = cg.Schema(
     person="pid",
@@ -75,7 +75,7 @@ def test_condensation_keeps_k_and_neither_the_delay_nor_l(all_compared: dict[str
 
 
 @pytest.mark.compiled
-def test_sites_that_do_not_talk_lose_more_than_one_that_has_all_rows(all_compared: dict[str, Compared]) -> None:
+def test_separate_sites_lose_more_than_one_site_with_all_rows(all_compared: dict[str, Compared]) -> None:
     alone, together = all_compared["sites-alone"].measured, all_compared["castle"].measured
     assert alone is not None
     assert together is not None
@@ -85,7 +85,7 @@ def test_sites_that_do_not_talk_lose_more_than_one_that_has_all_rows(all_compare
 
 
 @pytest.mark.compiled
-def test_dcastle_as_printed_is_judged_as_it_counts_itself(all_compared: dict[str, Compared]) -> None:
+def test_measures_of_printed_dcastle_agree_with_its_own_counts(all_compared: dict[str, Compared]) -> None:
     task = _task()
     policy = PaperPolicy(k=task.k, l=task.l, delay=task.delay // task.sites, sites=task.sites)
     run = PaperNetwork(task.schema, policy, seed=task.seed).run_round_robin(task.table)
@@ -124,7 +124,7 @@ def test_the_same_seed_gives_the_same_figures() -> None:
     assert {**first, "seconds": 0, "rows_per_second": 0} == {**second, "seconds": 0, "rows_per_second": 0}
 
 
-def test_a_method_that_cannot_do_the_schema_says_why() -> None:
+def test_method_that_cannot_handle_the_schema_gives_the_reason() -> None:
     task = make_task(pa.table({"sex": ["f", "m", "f", "m"]}), SEX, k=2, delay=3)
     found = {one.method.key: one for one in compare(task, choose(["mondrian", "dynamic-group", "laplace"]))}
     assert found["mondrian"].measured is not None
@@ -133,7 +133,7 @@ def test_a_method_that_cannot_do_the_schema_says_why() -> None:
     assert found["laplace"].figures()["refused"] == "Laplace noise is for numbers, and column 'sex' holds categories"
 
 
-def test_sites_that_see_too_few_rows_in_a_delay_say_so() -> None:
+def test_sites_with_too_few_rows_in_a_delay_are_refused() -> None:
     task = make_task(pa.table({"sex": ["f", "m"]}), SEX, k=5, delay=10, options=Options(sites=4))
     found = next(compare(task, choose(["sites-alone"])))
     assert found.refused == "one of 4 sites sees 2 rows in a delay of 10: too few for k = 5"
@@ -146,7 +146,7 @@ def test_a_site_without_any_row_publishes_nothing() -> None:
     assert (measured.published, measured.suppressed, measured.loss) == (0, 1, 1.0)
 
 
-def test_condensation_takes_rows_of_one_person_for_a_group() -> None:
+def test_condensation_can_group_rows_of_one_person() -> None:
     # Two rows of each person at the same place, and k = 2.
     schema = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("x", lower=0, upper=10)])
     task = make_task(pa.table({"pid": [1, 1, 2, 2], "x": [0, 0, 9, 9]}), schema, k=2, delay=3)
@@ -157,7 +157,7 @@ def test_condensation_takes_rows_of_one_person_for_a_group() -> None:
     assert cut.broken == {}
 
 
-def test_a_row_for_the_root_only_is_not_published_by_methods_without_a_root() -> None:
+def test_row_for_the_root_is_not_published_by_methods_without_a_root() -> None:
     schema = cg.Schema(person=None, quasi_identifiers=[cg.Numeric("x", lower=0, upper=10, null="root")])
     task = make_task(pa.table({"x": [1, 2, None, 3, 4]}), schema, k=2, delay=4)
     for found in compare(task, choose(["fads", "mondrian", "dynamic-group"])):
@@ -166,7 +166,7 @@ def test_a_row_for_the_root_only_is_not_published_by_methods_without_a_root() ->
         assert found.measured.broken == {}
 
 
-def test_a_mistake_in_a_method_is_not_taken_for_a_refusal() -> None:
+def test_bug_in_a_method_is_not_reported_as_a_refusal() -> None:
     def fail(task: Task) -> Outcome:
         raise ZeroDivisionError
 
@@ -192,7 +192,7 @@ def test_the_error_of_noise_is_its_scale() -> None:
     assert laplace_error(coded, epsilon=100, seed=1) == pytest.approx(0.02, rel=0.05)
 
 
-def test_noise_without_end_leaves_one_of_the_bounds() -> None:
+def test_infinite_noise_leaves_one_of_the_bounds() -> None:
     # Every value becomes the one bound or the other: half of the domain away from the middle.
     assert laplace_error(read(_middle(100), PLANE), epsilon=1e-9) == pytest.approx(0.5)
 

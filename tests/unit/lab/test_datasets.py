@@ -86,7 +86,7 @@ def test_the_named_folder_comes_before_the_cache(places: Places, monkeypatch: py
     assert missing(["made"]) == []
 
 
-def test_without_a_named_folder_the_cache_is_looked_at(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_named_folder_the_cache_is_searched(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     file = declare(monkeypatch)
     cached = put(places[1], CONTENT)
     monkeypatch.delenv("CASTLEGUARD_DATA")
@@ -98,7 +98,7 @@ def test_without_a_named_folder_the_cache_is_looked_at(places: Places, monkeypat
     assert cached.exists()
 
 
-def test_a_compressed_file_is_read_as_what_is_in_it(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compressed_file_is_decompressed(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     file = declare(monkeypatch)
     put(places[0], gzip.compress(CONTENT), "rows.csv.gz")
     assert read(file) == CONTENT
@@ -129,7 +129,7 @@ def test_another_file_is_refused(places: Places, monkeypatch: pytest.MonkeyPatch
         read(file)
 
 
-def test_a_damaged_archive_is_refused_in_words(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_archive_is_refused_with_a_message(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     file = declare(monkeypatch)
     path = put(places[0], gzip.compress(CONTENT)[:-9], "rows.csv.gz")
     with pytest.raises(InputError, match=r"rows\.csv\.gz cannot be read: it is damaged"):
@@ -173,7 +173,7 @@ def test_a_download_that_does_not_end_is_cut_off(
     assert os.listdir(places[1] / "made") == []
 
 
-def test_a_publisher_who_is_away_may_be_there_later(
+def test_unreachable_publisher_raises_unavailable_error(
     places: Places, publisher: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     declare(monkeypatch, f"{publisher}/nothing.csv")
@@ -185,7 +185,7 @@ def test_a_publisher_who_is_away_may_be_there_later(
     assert os.listdir(places[1] / "made") == []
 
 
-def test_what_has_no_address_cannot_be_fetched(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_without_an_address_cannot_be_downloaded(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     declare(monkeypatch)
     with pytest.raises(InputError, match="made is not here"):
         download(["made"])

@@ -34,7 +34,7 @@ def _outcome(*boxes: tuple[int, int, int], released: list[int] | None = None, ch
 WHOLE = _outcome((0, 0, 1), (1, 0, 1), (2, 8, 10), (3, 8, 10), released=[4, 4, 4, 4])
 
 
-def test_a_sound_outcome_in_figures() -> None:
+def test_figures_of_a_sound_outcome() -> None:
     # Two rows lose 1/10 and two 2/10; two groups of two are 2^2 + 2^2 pairs; four rows in half a second.
     found = measure(WHOLE, _task())
     assert found.loss == found.published_loss == found.ncp == pytest.approx(0.15)
@@ -64,7 +64,7 @@ def test_a_group_of_too_few_values_is_found() -> None:
     assert measure(alike, task).broken == {"groups below l values": 2}
 
 
-def test_a_group_that_fills_up_later_is_found() -> None:
+def test_group_that_reaches_k_later_is_found() -> None:
     outcome = _outcome((0, 0, 1), (1, 0, 1), (2, 8, 10), (3, 8, 10), released=[2, 3, 4, 4])
     assert measure(outcome, _task()).broken == {"groups below k persons at first": 1}
 
@@ -80,7 +80,7 @@ def test_a_late_row_is_found() -> None:
     assert measure(WHOLE, _task(delay=1)).broken == {"rows too late": 2}
 
 
-def test_rows_that_the_schema_refuses_are_no_arrivals_and_not_suppressed() -> None:
+def test_rejected_rows_count_neither_as_arrivals_nor_as_suppressed() -> None:
     # Two of the six rows are refused, and row 0 has waited for 3 others in the end.
     task = _task(x=[0, None, 1, 8, None, 10], delay=3)
     outcome = _outcome((0, 0, 1), (2, 0, 1), (3, 8, 10), (5, 8, 10), released=[6, 6, 6, 6])
@@ -89,7 +89,7 @@ def test_rows_that_the_schema_refuses_are_no_arrivals_and_not_suppressed() -> No
     assert (found.rows, found.suppressed) == (4, 0)
 
 
-def test_a_row_that_is_published_twice_is_found() -> None:
+def test_row_published_twice_is_found() -> None:
     twice = _outcome((0, 0, 1), (1, 0, 1), (1, 0, 1), (2, 8, 10), (3, 8, 10))
     assert measure(twice, _task()).broken == {"rows published more than once": 1}
 
@@ -131,10 +131,10 @@ def test_a_domain_that_is_only_observed_is_refused() -> None:
         (2, Options(epsilon=0), "epsilon must be"),
     ],
 )
-def test_what_nobody_can_promise_is_refused(k: int, options: Options, message: str) -> None:
+def test_impossible_guarantee_is_refused(k: int, options: Options, message: str) -> None:
     with pytest.raises(PolicyError, match=message):
         make_task(pa.table({"pid": [1], "x": [1], "illness": ["a"]}), SCHEMA, k=k, delay=3, options=options)
 
 
-def test_faults_that_were_not_looked_for_are_not_reported() -> None:
+def test_unchecked_faults_are_not_reported() -> None:
     assert Measured(rows=1, published=1, suppressed=0, below_k=None, late=0).broken == {}

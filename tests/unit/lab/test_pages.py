@@ -47,7 +47,7 @@ def write(folder: Path, *results: Result, paper: str = "castle", scale: Scale = 
     return (folder / f"{paper}.md").read_text(encoding="utf-8")
 
 
-def test_a_page_tells_statements_verdicts_figures_and_how_it_came_about(tmp_path: Path) -> None:
+def test_page_has_statements_verdicts_figures_and_origin(tmp_path: Path) -> None:
     page = write(tmp_path / "new", result(claim("partly", reason="It rained."), claim()))
     assert "castleguard reproduce castle --seed 7 --output FOLDER" in page
     assert f"castleguard {__version__}" in page
@@ -62,7 +62,7 @@ def test_a_page_tells_statements_verdicts_figures_and_how_it_came_about(tmp_path
     assert "quick" not in page
 
 
-def test_a_long_table_is_folded_away(tmp_path: Path) -> None:
+def test_long_table_is_folded(tmp_path: Path) -> None:
     short, long = (replace(result(), rows=(("2", "0.1"),) * rows) for rows in (12, 13))
     assert "<details>" not in write(tmp_path, short)
     page = write(tmp_path, long)
@@ -78,7 +78,7 @@ def test_a_quick_run_says_so_on_every_page(tmp_path: Path) -> None:
     assert "not to be compared with the papers" in (tmp_path / "README.md").read_text(encoding="utf-8")
 
 
-def test_nothing_of_the_machine_is_on_a_page(tmp_path: Path) -> None:
+def test_page_shows_nothing_about_the_machine(tmp_path: Path) -> None:
     write(tmp_path, result())
     for path in tmp_path.iterdir():
         text = path.read_text(encoding="utf-8")
@@ -102,7 +102,7 @@ def test_the_overview_has_all_papers_that_were_run(tmp_path: Path) -> None:
     assert "The pages: [castle](castle.md), [doca](doca.md)." in text
 
 
-def test_results_can_be_computed_with(tmp_path: Path) -> None:
+def test_stored_results_keep_scale_rows_and_verdicts(tmp_path: Path) -> None:
     write(tmp_path, result())
     stored = json.loads((tmp_path / "castle.json").read_text(encoding="utf-8"))
     assert stored["scale"] == {"seed": 7, "jobs": 2, "quick": False, "full": False}
@@ -122,7 +122,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         write(tmp_path / "taken", result())
 
 
-def test_figures_are_drawn_where_there_is_something_to_draw(tmp_path: Path) -> None:
+def test_figures_with_a_picture_are_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     pages.require_matplotlib()
     both = result(drawn=True), result(figure="Table 1")

@@ -48,7 +48,7 @@ def test_a_seed_draws_the_same_again_and_another_one_something_else() -> None:
     assert bought[0] == bought[1] != bought[2]
 
 
-def test_every_customer_has_a_transaction_and_the_order_is_theirs() -> None:
+def test_every_customer_has_a_transaction_in_order_of_customers() -> None:
     bought = transactions(500, per_customer=1.5, items=5, seed=0)
     assert np.unique(bought.customer).tolist() == list(range(1, 501))
     assert (np.diff(bought.customer) >= 0).all()
@@ -66,7 +66,7 @@ def test_a_transaction_has_no_item_twice() -> None:
 
 
 @pytest.mark.parametrize("items", [5, 10, 15])
-def test_transactions_have_as_many_items_as_asked_for(items: int) -> None:
+def test_transactions_have_the_requested_mean_number_of_items(items: int) -> None:
     bought = transactions(4_000, per_customer=2, items=items, seed=1)
     sizes = np.bincount(bought.transaction)[1:]
     # A Poisson mean of n sizes is off by sqrt(items / n), one in a thousand times by 3.3 of that.
@@ -80,7 +80,7 @@ def test_some_items_are_bought_more_often_than_others() -> None:
     assert np.sort(counts)[-10:].sum() > 0.25 * counts.sum()
 
 
-def test_data_that_cannot_be_drawn_are_refused() -> None:
+def test_impossible_synthetic_data_are_refused() -> None:
     with pytest.raises(UsageError, match="a power law needs"):
         power_law(10, alpha=-1.0, largest=5, columns=1, seed=0)
     with pytest.raises(UsageError, match="ten times as many items"):

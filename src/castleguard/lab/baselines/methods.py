@@ -13,12 +13,12 @@ from castleguard.errors import UsageError
 from castleguard.lab.baselines.coded_boxes import NOWHERE, Boxed, Coded, Codes, published, read
 from castleguard.lab.baselines.condensation import HISTORY, condensation
 from castleguard.lab.baselines.fads import fads
-from castleguard.lab.baselines.laplace import laplace_error
 from castleguard.lab.baselines.mondrian import mondrian
+from castleguard.lab.baselines.naive import laplace_error
 from castleguard.lab.harness import Method, Outcome, Task
-from castleguard.lab.transcriptions.dcastle.messages import Step
 from castleguard.lab.transcriptions.dcastle.network import PaperNetwork
-from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
+from castleguard.lab.transcriptions.dcastle.paper_messages import Step
+from castleguard.lab.transcriptions.dcastle.paper_policy import PaperPolicy
 from castleguard.lab.transcriptions.dcastle.space import Box
 from castleguard.stream import Anonymiser
 
@@ -110,7 +110,7 @@ def _dcastle_as_printed(task: Task) -> Outcome:
 
 
 def _stream(rows: pa.Table, task: Task, policy: Castle | Citadel, seed: int) -> tuple[pa.Table, Codes, int]:
-    """Published rows of a stream, a lower bound of the arrivals at each release, and the number refused by the gate."""
+    """Published rows of a stream, lower bounds of the arrivals at each release, and rows that the gate refused."""
     stream = Anonymiser(task.schema, policy, seed=seed)
     part = max(policy.delay // PARTS_PER_DELAY, 1)
     tables, moments = [], []

@@ -10,10 +10,12 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from castleguard.errors import PolicyError
+from castleguard.errors import PolicyError, UsageError
 from castleguard.judge.measure.error import finite_numbers
 from castleguard.judge.reading.values import Numbers
+from castleguard.lab.baselines.coded_boxes import Coded
 from castleguard.privacy.parameters import check_count, check_positive
+from castleguard.schema.roles import Numeric
 
 
 def naive_laplace(values: ArrayLike, *, epsilon: float, sensitivity: float, seed: int) -> Numbers:
@@ -30,3 +32,22 @@ def naive_laplace(values: ArrayLike, *, epsilon: float, sensitivity: float, seed
     if not 0 < scale < math.inf:
         raise PolicyError(f"sensitivity / epsilon must be a finite number above 0, got {sensitivity} / {epsilon}")
     return numbers + np.random.default_rng(check_count("seed", seed, least=0)).laplace(0.0, scale, numbers.size)
+
+
+def laplace_error(coded: Coded, *, epsilon: float, seed: int = 0) -> float:
+    """Mean distance of a noisy number from the true one, as a share of the domain; NaN without rows.
+
+    A row's epsilon is split evenly among its columns, each value may be anything within its public bounds, and noisy
+    values beyond these are moved to the nearest bound.
+    """
+    for role in coded.schema.quasi_identifiers:
+        if not isinstance(role, Numeric):
+            raise UsageError(f"Laplace noise is for numbers, and column {role.name!r} holds categories")
+    lower, upper = coded.domain
+    values = coded.rows.quasi[coded.usable]
+    if not values.size:
+        return float("nan")
+    shares = (values - lower) / coded.widths
+    columns = shares.shape[1]
+    noisy = naive_laplace(shares.ravel(), epsilon=epsilon / columns, sensitivity=1.0, seed=seed).reshape(shares.shape)
+    return float(np.abs(np.clip(noisy, 0.0, (upper - lower) / coded.widths) - shares).mean())

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from castleguard.algorithms.base import Mode
-from castleguard.lab.castle.answers import Asked, Grouping, answer, grouping_loss, queries_of
 from castleguard.lab.castle.curves import Panel, Picture
+from castleguard.lab.castle.paper_streams import CONTINUOUS, EVEN_CONTINUOUS, Adult
+from castleguard.lab.castle.query_errors import Asked, Grouping, answer, grouping_loss, queries_of
 from castleguard.lab.castle.repeated_runs import MODES, Run, measure, run_loss
 from castleguard.lab.castle.rules import Curve, Judgement, Sample, beats, falls, is_least, together
-from castleguard.lab.castle.streams import CONTINUOUS, EVEN_CONTINUOUS, Adult
 from castleguard.lab.castle.summaries import (
     LOSS_NOTE,
     POINTS_NOTE,
@@ -125,7 +125,7 @@ def _result_9(figure: str, k: int, losses: Losses, scale: Scale) -> Result:
             LOSS_NOTE,
             POINTS_NOTE,
             DISTANCES_NOTE,
-            "Of dynamicGroup all rows count, those of its history too. By history it loses: "
+            "All rows of dynamicGroup count, also those of its history. Loss by history: "
             + "; ".join(
                 f"{name}: " + ", ".join(f"{sample.mean:.3f} ({n:,.0f})" for n, sample in histories.items())
                 for name, histories in losses.groups.items()

@@ -1,4 +1,4 @@
-"""Drawing of the figures: lines over the varied parameter, one panel or several with the same scale, spreads as bars."""
+"""Drawing of the figures: lines over the varied parameter, one or several panels with one scale, spreads as bars."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from castleguard.algorithms.base import Mode
 from castleguard.lab.castle.curves import Panel, Picture
+from castleguard.lab.castle.paper_streams import LISTED, Purchases
 from castleguard.lab.castle.repeated_runs import MODES, Run, measure, run_loss
 from castleguard.lab.castle.rules import Curve, grows, together
-from castleguard.lab.castle.streams import LISTED, Purchases
 from castleguard.lab.castle.summaries import (
     END_NOTE,
     LOSS_NOTE,
@@ -107,7 +107,7 @@ def _result(figure: str, varied: str, losses: Lines, rest: str, scale: Scale, de
 _DATA_NOTE = (
     "The paper's transactions come from the IBM Quest generator, with settings that it does not state. Here customers "
     "and items are drawn as there (Poisson distributed numbers, some items more popular than others), without Quest's "
-    "hidden patterns: items are no quasi-identifiers, and CASTLE never looks at them. A stream ends after 150,000 "
+    "hidden patterns: items are not quasi-identifiers, and CASTLE never looks at them. A stream ends after 150,000 "
     "rows. Customers after the 30,162nd have the attributes of a random person, as in the paper; with 10 and 15 items "
     "the stream ends before they come."
 )

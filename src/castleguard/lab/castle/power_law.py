@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from castleguard.algorithms.base import Mode
 from castleguard.lab.castle.curves import Panel, Picture
+from castleguard.lab.castle.paper_streams import PowerLaw
 from castleguard.lab.castle.repeated_runs import MODES, Run, measure, run_loss
 from castleguard.lab.castle.rules import Curve, Judgement, falls, is_at_most, together
-from castleguard.lab.castle.streams import PowerLaw
 from castleguard.lab.castle.summaries import (
     END_NOTE,
     LOSS_NOTE,

@@ -16,7 +16,7 @@ from castleguard.algorithms.base import Mode
 from castleguard.algorithms.castle.engine import CastleEngine
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.lab.baselines.coded_boxes import NOWHERE, Boxed, Coded
-from castleguard.lab.castle.streams import Stream, rows_of
+from castleguard.lab.castle.paper_streams import Stream, rows_of
 from castleguard.lab.result import Scale
 from castleguard.lab.running import spread
 from castleguard.schema.coded import REUSED, ROOT, Decisions, join_decisions

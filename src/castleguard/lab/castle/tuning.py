@@ -9,9 +9,9 @@ import numpy as np
 
 from castleguard.algorithms.base import Mode
 from castleguard.lab.castle.curves import Panel, Picture
+from castleguard.lab.castle.paper_streams import LISTED, Adult
 from castleguard.lab.castle.repeated_runs import BETA, MODES, MU, Outcome, Run, measure, run_loss
 from castleguard.lab.castle.rules import Curve, Judgement, Sample, grows, is_least, together
-from castleguard.lab.castle.streams import LISTED, Adult
 from castleguard.lab.castle.summaries import (
     END_NOTE,
     LOSS_NOTE,
@@ -112,7 +112,7 @@ def claims_4(which: Which, losses: Mapping[Mode, Losses], *, in_bulk: Sequence[f
     chance = (
         f"runs that differ in their random choices alone vary by {apart:.3f} (standard deviation), and a figure of "
         f"single runs cannot tell such values apart. In paper mode {min(in_bulk):.0%} to {max(in_bulk):.0%} of all "
-        f"rows leave in releases of 2k rows and more, which are split into parts of k rows whatever β and μ are."
+        f"rows leave in releases of 2k rows and more, which are split into parts of k rows for any β and μ."
     )
     beta = claim(
         f"On {which}-Adult β=50 minimises the information loss.",

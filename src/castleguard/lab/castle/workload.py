@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from castleguard.algorithms.base import Mode
-from castleguard.lab.castle.answers import Asked, answer, queries_of
 from castleguard.lab.castle.curves import Panel, Picture
+from castleguard.lab.castle.paper_streams import EVEN, Adult
+from castleguard.lab.castle.query_errors import Asked, answer, queries_of
 from castleguard.lab.castle.repeated_runs import MODES, Run, measure
 from castleguard.lab.castle.rules import (
     Curve,
@@ -17,7 +18,6 @@ from castleguard.lab.castle.rules import (
     stays_below,
     together,
 )
-from castleguard.lab.castle.streams import EVEN, Adult
 from castleguard.lab.castle.summaries import (
     POINTS_NOTE,
     claim,
@@ -70,7 +70,7 @@ _RULES = {"8a": falls, "8b": grows, "8c": ends_higher, "8d": falls}
 
 
 def repeat_figure_8(scale: Scale) -> list[Result]:
-    """Error by the parameter that each of the four figures varies, with and without final-weight among the attributes."""
+    """Error by the parameter that each figure varies, with and without final-weight among the attributes."""
     sets = SETS[:1] if scale.quick else SETS
     lines: list[Line] = [(reading, which, mode) for reading in READINGS for mode in MODES for which in sets]
     grids = {

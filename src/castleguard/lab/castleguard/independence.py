@@ -134,7 +134,7 @@ def judge_independence(found: Losses) -> Claim:
         verdict=verdict,
         reason=""
         if all(small)
-        else "Of half the rows there are half as many to share a box with, and noise as wide as the domain fills it.",
+        else "Half the rows leave half as many to share a box with, and noise as wide as the domain fills it.",
     )
 
 

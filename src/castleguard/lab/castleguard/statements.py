@@ -45,7 +45,7 @@ def judge_nearest_original(found: Found) -> Claim:
         ours=f"Held-out rows: {ours[AS_THEY_ARE]:.1%} as they are, {ours[SCALED]:.1%} scaled. As the authors' code "
         f"compares: {theirs:.2%}.",
         verdict="reproduced" if is_near else "partly" if is_explained else "not reproduced",
-        reason="The value is found, but it is no accuracy: predictions are compared with the labels of other rows."
+        reason="The value is found, but it is not an accuracy: predictions are compared with the labels of other rows."
         if is_explained and not is_near
         else "",
     )
@@ -74,7 +74,7 @@ def judge_nearest_better(found: Found) -> Claim:
 
 
 def judge_nearest_best(found: Found) -> Claim:
-    """The maximum by the authors' comparison: reproduced if value (within chance) and place agree, partly if one does."""
+    """The authors' maximum: reproduced if value (within chance) and place agree, partly if one does."""
     compared = {key: marks.agreed.with_others for key, marks in found.paper.items()}
     held_out = {key: marks.neighbours[AS_THEY_ARE] for key, marks in found.paper.items()}
     best = max(compared, key=lambda key: compared[key])

@@ -1,4 +1,4 @@
-"""How the figures are drawn: curves over what is varied, and bars of contributions. Both can be read in grey."""
+"""Drawing of the figures: curves over the varied parameter, and bars of contributions. Both are readable in grey."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from castleguard.lab.dcastle.contenders import (
 
 _CENTRAL, _TALKING, _SILENT = INK, "#d9822b", "#8d99a6"
 LOOKS: dict[str, dict[str, Any]] = {
-    # Dashes and markers tell who is compared, hollow or filled in which mode.
+    # Dashes and markers show the method, hollow or filled markers the mode.
     CENTRALISED: {"color": _CENTRAL, "linestyle": "-", "marker": "s", "markerfacecolor": "white"},
     DISTRIBUTED: {"color": _TALKING, "linestyle": "--", "marker": "o", "markerfacecolor": "white"},
     ALONE: {"color": _SILENT, "linestyle": ":", "marker": "^", "markerfacecolor": "white"},
@@ -42,35 +42,35 @@ class Panel:
 
     ticks: tuple[str, ...]
     across: str
-    """What is varied, with its unit."""
+    """The varied parameter, with its unit."""
     up: str
-    """What was measured, with its unit."""
+    """The measurement, with its unit."""
     lines: tuple[Line, ...]
     level: tuple[float, str] | None = None
-    """A height that the paper states, and its name."""
+    """A level stated in the paper, and its name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bars:
-    """Shares side by side: what the paper states, and what was found."""
+    """Shares side by side: the paper's and ours."""
 
     names: tuple[str, ...]
     series: tuple[tuple[str, tuple[float | None, ...]], ...]
 
 
 def draw_panel(panel: Panel, figure: Any) -> None:
-    """The curves, and beside them what they are."""
+    """Draw the curves and their legend."""
     axes = figure.add_subplot()
     for number, line in enumerate(panel.lines):
         found = [(place, value) for place, value in enumerate(line.values) if value is not None]
         look = {"linewidth": 1.6, "markersize": 5.5, **LOOKS.get(line.name, LINES[number % len(LINES)])}
-        # Evenly: the values of k and of the delay lie too unevenly to be written.
+        # Evenly spaced: the values of k and of the delay are too uneven for labels.
         axes.plot([place for place, _ in found], [value for _, value in found], label=line.name, **look)
     if panel.level is not None:
         height, name = panel.level
         axes.axhline(height, color=INK, linewidth=1, linestyle=(0, (1, 2)), label=name)
     highest = max(value for line in panel.lines for value in line.values if value is not None)
-    # Some room above: a curve at the very edge would be cut.
+    # Leave room above: a curve at the very edge would be cut.
     axes.set(xlabel=panel.across, ylabel=panel.up, ylim=(0, 1.06 * max(highest, panel.level[0] if panel.level else 0)))
     axes.set_xticks(range(len(panel.ticks)), panel.ticks)
     axes.yaxis.set_major_formatter(_plain)
@@ -89,7 +89,7 @@ def draw_panel(panel: Panel, figure: Any) -> None:
 
 
 def draw_bars(bars: Bars, figure: Any) -> None:
-    """A bar per share, hatched by who says so; no bar where nothing is said."""
+    """A bar per share, hatched by its origin; no bar where none is stated."""
     axes = figure.add_subplot()
     width = 0.8 / len(bars.series)
     looks = (("white", "////"), (BLUE, ""), ("#d9dee3", "...."))
@@ -105,7 +105,7 @@ def draw_bars(bars: Bars, figure: Any) -> None:
 
 
 def ticks(values: Sequence[int]) -> tuple[str, ...]:
-    """The values as they are written below a curve."""
+    """The values as labels below a curve."""
     return tuple(f"{value:,}" for value in values)
 
 

@@ -1,6 +1,6 @@
-"""Who is compared: CASTLE at one site, at several that talk, and at several that do not, as printed and strict.
+"""The methods compared: CASTLE at one site, at several that talk, and at several that do not, as printed and strict.
 
-A method is a function of a task, and can be sent to another process: a function of this module, or a partial of one.
+A method is a function of a task that can be sent to another process: a function of this module, or a partial of one.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.algorithms.stages import make_keys
 from castleguard.lab.dcastle.design import Setting
 from castleguard.lab.transcriptions.dcastle.network import PaperNetwork
-from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
+from castleguard.lab.transcriptions.dcastle.paper_policy import PaperPolicy
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.roles import Schema
 from castleguard.sites.simulation import simulate
@@ -29,7 +29,7 @@ CLUSTERS, CLUSTERS_ALONE, LOSS_WINDOW = 25, 50, 100
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What a method is given."""
+    """Input of a method."""
 
     table: pa.Table
     schema: Schema
@@ -38,12 +38,12 @@ class Task:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What every policy has of the setting."""
+        """Parameters that every policy takes from the setting."""
         setting = self.setting
         return {"k": setting.k, "l": setting.l, "delay": setting.delay, "loss_window": LOSS_WINDOW}
 
     def rows(self, policy: Castle) -> CodedRows:
-        """The rows as the engine of a policy takes them."""
+        """Rows in the form that the engine of a policy takes."""
         decoder = policy.stages(self.schema, make_keys(seed=0)).decoder
         decoder.change_key(np.arange(2, dtype=np.uint64))
         return decoder.decode(self.table).rows
@@ -51,7 +51,7 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How a method did. What it does not have (who sends nothing has no bytes) is 0."""
+    """Result of a method. Fields that do not apply (bytes of a method without messages) are 0."""
 
     loss: float
     messages: int = 0
@@ -60,14 +60,14 @@ class Outcome:
     groups: int = 0
     groups_below_k: int = 0
     suppressed: int = 0
-    """Rows that are not published, or say nothing."""
+    """Rows that are not published, or published at the root."""
 
 
 Runner = Callable[[Task], Outcome]
 
 
 def alone(task: Task, *, mode: Mode, divided: bool) -> Outcome:
-    """Without messages: one site has all rows, or every site anonymises its own, and that is all."""
+    """Methods without messages: one site has all rows, or every site anonymises its own."""
     policy = Castle(**task.parameters, max_clusters=CLUSTERS_ALONE, mode=mode)
     sites = task.setting.sites if divided else 1
     rows = task.rows(policy)
@@ -83,7 +83,7 @@ def alone(task: Task, *, mode: Mode, divided: bool) -> Outcome:
 
 
 def as_printed(task: Task) -> Outcome:
-    """DCASTLE as its paper prints it."""
+    """dCASTLE as its paper prints it."""
     policy = PaperPolicy(**task.parameters, sites=task.setting.sites, max_clusters=CLUSTERS)
     run = PaperNetwork(task.schema, policy, seed=task.seed).run_round_robin(task.table)
     return Outcome(
@@ -98,7 +98,7 @@ def as_printed(task: Task) -> Outcome:
 
 
 def strict(task: Task, *, shared_from: Literal["k", "k/n"]) -> Outcome:
-    """The strict protocol; its groups are counted in what all sites have published, whatever their reports say."""
+    """The strict protocol; its groups are counted in the joint output of all sites, independently of their reports."""
     policy = Dcastle(
         **task.parameters,
         sites=task.setting.sites,
@@ -108,7 +108,7 @@ def strict(task: Task, *, shared_from: Literal["k", "k/n"]) -> Outcome:
     found = simulate(task.table, task.schema, policy, seed=task.seed)
     published = found.output.num_rows
     suppressed, undecided = found.total("suppressed"), found.total("undecided")
-    # Nobody can say of an undecided row whether another site has published it. Of all others everybody can.
+    # An undecided row may have been published by another site; every other row has a known outcome.
     if not 0 <= task.table.num_rows - published - suppressed <= undecided:
         raise RuntimeError(f"{task.setting}: {published:,} rows are published, the sites' reports say otherwise")
     lost = (found.information_loss or 0.0) * published + suppressed + undecided
@@ -124,10 +124,10 @@ def strict(task: Task, *, shared_from: Literal["k", "k/n"]) -> Outcome:
 
 
 def rows_per_box(output: pa.Table, schema: Schema) -> pa.ChunkedArray:
-    """How many rows have the same published quasi-identifiers, per box.
+    """Rows per box: rows with the same published quasi-identifiers.
 
-    Every row of Adult is a person of its own, so that as many persons are in a box as rows; were a person in several
-    rows, the original persons would have to be counted.
+    Every row of Adult is a person, so a box has as many persons as rows; with several rows per person, the original
+    persons would have to be counted.
     """
     sensitive = {role.name for role in schema.sensitive}
     box = [name for name in output.column_names if name not in sensitive]
@@ -149,6 +149,6 @@ METHODS: Mapping[str, Runner] = {
 
 
 AT_ONE_SITE = frozenset({CENTRALISED, CENTRALISED_STRICT})
-"""Those that have all rows, whatever the number of sites."""
+"""Methods with all rows at one site, for any number of sites."""
 PROMISE_K = frozenset({STRICT, STRICT_FEW})
-"""Those of which a published group below k is a fault."""
+"""Methods for which a published group below k is a fault."""

@@ -1,8 +1,8 @@
-"""Section 6.1: what the parameters contribute to the variation of the loss, in a 2^4 and a 2^5 design.
+"""Section 6.1: contributions of the parameters to the variation of the loss, in a 2^4 and a 2^5 design.
 
-The 2^5 design asks for l = 10 of workclass, which has eight values, and seven of them in the data. No cluster can ever
-be published then. The runs are made all the same, to show it; the statements are judged with l = 6, the largest that
-the paper asks of workclass elsewhere.
+The 2^5 design asks for l = 10 of workclass, which has eight values, seven of them in the data: no cluster can ever be
+published. These runs are made nevertheless, to show it; the verdicts use l = 6, the largest that the paper asks of
+workclass elsewhere.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,9 @@ from castleguard.lab.dcastle.charts import Bars, draw_bars
 from castleguard.lab.dcastle.contenders import DISTRIBUTED
 from castleguard.lab.dcastle.design import Setting, small
 from castleguard.lab.dcastle.factorial import Contribution, Factor, allocate, corners
-from castleguard.lab.dcastle.judging import always, at_most, claim, combined, same_share
 from castleguard.lab.dcastle.runs import Point
 from castleguard.lab.dcastle.study import Study
+from castleguard.lab.dcastle.verdicts import always, at_most, claim, combined, same_share
 from castleguard.lab.result import Claim, Result
 
 FIGURES = ("6.1-k", "6.1-l")
@@ -59,7 +59,7 @@ def points(study: Study) -> list[Point]:
 
 
 def results(study: Study) -> list[Result]:
-    """One per design."""
+    """One result per design."""
     return [_without_l(study), _with_l(study)]
 
 
@@ -142,7 +142,7 @@ def _allocated(study: Study, factors: Sequence[Factor], base: Setting) -> list[C
 
 
 def _impossible(study: Study, factors: Sequence[Factor], found: Sequence[Contribution], values: int) -> Claim:
-    """That l can be asked for at all."""
+    """Whether l is possible at all."""
     outcomes = [study.runs.outcome(DISTRIBUTED, setting) for setting in corners(factors, Setting())]
     high = outcomes[len(outcomes) // 2 :]
     rows = study.runs.data.table.num_rows
@@ -183,7 +183,7 @@ def _shares(found: Sequence[Contribution], stated: Stated, *, largest: str) -> l
         verdict = at_most([own], share) if sign == "n" else same_share(own, share)
         first = max(shares, key=lambda key: shares[key]) == factors
         if sign == largest:
-            # That it is the largest is half of the statement.
+            # The statement also says that it is the largest.
             verdict = verdict if first else "not reproduced"
             verdict = "partly" if first and verdict == "not reproduced" else verdict
         leads = f", the {'largest' if first else 'second at best'}" if sign == largest else ""
@@ -210,7 +210,7 @@ def _by_factors(found: Sequence[Contribution]) -> dict[tuple[str, ...], Contribu
 
 
 def _in_order(found: Sequence[Contribution], stated: Stated) -> list[Contribution]:
-    """Those that the paper names first, then all others."""
+    """Factors that the paper names, then all others."""
     known = _by_factors(found)
     return [known[factors] for factors in stated] + [each for each in found if each.factors not in stated]
 
@@ -228,7 +228,7 @@ def _rows(found: Sequence[Contribution], stated: Stated) -> list[tuple[str, ...]
 
 
 def _bars(stated: Stated, found: Mapping[str, Sequence[Contribution]]) -> Bars:
-    """What the paper names, and the rest together."""
+    """Factors that the paper names, and the sum of the rest."""
     rest = 1 - sum(stated.values())
     series: list[tuple[str, tuple[float | None, ...]]] = [("the paper", (*stated.values(), rest))]
     for name, contributions in found.items():

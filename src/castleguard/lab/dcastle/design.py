@@ -1,4 +1,4 @@
-"""The points of the paper's figures, and the data as it describes them."""
+"""Points of the paper's figures, and the data as it describes them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ CATEGORIES = ("workclass", *adult.CATEGORICAL)
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """One point of a figure. The defaults are those that the paper's last figures state."""
+    """One point of a figure. The defaults are those of the paper's last figures."""
 
     sites: int = 8
     k: int = 100
@@ -55,7 +55,7 @@ UNITS: dict[Varied, str] = {
 
 @dataclass(frozen=True)
 class Sweep:
-    """One figure: what is varied, over which values, and what stays."""
+    """One figure: the varied parameter, its values, and the fixed ones."""
 
     varied: Varied
     values: Sequence[int]
@@ -67,11 +67,11 @@ class Sweep:
         return [replace(self.base, **change) for change in changes]
 
     def of_l(self, l: int) -> "Sweep":
-        """The same with another l, where that is not what is varied."""
+        """The same with another l, unless l is varied."""
         return self if self.varied == "l" else replace(self, base=replace(self.base, l=l))
 
     def few(self) -> list[Setting]:
-        """The ends and the middle, for what takes long."""
+        """The ends and the middle, for slow methods."""
         settings = self.settings()
         return list(dict.fromkeys((settings[0], settings[len(settings) // 2], settings[-1])))
 
@@ -92,13 +92,13 @@ SWEEPS: Mapping[str, Sweep] = {
     "h": Sweep("l", (2, 3, 4, 5, 6), Setting()),
     "i": Sweep("l", (2, 4, 6, 8, 10), Setting(sensitive="occupation")),
 }
-"""What Figures 5, 6 and 7 vary, by the letter that they share. Figure 5 ends with g, Figure 6 with h."""
+"""Parameters that Figures 5, 6 and 7 vary, by their common letter. Figure 5 ends with g, Figure 6 with h."""
 
 QUICK_ROWS = 300
 
 
 def shortened(sweep: Sweep) -> Sweep:
-    """Its ends only, with a k and a delay for few rows: to see that it works."""
+    """Only its ends, with k and delay for few rows: a smoke test."""
     ends = (sweep.values[0], sweep.values[-1])
     scaled = tuple(small(sweep.varied, value) for value in ends)
     base = replace(sweep.base, k=small("k", sweep.base.k), delay=small("delay", sweep.base.delay))
@@ -106,7 +106,7 @@ def shortened(sweep: Sweep) -> Sweep:
 
 
 def small(varied: str, value: int) -> int:
-    """Less of what is counted in rows, but k no less than any l, and a delay in which sites can agree."""
+    """Smaller row counts, with k at least any l, and a delay in which sites can agree."""
     least = {"k": 10, "delay": 200}.get(varied)
     return value if least is None else max(value // 20, least)
 
@@ -122,7 +122,7 @@ class Data:
     trees: Mapping[str, Hierarchy]
 
     def schema(self, setting: Setting) -> Schema:
-        """The paper's columns in its order; k-anonymity has no sensitive one, and the same quasi-identifiers."""
+        """The paper's columns in its order; k-anonymity has no sensitive one and the same quasi-identifiers."""
         names = [name for name in (*adult.NUMERIC, *CATEGORIES) if name != setting.sensitive]
         return adult.schema(
             adult.STATED,
@@ -132,11 +132,11 @@ class Data:
         )
 
     def values(self, column: str) -> int:
-        """How many different values a column has."""
+        """Number of distinct values of a column."""
         return int(pc.count_distinct(self.table.column(column)).as_py())
 
     def commonest(self, column: str) -> float:
-        """The share of the rows that have the commonest value of a column."""
+        """Share of rows with the most frequent value of a column."""
         counts = pc.value_counts(self.table.column(column)).field("counts")
         return int(pc.max(counts).as_py()) / int(self.table.num_rows)
 
@@ -150,10 +150,10 @@ class Data:
 
 
 def load(*, quick: bool = False) -> Data:
-    """Adult as the paper has it: the 30,162 complete rows, or the first of them."""
+    """Adult as in the paper: the 30,162 complete rows, or the first of them."""
     return Data(adult.uci(QUICK_ROWS if quick else None), adult.hierarchies())
 
 
 def distinct(settings: Iterable[Setting]) -> list[Setting]:
-    """Each once, in their order."""
+    """Distinct values, in their order."""
     return list(dict.fromkeys(settings))

@@ -1,4 +1,4 @@
-"""Figure 7 and section 6.4: sites that talk, against one site that has all rows and against sites that do not talk.
+"""Figure 7 and section 6.4: sites that talk, against one site with all rows and against sites that do not talk.
 
 The paper does not state the l of its sub-figures a to g; here it is 2, as in Figure 6.
 """
@@ -19,21 +19,21 @@ from castleguard.lab.dcastle.contenders import (
     STRICT_FEW,
 )
 from castleguard.lab.dcastle.design import UNITS, Setting, distinct
-from castleguard.lab.dcastle.judging import always, claim, guaranteed, mostly_near, reaches, spread
 from castleguard.lab.dcastle.runs import Point
 from castleguard.lab.dcastle.study import Study
+from castleguard.lab.dcastle.verdicts import always, claim, guaranteed, mostly_near, reaches, spread
 from castleguard.lab.result import Claim, Result
 
 LETTERS = "abcdefghi"
 FIGURES = (*(f"7{letter}" for letter in LETTERS), "7")
 MOST_GAIN = 0.35
 GAP = 0.05
-"""A gap between sites by themselves and one site that is worth closing."""
+"""Smallest gap between separate sites and one site that is worth closing."""
 _COMPARED = {STRICT: (CENTRALISED_STRICT, ALONE_STRICT), STRICT_FEW: (CENTRALISED_STRICT, ALONE_STRICT)}
 
 
 def points(study: Study) -> list[Point]:
-    """Every method at every point; what takes long at some."""
+    """Every method at every point; slow methods at some."""
     return [
         (method, setting)
         for sweep in study.sweeps.values()
@@ -43,7 +43,7 @@ def points(study: Study) -> list[Point]:
 
 
 def results(study: Study) -> list[Result]:
-    """One per sub-figure, then what the paper says of all of them."""
+    """One result per sub-figure, then the statements about all of them."""
     return [*(_result(study, letter) for letter in LETTERS), _all(study)]
 
 
@@ -101,7 +101,7 @@ def _below(study: Study, setting: Setting) -> str:
 
 
 def distances(study: Study, settings: Sequence[Setting], method: str, other: str) -> list[float]:
-    """How much more one method loses than another, where both were run."""
+    """Extra loss of one method over another, where both were run."""
     pairs = [(study.loss(method, setting), study.loss(other, setting)) for setting in settings]
     return [own / base - 1 for own, base in pairs if own is not None and base]
 
@@ -187,7 +187,7 @@ def _largest_gain(study: Study, settings: Sequence[Setting]) -> Claim:
 
 
 def _closed(study: Study, settings: Sequence[Setting]) -> Claim:
-    """The paper's words are that the reduction can reach 100 %, which cannot be meant of the loss itself."""
+    """The paper says that the reduction can reach 100 %, which cannot refer to the loss itself."""
     losses = [
         [study.runs.outcome(method, one).loss for method in (CENTRALISED, DISTRIBUTED, ALONE)] for one in settings
     ]
@@ -233,7 +233,7 @@ def _scale(study: Study) -> str:
 
 
 def _strict_words(study: Study, settings: Sequence[Setting]) -> str:
-    """What the protocol that keeps its promise makes of the same points."""
+    """Results of the strict protocol at the same points."""
     told = []
     for method, (central, alone) in _COMPARED.items():
         near, more = distances(study, settings, method, central), distances(study, settings, alone, method)

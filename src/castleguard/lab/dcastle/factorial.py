@@ -1,8 +1,8 @@
-"""2^m factorial designs, and what each factor contributes to the variation (Jain 1991, chapter 17: the sign table).
+"""2^m factorial designs, and the contribution of each factor to the variation (Jain 1991, chapter 17: sign table).
 
-Every factor is low or high, every combination is run once. With the signs -1 and +1 of its factors, an effect is the
-mean of the responses times their product of signs; the variation that it explains is its square, over the sum of the
-squares of all effects but the mean.
+Every factor is low or high, and every combination is run once. With the signs -1 and +1 of its factors, an effect is
+the mean of the responses times their product of signs; the variation that it explains is its square, over the sum of
+the squares of all effects but the mean.
 
 >>> allocate([15, 45, 25, 75], ["memory", "cache"])[0]
 Contribution(factors=('memory',), effect=20.0, share=0.7619047619047619)
@@ -19,7 +19,7 @@ from castleguard.lab.dcastle.design import SIGNS, Setting, Varied
 
 @dataclass(frozen=True)
 class Factor:
-    """What is varied, and between what."""
+    """A varied parameter and its two values."""
 
     varied: Varied
     low: int
@@ -27,7 +27,7 @@ class Factor:
 
     @property
     def sign(self) -> str:
-        """As the paper calls it."""
+        """The paper's name."""
         return SIGNS[self.varied]
 
 
@@ -36,9 +36,9 @@ class Contribution(NamedTuple):
 
     factors: tuple[str, ...]
     effect: float
-    """Half the change of the response from low to high: positive where the response grows."""
+    """Half the change of the response from low to high; positive if the response grows."""
     share: float
-    """Of the variation."""
+    """Share of the variation."""
 
 
 def corners(factors: Sequence[Factor], base: Setting) -> list[Setting]:
@@ -54,7 +54,7 @@ def corners(factors: Sequence[Factor], base: Setting) -> list[Setting]:
 
 
 def allocate(responses: Sequence[float], factors: Sequence[str]) -> list[Contribution]:
-    """The contributions of all factors, then of all pairs, and so on; responses in the order of `corners`."""
+    """Contributions of all factors, then of all pairs, and so on; responses in the order of `corners`."""
     if len(responses) != 2 ** len(factors):
         raise ValueError(f"{len(factors)} factors need {2 ** len(factors)} responses, got {len(responses)}")
     effects: dict[tuple[int, ...], float] = {}

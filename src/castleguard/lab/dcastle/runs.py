@@ -1,4 +1,4 @@
-"""Runs methods at settings, each pair once, in this process or in several."""
+"""Run methods at settings, each pair once, in one process or several."""
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,12 +14,12 @@ from castleguard.lab.dcastle.design import Data, Setting
 from castleguard.workers import workers
 
 Point = tuple[str, Setting]
-"""A method, and where it is run."""
+"""A method and its setting."""
 
 
 @dataclass(eq=False)
 class Runs:
-    """The outcomes, each found once: what one figure has needed is there for the next."""
+    """Outcomes, each computed once and shared by all figures."""
 
     data: Data
     seed: int = 0
@@ -28,12 +28,12 @@ class Runs:
     _found: dict[Point, Outcome] = field(default_factory=dict)
 
     def find(self, points: Iterable[Point], *, jobs: int) -> None:
-        """Find what is missing of these.
+        """Compute the missing ones of these.
 
-        Raises RuntimeError where a method that promises k has published a smaller group.
+        Raises RuntimeError if a method that promises k has published a smaller group.
         """
         every = dict.fromkeys(_same(*point) for point in points)
-        # What takes longest comes first: otherwise one process would end with it, and the others wait.
+        # Longest first: otherwise one process would end with it while the others wait.
         missing = sorted((point for point in every if point not in self._found), key=_is_short)
         with _processes(jobs if len(missing) > 1 else 1, self.data) as pool:
             awaited: list[tuple[Point, Future[Outcome]]] = [
@@ -43,21 +43,21 @@ class Runs:
                 self._found[point] = kept(point, future.result())
 
     def outcome(self, method: str, setting: Setting) -> Outcome:
-        """The mean of the runs at a point that has been found."""
+        """Mean of the runs at a computed point."""
         return self._found[_same(method, setting)]
 
     def has(self, method: str, setting: Setting) -> bool:
-        """Whether the point has been found."""
+        """Whether the point has been computed."""
         return _same(method, setting) in self._found
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Of the runs at every point."""
+        """Means of the runs at every point."""
         return tuple(range(self.seed, self.seed + self.repeats))
 
 
 def _same(method: str, setting: Setting) -> Point:
-    """One site that has all rows does the same however many others there could be."""
+    """One site with all rows gives the same result for any number of sites."""
     return method, replace(setting, sites=1) if method in AT_ONE_SITE else setting
 
 
@@ -67,7 +67,7 @@ def _is_short(point: Point) -> bool:
 
 
 def kept(point: Point, outcome: Outcome) -> Outcome:
-    """The outcome, if it keeps what the method promises."""
+    """The outcome, checked against the promise of the method."""
     method, setting = point
     if method in PROMISE_K and outcome.groups_below_k:
         raise RuntimeError(
@@ -78,18 +78,18 @@ def kept(point: Point, outcome: Outcome) -> Outcome:
 
 
 def run_setting(run: Runner, data: Data, setting: Setting, seeds: Sequence[int] = (0,)) -> Outcome:
-    """The mean of some runs of a method at a setting."""
+    """Mean of some runs of a method at a setting."""
     schema = data.schema(setting)
     columns = data.table.select(schema.columns)
     return mean([run(Task(columns, schema, setting, seed)) for seed in seeds])
 
 
 def mean(outcomes: Sequence[Outcome]) -> Outcome:
-    """The mean loss, and of what is counted the rounded mean; clusters are the most of all."""
+    """Mean loss, and rounded means of counts; the maximum of clusters."""
     found: dict[str, Any] = {name: round(fmean(getattr(one, name) for one in outcomes)) for name in vars(outcomes[0])}
     found["loss"] = fmean(one.loss for one in outcomes)
     found["most_clusters"] = max(one.most_clusters for one in outcomes)
-    # A promise that one run of many has broken must not be rounded away.
+    # A promise broken in one run of many must not be rounded away.
     found["groups_below_k"] = ceil(fmean(one.groups_below_k for one in outcomes))
     return Outcome(**found)
 
@@ -101,7 +101,8 @@ _data: list[Data] = []  # of a worker: one
 
 @contextmanager
 def _processes(number: int, data: Data) -> Iterator[Executor]:
-    """Workers that have the data. Every site of every run would warn of domains whose steps are as fine as the data."""
+    """Start workers with the data. Silence the warning about domains whose steps are as fine as the data: every site of
+    every run would log it."""
     logger = logging.getLogger("castleguard")
     level = logger.level
     logger.setLevel(logging.ERROR)

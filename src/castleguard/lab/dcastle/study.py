@@ -1,4 +1,4 @@
-"""What all figures share: the runs, the points that are varied, and how many of them are run."""
+"""Shared parts of all figures: runs, varied points, and the number of points."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ class Study:
     jobs: int = 1
     quick: bool = False
     full: bool = False
-    """Also what takes long: strict sites that share boxes from k/n persons on, in every figure and at every point."""
+    """Whether to include slow methods: strict sites that share boxes from k/n persons on, in every figure and point."""
 
     def settings(self, method: str, sweep: Sweep) -> list[Setting]:
-        """Where a method is run: everywhere; if it takes long at the ends and in the middle, or hardly anywhere."""
+        """Points of a method: all; for slow methods the ends and the middle, or almost none."""
         if method != STRICT_FEW or self.full:
             return sweep.settings()
         return [setting for setting in sweep.few() if not self.quick or setting.sites <= 2]
 
     def loss(self, method: str, setting: Setting) -> float | None:
-        """Of a method at a point where it was run."""
+        """Loss of a method at a point where it was run."""
         return self.runs.outcome(method, setting).loss if self.runs.has(method, setting) else None
 
     def about(self, parameters: str) -> str:
@@ -44,7 +44,7 @@ class Study:
 
 @lru_cache(maxsize=1)
 def study(scale: Scale) -> Study:
-    """That of a scale. Figures that come one after the other share it, and with it their runs."""
+    """The study of a scale. Consecutive figures share it, and with it their runs."""
     sweeps = {letter: shortened(sweep) if scale.quick else sweep for letter, sweep in SWEEPS.items()}
     runs = Runs(load(quick=scale.quick), seed=scale.seed)
     return Study(runs=runs, sweeps=sweeps, jobs=scale.jobs, quick=scale.quick, full=scale.full)

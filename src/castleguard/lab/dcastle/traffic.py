@@ -1,4 +1,4 @@
-"""Figure 5 and section 6.2: the bytes that sites send each other, for k-anonymity and for l-diversity."""
+"""Figure 5 and section 6.2: bytes that sites send each other, for k-anonymity and for l-diversity."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -6,9 +6,9 @@ from functools import partial
 from castleguard.lab.dcastle.charts import Line, Panel, draw_panel, ticks
 from castleguard.lab.dcastle.contenders import CLUSTERS, DISTRIBUTED, Outcome
 from castleguard.lab.dcastle.design import UNITS, Setting, Sweep, Varied, distinct
-from castleguard.lab.dcastle.judging import at_most, claim, combined, hardly_more_bytes, spread, trend
 from castleguard.lab.dcastle.runs import Point
 from castleguard.lab.dcastle.study import Study
+from castleguard.lab.dcastle.verdicts import at_most, claim, combined, hardly_more_bytes, spread, trend
 from castleguard.lab.result import Claim, Result
 
 LETTERS = "abcdefg"
@@ -16,11 +16,11 @@ FIGURES = (*(f"5{letter}" for letter in LETTERS), "5")
 L = 6
 MOST_BYTES, MOST_SHARE, MOST_CLUSTERS = 20_000, 0.003, 43
 STATED: dict[Varied, bool] = {"columns": True, "k": False, "delay": False, "sites": True}
-"""What is varied, and whether the bytes are said to grow with it."""
+"""Varied parameter, and whether the bytes are said to grow with it."""
 
 
 def points(study: Study) -> list[Point]:
-    """Every point with l and without."""
+    """Every point with and without l."""
     return [
         (DISTRIBUTED, point)
         for sweep in _sweeps(study)
@@ -30,7 +30,7 @@ def points(study: Study) -> list[Point]:
 
 
 def results(study: Study) -> list[Result]:
-    """One per sub-figure, then what the paper says of all of them."""
+    """One result per sub-figure, then the statements about all of them."""
     return [*(_result(study, letter) for letter in LETTERS), _all(study)]
 
 
@@ -93,7 +93,7 @@ def _trend(sweep: Sweep, pairs: Sequence[tuple[Outcome, Outcome]]) -> Claim:
 
 
 def _reason(first: Outcome, last: Outcome) -> str:
-    """How many messages there were, and how long they are: which of the two made the difference."""
+    """Number and length of messages: which of the two made the difference."""
     told = [f"{one.messages:,} messages of {one.bytes / max(one.messages, 1):.0f} bytes" for one in (first, last)]
     return f"With l={L} the sites sent {told[0]} at the first point, and {told[1]} at the last."
 

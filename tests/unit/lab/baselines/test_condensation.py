@@ -28,7 +28,7 @@ def test_static_groups_are_a_row_with_its_nearest() -> None:
         assert sorted(sorted(group.tolist()) for group in groups) == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_rows_that_are_left_join_the_nearest_group() -> None:
+def test_remaining_rows_join_the_nearest_group() -> None:
     # Groups of three: {0, 1, 2} and {10, 11, 12} with centroids 1 and 11, and the row at 7 that is left over.
     class FirstOne(np.random.Generator):
         def integers(self, *_: object, **__: object) -> int:  # type: ignore[override]
@@ -110,7 +110,7 @@ def test_every_row_is_in_one_group_of_k_to_2k_rows(seed: int, k: int, history: i
     assert sizes.max() <= max(2 * k - 1, 1)
 
 
-def test_groups_are_published_as_bounding_boxes_when_all_is_over() -> None:
+def test_groups_are_published_as_bounding_boxes_at_the_end() -> None:
     table = pa.table({"x": [0, 1, 9, 10], "y": [0, 30, 100, 80], "row": [0, 1, 2, 3]})
     coded = read(table, PLANE)
     boxed = condensation(coded, k=2, history=4)
@@ -127,7 +127,7 @@ def test_groups_are_published_as_bounding_boxes_when_all_is_over() -> None:
     }
 
 
-def test_distances_are_shares_of_the_domain_or_of_values_as_they_are() -> None:
+def test_distances_are_shares_of_the_domain_or_unscaled() -> None:
     # 30 of 100 in y is nearer than 4 of 10 in x; as they are, 4 is nearer than 30.
     table = pa.table({"x": [0, 4, 0, 4], "y": [0, 0, 30, 30], "row": [0, 1, 2, 3]})
     box = condensation(read(table, PLANE), k=2, history=4).box

@@ -37,7 +37,7 @@ def _table(pid: list[int], x: list[float], illness: list[str] | None = None) -> 
     )
 
 
-def test_a_row_that_has_to_leave_takes_its_nearest_along() -> None:
+def test_expiring_row_leaves_with_its_nearest_rows() -> None:
     # Delay 2: when row 2 arrives, row 0 at 1 leaves, with row 2 at 2 and not with row 1 at 8. When row 3 arrives,
     # row 1 leaves with it.
     coded = read(_line(1, 8, 2, 9), LINE)
@@ -47,7 +47,7 @@ def test_a_row_that_has_to_leave_takes_its_nearest_along() -> None:
     assert published(coded, boxed).to_pylist()[1] == {"x_min": 8, "x_max": 9, "row": 1}
 
 
-def test_a_row_leaves_alone_in_a_cluster_that_covers_it_and_is_young() -> None:
+def test_row_leaves_alone_in_a_recent_cluster_that_covers_it() -> None:
     # As above. When row 6 arrives, row 4 at 1.5 has to leave. With row 6 it would lose 0.35; the cluster 1 to 2, made
     # when row 2 arrived, loses 0.1, and 4 rows have arrived since. At the end row 5 leaves with row 6.
     coded = read(_line(1, 8, 2, 9, 1.5, 9.5, 5), LINE)
@@ -56,7 +56,7 @@ def test_a_row_leaves_alone_in_a_cluster_that_covers_it_and_is_young() -> None:
     assert boxed.released.tolist() == [3, 4, 3, 4, 7, 7, 7]
 
 
-def test_a_cluster_that_is_too_old_is_not_used_again() -> None:
+def test_old_cluster_is_not_reused() -> None:
     # One row less: row 4 takes row 6 along, and row 5, alone and covered by nothing, is not published.
     boxed = fads(read(_line(1, 8, 2, 9, 1.5, 9.5, 5), LINE), k=2, delay=2, reuse_age=4)
     assert boxed.box.tolist() == [0, 1, 0, 1, 2, NOWHERE, 2]
@@ -69,7 +69,7 @@ def test_a_new_cluster_that_loses_less_is_preferred() -> None:
     assert fads(coded, k=2, delay=1, reuse_age=9, reuse="always").box.tolist() == [0, 0, 0, 0]
 
 
-def test_of_several_clusters_that_cover_a_row_the_one_that_loses_least_is_used_again() -> None:
+def test_covering_cluster_with_the_smallest_loss_is_reused() -> None:
     # 0 to 8, then 4 to 6. Row 4 at 5 is in both, and with row 5 at 10 it would lose 0.5.
     coded = read(_line(0, 8, 4, 6, 5, 10), LINE)
     assert fads(coded, k=2, delay=1, reuse_age=9).box.tolist() == [0, 0, 1, 1, 1, NOWHERE]
@@ -81,7 +81,7 @@ def test_neighbours_are_of_other_persons() -> None:
     assert boxed.box.tolist() == [0, NOWHERE, 0, NOWHERE, 0]
 
 
-def test_further_rows_come_along_until_there_are_l_values() -> None:
+def test_further_rows_are_added_up_to_l_values() -> None:
     table = _table([1, 2, 3, 4], [5, 6, 7, 8], ["a", "a", "a", "b"])
     assert fads(read(table, PERSONS), k=2, delay=3, reuse_age=0).box.tolist() == [0, 0, 1, 1]
     assert fads(read(table, PERSONS), k=2, l=2, delay=3, reuse_age=0).box.tolist() == [0, 0, NOWHERE, 0]
@@ -89,7 +89,7 @@ def test_further_rows_come_along_until_there_are_l_values() -> None:
     assert fads(read(table, PERSONS), k=2, l=2, delay=3, reuse_age=0).box.tolist() == [0, 0, 1, 1]
 
 
-def test_a_category_is_as_far_as_the_node_that_both_have_in_common() -> None:
+def test_distance_of_categories_is_the_loss_of_their_common_node() -> None:
     table = pa.table(
         {
             "pid": [1, 2, 3, 4],

@@ -24,7 +24,7 @@ def test_noise_is_that_of_the_laplace_distribution(epsilon: float, sensitivity: 
 
 
 @pytest.mark.statistical
-def test_error_is_twice_the_square_of_the_scale_whatever_the_values() -> None:
+def test_error_is_twice_the_square_of_the_scale_for_any_values() -> None:
     """Its standard deviation is sqrt(20 / values) scale^2, 0.0316 here: with another seed it would miss by more than
     four of them in one of 15,000 runs.
     """

@@ -11,8 +11,8 @@ import castleguard as cg
 from castleguard.algorithms.base import Mode
 from castleguard.drawing import canvas
 from castleguard.lab import adult
-from castleguard.lab.castle import EXPERIMENTS, comparison, power_law, streams, tuning, workload
-from castleguard.lab.castle.answers import Asked, Grouping, answer, grouping_loss
+from castleguard.lab.castle import EXPERIMENTS, comparison, paper_streams, power_law, tuning, workload
+from castleguard.lab.castle.query_errors import Asked, Grouping, answer, grouping_loss
 from castleguard.lab.castle.repeated_runs import Run, measure, run_loss
 from castleguard.lab.castle.rules import (
     Curve,
@@ -50,26 +50,26 @@ def test_a_difference_counts_beyond_twice_its_standard_error() -> None:
     assert str(Sample((0.5,))) == "0.500"
 
 
-def test_what_grows_everywhere_grows() -> None:
+def test_growth_at_every_step_is_growth() -> None:
     assert grows(near(0.1, 0.2, 0.3)).verdict == "reproduced"
     assert grows(near(0.1, 0.3, 0.2)) == Judgement("partly", "it grows from 0.100 at 1 to 0.200 at 3, but falls 2 to 3")
     assert grows(near(0.3, 0.4, 0.2)).verdict == "not reproduced"
     assert grows(near(0.2, 0.2, 0.2)).verdict == "not reproduced", "level is not growth"
 
 
-def test_what_falls_everywhere_falls() -> None:
+def test_fall_at_every_step_is_a_fall() -> None:
     assert falls(near(0.3, 0.2, 0.1)) == Judgement("reproduced", "it falls from 0.300 at 1 to 0.100 at 3")
     assert falls(near(0.3, 0.1, 0.2)).verdict == "partly"
     assert falls(near(0.3, 0.1, 0.2)).found.endswith("but grows 2 to 3")
     assert falls(near(0.1, 0.2, 0.3)).verdict == "not reproduced"
 
 
-def test_a_step_within_the_spread_is_no_step() -> None:
+def test_step_within_the_spread_does_not_count() -> None:
     noisy = {1.0: Sample((0.1, 0.1)), 2.0: Sample((0.25, 0.35)), 3.0: Sample((0.24, 0.34)), 4.0: Sample((0.5, 0.5))}
     assert grows(noisy).verdict == "reproduced"
 
 
-def test_the_ends_decide_where_growth_need_not_be_even() -> None:
+def test_ends_decide_if_growth_need_not_be_steady() -> None:
     assert ends_higher(near(0.1, 0.5, 0.2)).verdict == "reproduced"
     assert ends_higher(near(0.1, 0.5, 0.1)).verdict == "partly"
     assert ends_higher(near(0.2, 0.5, 0.1)).verdict == "not reproduced"
@@ -85,7 +85,7 @@ def test_the_stated_setting_is_best_only_beyond_chance() -> None:
     assert is_least(level, (2, 4)).verdict == "reproduced", "what is stated need not differ among itself"
 
 
-def test_a_bound_holds_of_all_points_or_of_half() -> None:
+def test_bound_holds_for_all_points_or_for_half() -> None:
     assert stays_below([Sample((0.1,)), Sample((0.12,))], 0.13).verdict == "reproduced"
     assert stays_below([Sample((0.1,)), Sample((0.13,))], 0.13).verdict == "partly"
     assert stays_below([Sample((0.1,)), Sample((0.2,)), Sample((0.3,))], 0.13).verdict == "not reproduced"
@@ -94,7 +94,7 @@ def test_a_bound_holds_of_all_points_or_of_half() -> None:
     assert is_at_most([Sample((0.2,))], 0.1).verdict == "not reproduced"
 
 
-def test_who_is_below_everywhere_beats() -> None:
+def test_curve_below_everywhere_wins() -> None:
     assert beats(near(0.1, 0.2), near(0.3, 0.3)).verdict == "reproduced"
     assert beats(near(0.1, 0.4), near(0.3, 0.3)).verdict == "partly"
     assert beats(near(0.3, 0.3), near(0.3, 0.3)).verdict == "not reproduced"
@@ -103,7 +103,7 @@ def test_who_is_below_everywhere_beats() -> None:
     assert beats({2_000.0: Sample((0.1,))}, {2_000.0: Sample((0.3,))}).found == "0.100 against 0.300 at 2,000"
 
 
-def test_judgements_that_differ_make_a_part() -> None:
+def test_differing_verdicts_combine_to_partly() -> None:
     good, bad = Judgement("reproduced", "well"), Judgement("not reproduced", "badly")
     assert together({"a": good, "b": good}) == Judgement("reproduced", "a: well; b: well")
     assert together({"a": bad, "b": bad}).verdict == "not reproduced"
@@ -113,7 +113,7 @@ def test_judgements_that_differ_make_a_part() -> None:
     assert many == Judgement("partly", "not reproduced at 1 of 4, such as c: badly")
 
 
-def test_a_claim_gives_its_reason_only_where_it_differs() -> None:
+def test_claim_gives_its_reason_only_for_a_difference() -> None:
     assert claim("p", Judgement("reproduced", "x"), reason="why").reason == ""
     told = claim("p", Judgement("partly", "x"), strict=Judgement("reproduced", "y"), reason="why")
     assert (told.verdict, told.reason, told.ours) == ("partly", "why", "x. Strict mode (reproduced): y.")
@@ -223,8 +223,8 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def forget() -> None:
     """Rows that earlier tests have made."""
-    streams.rows_of.cache_clear()
-    streams._adult.cache_clear()
+    paper_streams.rows_of.cache_clear()
+    paper_streams._adult.cache_clear()
 
 
 def rows_like_adult(rows: int) -> pa.Table:
@@ -239,7 +239,7 @@ def rows_like_adult(rows: int) -> pa.Table:
 @pytest.mark.compiled
 @pytest.mark.usefixtures("made_up")
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.figures[0])
-def test_every_experiment_can_be_run_in_short(experiment: Experiment) -> None:
+def test_every_experiment_has_a_quick_run(experiment: Experiment) -> None:
     results = experiment.run(Scale(quick=True))
     assert {result.figure for result in results} <= set(experiment.figures)
     for result in results:
@@ -277,7 +277,7 @@ def test_figures_can_be_drawn() -> None:
 @pytest.mark.parametrize("mode", ["paper", "strict"])
 def test_rows_that_are_suppressed_lose_everything(mode: Mode) -> None:
     # 20 rows can never be 30 persons: every row is suppressed, at the root or dropped.
-    run = Run(stream=streams.Adult("UCI", ("age", "education"), rows=20), k=30, delay=40, mode=mode, seed=0)
+    run = Run(stream=paper_streams.Adult("UCI", ("age", "education"), rows=20), k=30, delay=40, mode=mode, seed=0)
     outcome = run_loss(run)
     assert (outcome.loss, outcome.suppressed, outcome.at_end) == (1.0, 1.0, 1.0)
 
@@ -285,7 +285,7 @@ def test_rows_that_are_suppressed_lose_everything(mode: Mode) -> None:
 @pytest.mark.usefixtures("made_up")
 def test_the_loss_is_that_of_the_bounding_boxes() -> None:
     # k = 20 of 20 rows is one cluster with the range of all of them.
-    stream = streams.Adult("UCI", ("age", "fnlwgt"), rows=20)
+    stream = paper_streams.Adult("UCI", ("age", "fnlwgt"), rows=20)
     outcome = run_loss(Run(stream=stream, k=20, delay=40, mode="paper", seed=0))
     table = rows_like_adult(600)
     widths = [np.ptp(table.column(name).to_numpy()) for name in ("age", "fnlwgt")]
@@ -300,7 +300,9 @@ def test_the_loss_is_that_of_the_bounding_boxes() -> None:
 
 @pytest.mark.usefixtures("made_up")
 def test_points_are_measured_once_each() -> None:
-    runs = [Run(stream=streams.Adult("UCI", ("age",), rows=30), k=2, delay=5, mode="paper", seed=s) for s in (0, 0, 1)]
+    runs = [
+        Run(stream=paper_streams.Adult("UCI", ("age",), rows=30), k=2, delay=5, mode="paper", seed=s) for s in (0, 0, 1)
+    ]
     found = measure(Scale(), run_loss, runs)
     assert list(found) == [runs[0], runs[2]]
 
@@ -308,14 +310,14 @@ def test_points_are_measured_once_each() -> None:
 @pytest.mark.usefixtures("made_up")
 def test_exact_boxes_answer_without_an_error() -> None:
     # Groups of one row are published as they are.
-    stream = streams.Adult("UCI", ("age",), "workclass", rows=40)
+    stream = paper_streams.Adult("UCI", ("age",), "workclass", rows=40)
     assert answer(Asked(method=Grouping(stream=stream, k=1, history=40), queries=20)) == 0.0
     assert answer(Asked(method=Grouping(stream=stream, k=40, history=40), queries=20)) > 0.0
 
 
 @pytest.mark.usefixtures("made_up")
 def test_purchases_repeat_the_attributes_of_a_person() -> None:
-    table, coded = streams.rows_of(streams.Purchases(5, ("age", "fnlwgt"), rows=250))
+    table, coded = paper_streams.rows_of(paper_streams.Purchases(5, ("age", "fnlwgt"), rows=250))
     assert table.num_rows == coded.count == 250
     persons = table.column(adult.PERSON).to_numpy()
     assert (np.diff(persons) >= 0).all()

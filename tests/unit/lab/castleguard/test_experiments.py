@@ -14,7 +14,6 @@ from castleguard.lab.castleguard import (
     EXPERIMENTS,
     classifiers,
     cluster_limits,
-    grids,
     independence,
     lessons,
     rides,
@@ -71,7 +70,7 @@ def test_the_papers_value_for_original_rows_is_that_of_the_wrong_comparison(data
 # What no grouping can go below
 
 
-def test_the_way_to_the_nearest_other_persons() -> None:
+def test_distance_to_the_nearest_other_persons() -> None:
     points = np.array([[0.0, 0.0], [0.1, 0.1], [0.4, 0.4]])
     persons = np.array([7, 3, 5])
     # 0.1, 0.1, 0.3 to the nearest; 0.4, 0.3, 0.4 to the second.
@@ -79,7 +78,7 @@ def test_the_way_to_the_nearest_other_persons() -> None:
     assert independence.nearest(points, persons, 2) == pytest.approx(1.1 / 3)
 
 
-def test_rows_of_the_same_person_are_no_others() -> None:
+def test_rows_of_the_same_person_do_not_count_as_others() -> None:
     points = np.array([[0.0, 0.0], [1.0, 1.0], [0.5, 0.5]])
     assert independence.nearest(points, np.array([0, 1, 0]), 1) == pytest.approx((1 + 0.5 + 0.5) / 3)
 
@@ -107,7 +106,7 @@ def test_sampling_thins_out_and_noise_blurs() -> None:
     assert tuples.in_common(original, noisy.points) < 0.6
 
 
-def test_what_two_clouds_have_in_common() -> None:
+def test_overlap_of_two_clouds() -> None:
     original = np.array([[0.0, 0.0], [1.0, 1.0]])
     assert tuples.in_common(original, original[:1]) == 0.5
     assert tuples.in_common(original, original[:0]) == 0.0
@@ -144,12 +143,12 @@ def lost(published: float, opened: float = 0.1, spread: float = 0.001) -> Lost:
     ("losses", "verdict"),
     [((0.1, 0.2, 0.1), "reproduced"), ((0.1, 0.2, 0.2), "partly"), ((0.2, 0.2, 0.2), "not reproduced")],
 )
-def test_a_peak_has_a_trough_on_either_side(losses: tuple[float, ...], verdict: str) -> None:
+def test_peak_has_a_trough_on_either_side(losses: tuple[float, ...], verdict: str) -> None:
     found = {(b, mu): lost(loss) for b, loss in zip((100, 200, 400), losses, strict=True) for mu in (1, 100)}
     assert cluster_limits.judge_peak(found, (100, 200, 400), (1, 100)).verdict == verdict
 
 
-def test_a_peak_within_the_noise_is_none() -> None:
+def test_peak_within_the_noise_does_not_count() -> None:
     found = {(b, 1): lost(0.21 if b == 200 else 0.2, spread=0.1) for b in (100, 200, 400)}
     assert cluster_limits.judge_peak(found, (100, 200, 400), (1,)).verdict == "not reproduced"
 
@@ -179,7 +178,7 @@ def test_a_value_below_the_floor_cannot_be_compared(loss: float, floor: float, v
     assert ("cannot be the mean loss" in found.reason) == (verdict == "not comparable")
 
 
-def test_independence_is_asked_of_both_parameters() -> None:
+def test_independence_requires_both_parameters() -> None:
     def verdict(by_phi: float, by_rate: float) -> str:
         found = {
             (phi, rate): lost(1 + by_phi * (phi > 1) + by_rate * (rate > 0.5))
@@ -193,7 +192,7 @@ def test_independence_is_asked_of_both_parameters() -> None:
     assert verdict(0.5, 0.5) == "not reproduced"
 
 
-def test_clouds_come_nearer_with_phi() -> None:
+def test_clouds_approach_the_input_with_phi() -> None:
     def verdict(*shares: float) -> str:
         grid = {(phi, 1.0): share for phi, share in zip((1.0, 10.0, 100.0), shares, strict=True)}
         return tuples.judge_shape(grid, (1.0, 10.0, 100.0), (1.0,)).verdict
@@ -287,7 +286,7 @@ def test_trends_are_correlations() -> None:
     assert statements.judge_area(found(0.7, crossed)).verdict == "not reproduced"
 
 
-def test_means_are_those_of_every_mark() -> None:
+def test_means_are_taken_of_every_score() -> None:
     assert lessons.mean([marks(0.5, rows=10), marks(0.7, rows=20)]) == marks(statistics.fmean([0.5, 0.7]), rows=15)
 
 
@@ -305,15 +304,15 @@ def texts(figure: Any) -> list[str]:
     return [axes.get_title(loc="left") or axes.get_title() for axes in figure.axes]
 
 
-def test_grids_have_their_values_written_into_them() -> None:
+def test_grids_show_their_values() -> None:
     figure = empty_figure()
-    grids.draw(found(0.74, cells(0.5, 0.6, 0.7, 0.8)), "neighbours", "right answers, %", figure)
+    classifiers.draw(found(0.74, cells(0.5, 0.6, 0.7, 0.8)), "neighbours", "right answers, %", figure)
     written = [text.get_text() for axes in figure.axes for text in axes.texts]
     assert written[:4] == ["50.0", "60.0", "70.0", "80.0"]
     assert written[-4:] == ["60.0"] * 4  # the authors' comparison
     assert len(figure.axes) == 5  # with the scale
     other = empty_figure()
-    grids.draw(found(0.74, SAME), "area", "area, %", other)
+    classifiers.draw(found(0.74, SAME), "area", "area, %", other)
     assert len(other.axes) == 4
 
 

@@ -58,7 +58,7 @@ def test_rows_that_strict_sites_do_not_publish_are_lost(monkeypatch: pytest.Monk
     assert contenders.strict(strict_task(10), shared_from="k").loss == 1.0
 
 
-def test_groups_of_strict_sites_are_counted_in_what_they_publish(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_of_strict_sites_are_counted_in_published_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contenders, "simulate", Scripted([4, 4, 5, 6, 6, 6, 7]))
     found = contenders.strict(strict_task(7), shared_from="k")
     assert (found.groups, found.groups_below_k) == (4, 2)
@@ -93,7 +93,7 @@ def test_strict_sites_keep_k_where_the_papers_do_not_promise_it() -> None:
 
 
 @pytest.mark.compiled
-def test_adult_over_eight_sites_comes_near_the_paper(data_folder: Path) -> None:
+def test_adult_over_eight_sites_is_close_to_the_paper(data_folder: Path) -> None:
     """Seeded, so that it repeats: near the centralised loss, and little is sent; but groups below k are published."""
     data, setting = load(), Setting()
     central, shared, alone = (

@@ -21,18 +21,18 @@ def test_quasi_identifiers_are_the_papers_without_the_sensitive_one() -> None:
     assert plain.sensitive == ()
 
 
-def test_a_sweep_changes_one_thing() -> None:
+def test_sweep_changes_one_parameter() -> None:
     sweep = Sweep("delay", (5, 7), Setting(sites=3))
     assert sweep.settings() == [Setting(sites=3, delay=5), Setting(sites=3, delay=7)]
     assert str(sweep) == "delay varied, QI=10, k=100, n=3, l=2, workclass sensitive"
 
 
-def test_another_l_is_asked_for_where_l_is_not_varied() -> None:
+def test_l_can_be_changed_unless_it_is_varied() -> None:
     assert SWEEPS["a"].of_l(6).settings()[0] == Setting(sites=2, columns=2, l=6)
     assert SWEEPS["h"].of_l(6) == SWEEPS["h"]
 
 
-def test_what_takes_long_is_run_at_the_ends_and_in_the_middle() -> None:
+def test_slow_methods_run_at_the_ends_and_in_the_middle() -> None:
     assert [one.k for one in SWEEPS["c"].few()] == [20, 100, 400]
     assert len(Sweep("k", (2, 3), Setting()).few()) == 2
 
@@ -47,7 +47,7 @@ def test_the_figures_have_42_points() -> None:
     assert len(distinct(setting for sweep in SWEEPS.values() for setting in sweep.settings())) == 42
 
 
-def test_the_data_are_as_large_as_their_lines_and_know_their_commonest_value() -> None:
+def test_data_have_the_size_of_their_csv_and_a_most_frequent_value() -> None:
     data = Data(pa.table({"a": [10, 200, 10], "b": ["x", "yz", "x"], "pid": [0, 1, 2]}), {})
     assert data.bytes == len("10,x\n200,yz\n10,x\n")
     assert data.values("b") == 2

@@ -33,7 +33,7 @@ def test_a_factor_without_effect_has_no_share() -> None:
     assert sum(found.values()) == 1.0
 
 
-def test_equal_responses_leave_nothing_to_explain() -> None:
+def test_equal_responses_have_no_variation() -> None:
     assert [each.share for each in allocate([1.0] * 4, ["A", "B"])] == [0.0] * 3
 
 

@@ -8,16 +8,15 @@ from types import ModuleType
 import pytest
 
 from castleguard.drawing import canvas
-from castleguard.lab.dcastle import EXPERIMENTS, contributions, diversity, effectiveness, traffic
+from castleguard.lab.dcastle import EXPERIMENTS, contributions, effectiveness, l_diversity, run_part, traffic
 from castleguard.lab.dcastle.contenders import ALONE, DISTRIBUTED, STRICT_FEW, Outcome, Task
 from castleguard.lab.dcastle.design import SWEEPS, Setting, Sweep, shortened
-from castleguard.lab.dcastle.experiments import run_part
 from castleguard.lab.dcastle.runs import Runs
 from castleguard.lab.dcastle.study import Study
 from castleguard.lab.result import Result, Scale
 from tests.unit.lab.dcastle.made_up import METHODS, made_up, told
 
-PARTS = (contributions, traffic, diversity, effectiveness)
+PARTS = (contributions, traffic, l_diversity, effectiveness)
 
 
 def study_of(**methods: object) -> Study:
@@ -41,7 +40,7 @@ def by_formula(task: Task) -> Outcome:
     return Outcome(loss=loss, suppressed=100 if one.l > 7 else 0)
 
 
-def test_shares_of_a_known_loss_come_out() -> None:
+def test_shares_of_a_known_loss_are_found() -> None:
     """Half ranges 4, 190, 14,500, 4 times the slopes: effects 0.16, 0.038, -0.029, 0.008; squares: 0.027949."""
     found = results_of(contributions, distributed=by_formula)["6.1-k"]
     rows = {row[0]: row for row in found.rows}
@@ -57,7 +56,7 @@ def test_shares_of_a_known_loss_come_out() -> None:
     assert pairs.verdict == "partly"
 
 
-def test_a_loss_that_falls_with_k_is_found_out() -> None:
+def test_loss_that_falls_with_k_is_not_reproduced() -> None:
     def falling(task: Task) -> Outcome:
         one = task.setting
         return Outcome(loss=1 / one.k + 0.001 * one.columns + 0.0000001 * one.delay + 0.00001 * one.sites)
@@ -68,7 +67,7 @@ def test_a_loss_that_falls_with_k_is_found_out() -> None:
     assert largest.verdict == "not reproduced"
 
 
-def test_more_values_than_there_are_cannot_be_compared() -> None:
+def test_l_above_the_number_of_values_is_not_comparable() -> None:
     impossible, *_ = results_of(contributions, distributed=by_formula)["6.1-l"].claims
     assert impossible.verdict == "not comparable"
     assert "in 16 of 16 runs with l=10 every row was suppressed" in impossible.ours
@@ -81,7 +80,7 @@ def test_more_values_than_there_are_cannot_be_compared() -> None:
 def test_bytes_are_judged_by_trend_and_limit() -> None:
     found = results_of(traffic)
     assert found["5g"].claims[0].verdict == "reproduced"  # 3,000 bytes per site
-    assert found["5a"].claims[0].verdict == "not reproduced"  # whatever the columns
+    assert found["5a"].claims[0].verdict == "not reproduced"  # the same for all columns
     most, more, clusters = found["5"].claims
     assert most.verdict == "partly"  # 6,000 with two sites, 24,000 and 30,000 with more
     assert most.ours.startswith("At most 30,000 bytes")
@@ -92,12 +91,12 @@ def test_bytes_are_judged_by_trend_and_limit() -> None:
 
 
 def test_the_cost_of_l_is_judged_by_its_range() -> None:
-    found = results_of(diversity)
+    found = results_of(l_diversity)
     assert found["6"].claims[0].verdict == "reproduced"  # 25 % everywhere
     assert [claim.verdict for claim in found["6c"].claims] == ["reproduced", "reproduced"]
     assert found["6a"].claims[0].verdict == "not reproduced"  # does not grow with the columns
     assert found["6g"].claims[0].verdict == "reproduced"  # does not grow with the sites
-    free = results_of(diversity, distributed=told(0.4))
+    free = results_of(l_diversity, distributed=told(0.4))
     assert free["6"].claims[0].verdict == "not reproduced"
     assert free["6c"].claims[1].verdict == "not reproduced"
 
@@ -118,7 +117,7 @@ def test_sites_that_talk_are_judged_by_one_site_and_by_silent_ones() -> None:
     assert [claim.verdict for claim in better.claims] == ["reproduced"] * 6
 
 
-def test_what_takes_long_is_left_out_between_ends_and_middle() -> None:
+def test_slow_methods_are_left_out_between_ends_and_middle() -> None:
     given = study_of()
     sweep = Sweep("k", (20, 50, 100, 200, 400), Setting())
     given = replace(given, sweeps=dict.fromkeys(SWEEPS, sweep))
@@ -130,7 +129,7 @@ def test_what_takes_long_is_left_out_between_ends_and_middle() -> None:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_every_announced_figure_comes_and_is_drawn(part: ModuleType) -> None:
+def test_every_announced_figure_is_produced_and_drawn(part: ModuleType) -> None:
     pytest.importorskip("matplotlib")
     found = results_of(part)
     assert tuple(found) == part.FIGURES
@@ -153,7 +152,7 @@ def test_the_papers_figures_are_announced() -> None:
 
 
 @pytest.mark.compiled
-def test_bytes_and_losses_come_from_few_made_up_rows() -> None:
+def test_bytes_and_losses_of_few_made_up_rows() -> None:
     sweeps = {letter: shortened(SWEEPS[letter]) for letter in SWEEPS}
     given = Study(runs=Runs(made_up(60)), sweeps=sweeps, quick=True)
     for part in (traffic, effectiveness):

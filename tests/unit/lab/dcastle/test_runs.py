@@ -12,7 +12,7 @@ from tests.unit.lab.dcastle.made_up import METHODS, made_up, told
 
 
 @pytest.mark.compiled
-def test_other_processes_find_the_same() -> None:
+def test_results_are_the_same_in_other_processes() -> None:
     data, sweep = made_up(60), Sweep("k", (3, 5), Setting(sites=2))
     points = [(name, setting) for name in (CENTRALISED, ALONE_STRICT) for setting in sweep.settings()]
     here, elsewhere = Runs(data), Runs(data)
@@ -52,7 +52,7 @@ def test_one_site_with_all_rows_is_run_once_for_any_number_of_sites() -> None:
     assert runs.outcome(CENTRALISED, Setting(sites=8)) == Outcome(loss=0.5)
 
 
-def test_a_strict_group_below_k_ends_it_and_one_of_the_papers_does_not() -> None:
+def test_group_below_k_stops_strict_methods_only() -> None:
     data, settings = made_up(100), Sweep("k", (50, 100), Setting()).settings()
     points = [(name, setting) for name in (DISTRIBUTED, STRICT) for setting in settings]
     Runs(data, methods=METHODS).find(points, jobs=1)
@@ -61,13 +61,13 @@ def test_a_strict_group_below_k_ends_it_and_one_of_the_papers_does_not() -> None
         Runs(data, methods=worse).find(points, jobs=1)
 
 
-def test_every_method_that_shares_strictly_promises_k() -> None:
+def test_every_strict_method_promises_k() -> None:
     for name in contenders.PROMISE_K:
         with pytest.raises(RuntimeError, match="strict must never publish a group below k"):
             kept((name, Setting()), Outcome(loss=0.5, groups_below_k=1))
 
 
-def test_the_log_is_as_loud_afterwards_as_before() -> None:
+def test_log_level_is_restored() -> None:
     level = logging.getLogger("castleguard").level
     Runs(made_up(10), methods=METHODS).find([(DISTRIBUTED, Setting())], jobs=1)
     assert logging.getLogger("castleguard").level == level

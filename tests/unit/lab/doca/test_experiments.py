@@ -72,7 +72,7 @@ def test_a_run_has_a_row_for_every_method(monkeypatch: pytest.MonkeyPatch) -> No
     assert histogram.draw is not None
 
 
-def test_a_bin_that_is_too_high_has_its_height_written_to_it() -> None:
+def test_bin_beyond_the_panel_is_labelled_with_its_height() -> None:
     pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from castleguard.errors import CastleguardError, PolicyError, UsageError
-from castleguard.lab.transcriptions.dcastle.messages import Message, Record, Scale
 from castleguard.lab.transcriptions.dcastle.network import PaperNetwork
-from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
+from castleguard.lab.transcriptions.dcastle.paper_messages import Message, Record, Scale
+from castleguard.lab.transcriptions.dcastle.paper_policy import PaperPolicy
 from castleguard.lab.transcriptions.dcastle.space import Space
 from castleguard.schema.coded import CodedRows
 from castleguard.schema.hierarchy import Hierarchy
@@ -47,12 +47,12 @@ def network(sites: int = 3, *, seed: int = 1) -> PaperNetwork:
         ({"l": 6}, "l must not exceed k, got l=6 and k=5"),
     ],
 )
-def test_parameters_that_mean_nothing_are_refused(changed: dict[str, Any], message: str) -> None:
+def test_impossible_parameters_are_refused(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(PolicyError, match=message):
         PaperPolicy(**{"k": 5, "delay": 10, "sites": 2, **changed})
 
 
-def test_a_cluster_is_shared_from_the_sites_part_of_k_on() -> None:
+def test_cluster_is_shared_from_k_over_n_persons_on() -> None:
     assert [PaperPolicy(k=5, delay=9, sites=sites).share_from for sites in (1, 2, 4, 5, 8)] == [5, 3, 2, 1, 1]
 
 
@@ -63,7 +63,7 @@ def test_a_cluster_is_shared_from_the_sites_part_of_k_on() -> None:
         (Schema(person="p", quasi_identifiers=[Numeric("age")], sensitive=["s"]), "'age' needs lower and upper"),
     ],
 )
-def test_a_schema_without_what_is_counted_or_measured_is_refused(schema: Schema, message: str) -> None:
+def test_schema_without_bounds_or_sensitive_column_is_refused(schema: Schema, message: str) -> None:
     with pytest.raises(PolicyError, match=message):
         PaperNetwork(schema, PaperPolicy(k=5, l=2, delay=10, sites=2))
 
@@ -71,7 +71,7 @@ def test_a_schema_without_what_is_counted_or_measured_is_refused(schema: Schema,
 # The space
 
 
-def test_losses_are_sums_whatever_the_order_of_the_columns() -> None:
+def test_losses_are_sums_in_any_order_of_columns() -> None:
     space = Space(SCHEMA)
     lower, upper = space.bounds(((0.0, 1.0), (20.0, 45.0)))  # nurses and cooks of 20 to 45
     assert space.loss(lower, upper) == 0.5 + 0.25
@@ -88,7 +88,7 @@ def test_a_domain_of_one_point_loses_nothing() -> None:
 # Messages
 
 
-def test_a_message_weighs_what_figure_3_has_in_it() -> None:
+def test_message_size_follows_figure_3() -> None:
     record = Record((0, 1), 7, ((0.0, 1.0), (20.0, 45.0)), frozenset({0, 1}))
     message = Message("create", 0, (record, record))
     numbers = 4 * (2 + 1 + 1 + 2)  # ID, size, a node, a range
@@ -136,12 +136,12 @@ def test_a_table_without_rows_has_no_loss() -> None:
     assert run.published == run.messages == run.groups == run.most_clusters == 0
 
 
-def test_rows_that_are_too_few_are_suppressed_and_lose_everything() -> None:
+def test_too_few_rows_are_suppressed_and_lose_everything() -> None:
     run = network(2).run_round_robin(rows(3))
     assert (run.published, run.suppressed, run.information_loss) == (0, 3, 1.0)
 
 
-def test_a_single_site_keeps_what_is_asked_and_sends_what_nobody_reads() -> None:
+def test_single_site_keeps_k_and_l() -> None:
     run = network(1).run_round_robin(rows(400))
     assert run.groups_below_k == run.groups_below_l == 0
     assert run.most_clusters <= 25
@@ -161,7 +161,7 @@ def test_a_seed_repeats_a_run_and_another_one_does_not() -> None:
 # What cannot be played
 
 
-def test_an_event_that_cannot_happen_is_refused() -> None:
+def test_impossible_event_is_refused() -> None:
     net = network()
     with pytest.raises(UsageError, match="no message from site 0 to site 1"):
         net.deliver(0, 1)

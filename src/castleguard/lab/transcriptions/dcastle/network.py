@@ -1,10 +1,10 @@
-"""dCASTLE as printed, in one process and for experiments: the sites, what connects them, and a run over a table.
+"""dCASTLE as printed, in one process and for experiments: the sites, their connections, and a run over a table.
 
-It does not keep what it is asked for. A site counts persons of other sites towards k that are then published elsewhere,
-or not at all (see `PaperRun.groups_below_k`); messages hold exact values of persons. Never publish what comes of it.
+It does not keep its guarantee. A site counts persons of other sites towards k that are then published elsewhere, or not
+at all (see `PaperRun.groups_below_k`); messages hold exact values of persons. Never publish its output.
 
-Every event is one step: a site takes in a row, lets its oldest row expire, or takes in the oldest message that another
-site has sent it. Between two sites messages stay in order; what different sites sent may overtake.
+Every event is one step: a site receives a row, lets its oldest row expire, or receives the oldest message from another
+site. Messages between two sites stay in order; those of different sites may overtake each other.
 
 >>> from castleguard.schema.roles import Numeric, Schema
 >>> schema = Schema(person=None, quasi_identifiers=[Numeric("age", lower=0, upper=100)])
@@ -16,26 +16,92 @@ site has sent it. Between two sites messages stay in order; what different sites
 
 from collections import deque
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from random import Random
 
 import numpy as np
 
 from castleguard.errors import UsageError
-from castleguard.lab.transcriptions.dcastle.books import Books, PaperRun
-from castleguard.lab.transcriptions.dcastle.messages import Message, Release, Scale, Step
-from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
-from castleguard.lab.transcriptions.dcastle.site import Chooser, Site
+from castleguard.lab.transcriptions.dcastle.arrived_rows import Rows
+from castleguard.lab.transcriptions.dcastle.paper_messages import Message, Release, Scale, Step
+from castleguard.lab.transcriptions.dcastle.paper_policy import PaperPolicy
+from castleguard.lab.transcriptions.dcastle.paper_site import Chooser, Site
 from castleguard.lab.transcriptions.dcastle.space import Bounds, Box, Space
-from castleguard.schema.coded import CodedRows
+from castleguard.schema.coded import NOBODY, CodedRows
 from castleguard.schema.decode import Decoder
 from castleguard.schema.roles import Schema
 from castleguard.schema.table import to_table
 
-_KEY = np.arange(2, dtype=np.uint64)  # of the hashes: persons need to be told apart, not hidden
+_KEY = np.arange(2, dtype=np.uint64)  # of the hashes: persons must be distinguishable, not hidden
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperRun:
+    """Outcomes of the rows, and their cost."""
+
+    information_loss: float | None
+    """Mean over rows and attributes, 0 = published unchanged, 1 = root or suppressed; None: no row."""
+    published: int
+    """Rows in a generalisation below the root."""
+    suppressed: int
+    """Rows output at the most general values, the paper's form of suppression."""
+    rejected: int
+    """Rows that no site got: the schema rejects them, or allows them at the most general values only."""
+    groups: int
+    """Distinct generalisations over all sites, without the most general one."""
+    groups_below_k: int
+    """Generalisations with fewer than k persons."""
+    groups_below_l: int
+    """Generalisations with fewer than l sensitive values."""
+    messages: int
+    """Messages sent by the sites, without those that the relay forwards."""
+    bytes: int
+    """Bytes of these messages."""
+    most_clusters: int
+    """Most clusters of a site at any time: the paper's beta+."""
+
+
+class Books:
+    """Counter for the joint output of all sites, the merged stream of the paper's Figure 1."""
+
+    def __init__(self, policy: PaperPolicy, space: Space) -> None:
+        self._policy = policy
+        self._space = space
+        self._loss = 0.0  # summed over rows and attributes
+        self._suppressed = self._rows = 0
+        self._persons: dict[Box, set[Hashable]] = {}
+        self._values: dict[Box, set[Hashable]] = {}
+
+    def enter(self, release: Release, rows: Rows) -> None:
+        """Add one release, with the rows of its site."""
+        self._rows += len(release.rows)
+        self._loss += release.loss * len(release.rows)
+        if release.box == self._space.root:
+            self._suppressed += len(release.rows)
+            return
+        self._persons.setdefault(release.box, set()).update(
+            person for row in release.rows if (person := rows.persons[row]) != NOBODY
+        )
+        self._values.setdefault(release.box, set()).update(rows.values[row] for row in release.rows)
+
+    def close(self, *, rejected: int, messages: int, bytes: int, most_clusters: int) -> PaperRun:
+        """The numbers so far, with those counted elsewhere."""
+        return PaperRun(
+            information_loss=self._loss / (self._rows * self._space.columns) if self._rows else None,
+            published=self._rows - self._suppressed,
+            suppressed=self._suppressed,
+            rejected=rejected,
+            groups=len(self._persons),
+            groups_below_k=sum(len(persons) < self._policy.k for persons in self._persons.values()),
+            groups_below_l=sum(len(values) < self._policy.l for values in self._values.values()),
+            messages=messages,
+            bytes=bytes,
+            most_clusters=most_clusters,
+        )
 
 
 class PaperNetwork:
-    """`policy.sites` sites that begin with nothing.
+    """`policy.sites` empty sites.
 
     `choosers` has one for each site, for experiments that script the random choices; otherwise they follow from `seed`.
     """
@@ -63,23 +129,23 @@ class PaperNetwork:
 
     @property
     def root(self) -> Box:
-        """The most general values: what the paper suppresses a row with."""
+        """The most general values, with which the paper suppresses a row."""
         return self._space.root
 
     def arrive(self, site: int, row: CodedRows) -> Step:
-        """A site receives a row, given as coded rows of which there is one."""
+        """Hand a row to a site, as coded rows of length 1."""
         (point,) = self._space.points(row.quasi).T
         value = row.sensitive[0, 0].item() if row.sensitive.shape[1] else None
         return self._arrive(site, point, row.person[0].item(), value)
 
     def expire(self, site: int) -> Step:
-        """The oldest row of a site must leave."""
+        """Let the oldest row of a site leave."""
         if not self.sites[site].pending:
             raise UsageError(f"site {site} has no row that could expire")
         return self._step(self.sites[site], self.sites[site].expire_oldest())
 
     def deliver(self, sender: int, receiver: int) -> Step:
-        """The oldest message from one site to another arrives."""
+        """Deliver the oldest message from one site to another."""
         queue = self._queues.get((sender, receiver))
         if not queue:
             raise UsageError(f"there is no message from site {sender} to site {receiver}")
@@ -87,21 +153,21 @@ class PaperNetwork:
         return self._step(self.sites[receiver], self.sites[receiver].update(message))
 
     def waiting(self) -> list[tuple[int, int]]:
-        """The pairs of sender and receiver between which a message is under way."""
+        """Pairs of sender and receiver with a message in transit."""
         return [pair for pair, queue in self._queues.items() if queue]
 
     def settle(self) -> list[Step]:
-        """Deliver everything, also what comes of it: the message sent first goes first, to its receivers in order."""
+        """Deliver all messages and those they cause, in the order of sending, to their receivers in order."""
         steps: list[Step] = []
         while self._order:
             number, sender, receiver = self._order.popleft()
             queue = self._queues[sender, receiver]
-            if queue and queue[0][0] == number:  # else it has been delivered before
+            if queue and queue[0][0] == number:  # else it was delivered before
                 steps.append(self.deliver(sender, receiver))
         return steps
 
     def finish(self) -> list[Step]:
-        """The end of all streams: the sites take turns to let a row expire, messages are delivered at once."""
+        """End all streams: the sites take turns to let a row expire; messages are delivered at once."""
         steps = self.settle()
         while pending := [site.number for site in self.sites if site.pending]:
             for site in pending:
@@ -128,7 +194,7 @@ class PaperNetwork:
         return self.run(rejected=given.num_rows - len(persons))
 
     def run(self, *, rejected: int = 0) -> PaperRun:
-        """What has become of the rows so far."""
+        """Outcomes of the rows so far."""
         return self._books.close(
             rejected=rejected,
             messages=self.messages,
@@ -140,7 +206,7 @@ class PaperNetwork:
         return self._step(self.sites[site], self.sites[site].receive(point, person, value))
 
     def _step(self, site: Site, releases: list[Release]) -> Step:
-        """Enter what a site has released, take what it has sent, and address that to every other site."""
+        """Record the releases of a site, and send its messages to every other site."""
         messages, site.outbox = site.outbox, []
         for release in releases:
             self._books.enter(release, site.rows)
@@ -155,6 +221,6 @@ class PaperNetwork:
 
 
 def _drawn(seed: int, site: int) -> Chooser:
-    """Choices that follow from a seed. Predictable, as an experiment has to be."""
+    """Random choices from a seed, predictable for experiments."""
     random = Random(f"{seed} {site}")
     return lambda purpose, position, n: random.randrange(n)

@@ -1,8 +1,8 @@
-"""The space of the quasi-identifiers as dCASTLE measures it (3.2): the loss of many boxes in one expression.
+"""The space of the quasi-identifiers as dCASTLE measures it (3.2): losses of many boxes in one expression.
 
-Boxes are columns of two arrays (columns, boxes), numbers first and categories after them: so either kind is one slice.
-A loss is the sum over the attributes (equation 3), where the rest of castleguard has the mean; it is added up in the
-order of the schema, which makes every loss the same to the last bit as one that is computed attribute by attribute.
+Boxes are columns of two arrays (columns, boxes), numbers first and categories after them, so that either kind is one
+slice. A loss is the sum over the attributes (equation 3), where the rest of castleguard has the mean; it is added up in
+the order of the schema, which makes every loss equal, to the last bit, to one computed attribute by attribute.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ EPS = 1e-12  # losses that differ by no more count as equal
 
 
 class Space:
-    """What is public about the quasi-identifiers. Numbers have bounds."""
+    """Public facts about the quasi-identifiers. Numbers have bounds."""
 
     def __init__(self, schema: Schema) -> None:
         numbers = [(at, role) for at, role in enumerate(schema.quasi_identifiers) if isinstance(role, Numeric)]
@@ -33,7 +33,7 @@ class Space:
         self._order: list[int] = np.argsort(self._from).tolist()  # column of the schema -> inner column
         domains = np.array([role.domain or (0.0, 0.0) for _, role in numbers]).reshape(-1, 2)
         widths = domains[:, 1] - domains[:, 0]
-        self._widths = np.where(widths > 0, widths, np.inf)[:, None]  # of one point: nothing can be lost
+        self._widths = np.where(widths > 0, widths, np.inf)[:, None]  # a domain of one point loses nothing
         trees = [role.hierarchy for _, role in categories]
         leaves = np.array([len(tree.leaves) for tree in trees], dtype=np.float64)
         self._leaves = leaves[:, None]
@@ -53,24 +53,24 @@ class Space:
         return np.ascontiguousarray(quasi[:, self._from].T)
 
     def losses(self, lower: Bounds, upper: Bounds) -> Losses:
-        """The losses of boxes."""
+        """Losses of boxes."""
         parts = np.empty(lower.shape)
         np.subtract(upper[: self.numbers], lower[: self.numbers], out=parts[: self.numbers])
         parts[: self.numbers] /= self._widths
         if self.numbers < self.columns:
             parts[self.numbers :] = self._pair_losses[self._pairs(lower, upper)]
-        # Not parts.sum(axis=0), which is free to add in another order.
+        # Not parts.sum(axis=0), which may add in another order.
         total: Losses = parts[self._order[0]].copy()
         for column in self._order[1:]:
             total += parts[column]
         return total
 
     def loss(self, lower: Bounds, upper: Bounds) -> float:
-        """The loss of one box."""
+        """Loss of one box."""
         return float(self.losses(lower[:, None], upper[:, None])[0])
 
     def published(self, lower: Bounds, upper: Bounds) -> tuple[Bounds, Bounds]:
-        """The generalisation of one box: numbers as they are, categories as all leaves of their lowest node."""
+        """Generalisation of one box: numbers unchanged, categories as all leaves of their lowest node."""
         if self.numbers == self.columns:
             return lower.copy(), upper.copy()
         pairs = self._pairs(lower[:, None], upper[:, None])[:, 0]
@@ -80,17 +80,17 @@ class Space:
         )
 
     def box(self, lower: Bounds, upper: Bounds) -> Box:
-        """One box, to be told to others."""
+        """One box in the form of a message."""
         low, high = lower.tolist(), upper.tolist()
         return tuple((low[column], high[column]) for column in self._order)
 
     def bounds(self, box: Box) -> tuple[Bounds, Bounds]:
-        """The same the other way round."""
+        """The inverse."""
         both = np.array(box)[self._from]
         return both[:, 0], both[:, 1]
 
     def _pairs(self, lower: Bounds, upper: Bounds) -> NDArray[np.intp]:
-        """Where the tables have the pairs of lowest and highest leaf; (categories, boxes)."""
+        """Indices of the pairs of lowest and highest leaf in the tables; (categories, boxes)."""
         categories = slice(self.numbers, None)
         places: NDArray[np.intp] = (lower[categories] * self._leaves + upper[categories] + self._tables).astype(np.intp)
         return places

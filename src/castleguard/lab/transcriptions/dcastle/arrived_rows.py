@@ -1,4 +1,4 @@
-"""The rows that have arrived at one site of dCASTLE, by position. They are kept: experiments look back at them."""
+"""Rows that have arrived at one site of dCASTLE, by position. All are kept, because experiments look back at them."""
 
 from collections.abc import Hashable
 
@@ -13,13 +13,13 @@ class Rows:
     def __init__(self, columns: int) -> None:
         self.points: Bounds = np.empty((columns, 256))  # (columns, at least as many as there are rows)
         self.persons: list[Hashable] = []
-        self.values: list[Hashable] = []  # of the sensitive column that counts; None where there is none
+        self.values: list[Hashable] = []  # of the sensitive column that counts; None without one
 
     def __len__(self) -> int:
         return len(self.persons)
 
     def append(self, point: Bounds, person: Hashable, value: Hashable) -> int:
-        """A further row; its position."""
+        """Add a row; return its position."""
         position = len(self.persons)
         if position == self.points.shape[1]:
             self.points = np.concatenate([self.points, self.points], axis=1)

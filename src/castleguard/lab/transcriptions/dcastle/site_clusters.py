@@ -1,7 +1,7 @@
-"""The clusters of one site of dCASTLE (3.2, 3.6): those it works on, and the generalisations it may use again.
+"""Clusters of one site of dCASTLE (3.2, 3.6): its own, and the reusable generalisations.
 
-What is compared for all clusters at once (boxes, losses, sizes) stands in arrays; what belongs to one cluster (rows,
-persons, values, the shared part) in its object. Both are in the order of creation or arrival, in which ties are broken.
+Values compared over all clusters at once (boxes, losses, sizes) are in arrays; those of one cluster (rows, persons,
+values, the shared part) in its object. Both are in the order of creation or arrival, which breaks ties.
 """
 
 from bisect import bisect_left, insort
@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.lab.transcriptions.dcastle.messages import ClusterId, Record
+from castleguard.lab.transcriptions.dcastle.paper_messages import ClusterId, Record
 from castleguard.lab.transcriptions.dcastle.space import Bounds, Box, Losses, Space
 
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """What a site has been told of a cluster: no rows."""
+    """Shared part of a cluster, without rows."""
 
     size: int
     lower: Bounds
@@ -26,14 +26,14 @@ class Shared:
     values: frozenset[Hashable]
 
     def joined(self, other: "Shared") -> "Shared":
-        """Two shared parts as one: sizes add up, whoever is behind them."""
+        """Join two shared parts: sizes add up, even if persons occur in both."""
         lower, upper = np.minimum(self.lower, other.lower), np.maximum(self.upper, other.upper)
         return Shared(self.size + other.size, lower, upper, self.values | other.values)
 
 
 @dataclass(eq=False)
 class Cluster:
-    """Rows of this site, and what was shared by another one."""
+    """Rows of this site, and the part shared by another one."""
 
     id: ClusterId
     rows: list[int] = field(default_factory=list)  # positions, ascending
@@ -42,13 +42,13 @@ class Cluster:
     shared: Shared | None = None
 
     def insert(self, position: int, person: Hashable, value: Hashable) -> None:
-        """Take in a row."""
+        """Add a row."""
         insort(self.rows, position)
         self.persons[person] += 1
         self.own_values[value] += 1
 
     def remove(self, position: int, person: Hashable, value: Hashable) -> None:
-        """Let a row go."""
+        """Remove a row."""
         del self.rows[bisect_left(self.rows, position)]
         for tally, key in ((self.persons, person), (self.own_values, value)):
             tally[key] -= 1
@@ -56,7 +56,7 @@ class Cluster:
                 del tally[key]
 
     def take(self, other: "Cluster") -> None:
-        """Merge with another one."""
+        """Merge with another cluster."""
         self.rows = sorted(self.rows + other.rows)
         self.persons += other.persons
         self.own_values += other.own_values
@@ -67,32 +67,32 @@ class Cluster:
 
     @property
     def is_empty(self) -> bool:
-        """Without rows and without a shared part."""
+        """Whether it has neither rows nor a shared part."""
         return not self.rows and self.shared is None
 
     @property
     def size(self) -> int:
-        """Distinct persons here and the size that was shared, added up."""
+        """Distinct persons here plus the shared size."""
         return len(self.persons) + (0 if self.shared is None else self.shared.size)
 
     @property
     def values(self) -> frozenset[Hashable]:
-        """The distinct sensitive values, here and shared."""
+        """Distinct sensitive values, here and shared."""
         own = frozenset(self.own_values)
         return own if self.shared is None else own | self.shared.values
 
     @property
     def diversity(self) -> int:
-        """How many of them."""
+        """Number of distinct sensitive values."""
         return len(self.own_values) if self.shared is None else len(self.shared.values | self.own_values.keys())
 
 
 class Gamma:
-    """The clusters that a site works on. Index i of every array, up to the number of clusters, is clusters[i]."""
+    """Clusters of a site. Index i of every array, up to the number of clusters, is clusters[i]."""
 
     def __init__(self, space: Space, capacity: int) -> None:
         self.clusters: list[Cluster] = []
-        self.most = 0  # clusters that there have been at a time
+        self.most = 0  # most clusters at any time
         self._space = space
         self._lower, self._upper = np.empty((2, space.columns, capacity))
         self._loss = np.empty(capacity)
@@ -101,7 +101,7 @@ class Gamma:
 
     @property
     def lower(self) -> Bounds:
-        """(columns, clusters): the smallest boxes around the rows and the shared parts."""
+        """(columns, clusters): lower bounds of the smallest boxes around the rows and the shared parts."""
         return self._lower[:, : len(self.clusters)]
 
     @property
@@ -111,7 +111,7 @@ class Gamma:
 
     @property
     def loss(self) -> Losses:
-        """(clusters,): of their boxes."""
+        """(clusters,): losses of their boxes."""
         return self._loss[: len(self.clusters)]
 
     @property
@@ -126,19 +126,19 @@ class Gamma:
 
     @property
     def unsent(self) -> NDArray[np.bool_]:
-        """(clusters,) created here, and the others have not been told of it."""
+        """(clusters,) created here, and not yet shared."""
         return self._unsent[: len(self.clusters)]
 
     def index(self, cluster: Cluster) -> int:
-        """Where a cluster stands."""
+        """Index of a cluster."""
         return self.clusters.index(cluster)
 
     def find(self, id: ClusterId) -> Cluster | None:
-        """The cluster of that name, if it is here."""
+        """The cluster of that name, or None."""
         return next((cluster for cluster in self.clusters if cluster.id == id), None)
 
     def append(self, cluster: Cluster, lower: Bounds, upper: Bounds, *, own: bool) -> None:
-        """A further cluster with its box."""
+        """Add a cluster with its box."""
         at = len(self.clusters)
         if at == self._loss.size:
             self._grow()
@@ -149,19 +149,19 @@ class Gamma:
         self.count(at)
 
     def discard(self, cluster: Cluster) -> None:
-        """A cluster is no more; those after it move up."""
+        """Remove a cluster; those after it move up."""
         at, end = self.index(cluster), len(self.clusters)
         del self.clusters[at]
         for array in (self._lower, self._upper, self._loss, self._size, self._diversity, self._unsent):
             array[..., at : end - 1] = array[..., at + 1 : end]
 
     def place(self, at: int, lower: Bounds, upper: Bounds, loss: float | None = None) -> None:
-        """A cluster has a new box, whose loss may be known."""
+        """Set a cluster's box; its loss may be known."""
         self._lower[:, at], self._upper[:, at] = lower, upper
         self._loss[at] = self._space.loss(lower, upper) if loss is None else loss
 
     def count(self, at: int) -> None:
-        """Persons and values of a cluster have changed."""
+        """Update sizes after persons and values of a cluster have changed."""
         cluster = self.clusters[at]
         self._size[at], self._diversity[at] = cluster.size, cluster.diversity
 
@@ -170,7 +170,7 @@ class Gamma:
         return self._space.published(self._lower[:, at], self._upper[:, at])
 
     def record(self, at: int, *, size: int) -> Record:
-        """What others are told of a cluster."""
+        """The part of a cluster that others are sent."""
         cluster = self.clusters[at]
         return Record(cluster.id, size, self._space.box(*self.published(at)), cluster.values)
 
@@ -181,7 +181,7 @@ class Gamma:
 
 
 class Omega:
-    """The published generalisations that a site may use again, in order of admission. Equal ones are one."""
+    """Reusable generalisations of a site, in order of admission, without duplicates."""
 
     def __init__(self, space: Space) -> None:
         self._space = space
@@ -191,7 +191,7 @@ class Omega:
         self._known: set[Box] = set()
 
     def admit(self, box: Box, loss: float) -> None:
-        """A generalisation may be used again from now on."""
+        """Add a reusable generalisation."""
         if box in self._known:
             return
         count = len(self._boxes)
@@ -203,7 +203,7 @@ class Omega:
         self._known.add(box)
 
     def containing(self, point: Bounds) -> NDArray[np.intp]:
-        """The numbers of those that contain the point."""
+        """Numbers of those that contain the point."""
         lower, upper = self._bounds[:, :, : len(self._boxes)]
         inside = (lower <= point[:, None]) & (point[:, None] <= upper)
         return np.flatnonzero(inside.all(axis=0))

@@ -1,4 +1,4 @@
-"""dSplitCluster (4.9): the rows of a cluster in parts of at least k persons with at least l sensitive values each."""
+"""dSplitCluster (4.9): rows of a cluster in parts of at least k persons with at least l sensitive values each."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.lab.transcriptions.dcastle.rows import Rows
+from castleguard.lab.transcriptions.dcastle.arrived_rows import Rows
 from castleguard.lab.transcriptions.dcastle.space import EPS, Bounds, Space
 
 Pick = Callable[[str, int], int]  # purpose, n: a number in [0, n)
@@ -22,7 +22,7 @@ class Part:
     upper: Bounds
 
     def take(self, points: Bounds, rows: Sequence[int]) -> None:
-        """Take in rows."""
+        """Add rows."""
         self.rows.extend(rows)
         self.lower = np.minimum(self.lower, points[:, rows].min(axis=1, initial=np.inf))
         self.upper = np.maximum(self.upper, points[:, rows].max(axis=1, initial=-np.inf))
@@ -38,7 +38,7 @@ class Split:
     l: int
 
     def __call__(self, positions: Sequence[int], pick: Pick) -> list[Part] | None:
-        """The parts, their rows ascending; None if the rows that stand for persons have too few values."""
+        """The parts, their rows ascending; None if the rows that represent persons have too few values."""
         buckets = self._buckets(positions, pick)
         if len(buckets) < self.l:
             return None
@@ -53,7 +53,7 @@ class Split:
         return parts
 
     def _buckets(self, positions: Sequence[int], pick: Pick) -> list[Positions]:
-        """One row for each person, drawn; by sensitive value, in the order of their oldest rows."""
+        """Draw one row for each person; by sensitive value, in the order of their oldest rows."""
         by_person: dict[Hashable, list[int]] = {}
         for row in positions:
             by_person.setdefault(self.rows.persons[row], []).append(row)
@@ -64,7 +64,7 @@ class Split:
         return [np.array(bucket, dtype=np.int64) for bucket in buckets.values()]
 
     def _fill(self, buckets: list[Positions], total: int, pick: Pick) -> Part:
-        """One part: a row that is drawn, and from every bucket the nearest ones, as many as its share of k."""
+        """One part: a drawn row, and the nearest rows of every bucket in proportion to its share of k."""
         points = self.rows.points
         quotas = [-(-self.k * bucket.size // total) for bucket in buckets]
         chosen = pick("seed_bucket", len(buckets))
@@ -90,7 +90,7 @@ class Split:
         return part
 
     def _place_left_over(self, parts: list[Part], left_over: Sequence[int]) -> None:
-        """Every row to the first part that it enlarges least."""
+        """Assign every row to the first part that it enlarges least."""
         if not left_over:
             return
         lower = np.stack([part.lower for part in parts], axis=1)
@@ -108,7 +108,7 @@ class Split:
             part.lower, part.upper = lower[:, at], upper[:, at]
 
     def _place_others(self, parts: list[Part], positions: Sequence[int]) -> None:
-        """Every further row to the part that has its person."""
+        """Assign every further row to the part that has its person."""
         home = {self.rows.persons[row]: part for part in parts for row in part.rows}
         placed = {row for part in parts for row in part.rows}
         for row in positions:

@@ -9,23 +9,23 @@ from castleguard.schema.roles import Numeric, Schema
 
 @dataclass(frozen=True, kw_only=True)
 class PaperPolicy:
-    """What the sites are asked for, which is not what they keep: as printed, groups below k are published.
+    """The guarantee that the sites are asked for and do not keep: as printed, groups below k are published.
 
     For experiments only.
     """
 
     k: int
-    """Persons per cluster, as a site counts them: its own and those that another has told of, added up."""
+    """Persons per cluster as a site counts them: its own plus those shared by others."""
     delay: int
-    """A row leaves when so many further rows have arrived at its site: the paper's delta."""
+    """Arrivals at its site after which a row leaves: the paper's delta."""
     sites: int
     """The paper's n."""
     l: int = 1  # the papers' own name
     """Distinct values of the first sensitive column per cluster."""
     max_clusters: int = 25
-    """Clusters from which on a site opens no further one: beta. Those that others tell of come on top."""
+    """Clusters from which on a site opens no further one: beta. Those shared by others are extra."""
     loss_window: int = 100
-    """Clusters whose mean loss is a site's threshold: mu."""
+    """Number of clusters whose mean loss is a site's threshold: mu."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -35,11 +35,11 @@ class PaperPolicy:
 
     @property
     def share_from(self) -> int:
-        """The size from which on a site tells the others of a cluster: k/n, rounded up (4.2)."""
+        """Size from which on a site shares a cluster: k/n, rounded up (4.2)."""
         return -(-self.k // self.sites)
 
     def check(self, schema: Schema) -> None:
-        """Refuse a schema in which the sites could not measure alike, or could not count what l asks for."""
+        """Refuse a schema in which sites could not measure alike, or could not count values for l."""
         if self.l > 1 and not schema.sensitive:
             raise PolicyError(f"l={self.l} needs a sensitive column")
         for role in schema.quasi_identifiers:

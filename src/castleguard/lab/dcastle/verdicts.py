@@ -1,7 +1,7 @@
-"""How the paper's statements are judged: rules over figures, the same for every figure of the same kind.
+"""Verdicts on the paper's statements: rules over figures, the same for every figure of a kind.
 
-A statement that "holds most of the time", or that something is "insignificant", needs a limit before anybody can say
-whether it came out. The limits stand here, beside what they are for.
+Statements such as "holds most of the time" or "insignificant" need a limit before they can be checked. The limits are
+here, beside their purpose.
 """
 
 from collections.abc import Sequence
@@ -11,24 +11,24 @@ from statistics import median
 from castleguard.lab.result import Claim, Word
 
 INSIGNIFICANT, NOTICEABLE = 0.10, 0.25
-"""A change up to the first is insignificant; up to the second, partly so."""
+"""A change up to the first limit is insignificant; up to the second, partly so."""
 NEAR, LESS_NEAR = 0.10, 0.20
-"""Losses that far apart are close to one another; or partly so."""
+"""Losses within the first limit are close to each other; within the second, partly so."""
 STEADY = 0.6
-"""Kendall's tau from which on a curve goes one way: of 5 points, at most 2 of 10 pairs go the other."""
+"""Kendall's tau from which on a curve has a direction: with 5 points, at most 2 of 10 pairs go the other way."""
 SHARE_NEAR, SHARE_LEAST = 0.25, 0.02
-"""Shares of the variation agree within a quarter of what is stated, or two points; partly so within twice that."""
+"""Shares of the variation agree within a quarter of the stated one, or two points; partly within twice that."""
 MOST = 0.75
-"""What is said to hold always holds partly from this share of the points on: at half of them it is a coin's word."""
+"""A statement about all points holds partly from this share of the points on: at half of them it would be chance."""
 
 
 def claim(paper: str, ours: str, verdict: Word, reason: str) -> Claim:
-    """With the reason where one is needed."""
+    """A claim, with the reason if one is needed."""
     return Claim(paper=paper, ours=ours, verdict=verdict, reason="" if verdict == "reproduced" else reason)
 
 
 def combined(words: Sequence[Word]) -> Word:
-    """The same of all: that. Otherwise something came out, and something did not."""
+    """The common verdict if all agree; otherwise partly."""
     return words[0] if len(set(words)) == 1 else "partly"
 
 
@@ -43,36 +43,36 @@ def trend(values: Sequence[float], *, rising: bool) -> Word:
 
 
 def insignificant(values: Sequence[float]) -> Word:
-    """Whether a curve hardly leaves the value that it begins with."""
+    """Whether a curve stays near its first value."""
     return _graded(max(abs(value / values[0] - 1) for value in values), INSIGNIFICANT, NOTICEABLE)
 
 
 def always(holds: Sequence[bool]) -> Word:
-    """At all points; or at most of them."""
+    """At all points, or at most of them."""
     if all(holds):
         return "reproduced"
     return "partly" if sum(holds) >= MOST * len(holds) else "not reproduced"
 
 
 def guaranteed(holds: Sequence[bool]) -> Word:
-    """At all points: a guarantee that holds elsewhere is none."""
+    """At all points: a guarantee has no exceptions."""
     return "reproduced" if all(holds) else "not reproduced"
 
 
 def mostly_near(changes: Sequence[float]) -> Word:
-    """More than half of the points near; or less near."""
+    """More than half of the points near, or less near."""
     return _graded(median(abs(change) for change in changes), NEAR, LESS_NEAR)
 
 
 def at_most(values: Sequence[float], limit: float) -> Word:
-    """All within the limit; or half of them."""
+    """All within the limit, or half of them."""
     if max(values) <= limit:
         return "reproduced"
     return "partly" if median(values) <= limit else "not reproduced"
 
 
 def in_range(values: Sequence[float], low: float, high: float) -> Word:
-    """More than half within a stated range; or at least one of them and the median at most as far off as it is wide."""
+    """More than half within a stated range; or at least one, and the median no further off than the range is wide."""
     inside = [low <= value <= high for value in values]
     if sum(inside) > len(inside) / 2:
         return "reproduced"
@@ -81,7 +81,7 @@ def in_range(values: Sequence[float], low: float, high: float) -> Word:
 
 
 def reaches(values: Sequence[float], stated: float) -> Word:
-    """The largest comes within a fifth of what is stated; or to a third of it."""
+    """The largest comes within a fifth of the stated value, or to a third of it."""
     largest = max(values)
     if largest >= 0.8 * stated:
         return "reproduced"
@@ -89,7 +89,7 @@ def reaches(values: Sequence[float], stated: float) -> Word:
 
 
 def same_share(found: float, stated: float) -> Word:
-    """A share of the variation as stated, give or take."""
+    """A share of the variation as stated, within the limits."""
     near = max(SHARE_NEAR * stated, SHARE_LEAST)
     return _graded(abs(found - stated), near, 2 * near)
 
@@ -104,7 +104,7 @@ def hardly_more_bytes(increases: Sequence[float]) -> Word:
 
 
 def spread(changes: Sequence[float]) -> str:
-    """From the least to the most, and the middle."""
+    """Smallest, largest and median."""
     return f"{min(changes):+.1%} to {max(changes):+.1%}, median {median(changes):+.1%}"
 
 

@@ -1,4 +1,4 @@
-"""Figure 6 and section 6.3: what l-diversity costs on top of k-anonymity."""
+"""Figure 6 and section 6.3: the cost of l-diversity on top of k-anonymity."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -6,9 +6,9 @@ from functools import partial
 from castleguard.lab.dcastle.charts import Line, Panel, draw_panel, ticks
 from castleguard.lab.dcastle.contenders import DISTRIBUTED, STRICT, STRICT_FEW
 from castleguard.lab.dcastle.design import UNITS, Setting, Sweep, Varied, distinct
-from castleguard.lab.dcastle.judging import always, claim, combined, in_range, insignificant, spread, trend
 from castleguard.lab.dcastle.runs import Point
 from castleguard.lab.dcastle.study import Study
+from castleguard.lab.dcastle.verdicts import always, claim, combined, in_range, insignificant, spread, trend
 from castleguard.lab.result import Claim, Result
 
 LETTERS = "abcdefgh"
@@ -16,11 +16,11 @@ FIGURES = (*(f"6{letter}" for letter in LETTERS), "6")
 L = 2
 COST = 0.20, 0.27
 STATED: dict[Varied, bool | None] = {"columns": True, "k": True, "delay": False, "sites": None, "l": None}
-"""What is varied, and whether the loss is said to grow with it; None: insignificantly."""
+"""Varied parameter, and whether the loss is said to grow with it; None: insignificantly."""
 
 
 def points(study: Study) -> list[Point]:
-    """Every point with l and without, of sites that talk."""
+    """Every point with and without l, for sites that talk."""
     return [
         (method, point)
         for method in _methods(study)
@@ -31,7 +31,7 @@ def points(study: Study) -> list[Point]:
 
 
 def results(study: Study) -> list[Result]:
-    """One per sub-figure, then what the paper says of all of them."""
+    """One result per sub-figure, then the statements about all of them."""
     return [*(_result(study, letter) for letter in LETTERS), _all(study)]
 
 
@@ -44,12 +44,12 @@ def _sweeps(study: Study) -> list[Sweep]:
 
 
 def _pair(study: Study, method: str, setting: Setting) -> tuple[float, float]:
-    """The losses of k-anonymity, and with l."""
+    """Losses of k-anonymity, and with l."""
     return study.runs.outcome(method, setting.without_l).loss, study.runs.outcome(method, setting).loss
 
 
 def _costs(study: Study, method: str, settings: Sequence[Setting]) -> list[float]:
-    """How much more is lost with l, per point."""
+    """Extra loss with l, per point."""
     return [diverse / plain - 1 for plain, diverse in (_pair(study, method, setting) for setting in settings)]
 
 

@@ -12,8 +12,8 @@ from castleguard.judge.measure.queries import Workload, workload_error
 from castleguard.judge.reading.linked import link
 from castleguard.lab.baselines.coded_boxes import Boxed, Coded, bounding_boxes, published
 from castleguard.lab.baselines.condensation import HISTORY, condensation, condense
+from castleguard.lab.castle.paper_streams import ROW, Stream, rows_of
 from castleguard.lab.castle.repeated_runs import Run, box_rows
-from castleguard.lab.castle.streams import ROW, Stream, rows_of
 from castleguard.lab.result import Scale
 
 QUERIES, FULL, QUICK = 500, 5_000, 50

@@ -2,7 +2,7 @@
 
 import pytest
 
-from castleguard.lab.dcastle.judging import (
+from castleguard.lab.dcastle.verdicts import (
     always,
     at_most,
     claim,
@@ -92,19 +92,19 @@ def test_hardly_more_bytes_are_more_and_not_much(increases: list[float], verdict
     assert hardly_more_bytes(increases) == verdict
 
 
-def test_what_came_out_of_one_curve_only_came_out_partly() -> None:
+def test_finding_in_one_curve_only_is_partly_reproduced() -> None:
     assert combined([YES, YES]) == YES
     assert combined([NO, NO]) == NO
     assert combined([YES, NO]) == HALF
     assert combined([HALF, YES]) == HALF
 
 
-def test_a_reason_is_given_where_something_differs() -> None:
+def test_reason_is_given_for_a_difference() -> None:
     assert claim("a", "b", "reproduced", "why").reason == ""
     assert claim("a", "b", "partly", "why").reason == "why"
 
 
-def test_a_guarantee_that_is_broken_once_is_none() -> None:
+def test_guarantee_broken_once_is_not_reproduced() -> None:
     assert guaranteed([True, True]) == YES
     assert guaranteed([True, True, False]) == NO
 

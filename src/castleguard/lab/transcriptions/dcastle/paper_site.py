@@ -1,8 +1,8 @@
 """One site of dCASTLE as printed (section 4), fast enough for experiments. Its methods are the paper's procedures.
 
-Where the paper is silent or contradicts itself this takes the readings that its transcription in `tests/reference`
+Where the paper is silent or contradicts itself, this follows the readings that its transcription in `tests/reference`
 lists and explains; the two agree event by event. The paper's defects are kept: a site counts persons of other sites
-that are never published with its own, so groups below k are published. Nothing here is for real data.
+that are never published with its own, so groups below k are published. Not for real data.
 """
 
 from collections import Counter, deque
@@ -12,12 +12,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.lab.transcriptions.dcastle.clusters import Cluster, Gamma, Omega, Shared
-from castleguard.lab.transcriptions.dcastle.messages import Case, Message, Record, Release
-from castleguard.lab.transcriptions.dcastle.policy import PaperPolicy
-from castleguard.lab.transcriptions.dcastle.rows import Rows
+from castleguard.lab.transcriptions.dcastle.arrived_rows import Rows
+from castleguard.lab.transcriptions.dcastle.cluster_split import Part, Split
+from castleguard.lab.transcriptions.dcastle.paper_messages import Case, Message, Record, Release
+from castleguard.lab.transcriptions.dcastle.paper_policy import PaperPolicy
+from castleguard.lab.transcriptions.dcastle.site_clusters import Cluster, Gamma, Omega, Shared
 from castleguard.lab.transcriptions.dcastle.space import EPS, Bounds, Box, Losses, Space
-from castleguard.lab.transcriptions.dcastle.split import Part, Split
 
 Chooser = Callable[[str, int, int], int]
 """Purpose, position of the row whose turn it is, n: a number in [0, n). Asked only where n is at least 2.
@@ -30,7 +30,7 @@ Indices = NDArray[np.intp]  # of clusters, ascending
 
 
 class Site:
-    """Site `number`, which begins with nothing. Every row that arrives is released exactly once."""
+    """Site `number`, initially empty. Every row that arrives is released exactly once."""
 
     def __init__(self, number: int, space: Space, policy: PaperPolicy, choose: Chooser) -> None:
         self.number = number
@@ -38,7 +38,7 @@ class Site:
         self.gamma = Gamma(space, 2 * policy.max_clusters)
         self.omega = Omega(space)
         self.threshold = 0.0  # tau
-        self.outbox: list[Message] = []  # what was sent, until the network takes it
+        self.outbox: list[Message] = []  # sent messages, until the network takes them
         self.space = space
         self._policy = policy
         self._choose = choose
@@ -51,13 +51,13 @@ class Site:
 
     @property
     def pending(self) -> int:
-        """Rows that have not been released."""
+        """Pending rows."""
         return len(self._home)
 
     # 4.3: dCASTLE
 
     def receive(self, point: Bounds, person: Hashable, value: Hashable) -> list[Release]:
-        """A row arrives."""
+        """Handle an arriving row."""
         self._send_recent_clusters()
         position = self.rows.append(point, person, value)
         self._insert_best(position)
@@ -65,13 +65,13 @@ class Site:
         return self._expire(expiring) if expiring in self._home else []
 
     def expire_oldest(self) -> list[Release]:
-        """The oldest row must leave now."""
+        """Release the oldest row."""
         while self._oldest not in self._home:
             self._oldest += 1
         return self._expire(self._oldest)
 
     def _send_recent_clusters(self) -> None:
-        """One message with all of this site's clusters that are large enough and were not sent before."""
+        """One message with all of this site's clusters that are large enough and not yet shared."""
         recent = np.flatnonzero(self.gamma.unsent & (self.gamma.size >= self._policy.share_from))
         if recent.size:
             records = [self.gamma.record(int(at), size=int(self.gamma.size[at])) for at in recent]
@@ -81,7 +81,7 @@ class Site:
     # 4.4: dUpdateClusters
 
     def update(self, message: Message) -> list[Release]:
-        """A message arrives."""
+        """Handle an arriving message."""
         if message.kind == "create":
             for record in message.clusters:
                 shared = self._shared(record)
@@ -103,7 +103,7 @@ class Site:
     # 4.5: Algorithm 1, dBestSelection
 
     def _insert_best(self, position: int) -> None:
-        """The row joins the cluster that is best to host it, or begins a new one."""
+        """Put the row into the best cluster, or open a new one."""
         gamma = self.gamma
         point = self.rows.points[:, position, None]
         lower, upper = np.minimum(gamma.lower, point), np.maximum(gamma.upper, point)
@@ -124,7 +124,7 @@ class Site:
         self._persons[person] += 1
 
     def _best(self, losses: Losses, position: int) -> int | None:
-        """Which cluster, given their losses with the row inside; None asks for a new one."""
+        """Choose a cluster by the losses with the row inside; None asks for a new one."""
         cheapest = _least(losses - self.gamma.loss)
         good = cheapest[(losses[cheapest] <= self.threshold + EPS) & (self.gamma.size[cheapest] <= self._policy.k)]
         if good.size:
@@ -168,7 +168,7 @@ class Site:
     # 4.7: Algorithm 2, dMergeClusters
 
     def _merge(self, cluster: Cluster, event: int) -> None:
-        """The cluster takes in its nearest neighbours, whoever's rows they stand for, until it is ready."""
+        """Merge the cluster with its nearest neighbours, whichever site their rows are at, until it is ready."""
         gamma = self.gamma
         while not (cluster.size >= self._policy.k and cluster.diversity >= self._policy.l):
             own = gamma.index(cluster)
@@ -190,7 +190,7 @@ class Site:
     # 4.8: Algorithm 3, dOutputCluster
 
     def _output_cluster(self, cluster: Cluster, event: int, case: Case) -> list[Release]:
-        """Output the rows of this site that are in the cluster, in parts if there are enough of them."""
+        """Output the rows of this site in the cluster, in parts if they are enough."""
         gamma, policy = self.gamma, self._policy
         at = gamma.index(cluster)
         parts: list[Part] | None = None
@@ -217,10 +217,10 @@ class Site:
         self.outbox.append(message)
         return releases
 
-    # The small steps
+    # Small steps
 
     def _would_be_ready(self) -> bool:
-        """Whether all clusters as one have k persons, each of this site counted once, and l values."""
+        """Whether all clusters together have k persons, each of this site counted once, and l values."""
         size = len(self._persons)
         values: set[Hashable] = set()
         for cluster in self.gamma.clusters:
@@ -229,7 +229,7 @@ class Site:
         return size >= self._policy.k and len(values) >= self._policy.l
 
     def _move(self, position: int, origin: Cluster, target: Cluster) -> None:
-        """A row changes its cluster."""
+        """Move a row to another cluster."""
         self._leave(position, origin)
         target.insert(position, self.rows.persons[position], self.rows.values[position])
         self._home[position] = target
@@ -241,18 +241,18 @@ class Site:
     def _output_alone(
         self, position: int, cluster: Cluster, case: Literal[3, 4, 5], generalisation: Box, loss: float
     ) -> list[Release]:
-        """A row leaves its cluster, and nobody is told."""
+        """Remove a row from its cluster without a message."""
         self._leave(position, cluster)
         self._forget([position])
         return [Release(self.number, case, "reuse" if case == 3 else "root", None, [position], generalisation, loss)]
 
     def _leave(self, position: int, cluster: Cluster) -> None:
-        """A row is no longer in its cluster, which shrinks."""
+        """Remove a row from its cluster, which shrinks."""
         cluster.remove(position, self.rows.persons[position], self.rows.values[position])
         at, point = self.gamma.index(cluster), self.rows.points[:, position]
         if np.any((point == self.gamma.lower[:, at]) | (point == self.gamma.upper[:, at])):
             self._measure_or_drop(cluster)
-        else:  # within all sides, it held none of them
+        else:  # strictly inside: the row touched no side of the box
             self.gamma.count(at)
 
     def _measure_or_drop(self, cluster: Cluster) -> None:
@@ -262,7 +262,7 @@ class Site:
             self._measure(cluster)
 
     def _measure(self, cluster: Cluster) -> None:
-        """The smallest box around the rows and the shared part, which is not nothing."""
+        """Smallest box around the rows and the shared part, which must not be empty."""
         at = self.gamma.index(cluster)
         points = self.rows.points[:, cluster.rows]
         lower, upper = points.min(axis=1, initial=np.inf), points.max(axis=1, initial=-np.inf)
@@ -272,7 +272,7 @@ class Site:
         self.gamma.count(at)
 
     def _forget(self, rows: list[int]) -> None:
-        """Rows are no longer pending."""
+        """Mark rows as released."""
         for row in rows:
             del self._home[row]
             self._persons[self.rows.persons[row]] -= 1
@@ -280,7 +280,7 @@ class Site:
                 del self._persons[self.rows.persons[row]]
 
     def _smallest(self, among: Indices, purpose: str, event: int) -> int:
-        """One of minimum size, drawn."""
+        """Draw one of minimum size."""
         sizes = self.gamma.size[among]
         smallest = among[sizes == sizes.min()]
         return int(smallest[self._pick(purpose, event, smallest.size)])
@@ -293,12 +293,12 @@ class Site:
 
 
 def _least(losses: Losses) -> Indices:
-    """Which ones are the least, or as good as that."""
+    """Indices of the minimum and of values equal to it within the tolerance."""
     return np.flatnonzero(losses <= losses.min() + EPS)
 
 
 def _mean(losses: deque[float]) -> float:
-    """In order, with an addition each: Python's sum would compensate for what is rounded away."""
+    """Add in order, one addition each: Python's sum would compensate for rounding."""
     total = 0.0
     for loss in losses:
         total += loss
