@@ -147,7 +147,8 @@ class JsonLines:
         sample = [row for line in lines[:_GUESS_LINES] if isinstance(row := parse_object(line), dict)]
         guess: dict[str, pa.DataType] = {}
         for name in self.schema.names:
-            kinds = {type(value) for row in sample if (value := row.get(name)) is not None}
+            values = [value for row in sample if (value := row.get(name)) is not None]
+            kinds = {float if isinstance(value, float) else type(value) for value in values}
             if not kinds or kinds == {str}:
                 guess[name] = pa.string()
             elif kinds == {bool}:

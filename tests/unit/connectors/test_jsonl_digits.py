@@ -53,3 +53,9 @@ def test_number_text_does_not_depend_on_the_parser_path(
     assert together == alone
     table = JsonLines(["a"]).many([line.encode() for line in objects])
     assert table is None or table.column(0).to_pylist() == alone
+
+
+def test_decimal_numbers_of_messages_are_parsed_at_once() -> None:
+    table = JsonLines(["a"]).many([b'{"a": 1.5}', b'{"a": 2}', b'{"a": 12.0}', b'{"a": null}'])
+    assert table is not None
+    assert table.column(0).to_pylist() == ["1.5", "2", "12", None]
