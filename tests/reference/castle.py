@@ -26,7 +26,7 @@ Kind = Literal["new", "reuse", "root", "drop"]
 
 @dataclass(frozen=True)
 class Decision:
-    """What leaves, and how it is published."""
+    """Rows that leave, and their published form."""
 
     kind: Kind
     rows: list[int]  # positions, ascending
@@ -43,7 +43,7 @@ class Settings:
     max_clusters: int  # beta
     loss_window: int  # mu
     l: int = 1
-    max_reusable: int = 1000  # bounds Omega: the least recently used generalisation makes room
+    max_reusable: int = 1000  # bound of Omega: the least recently used generalisation is replaced
     tau_init: float = 0.0
     reuse: bool = True
     containment: Literal["interval", "generalisation"] = "interval"  # when a reusable cluster contains a row
@@ -54,7 +54,7 @@ class Settings:
     suppression: Literal["generalise", "drop", "root"] = "generalise"
     l_per: Literal["row", "person"] = "row"
     reusable_ttl: int | None = None  # arrivals after which a generalisation is no longer reused
-    shape: Shape | None = None  # what is asked of the distribution of sensitive values
+    shape: Shape | None = None  # criteria on the distribution of sensitive values
 
     def __post_init__(self) -> None:
         for name in ("k", "l", "delay", "max_clusters", "loss_window", "max_reusable"):
@@ -65,7 +65,7 @@ class Settings:
 
     @classmethod
     def paper(cls, **given: Any) -> Settings:
-        """What the paper prints."""
+        """Settings as printed in the paper."""
         choices = {
             "containment": "interval",
             "admission": "lt",
@@ -78,7 +78,7 @@ class Settings:
 
     @classmethod
     def strict(cls, **given: Any) -> Settings:
-        """What keeps the guarantee where the paper loses it, and draws only where secrecy needs it."""
+        """Settings that keep the guarantee where the paper breaks it, and draw only where secrecy requires it."""
         choices = {
             "containment": "generalisation",
             "admission": "le",
@@ -92,7 +92,7 @@ class Settings:
 
 @dataclass
 class Reusable:
-    """A k_s-anonymised cluster in Omega: its generalisation may be given to single expiring rows."""
+    """A k_s-anonymised cluster in Omega: single expiring rows may reuse its generalisation."""
 
     interval: Box  # its range intervals, exact
     published: Box
@@ -117,13 +117,13 @@ class Castle:
         self._uses = 0
         self._losses: deque[float] = deque(maxlen=settings.loss_window)  # of the most recent released clusters
         self.history: list[Row] = []  # every row that has arrived
-        self.memory: dict[Box, list[set[Pair]]] = {}  # what was published in a box, per sensitive attribute
-        self.remembered = 0  # pairs that have entered the memory, those of boxes that were forgotten included
+        self.memory: dict[Box, list[set[Pair]]] = {}  # pairs published in a box, per sensitive attribute
+        self.remembered = 0  # pairs ever remembered, including those of forgotten boxes
 
     # -- Algorithm 1 ---------------------------------------------------------------------------------------------------
 
     def push(self, row: Row) -> list[Decision]:
-        """One arrival: assign the row, then let the row that arrived `delay` earlier expire."""
+        """One arrival: assign the row, then expire the row that arrived `delay` earlier."""
         if row.position != self._arrivals:
             raise ValueError(f"positions are consecutive: expected {self._arrivals}, got {row.position}")
         self.next_position()
@@ -131,7 +131,7 @@ class Castle:
         return self.expire(row.position - self.settings.delay)
 
     def next_position(self) -> int:
-        """The clock moves on: the position of the row that arrives now."""
+        """Advance the clock; return the position of the arriving row."""
         position = self._arrivals
         if self._ratchet is not None:
             self._ratchet(position)
@@ -166,7 +166,7 @@ class Castle:
         like any other, and otherwise its rows are suppressed, with the rows that were for the root only.
         """
         decisions: list[Decision] = []
-        # One after the other: what leaves may change what may leave next, where distributions are judged.
+        # One by one: with criteria on distributions, a release may change which rows can leave next.
         while ready := [cluster for cluster in self.clusters if self._is_ready(cluster.rows)]:
             decisions += self.output_cluster(ready[0], ready[0].rows[0].position)
         if self.settings.reuse:
@@ -176,14 +176,14 @@ class Castle:
         if self._is_ready(rest):
             decisions += self.output_cluster(Cluster(rest), rest[0].position)
         for position in list(self.pending):
-            if position in self.pending:  # an earlier one may have taken it along to the root
+            if position in self.pending:  # an earlier row may have taken it along to the root
                 decisions += self._suppress(self.pending[position])
         return decisions
 
     # -- the paper's functions and procedures --------------------------------------------------------------------------
 
     def best_selection(self, row: Row) -> Cluster | None:
-        """The cluster to push the row to; None asks for a new one."""
+        """Cluster that takes the row; None: a new one."""
         if not self.clusters:
             return None
         box = row.box
@@ -219,7 +219,7 @@ class Castle:
         return self.output_cluster(self.merge_clusters(cluster, row.position), row.position)
 
     def merge_clusters(self, cluster: Cluster, event: int) -> Cluster:
-        """The cluster with its nearest neighbours, one after the other, until it is ready."""
+        """Merge the cluster with its nearest neighbours, one by one, until it is ready."""
         merged = cluster
         others = [other for other in self.clusters if other is not cluster]
         while not self._is_ready(merged.rows):
@@ -283,7 +283,7 @@ class Castle:
         return self._has_shape(rows, self.domain.published(around(rows)) if box is None else box)
 
     def _has_enough(self, rows: Sequence[Row]) -> bool:
-        """k persons and l values: nothing is missing but, perhaps, their distribution."""
+        """Whether the rows have k persons and l values; their distribution is not checked."""
         diverse = all(len(values(rows, i)) >= self.settings.l for i in self._sensitive(rows))
         return persons(rows) >= self.settings.k and diverse
 
@@ -295,7 +295,7 @@ class Castle:
         return len(values(rows, sensitive)) >= self.settings.l
 
     def _reuse(self, row: Row) -> list[Decision]:
-        """The row alone, under a random one of the generalisations that contain it; nothing if there is none."""
+        """Release the row alone, under a random generalisation that contains it; None if no generalisation does."""
         containing = [entry for entry in self.omega if self._may_reuse(entry, row)]
         containing = [entry for entry in containing if self._may_join([row], entry.published)]
         if not containing:
@@ -321,7 +321,7 @@ class Castle:
         return loss <= self.threshold + EPS
 
     def _admit(self, interval: Box, published: Box) -> None:
-        """Into Omega; one that is there already is only renewed."""
+        """Add to Omega; an equal entry is only renewed."""
         self._uses += 1
         new = Reusable(interval, published, last_used=self._uses, born=self._arrivals)
         for entry in self.omega:
@@ -362,7 +362,7 @@ class Castle:
         return [self._leave("root", company, root, 1.0)]
 
     def _root_company(self, row: Row) -> list[Row]:
-        """The row and the oldest pending rows that make the root group ready; nobody if all of them cannot.
+        """The row and the oldest pending rows that make the root group ready; empty if all of them cannot.
 
         Only rows that help are taken; with reuse off no value is looked at for that, a person who is missing helps.
         Where l counts persons, or distributions are judged, or values are not looked at, that may not be enough, and
@@ -383,7 +383,7 @@ class Castle:
         return company if self._is_ready(company, root) else []
 
     def _helps(self, company: Sequence[Row], other: Row) -> bool:
-        """Does it bring a person while there are fewer than k, or a sensitive value while there are fewer than l?"""
+        """Whether it adds a person while fewer than k are taken, or a sensitive value while fewer than l are."""
         if other.person is None:
             return False
         if persons(company) < self.settings.k and other.person not in {row.person for row in company}:
@@ -396,14 +396,14 @@ class Castle:
     # -- distributions -------------------------------------------------------------------------------------------------
 
     def _lack(self, rows: Sequence[Row]) -> float:
-        """What the rows lack by themselves, over all sensitive attributes."""
+        """Shortfall of the rows alone, over all sensitive attributes."""
         shape = self.settings.shape
         if shape is None:
             return 0.0
         return sum(shape.lack(shape.pairs(rows, i), i, self.history) for i in self._sensitive(rows))
 
     def _has_shape(self, rows: Sequence[Row], box: Box) -> bool:
-        """By themselves, and together with what was published in this box before."""
+        """Alone, and together with the rows published earlier in this box."""
         shape = self.settings.shape
         if shape is None:
             return True
@@ -412,7 +412,7 @@ class Castle:
         return self._memory_of(box) is None or self._may_join(rows, box)
 
     def _may_join(self, rows: Sequence[Row], box: Box) -> bool:
-        """Does all that is remembered of the box keep the promise with these rows?"""
+        """Whether the remembered rows of the box meet the criteria together with these rows."""
         shape, memory = self.settings.shape, self._memory_of(box)
         if shape is None or memory is None:
             return True
@@ -420,7 +420,7 @@ class Castle:
         return all(shape.lack(pairs, i, self.history) == 0 for i, pairs in enumerate(joint))
 
     def _memory_of(self, box: Box) -> list[set[Pair]] | None:
-        """What is remembered of a box: of the root always, of others while they may be reused."""
+        """Remembered pairs of a box: always of the root, of others while they may be reused."""
         shape = self.settings.shape
         if shape is None or (box != self.domain.root() and all(entry.published != box for entry in self.omega)):
             return None
@@ -435,7 +435,7 @@ class Castle:
                 known.update(fresh)
 
     def _make_room(self, rows: int) -> None:
-        """Forget everything if the pairs of so many rows might be too much."""
+        """Forget everything if the pairs of these rows might not fit."""
         shape = self.settings.shape
         if shape is not None and self.remembered + rows * len(shape.sizes) > shape.room:
             self.omega = []
@@ -444,12 +444,12 @@ class Castle:
             self.root_is_open = False
 
     def _helpful(self, merged: Cluster, others: Sequence[Cluster]) -> list[Cluster]:
-        """Those that bring the distribution nearer to what was promised."""
+        """Clusters that bring the distribution closer to the criteria."""
         own = self._lack(merged.rows)
         return [other for other in others if self._lack(merged.rows + other.rows) < own - EPS]
 
     def _one_per_box(self, parts: Sequence[Cluster]) -> list[Cluster]:
-        """Parts that are published as the same box are one group to whoever reads them."""
+        """Merge parts published as the same box: to a reader they are one group."""
         by_box: dict[Box, list[Row]] = {}
         for part in parts:
             by_box.setdefault(self.domain.published(part.box), []).extend(part.rows)
@@ -458,7 +458,7 @@ class Castle:
     # -- the small steps -----------------------------------------------------------------------------------------------
 
     def _leave(self, kind: Kind, rows: Sequence[Row], box: Box | None, loss: float) -> Decision:
-        """These rows are decided. A cluster that loses some of them shrinks; one that loses all of them is gone."""
+        """Remove decided rows. A cluster that loses some of its rows shrinks; an empty one is deleted."""
         gone = {row.position for row in rows}
         for position in gone:
             del self.pending[position]
@@ -483,9 +483,9 @@ class Castle:
         return smallest[choose(self.choices, purpose, event, len(smallest))]
 
     def _more_diverse(self, merged: Cluster, clusters: Sequence[Cluster]) -> list[Cluster]:
-        """Those that bring a new value of an attribute that has fewer than l.
+        """Clusters that add a new value of an attribute that has fewer than l.
 
-        Values are counted here even where l counts persons: a new value is what a neighbour can bring.
+        Values are counted here even if l counts persons: a neighbour can add new values.
         """
         lacking = [i for i in self._sensitive(merged.rows) if len(values(merged.rows, i)) < self.settings.l]
         return [c for c in clusters if any(values(c.rows, i) - values(merged.rows, i) for i in lacking)]

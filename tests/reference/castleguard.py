@@ -40,7 +40,7 @@ Clock = Literal["arrivals", "sampled", "time"]  # which rows have a position: al
 
 @dataclass(frozen=True, kw_only=True)
 class Guard:
-    """The parameters that CASTLEGUARD adds to CASTLE's, and the choices it leaves open."""
+    """Parameters that CASTLEGUARD adds to CASTLE's, and the choices it leaves open."""
 
     sample_rate: float  # beta
     phi: float
@@ -50,14 +50,14 @@ class Guard:
 
 @dataclass
 class Range:
-    """What has been encountered of a quasi-identifier, before perturbation."""
+    """Range of a quasi-identifier so far, before perturbation."""
 
     min: float = inf
     max: float = -inf
 
 
 def castle_settings(**given: Any) -> Settings:
-    """CASTLE inside CASTLEGUARD: as its paper prints it, but for suppressed rows, which are dropped."""
+    """CASTLE inside CASTLEGUARD: as printed, except that suppressed rows are dropped."""
     return Settings.paper(suppression="drop", **given)
 
 
@@ -105,7 +105,7 @@ class CastleGuard:
         return self.castle.flush()
 
     def perturb(self, t: Row, arrival: int) -> Row:
-        """Algorithm 2. The draws also belong to all that the noise depends on: the row's values and the ranges."""
+        """Algorithm 2. The draws also depend on everything that determines the noise: values and ranges."""
         for a, A in enumerate(self.ranges):  # 1
             A.min = min(A.min, t.quasi[a])  # 2
             A.max = max(A.max, t.quasi[a])  # 3
@@ -131,7 +131,7 @@ class CastleGuard:
 
 
 def random_is_below(beta: float, words: WordSource, arrival: int) -> bool:
-    """Is U < beta? U is uniform in [0, 1): a binary fraction, 32 digits to a word, the most significant word first.
+    """Whether U < beta. U is uniform in [0, 1): a binary fraction of 32 digits per word, most significant word first.
 
     The words seen so far say that U lies in [low, low + width); the next one is drawn only while beta lies inside.
     """

@@ -36,33 +36,33 @@ WORD = 0xFFFFFFFF
 
 
 class Choices(Protocol):
-    """Where the algorithm's "randomly select" comes from."""
+    """Source of the algorithm's "randomly select"."""
 
     def pick(self, purpose: str, position: int, n: int) -> int:
-        """A number in [0, n); asked only with n >= 2."""
+        """A number in [0, n); called only with n >= 2."""
 
 
 class WordSource(Protocol):
-    """Where CASTLEGUARD's random numbers come from."""
+    """Source of CASTLEGUARD's random numbers."""
 
     def word(self, purpose: str, position: int, index: int, content: bytes | None = None) -> int:
-        """32 random bits; the same ones whenever the same address is asked for."""
+        """32 random bits; the same address always gives the same bits."""
 
 
 @runtime_checkable
 class Ratcheting(Protocol):
-    """A source whose key is replaced from time to time, so that past draws cannot be found out from it."""
+    """A source whose key is replaced regularly, so that it does not reveal past draws."""
 
     def ratchet(self, arrivals: int) -> None: ...
 
 
 def choose(choices: Choices, purpose: str, position: int, n: int) -> int:
-    """One of n: without a draw if there is nothing to choose."""
+    """One of n; a single alternative uses no draw."""
     return 0 if n == 1 else choices.pick(purpose, position, n)
 
 
 def shuffle(draws: "Draws", position: int, rows: list[int], content: bytes) -> None:
-    """Put the rows of one release into a random order (Fisher and Yates), which belongs to their content."""
+    """Shuffle the rows of one release (Fisher and Yates); the order depends on their content."""
     for last in range(len(rows) - 1, 0, -1):
         other = draws.pick("shuffle", position, last + 1, content)
         rows[last], rows[other] = rows[other], rows[last]
@@ -111,7 +111,7 @@ class _Key:
         self._ratcheted_at = 0
 
     def ratchet(self, arrivals: int) -> None:
-        """To be called before the row at position `arrivals` is processed; calling it twice changes nothing."""
+        """Called before the row at position `arrivals` is processed; a second call has no effect."""
         if arrivals % self._ratchet_every != 0 or arrivals <= self._ratcheted_at:
             return
         self._key = block(self._key, 0, _nonce("ratchet", arrivals))[:8]
@@ -128,7 +128,7 @@ class _Key:
         return (position << 5) & WORD | 1 << 4 | PURPOSES[purpose], digest & WORD, digest >> 32
 
     def digest(self, content: bytes) -> int:
-        """What stands for the content in an address."""
+        """Representation of the content in an address."""
         return _digest(self._key, content)
 
 

@@ -16,7 +16,7 @@ C11  Outlier: "smaller in size than the majority of other clusters". CASTLE has 
      than half of Gamma, C itself counted in Gamma, are strictly larger.
 C12  "Suppress" (case 4): output at the most general values, at once and alone.
 C14  Merge: the neighbour of least enlargement, computed anew after each merge; ties as in dBestSelection.
-D1   C.size = distinct persons here + the size that was shared (3.6). Added up, whoever is behind the two numbers.
+D1   C.size = distinct persons here + the size that was shared (3.6). Added up, even if both count the same persons.
 D2   A shared size is the one at the time of sending. It is never renewed.
 D3   Type 2: "the cluster is updated and dOutputCluster(C) is called". Each site outputs its own rows under its own
      view of C: the box of its rows and of the shared part it has just received.
@@ -156,7 +156,7 @@ class Space(Domain):
 
 @dataclass(frozen=True)
 class Shared:
-    """What a site has been told of a cluster: no rows."""
+    """A cluster as shared by another site, without rows."""
 
     size: int
     generalisation: Box
@@ -165,7 +165,7 @@ class Shared:
 
 @dataclass(eq=False)
 class WorkingCluster:
-    """A non-anonymised cluster in Gamma: rows of this site, by position, and what was shared by one other."""
+    """A non-anonymised cluster in Gamma: rows of this site, by position, and the part shared by another site."""
 
     id: ClusterId
     rows: list[Row]
@@ -372,7 +372,7 @@ class Site:
     # 4.7: Algorithm 2
 
     def d_merge_clusters(self, C: WorkingCluster, event: int) -> None:
-        """C takes in its nearest neighbours, whoever's rows they stand for, until it is ready."""
+        """Merge C with its nearest neighbours, including clusters of other sites, until it is ready."""
         while not self._is_ready([C]):
             others = [other for other in self.clusters if other is not C]
             C_min = self._smallest(self._cheapest(others, C.box, reverse=True), "merge_tie", event)
@@ -461,7 +461,7 @@ class Site:
         return size + persons(rows) >= self.settings.k and len(found) >= self.settings.l
 
     def _output_alone(self, t: Row, C: WorkingCluster, case: Literal[3, 4, 5], generalisation: Box) -> list[Release]:
-        """t leaves C, and nobody is told (D24)."""
+        """Remove t from C without a message (D24)."""
         C.remove(t)
         self._drop_if_empty(C)
         return [self._output("reuse" if case == 3 else "root", [t], generalisation, case, None)]
@@ -516,7 +516,7 @@ def _shared(record: Record) -> Shared:
 
 
 def _mean(losses: deque[float]) -> float:
-    """In order, with an addition each: Python's sum would compensate for what is rounded away."""
+    """Sum in order, one addition each: Python's sum would compensate rounding errors."""
     total = 0.0
     for loss in losses:
         total += loss

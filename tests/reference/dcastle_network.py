@@ -50,7 +50,7 @@ Schedule = Sequence[Event]
 
 
 class Step(NamedTuple):
-    """One event and all that came of it, in order."""
+    """One event and everything it caused, in order."""
 
     event: Event
     releases: list[Release]
@@ -115,7 +115,7 @@ class Network:
         return [self.play(event) for event in schedule]
 
     def settle(self) -> list[Step]:
-        """Deliver everything, also what comes of it: the message sent first goes first, to its receivers in order."""
+        """Deliver all messages and those they cause: first sent, first delivered, to its receivers in order."""
         steps: list[Step] = []
         while waiting := [(queue[0][0], j, i) for (i, j), queue in self._queues.items() if queue]:
             _, receiver, sender = min(waiting)
@@ -129,7 +129,7 @@ class Network:
             self.settle()
 
     def finish(self) -> None:
-        """The end of all streams (D27): the sites take turns to let a row expire, messages are delivered at once."""
+        """End all streams (D27): the sites take turns to expire a row, messages are delivered immediately."""
         self.settle()
         while pending := [site.x for site in self.sites if site.pending]:
             for x in pending:
@@ -137,7 +137,7 @@ class Network:
                     self.run_at_once([Expire(x)])
 
     def waiting(self) -> list[tuple[int, int]]:
-        """The pairs of sender and receiver between which a message is under way."""
+        """Pairs of sender and receiver with a message in transit."""
         return [pair for pair, queue in self._queues.items() if queue]
 
     def _collect(self, site: Site) -> list[Message]:
@@ -155,7 +155,7 @@ class Network:
 
     @property
     def schedule(self) -> list[Event]:
-        """What has been played: another network, or an engine, can be given the same."""
+        """Recorded events, which another network or an engine can replay."""
         return [step.event for step in self.steps]
 
     @property
@@ -167,7 +167,7 @@ class Network:
         return [message for step in self.steps for message in step.messages]
 
     def published(self) -> dict[Box, set[Hashable]]:
-        """Who has been published under each generalisation, over all sites: the merged stream of Figure 1."""
+        """Persons published under each generalisation, over all sites: the merged stream of Figure 1."""
         found: dict[Box, set[Hashable]] = {}
         for release in self.releases:
             people = found.setdefault(release.box, set())

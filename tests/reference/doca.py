@@ -51,7 +51,7 @@ class Cluster:
 
     @property
     def content(self) -> bytes:
-        """Each row's position and numbers: other rows must not get the same draw."""
+        """Positions and numbers of the rows: other rows must not get the same draw."""
         rows = zip(self.positions, self.rows, strict=True)
         return b"".join(struct.pack(f"<q{len(row)}d", position, *row) for position, row in rows)
 
@@ -174,7 +174,7 @@ class Doca:
     # -- What else makes a row expire ------------------------------------------------------------------------------
 
     def tick(self, now: float) -> list[Group]:
-        """It is `now`: rows that have waited for max_wait expire, the oldest first."""
+        """Expire rows that have waited max_wait at `now`, oldest first."""
         groups = []
         for position in self.pending():
             overdue = self.arrived_at[position] + self.max_wait <= now
@@ -183,14 +183,14 @@ class Doca:
         return groups
 
     def flush(self) -> list[Group]:
-        """Everything leaves: the oldest pending row expires until there is none."""
+        """Expire the oldest pending row until none is left."""
         groups = []
         while self.pending():
             groups.append(self.publish(self.pending()[0]))
         return groups
 
     def pending(self) -> list[int]:
-        """The positions of the rows that are not published yet, the oldest first."""
+        """Positions of the unpublished rows, oldest first."""
         return sorted(position for c in self.clusters for position in c.positions)
 
 
@@ -199,7 +199,7 @@ def width(values: list[float]) -> float:
 
 
 def mean(values: list[float]) -> float:
-    """In order, with an addition each: Python's sum would compensate for what is rounded away."""
+    """Sum in order, one addition each: Python's sum would compensate rounding errors."""
     total = 0.0
     for value in values:
         total += value

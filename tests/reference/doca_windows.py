@@ -21,7 +21,7 @@ def run_sizes(rows: int, k: int) -> list[int]:
 
 
 def sums(levels: Sequence[int], k: int) -> list[int]:
-    """What each run of the sorted levels adds up to, without noise."""
+    """Sum of each run of the sorted levels, without noise."""
     left = sorted(levels)
     totals = []
     for size in run_sizes(len(levels), k):
@@ -39,12 +39,12 @@ def noisy_means(levels: Sequence[int], *, k: int, cells: int, noise: Callable[[i
 
 
 def counts(codes: Sequence[int], labels: int) -> list[int]:
-    """How many rows have each label, without noise."""
+    """Number of rows per label, without noise."""
     return [list(codes).count(label) for label in range(labels)]
 
 
 def noisy_labels(codes: Sequence[int], *, labels: int, most: int, noise: Callable[[int], int]) -> list[int]:
-    """How many rows are given each label: as many rows in all as there are."""
+    """Number of rows published per label; they add up to the number of rows."""
     noisy = [clip(count + noise(label), most) for label, count in enumerate(counts(codes, labels))]
     return whole(shifted(noisy, len(codes)))
 

@@ -33,7 +33,7 @@ class SlidingLedger:
         return False
 
     def _counts(self, when: float, at: float) -> bool:
-        """Does it lie in (at - window, at]?"""
+        """Whether it lies in (at - window, at]."""
         return self.window is None or Fraction(when) > Fraction(at) - Fraction(self.window)
 
 

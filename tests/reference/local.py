@@ -2,7 +2,7 @@
 
 A number is rounded to a public grid, an integer of discrete Laplace noise is added, and the sum is clipped to the grid.
 A category (a leaf number) or a sensitive value (a code) is answered at random: k-ary randomised response (k-RR). Both
-are epsilon-differentially private for any two inputs; how the draws are made is not told here.
+are epsilon-differentially private for any two inputs; drawing is not part of this module.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class Grid:
         return float(_exact(self.lower) + level * _exact(self.step))
 
     def perturbed(self, x: float, noise: int) -> int:
-        """The level that is told for x under this much noise."""
+        """Published level for x with this noise."""
         return self.clip(self.level(x) + noise)
 
 
@@ -61,7 +61,7 @@ def noise_probability(noise: int, top: int, epsilon: float) -> float:
 
 
 def level_probability(true: int, told: int, top: int, epsilon: float) -> float:
-    """How likely level `told` is for level `true`: noise, or a whole tail of it at either end of the grid."""
+    """Probability of level `told` given level `true`: one value of the noise, or a whole tail at either end."""
     q = exp(-epsilon / top)
     if told == 0:
         return float(q**true / (1 + q))  # noise <= -true
@@ -71,17 +71,17 @@ def level_probability(true: int, told: int, top: int, epsilon: float) -> float:
 
 
 def keep_probability(values: int, epsilon: float) -> float:
-    """k-RR over this many values: how likely the true one is told."""
+    """Probability that k-RR over this many values answers truthfully."""
     return exp(epsilon) / (exp(epsilon) + values - 1)
 
 
 def response(true: int, other: int | None) -> int:
-    """What is told: the true code, or number `other` (from 0) of the codes that are not the true one, in order."""
+    """Published code: the true one, or number `other` (from 0) of the other codes, in order."""
     if other is None:
         return true
     return other if other < true else other + 1
 
 
 def response_probability(true: int, told: int, values: int, epsilon: float) -> float:
-    """How likely code `told` is for code `true`: all other codes are equally likely."""
+    """Probability of code `told` given code `true`: all other codes are equally likely."""
     return keep_probability(values, epsilon) if told == true else 1 / (exp(epsilon) + values - 1)

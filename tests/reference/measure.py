@@ -146,7 +146,7 @@ class Domain:
         ]
 
     def in_cells(self, row: Row) -> Row:
-        """The row as the strict modes see it: of a number only where its cell begins."""
+        """The row as the strict modes see it: a number is the start of its cell."""
         if row.to_root:
             return row
         starts = [
@@ -183,7 +183,7 @@ class Domain:
         return 0.0 if upper == lower else (high - low) / (upper - lower)
 
     def enlargement(self, box: Box, other: Box) -> float:
-        """What it costs the cluster at `box` to take in `other`, a row's box or a cluster's."""
+        """Growth of the loss of the cluster at `box` when it takes in `other`, a row's box or a cluster's."""
         return self.loss(union(box, other)) - self.loss(box)
 
     def distance(self, one: Row, other: Row) -> float:
@@ -197,7 +197,7 @@ class Domain:
         )
 
     def root(self) -> Box:
-        """The most general value. Of an observed domain nothing is told, not even its bounds."""
+        """The most general value. An observed domain is not published, not even its bounds."""
         return tuple(_whole(attribute) for attribute in self.attributes)
 
 
@@ -233,7 +233,7 @@ class Cluster:
         self.box = union(self.box, row.box)
 
     def remove(self, positions: set[int]) -> None:
-        """Let the rows at these positions go, if they are here. The box must not tell the value of one that is gone."""
+        """Remove the rows at these positions, if present. The box must not reveal the value of a removed row."""
         stay = [row for row in self.rows if row.position not in positions]
         if len(stay) < len(self.rows):
             self.rows = stay
@@ -250,12 +250,12 @@ def around(rows: Sequence[Row]) -> Box:
 
 
 def persons(rows: Iterable[Row]) -> int:
-    """C.size: the number of distinct persons. A row without one (None) adds nobody."""
+    """C.size: the number of distinct persons. A row without a person (None) does not count."""
     return len({row.person for row in named(rows)})
 
 
 def named(rows: Iterable[Row]) -> list[Row]:
-    """The rows that have a person: the others count for nobody, towards k and towards l."""
+    """Rows that have a person: the others do not count towards k or l."""
     return [row for row in rows if row.person is not None]
 
 
@@ -265,7 +265,7 @@ def values(rows: Iterable[Row], sensitive: int) -> set[Hashable]:
 
 
 def matching(rows: Iterable[Row], sensitive: int) -> int:
-    """How many distinct values can be told by as many different persons: a maximum matching, by augmenting paths."""
+    """Size of a maximum matching of distinct values to different persons, by augmenting paths."""
     persons_of: dict[Hashable, list[Hashable]] = {}
     for row in named(rows):
         persons_of.setdefault(row.sensitive[sensitive], []).append(row.person)

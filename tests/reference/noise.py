@@ -135,7 +135,7 @@ def edges(mechanism: Mechanism) -> list[list[int]]:
 
 
 def content_of(levels: Sequence[int]) -> bytes:
-    """All that is read of a row: its levels, as whole numbers of 64 bits."""
+    """Everything read from a row: its levels, as 64-bit integers."""
     return b"".join(level.to_bytes(8, "little", signed=True) for level in levels)
 
 
@@ -196,7 +196,7 @@ class Sampler:
                 yield min(max(level + (size if signed > 0 else -size), 0), mechanism.top)
 
     def keep(self, position: int, rate: Fraction) -> bool:
-        """Whether a row is sampled: whether the fraction, taken far enough, is below the rate."""
+        """Whether a row is sampled: whether the fraction, with enough digits, is below the rate."""
         self.advance(position)
         coin = Fractional(self._draws, "sample", position)
         prefix, bits = 0, 0

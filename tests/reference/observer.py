@@ -1,4 +1,4 @@
-"""The observer who knows when, by brute force: every published row beside every row that arrived.
+"""Attack by an observer who knows arrival times, by brute force over published and arrived rows.
 
 They know when each row arrived, all quasi-identifiers, the algorithm, and every release with its moment; neither the
 draws nor the sensitive values. A cell is what left in one release under one box.
@@ -14,7 +14,7 @@ from fractions import Fraction
 
 @dataclass(frozen=True)
 class Arrived:
-    """A row of the input; its place in the list is when it arrived."""
+    """A row of the input; its index in the list is its arrival."""
 
     person: Hashable | None  # None: nobody
     quasi: tuple[float | None, ...]  # None: no value, for the root only
@@ -50,7 +50,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Moment:
-    """When a release happened: how many rows had arrived, and the row whose turn it was, if the observer knows that."""
+    """A release: arrivals at that time, and the row that expired, if the observer knows it."""
 
     arrived: int
     turn: int | None = None
@@ -70,7 +70,7 @@ def cells_of(left: Sequence[Left]) -> dict[Cell, list[Left]]:
 
 
 def persons_in_cell(left: Sequence[Left], rows: Sequence[Arrived]) -> list[int]:
-    """Per published row how many persons its cell has."""
+    """Number of persons in the cell of each published row."""
     cells = cells_of(left)
     return [
         len({rows[other.row].person for other in cells[each.release, each.box]} - {None}) for each in left
@@ -78,7 +78,7 @@ def persons_in_cell(left: Sequence[Left], rows: Sequence[Arrived]) -> list[int]:
 
 
 def largest_share(left: Sequence[Left], rows: Sequence[Arrived]) -> list[Fraction]:
-    """Per published row the largest share that one person has of the rows of its cell; nobody is one person here."""
+    """Largest share of one person in the cell of each published row; missing persons count as one person here."""
     cells = cells_of(left)
     found = []
     for each in left:
@@ -89,7 +89,7 @@ def largest_share(left: Sequence[Left], rows: Sequence[Arrived]) -> list[Fractio
 
 
 def top_share(left: Sequence[Left], column: int) -> list[Fraction]:
-    """Per published row the share of the most frequent value of its cell."""
+    """Share of the most frequent value in the cell of each published row."""
     cells = cells_of(left)
     found = []
     for each in left:
@@ -128,10 +128,10 @@ def kept_and_pinned(left: Sequence[Left], rows: Sequence[Arrived], column: int) 
 
 @dataclass(frozen=True)
 class WorkedOut:
-    """What the observer works out."""
+    """Findings of the observer."""
 
     candidates: dict[Cell, frozenset[int]]
-    """Per cell the rows that can be in it; of a solved one the rows that are."""
+    """Rows that can be in each cell; for a solved cell, the rows that are."""
     solved: frozenset[Cell]
 
 

@@ -48,7 +48,7 @@ def d(k: int, beta: Fraction, e_eps: Fraction, up_to: int) -> Maximum:
 
 
 def seen(n: int, k: int, beta: Fraction) -> list[Fraction]:
-    """What is seen of a group of n rows: the probability of "left out", then of k rows, k + 1 rows, ..."""
+    """Distribution of the output for a group of n rows: probability of "suppressed", of k rows, of k + 1 rows, ..."""
     published = [f(j, n, beta) for j in range(k, n + 1)]
     return [1 - sum(published, Fraction(0)), *published]
 

@@ -1,8 +1,8 @@
-"""What may be asked of the distribution of sensitive values in a group, from the definitions.
+"""Criteria on the distribution of sensitive values in a group, from the definitions.
 
 Entropy and recursive (c, l)-diversity: Machanavajjhala et al., definitions 4.1 and 4.2. t-closeness: Li et al., section
 4. For CASTLE a group is the set of its distinct (person, value) pairs: a person counts once for a value. For Citadel it
-is all its rows. Everything is worked out anew from sets and lists at every question.
+is all its rows. Every call recomputes its result from sets and lists.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Shape:
     burn_in: int = 0
 
     def number(self, column: int, code: Hashable) -> int:
-        """The number of a value; whatever is none of the column's values is missing."""
+        """Number of a value; an unknown value counts as missing."""
         last = self.sizes[column] - 1
         return code if isinstance(code, int) and 0 <= code < last else last
 
@@ -47,7 +47,7 @@ class Shape:
         return {(row.person, self.number(column, row.sensitive[column])) for row in rows}
 
     def lack(self, pairs: set[Pair], column: int, history: Sequence[Row]) -> float:
-        """How far the pairs are from all that is asked of them; 0 if they keep it."""
+        """Shortfall of the pairs against the criteria; 0 if they are met."""
         counts = self.counts(pairs, column)
         # Rows without a person must not make a group diverse: it has to be with them and without them.
         named = self.counts({pair for pair in pairs if pair[0] is not None}, column)
@@ -55,7 +55,7 @@ class Shape:
         return lack + self.lack_of_closeness(counts, column, history)
 
     def lack_by_row(self, rows: Sequence[Row], column: int, history: Sequence[Row]) -> float:
-        """The same if every row counts, whoever has it."""
+        """Shortfall if every row counts, regardless of its person."""
         values = [self.number(column, row.sensitive[column]) for row in rows]
         counts = [values.count(value) for value in range(self.sizes[column])]
         return self.lack_of_diversity(counts) + self.lack_of_closeness(counts, column, history)

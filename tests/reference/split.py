@@ -63,7 +63,7 @@ def _add_nobody(rows: Iterable[Row], parts: list[Cluster], domain: Domain) -> No
 
 @dataclass(frozen=True)
 class _Offer:
-    """The row of a bucket that is nearest to the seed, the first of several."""
+    """Row of a bucket nearest to the seed; the first wins ties."""
 
     distance: float
     row: Row
@@ -159,7 +159,7 @@ def _by_person(rows: Iterable[Row]) -> list[list[Row]]:
 
 
 def _nearest(parts: list[Cluster], row: Row, domain: Domain) -> Cluster:
-    """The sub-cluster that the row enlarges least; of equal ones the oldest."""
+    """Sub-cluster that the row enlarges least; the oldest wins ties."""
     best, least = parts[0], domain.enlargement(parts[0].box, row.box)
     for part in parts[1:]:
         enlargement = domain.enlargement(part.box, row.box)

@@ -17,7 +17,7 @@ LEAVES = 6
 
 
 def rows(count: int, seed: int, *, persons: int | None = None) -> list[Row]:
-    """Everybody has one row, or as many as fall on one of so many persons."""
+    """Persons with one row each, or rows spread over a number of persons."""
     random = Random(seed)
     return [
         Row(
@@ -71,7 +71,7 @@ def net(request: pytest.FixtureRequest) -> Network:
 
 
 class TestEverySchedule:
-    """Whatever the order in which messages arrive."""
+    """For any order of messages."""
 
     def test_every_row_is_released_exactly_once(self, net: Network) -> None:
         released = [(release.site, position) for release in net.releases for position in release.rows]
@@ -138,7 +138,7 @@ def test_algorithm_4_is_the_split_of_castle(seed: int) -> None:
     assert [{t.position for t in part.rows} for part in parts] == [{t.position for t in p.rows} for p in theirs]
 
 
-def test_what_cannot_be_played_is_refused() -> None:
+def test_an_impossible_schedule_is_refused() -> None:
     net = network(2)
     with pytest.raises(ValueError, match="no message from site 0 to site 1"):
         net.play(Deliver(0, 1))

@@ -1,4 +1,4 @@
-"""Is the transcription of DOCA what the paper says, and are strict DOCA's definitions sound? By hand and at random."""
+"""The transcription of DOCA follows the paper, and strict DOCA's definitions are sound: by hand and at random."""
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -33,7 +33,7 @@ def no_shift(number: int) -> int:
 
 
 def doca(**given: Any) -> Doca:
-    """One column without noise, unless something else is said."""
+    """One column without noise by default."""
     columns = given.get("columns", 1)
     defaults: dict[str, Any] = {
         "columns": columns,
@@ -48,7 +48,7 @@ def doca(**given: Any) -> Doca:
 
 
 def push_all(stream: Doca, *values: float) -> list[list[Group]]:
-    """What each of these arrivals makes leave."""
+    """Groups released by each of these arrivals."""
     return [stream.push([value]) for value in values]
 
 
@@ -101,7 +101,7 @@ def test_a_stream_worked_by_hand() -> None:
     assert stream.push([11]) == [Group(1, [1, 3, 4], [10.0], 2 / 11, tau)]
     assert held(stream) == []
 
-    # Row 2 left with row 0, row 3 with row 1: nobody expires. A second 5 loses nothing, and 0 is below tau.
+    # Row 2 left with row 0, row 3 with row 1: no row expires. A second 5 loses nothing, and 0 is below tau.
     assert push_all(stream, 5, 5) == [[], []]
     assert held(stream) == [[5, 6]]
 
@@ -121,7 +121,7 @@ def test_a_stream_worked_by_hand() -> None:
 # -- Algorithm 1 -------------------------------------------------------------------------------------------------------
 
 
-def test_the_first_rows_leave_nothing_until_the_delay_is_over() -> None:
+def test_no_row_leaves_before_the_delay_is_over() -> None:
     stream = doca(delay=4)
     assert push_all(stream, 3, 1, 4, 1) == [[], [], [], []]
     assert left(stream.push([5])) == [[0, 2, 4]]
@@ -245,7 +245,7 @@ def test_the_loss_is_tested_with_the_row_added() -> None:
 def test_of_tied_clusters_those_below_tau_come_first_even_if_they_are_larger() -> None:
     around, inside = cluster(0, 10), cluster(4, 5, 6)
     assert midway(0.3, around, inside).best_selection([5]) is inside
-    assert midway(0.1, around, inside).best_selection([5]) is around  # nobody is below tau: the smallest of both
+    assert midway(0.1, around, inside).best_selection([5]) is around  # none is below tau: the smallest of both
 
 
 def test_of_tied_clusters_below_tau_the_smallest_is_taken_and_then_the_oldest() -> None:
@@ -364,7 +364,7 @@ def test_an_absent_row_takes_a_position_and_makes_an_older_row_expire() -> None:
     assert stream.push([0]) == []
     assert stream.push(None) == []
     assert stream.push(None) == [Group(0, [0], [0.0], 0.0, 0.0)]
-    assert stream.push([7]) == []  # row 1 was absent: nobody expires
+    assert stream.push([7]) == []  # row 1 was absent: no row expires
     assert (stream.arrivals, held(stream)) == (4, [[3]])
 
 
@@ -411,7 +411,7 @@ def test_waiting_comes_before_the_delay_in_what_one_arrival_makes_leave() -> Non
     assert [group.expiring for group in stream.push([5.0], 5.0)] == [1, 0]
 
 
-def test_without_max_wait_no_time_is_too_long() -> None:
+def test_without_max_wait_no_row_expires_by_time() -> None:
     stream = doca()
     stream.push([1.0], 0.0)
     assert stream.tick(1e300) == []
@@ -542,7 +542,7 @@ def test_the_widest_move_of_the_sums_is_all_the_cells(k: int) -> None:
 
 
 @given(levels=LEVELS, k=st.integers(1, 12), random=st.randoms())
-def test_means_do_not_tell_the_order_of_rows(levels: list[int], k: int, random: Random) -> None:
+def test_means_do_not_depend_on_the_order_of_rows(levels: list[int], k: int, random: Random) -> None:
     shuffled = random.sample(levels, len(levels))
     assert sums(levels, k) == sums(shuffled, k)
 
@@ -555,7 +555,7 @@ def distance(one: Sequence[int], other: Sequence[int]) -> int:
 
 
 def noisy(target: Sequence[int], codes: Sequence[int], most: int = 100) -> list[int]:
-    """What becomes of these noisy counts."""
+    """Published labels for these noisy counts."""
     true = counts(codes, len(target))
     return noisy_labels(codes, labels=len(target), most=most, noise=lambda label: target[label] - true[label])
 

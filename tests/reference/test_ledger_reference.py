@@ -1,4 +1,4 @@
-"""Are the contribution caps what they say?"""
+"""Contribution caps hold in every window."""
 
 from collections import Counter
 
@@ -29,7 +29,7 @@ def test_a_refused_row_does_not_count() -> None:
     assert [ledger.accepts("a", at) for at in (0, 1, 9, 10, 10, 11)] == [True, True, False, True, False, True]
 
 
-def test_persons_do_not_count_for_each_other() -> None:
+def test_persons_are_counted_separately() -> None:
     ledger = SlidingLedger(1, 10)
     assert [ledger.accepts(person, 0) for person in "aba"] == [True, True, False]
 
@@ -46,7 +46,7 @@ def test_a_sliding_ledger_refuses_time_that_goes_back() -> None:
         ledger.accepts("b", 4)
 
 
-def test_aligned_windows_start_anew_at_multiples() -> None:
+def test_aligned_windows_restart_at_multiples() -> None:
     ledger = AlignedLedger(1, 10)
     assert [ledger.accepts("a", at) for at in (0, 9, 10, 10, 19, 20, -1)] == [
         True,
@@ -59,7 +59,7 @@ def test_aligned_windows_start_anew_at_multiples() -> None:
     ]
 
 
-def test_an_aligned_window_ends_where_it_does_exactly() -> None:
+def test_an_aligned_window_ends_exactly() -> None:
     ledger = AlignedLedger(1, 0.1)  # as a float64, a little more than a tenth: 1.0 is still in the tenth window
     assert [ledger.accepts("a", at) for at in (0.95, 1.0, 1.01)] == [True, False, True]
 

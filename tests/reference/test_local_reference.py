@@ -1,4 +1,4 @@
-"""Are the strict randomisers' definitions sound? Probabilities add up, and the loss is epsilon, not less."""
+"""Definitions of the strict randomisers are sound: probabilities add up, and the loss is exactly epsilon."""
 
 from math import exp, log
 
@@ -43,7 +43,7 @@ def test_a_grid_needs_a_whole_number_of_steps() -> None:
 
 @pytest.mark.parametrize("top", [1, 2, 10])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-def test_levels_are_told_with_the_probability_of_the_noise_that_leads_to_them(top: int, epsilon: float) -> None:
+def test_a_level_has_the_probability_of_the_noise_that_leads_to_it(top: int, epsilon: float) -> None:
     grid = Grid(0, top, 1)
     far = top + int(25 * top / epsilon)  # noise beyond has a probability below 1e-10
     for true in range(top + 1):

@@ -1,4 +1,4 @@
-"""Is the transcription itself sane? Its promises on random streams, and the readings of the paper one by one."""
+"""The transcription keeps its guarantees on random streams, and follows each reading of the paper."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
@@ -32,7 +32,7 @@ LINE: list[Attribute] = [Numeric(0, 100)]
 
 
 class Script:
-    """Answers given in advance, per purpose; the last one stays."""
+    """Scripted answers per purpose; the last one repeats."""
 
     def __init__(self, **answers: Sequence[int]) -> None:
         self.answers = {purpose: list(given) for purpose, given in answers.items()}
@@ -255,7 +255,7 @@ def test_distance_is_the_enlargement_of_a_cluster_of_one() -> None:
     assert domain.distance(t, u) == domain.enlargement(t.box, u.box) == (0.2 + 0.4) / 2
 
 
-def test_an_observed_domain_grows_and_is_never_told() -> None:
+def test_an_observed_domain_grows_and_is_never_published() -> None:
     domain = Domain([Numeric()])
     domain.observe(Row(0, 0, (10.0,)))
     assert domain.loss(((10, 10),)) == 0.0
@@ -335,7 +335,7 @@ def test_balanced_buckets_keep_a_value_that_a_random_choice_may_lose() -> None:
     assert [[row.position for row in b] for b in drawn] == [[0, 1], [3]]
 
 
-def test_balanced_buckets_serve_first_whoever_has_the_fewest_values() -> None:
+def test_balanced_buckets_serve_persons_with_the_fewest_values_first() -> None:
     rows = on_line(0, 1, 2, sensitive="xyx", of="aab")
     assert [[row.position for row in b] for b in generate_buckets(rows, 0, "balanced", event())] == [[1], [2]]
 
@@ -465,7 +465,7 @@ def test_a_flush_releases_what_is_ready_then_reuses_then_merges_the_rest() -> No
     assert [(d.kind, d.rows) for d in castle.flush()] == [("reuse", [4]), ("drop", [5])]
 
 
-def test_where_l_counts_persons_the_root_takes_every_row_if_the_useful_ones_are_not_enough() -> None:
+def test_the_root_takes_every_row_if_helpful_rows_do_not_give_l_persons() -> None:
     rows = on_line(0, 1, 2, sensitive="xyx", of="aab")
     castle = line_castle([replace(row, to_root=True) for row in rows], k=2, l=2, l_per="person")
     (opened,) = castle.expire(0)
@@ -482,7 +482,7 @@ def release(castle: Castle, first: int, *points: float) -> Decision:
     return decision
 
 
-def test_the_least_recently_used_generalisation_makes_room_in_its_place() -> None:
+def test_a_new_generalisation_replaces_the_least_recently_used_one() -> None:
     castle = line_castle([], k=2, max_clusters=1, max_reusable=2, tau_init=1.0)
     release(castle, 0, 0, 40)
     release(castle, 2, 50, 60)

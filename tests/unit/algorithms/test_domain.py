@@ -1,4 +1,4 @@
-"""From the schema to the arrays that kernels read."""
+"""Kernel arrays of a schema."""
 
 import numpy as np
 from hypothesis import given
@@ -28,7 +28,7 @@ def test_the_table_holds_the_common_node_of_every_pair(tree: Hierarchy) -> None:
             assert table[low, high] == table[high, low] == tree.node(low, high)
 
 
-def test_every_attribute_finds_its_part_of_the_pool() -> None:
+def test_every_attribute_has_its_part_of_the_pool() -> None:
     domain = make_domain(SCHEMA, snap=True)
     age, education, _ = domain.layout
     assert domain.pool[age[loss.EDGES] :][: age[loss.EDGE_COUNT]].tolist() == [0, 25, 50, 75, 100]
@@ -52,5 +52,5 @@ def test_an_observed_domain_is_empty_at_first() -> None:
     assert domain.bounds[:, 2].tolist() == [np.inf, -np.inf]
 
 
-def test_without_snapping_there_is_no_grid() -> None:
+def test_without_snapping_no_grid_is_stored() -> None:
     assert not make_domain(SCHEMA, snap=False).layout[:, loss.EDGE_COUNT].any()

@@ -1,4 +1,4 @@
-"""Parameters are declared once: every one is explained, and a name has one type in all algorithms."""
+"""Parameters are declared once: each has a help text, and a name has one type in all algorithms."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ GIVEN: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", built_in())
-def test_every_parameter_is_explained(name: str) -> None:
+def test_every_parameter_has_a_help_text(name: str) -> None:
     for each in parameters_of(find(name)):
         assert each.declared.help, each.name
         for part in parameters_of(each.nested) if each.nested is not None else ():
@@ -79,14 +79,14 @@ def test_nested_values_are_flattened() -> None:
     assert nest(Castle, given) == {"k": 5, "delay": 50, "closeness": expected}
 
 
-def test_a_part_without_what_it_needs_is_found() -> None:
+def test_a_nested_value_with_missing_parts_is_reported() -> None:
     assert missing_parts(Castle, {"k": 5, "burn_in": 3}) == ("burn_in", ("t",))
     assert missing_parts(Castle, {"t": 0.3, "burn_in": 3}) is None
     found = missing_parts(Castle, {"admission": "le"})
     assert found == ("admission", ("tie_break", "containment", "representatives", "merge"))
 
 
-def test_where_none_means_something_the_default_says_so() -> None:
+def test_a_meaningful_none_is_described_in_the_default() -> None:
     assert singles_of(Castle)["suppression"].default_words() == "by mode: root or generalise"
     assert singles_of(Castle)["k"].default_words() == "required"
     assert singles_of(Castle)["t"].default_words() == "none"

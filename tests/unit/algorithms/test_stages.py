@@ -1,4 +1,4 @@
-"""What each policy puts between decoding and the engine, seen from the public names."""
+"""Intake of each policy, through the public names."""
 
 import pyarrow as pa
 import pytest
@@ -18,7 +18,7 @@ def sdgs(**changed: object) -> cg.Sdgs:
 
 
 def over_budget(policy: cg.Sdgs | cg.Castleguard, arrivals: list[tuple[float, int]]) -> int:
-    """How many rows (time, person) the cap leaves out."""
+    """Number of rows (time, person) that the cap leaves out."""
     stream = cg.Anonymiser(SCHEMA, policy)
     for now, person in arrivals:
         stream.push([{"pid": person, "age": 30}], now=now)
@@ -28,16 +28,16 @@ def over_budget(policy: cg.Sdgs | cg.Castleguard, arrivals: list[tuple[float, in
     return report.over_budget
 
 
-def test_in_sdgs_a_person_has_one_row_in_a_window_whatever_the_coin_says() -> None:
+def test_sdgs_admits_one_row_per_person_and_window_regardless_of_the_coin() -> None:
     assert over_budget(sdgs(), [(0, 1), (0, 1), (0, 2), (30, 1), (59, 2), (59, 3)]) == 3
 
 
-def test_the_windows_of_sdgs_begin_at_fixed_times() -> None:
-    """A window that slid along would refuse the second row, and what it refuses would depend on rows before it."""
+def test_sdgs_windows_start_at_fixed_times() -> None:
+    """A sliding window would refuse the second row, and its refusals would depend on earlier rows."""
     assert over_budget(sdgs(), [(59, 1), (61, 1), (119, 1), (120, 1)]) == 1
 
 
-def test_a_window_that_was_flushed_still_remembers_who_took_part() -> None:
+def test_a_flushed_window_still_counts_its_persons() -> None:
     stream = cg.Anonymiser(SCHEMA, sdgs())
     stream.push([{"pid": 1, "age": 30}], now=0.0)
     stream.flush()
@@ -54,8 +54,8 @@ def crowd(first: int) -> list[dict[str, int]]:
     return [{"pid": first + at, "age": 30} for at in range(40)]
 
 
-def test_a_flush_within_a_window_of_seconds_publishes_nothing_of_it(caplog: pytest.LogCaptureFixture) -> None:
-    """Else its moment would show, and rows that still arrive would be a second release of the window."""
+def test_a_flush_publishes_no_rows_of_an_unfinished_window_of_seconds(caplog: pytest.LogCaptureFixture) -> None:
+    """Otherwise its time would be visible, and later rows would be a second release of the window."""
     stream = cg.Anonymiser(SCHEMA, sdgs(), seed=1)
     stream.push(crowd(0), now=100.0)
     pending = stream.report().pending
@@ -86,7 +86,7 @@ def test_a_table_is_published_whole_with_windows_of_seconds() -> None:
     assert cg.anonymise(crowd(0), SCHEMA, sdgs(), seed=1).num_rows > 2
 
 
-def test_windows_of_rows_are_published_by_a_flush_since_arrivals_show_there() -> None:
+def test_a_flush_publishes_windows_of_rows() -> None:
     stream = cg.Anonymiser(SCHEMA, sdgs(window=100, window_unit="rows"), seed=1)
     stream.push(crowd(0))
     pending = stream.report().pending
@@ -98,18 +98,18 @@ def test_windows_of_rows_are_counted_in_arrivals() -> None:
     assert over_budget(sdgs(window=3, window_unit="rows"), [(0, 1), (0, 1), (0, 1), (0, 1), (0, 2), (0, 1)]) == 3
 
 
-def test_where_rows_are_the_unit_nobody_is_capped() -> None:
+def test_persons_are_not_capped_if_the_unit_is_a_row() -> None:
     assert over_budget(sdgs(unit="row"), [(0, 1)] * 5) == 0
 
 
 @pytest.mark.parametrize(("window", "left_out"), [(60.0, 1), (2.0, 0), (None, 2)])
-def test_the_ledger_of_castleguard_slides(window: float | None, left_out: int) -> None:
+def test_the_castleguard_ledger_uses_a_sliding_window(window: float | None, left_out: int) -> None:
     policy = cg.Castleguard(k=2, delay=9, epsilon=1.0, rows_per_person=1, window=window)
     assert over_budget(policy, [(59, 1), (61, 1), (119, 1)]) == left_out
 
 
-def test_a_stream_whose_intake_failed_half_way_takes_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cap has counted rows that the engine never saw: its windows would no longer be the engine's."""
+def test_a_stream_whose_intake_failed_midway_accepts_no_more_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cap has counted rows that the engine never saw, so their windows would differ."""
     stream = cg.Anonymiser(SCHEMA, sdgs(window=3, window_unit="rows"))
 
     def fail(*_: object) -> None:
@@ -135,9 +135,7 @@ def test_a_stream_whose_intake_failed_half_way_takes_nothing_more(monkeypatch: p
         (cg.Doca(k=2, delay=5, epsilon=1.0), False),
     ],
 )
-def test_rows_enter_as_cells_where_cells_are_published_and_nothing_else_reads_values(
-    policy: Policy, cells: bool
-) -> None:
+def test_rows_are_decoded_as_cells_if_only_cells_are_published(policy: Policy, cells: bool) -> None:
     schema = cg.Schema(person=None, quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=30)])
     rows = policy.stages(schema, make_keys(seed=0)).decoder.decode(pa.table({"age": [41.0]})).rows
     assert rows.quasi.tolist() == [[30.0 if cells else 41.0]]

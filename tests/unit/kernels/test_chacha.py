@@ -1,4 +1,4 @@
-"""The draws against RFC 8439 and against the plain twin that the transcriptions draw from."""
+"""Draws agree with RFC 8439 and with the plain-Python twin used by the transcriptions."""
 
 import numpy as np
 from hypothesis import given
@@ -41,13 +41,13 @@ positions = st.integers(0, 2**20) | st.integers(0, 2**40)
 
 @entry_kernel
 def write_block(key: Words, address: Ints, out: Words) -> None:
-    """Let Python see one block: kernels can be called by kernels only."""
+    """Expose one block to Python, which can call entry kernels only."""
     chacha_block(key, address[0], address[1], address[2], address[3], out)
 
 
 @entry_kernel
 def make_draws(draws: Draws, asked: Ints, answers: Ints) -> None:
-    """Answer rows of (purpose, position, choices); one without choices begins an event, and may change the key."""
+    """Answer rows of (purpose, position, choices); a row without choices begins an event and may change the key."""
     for at in range(answers.size):
         if asked[at, 2] == 0:
             begin_event(draws)
@@ -58,7 +58,7 @@ def make_draws(draws: Draws, asked: Ints, answers: Ints) -> None:
 
 @entry_kernel
 def take_words(draws: Draws, position: int, nonces: Words, lanes: Words, taken: Words, again: Words) -> None:
-    """Words one after the other, the first block by way of a lane; then the same by address, backwards."""
+    """Draw words in sequence, the first block from a lane; then the same words by address, in reverse."""
     advance_key(draws, position)
     begin_event(draws)
     address_positions(NOISE, position - LANES + 1, nonces)
@@ -72,7 +72,7 @@ def take_words(draws: Draws, position: int, nonces: Words, lanes: Words, taken: 
 
 @entry_kernel
 def write_lanes(key: Words, purpose: int, first: int, nonces: Words, lanes: Words) -> None:
-    """Let Python see the blocks of LANES positions."""
+    """Expose the blocks of LANES positions to Python."""
     address_positions(purpose, first, nonces)
     chacha_lanes(key, nonces, lanes)
 
@@ -81,7 +81,7 @@ def write_lanes(key: Words, purpose: int, first: int, nonces: Words, lanes: Word
 def take_hiding_words(
     draws: Draws, position: int, content: Ints, digests: Ints, nonces: Words, lanes: Words, taken: Words, block: Words
 ) -> None:
-    """Words that hide some content: one after the other, and the first block by way of a lane."""
+    """Draw words addressed by content: in sequence, and the first block from a lane."""
     advance_key(draws, position)
     digest = begin_digest(draws)
     for at in range(content.size):
@@ -99,7 +99,7 @@ def take_hiding_words(
 
 
 def fresh(key: tuple[int, ...]) -> Draws:
-    """Draws whose key begins at position 0."""
+    """Draws whose key starts at position 0."""
     state = np.full((3, PURPOSES), -1, dtype=np.int64)
     state[0, 0] = 0
     return Draws(new_words(np.array(key, dtype=np.uint32)), state[0], state[1], state[2])
@@ -127,7 +127,7 @@ def draw(key: tuple[int, ...], asked: list[tuple[int, int, int]]) -> list[int]:
     return [int(answer) for answer in answers]
 
 
-def test_the_block_is_that_of_rfc_8439() -> None:
+def test_block_matches_rfc_8439() -> None:
     """Section 2.3.2: key 00..1f, block counter 1, nonce 00:00:00:09:00:00:00:4a:00:00:00:00."""
     out = block(RFC_KEY, 1, 0x09000000, 0x4A000000, 0)
     assert " ".join(f"{word:08x}" for word in out) == (
@@ -137,17 +137,17 @@ def test_the_block_is_that_of_rfc_8439() -> None:
 
 
 @given(keys, words, st.tuples(words, words, words))
-def test_any_block_is_that_of_the_twin(key: tuple[int, ...], counter: int, nonce: tuple[int, int, int]) -> None:
+def test_any_block_matches_the_twin(key: tuple[int, ...], counter: int, nonce: tuple[int, int, int]) -> None:
     assert block(key, counter, *nonce) == list(reference.block(key, counter, nonce))
 
 
-def test_purposes_have_the_numbers_that_the_twin_gives_them() -> None:
+def test_purpose_numbers_match_the_twin() -> None:
     renamed = {"ratchet": "ratchet_key"}
     assert {name: getattr(chacha, renamed.get(name, name).upper()) for name in reference.PURPOSES} == reference.PURPOSES
 
 
 @given(keys, st.integers(1, 7), positions, st.lists(st.integers(1, 2**31 - 1), max_size=40))
-def test_picks_are_those_of_the_twin(key: tuple[int, ...], purpose: int, position: int, choices: list[int]) -> None:
+def test_picks_match_the_twin(key: tuple[int, ...], purpose: int, position: int, choices: list[int]) -> None:
     twin = reference.Draws(key)
     twin.ratchet(position)
     name = next(name for name, number in reference.PURPOSES.items() if number == purpose)
@@ -155,14 +155,14 @@ def test_picks_are_those_of_the_twin(key: tuple[int, ...], purpose: int, positio
     assert draw(key, [(purpose, position, 0), *((purpose, position, n) for n in choices)])[1:] == expected
 
 
-def test_a_draw_is_the_same_whatever_was_drawn_before() -> None:
+def test_a_draw_does_not_depend_on_earlier_draws() -> None:
     alone = draw(RFC_KEY, [(1, 5, 0), (1, 5, 1000)])[-1]
     after_others = draw(RFC_KEY, [(1, 3, 0), (1, 3, 1000), (2, 3, 9), (1, 5, 0), (3, 5, 7), (1, 5, 1000)])[-1]
     again = draw(RFC_KEY, [(1, 5, 0), (1, 5, 1000), (1, 5, 1000), (1, 5, 0), (1, 5, 1000)])[-1]
     assert alone == after_others == again
 
 
-def test_the_key_changes_at_multiples_of_the_ratchet_and_nothing_of_the_old_one_is_left() -> None:
+def test_the_ratchet_replaces_the_key_and_wipes_blocks_of_the_old_one() -> None:
     state = np.full((3, PURPOSES), -1, dtype=np.int64)
     draws = Draws(new_words(np.array(RFC_KEY, dtype=np.uint32)), state[0], state[1], state[2])
     asked = [(1, 9, 0), (1, 9, 1000), (1, RATCHET - 1, 0), (1, RATCHET, 0)]
@@ -174,7 +174,7 @@ def test_the_key_changes_at_multiples_of_the_ratchet_and_nothing_of_the_old_one_
 
 
 @given(keys, st.integers(1, PURPOSES - 1), st.integers(0, 2**62) | st.integers(2**32 - LANES, 2**32))
-def test_blocks_made_together_are_those_made_one_by_one(key: tuple[int, ...], purpose: int, first: int) -> None:
+def test_blocks_computed_together_match_single_blocks(key: tuple[int, ...], purpose: int, first: int) -> None:
     nonces, lanes = np.zeros(3 * LANES, dtype=np.uint32), np.zeros(16 * LANES, dtype=np.uint32)
     write_lanes(np.array(key, dtype=np.uint32), purpose, first, nonces, lanes)
     for lane in range(LANES):
@@ -184,13 +184,13 @@ def test_blocks_made_together_are_those_made_one_by_one(key: tuple[int, ...], pu
 
 
 @given(keys, st.integers(0, 2**20 - 1), st.integers(1, 70))
-def test_words_are_those_of_the_twin(key: tuple[int, ...], position: int, count: int) -> None:
+def test_words_match_the_twin(key: tuple[int, ...], position: int, count: int) -> None:
     twin = reference.Draws(key)
     assert words_from(fresh(key), position, count) == [twin.word("noise", position, at) for at in range(count)]
 
 
 def hiding_words(draws: Draws, position: int, content: list[int], count: int) -> list[int]:
-    """Words that hide the content."""
+    """Words addressed by content."""
     taken, block = np.zeros(count, dtype=np.uint32), np.zeros(16, dtype=np.uint32)
     numbers, digests = np.array(content, dtype=np.int64), np.zeros(LANES, dtype=np.int64)
     nonces, lanes = np.zeros(3 * LANES, dtype=np.uint32), np.zeros(16 * LANES, dtype=np.uint32)
@@ -203,7 +203,7 @@ numbers = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=40)
 
 
 @given(keys, positions, numbers, st.integers(1, 40))
-def test_words_that_hide_something_are_those_of_the_twin(
+def test_words_addressed_by_content_match_the_twin(
     key: tuple[int, ...], position: int, content: list[int], count: int
 ) -> None:
     twin = reference.Draws(key)
@@ -214,13 +214,13 @@ def test_words_that_hide_something_are_those_of_the_twin(
     expected = [twin.word("noise", position, at, data) for at in range(count)]
     draws = fresh(key)
     assert hiding_words(draws, position, content, count) == expected
-    # Nothing is left over from another content, or from a draw that hides nothing.
+    # No block is reused from other content, or from a draw without content.
     assert hiding_words(draws, position, [*content, 0], 3) != expected[:3]
     assert words_from(draws, position, 3) == [twin.word("noise", position, at) for at in range(3)]
     assert hiding_words(draws, position, content, count) == expected
 
 
-def test_the_key_depends_on_the_position_and_not_on_the_way_there() -> None:
+def test_the_key_depends_on_the_position_alone() -> None:
     twin = reference.Draws(RFC_KEY)
     for multiple in (RATCHET, 2 * RATCHET, 3 * RATCHET):
         twin.ratchet(multiple)

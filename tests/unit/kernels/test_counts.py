@@ -1,4 +1,4 @@
-"""The counting tables against a plain counter, in a table so small that entries stand in each other's way."""
+"""Counting tables agree with a plain Counter, in a table so small that entries collide."""
 
 from collections import Counter
 
@@ -24,7 +24,7 @@ def replay(
     entering: NDArray[np.bool_],
     counts: NDArray[np.int64],
 ) -> None:
-    """Make the changes one after the other; of each the count that it leaves, as told by the change and by a look."""
+    """Apply the changes in order; return the count after each, from the change itself and from a lookup."""
     for at in range(owners.size):
         if entering[at]:
             counts[0, at] = count_in(table, owners[at], keys[at])
@@ -44,7 +44,7 @@ def run(table: Table, changes: list[Change]) -> tuple[list[int], list[int]]:
 
 @st.composite
 def change_lists(draw: st.DrawFn) -> list[Change]:
-    """Changes that never hold more than ENTRIES entries, nor take out what is not there."""
+    """Changes that never exceed ENTRIES entries and never remove a missing entry."""
     counter: Counter[tuple[int, int]] = Counter()
     changes: list[Change] = []
     entries = st.tuples(st.integers(0, 3), st.sampled_from(KEYS))
@@ -58,7 +58,7 @@ def change_lists(draw: st.DrawFn) -> list[Change]:
 
 
 @given(change_lists())
-def test_counts_are_those_of_a_plain_counter(changes: list[Change]) -> None:
+def test_counts_match_a_plain_counter(changes: list[Change]) -> None:
     counter: Counter[tuple[int, int]] = Counter()
     expected = []
     for owner, key, enters in changes:
@@ -71,7 +71,7 @@ def test_counts_are_those_of_a_plain_counter(changes: list[Change]) -> None:
 
 
 @given(change_lists())
-def test_an_emptied_table_is_as_new(changes: list[Change]) -> None:
+def test_an_emptied_table_equals_a_new_one(changes: list[Change]) -> None:
     counter: Counter[tuple[int, int]] = Counter()
     for owner, key, enters in changes:
         counter[owner, key] += 1 if enters else -1

@@ -1,4 +1,4 @@
-"""The comparison of random words with cumulative probabilities, on words that are made up for the purpose."""
+"""Comparison of random words with cumulative probabilities, on constructed words."""
 
 from bisect import bisect_right
 from fractions import Fraction
@@ -24,20 +24,20 @@ POSITION = 5
 
 @entry_kernel
 def one_row(draws: Draws, tables: Tables, levels: Levels, row: Levels, done: NDArray[np.bool_]) -> None:
-    """Let Python see one row: kernels can be called by kernels only."""
+    """Expose one row to Python, which can call entry kernels only."""
     begin_event(draws)
     done[0] = randomise_row(draws, POSITION, tables, levels, row)
 
 
 @entry_kernel
 def one_coin(draws: Draws, rate: Words, whole: bool, coin: Levels) -> None:
-    """Let Python see one coin."""
+    """Expose one coin to Python."""
     begin_event(draws)
     coin[0] = draw_coin(draws, POSITION, rate, whole)
 
 
 def scripted(words: list[int]) -> Draws:
-    """Draws whose first words at POSITION are these, for every purpose; a wrong use of others would be noticed."""
+    """Draws whose first words at POSITION are these, for every purpose; use of other words would be noticed."""
     state = np.full((3, PURPOSES), -1, dtype=np.int64)
     draws = Draws(new_words(np.zeros(8, dtype=np.uint32)), state[0], state[1], state[2])
     for purpose in (NOISE, RESPONSE, SAMPLE):
@@ -49,11 +49,11 @@ def scripted(words: list[int]) -> Draws:
 def randomised(
     mechanisms: list[Mechanism], levels: list[int], script: list[int], words: int = 1
 ) -> tuple[list[int] | None, int, int]:
-    """The levels (None: undecided), and how many words were taken for noise and for responses."""
+    """Levels (None: undecided), and the number of words used for noise and for responses."""
     draws, changed, done = scripted(script), np.array(levels, dtype=np.int64), np.zeros(1, dtype=np.bool_)
     one_row(draws, pack(mechanisms, words), changed, np.zeros(len(levels), dtype=np.int64), done)
     if not done[0]:
-        assert changed.tolist() == levels  # an undecided row is not touched
+        assert changed.tolist() == levels  # an undecided row is unchanged
     return changed.tolist() if done[0] else None, int(draws.drawn[NOISE]), int(draws.drawn[RESPONSE])
 
 
@@ -73,8 +73,8 @@ small_laplace = st.builds(laplace, st.integers(1, 257), st.fractions(Fraction(1,
 
 
 @given(small_laplace, st.data())
-def test_a_word_falls_between_the_edges_that_enclose_it(mechanism: DiscreteLaplace, data: st.DataObject) -> None:
-    """From the middle of a domain twice as wide, nothing is clipped: the level shows the outcome itself."""
+def test_a_word_selects_the_outcome_whose_edges_enclose_it(mechanism: DiscreteLaplace, data: st.DataObject) -> None:
+    """From the middle of a domain twice as wide, no level is clipped: the level shows the outcome."""
     [table] = mechanism.tables(1)
     near = st.sampled_from(table).flatmap(lambda edge: st.integers(edge - 2, edge + 2))
     word = data.draw((near | st.integers(0, HIGHEST)).filter(lambda word: 0 <= word <= HIGHEST))
@@ -92,10 +92,10 @@ def first_difference(a: list[int], b: list[int]) -> int:
 
 
 @given(small_laplace, st.integers(2, 4), st.data())
-def test_a_word_on_an_edge_is_decided_by_the_next_that_differs(
+def test_a_word_on_an_edge_is_decided_by_the_next_word_that_differs(
     mechanism: DiscreteLaplace, words: int, data: st.DataObject
 ) -> None:
-    """No more words are taken than it needs to tell the fraction from every edge."""
+    """Only as many words are used as are needed to separate the fraction from every edge."""
     [table] = mechanism.tables(words)
     edge = data.draw(st.sampled_from(table))
     assert randomised([mechanism], [0], words_of(edge, words), words)[0] is None
@@ -112,7 +112,7 @@ def test_a_word_on_an_edge_is_decided_by_the_next_that_differs(
             assert taken == 1 + max(first_difference(script, words_of(edge, words)) for edge in table)
 
 
-def test_edges_that_begin_alike_are_told_apart_by_later_words() -> None:
+def test_edges_with_equal_first_words_are_distinguished_by_later_words() -> None:
     """At epsilon 15 a cell, most edges are below 2^-32 or above 1 - 2^-32."""
     mechanism = laplace(10, 150)
     [table] = mechanism.tables(8)
@@ -125,7 +125,7 @@ def test_edges_that_begin_alike_are_told_apart_by_later_words() -> None:
         assert 1 <= taken <= 8
 
 
-def test_no_noise_is_certain_only_in_the_limit() -> None:
+def test_zero_noise_is_certain_only_in_the_limit() -> None:
     mechanism = laplace(100, 10**6)
     assert randomised([mechanism], [50], [0] * 8, 8)[0] is None
     assert randomised([mechanism], [50], [HIGHEST] * 8, 8)[0] is None
@@ -146,14 +146,14 @@ def test_digits_are_drawn_lowest_first_and_none_for_zero() -> None:
     below = [word(signed, 256 - 3), word(middle, 5), 0]
     assert randomised([mechanism], [60_000], below) == ([60_000 - 3 - 5 * 256], 3, 0)
     assert randomised([mechanism], [60_000], [word(signed, 256)]) == ([60_000], 1, 0)
-    # The top digit's last outcome is everything beyond the domain.
+    # The last outcome of the top digit covers everything beyond the domain.
     assert randomised([mechanism], [0], [word(signed, 257), word(middle, 0), HIGHEST])[0] == [70_000]
     assert randomised([mechanism], [70_000], [word(signed, 255), 0, HIGHEST])[0] == [0]
 
 
 @given(st.integers(2, 1000), st.integers(0, HIGHEST), st.data())
-def test_another_value_is_a_remainder_without_bias(values: int, word: int, data: st.DataObject) -> None:
-    """2^32 is no multiple of most numbers: words from the largest multiple on are passed over."""
+def test_another_value_is_drawn_without_modulo_bias(values: int, word: int, data: st.DataObject) -> None:
+    """2^32 is not a multiple of most numbers: words from the largest multiple on are rejected."""
     others = values - 1
     fair = 2**32 // others * others
     word = data.draw(st.sampled_from([word, 0, fair - 1, min(fair, HIGHEST), HIGHEST]))
@@ -172,12 +172,12 @@ def test_a_value_is_kept_below_the_edge_and_only_there() -> None:
     assert abs(edge / 2**32 - np.exp(2) / (np.exp(2) + 4)) < 2**-31
 
 
-def test_where_nothing_can_be_hidden_nothing_is_drawn() -> None:
+def test_a_column_without_noise_uses_no_draws() -> None:
     assert randomised([laplace(0), response(1)], [0, 0], []) == ([0, 0], 0, 0)
 
 
 @pytest.mark.parametrize("level", [-(2**63), -1, 8, 2**63 - 1])
-def test_what_is_no_level_counts_as_the_nearest(level: int) -> None:
+def test_an_invalid_level_counts_as_the_nearest_valid_one(level: int) -> None:
     nearest = 0 if level < 0 else 7
     for word in (0, 2**30, 2**31, HIGHEST):
         for mechanism in (laplace(7), response(8)):
@@ -186,7 +186,7 @@ def test_what_is_no_level_counts_as_the_nearest(level: int) -> None:
     assert randomised([laplace(0), response(1)], [level, level], [])[0] == [0, 0]
 
 
-def test_an_undecided_column_leaves_the_whole_row_as_it_was() -> None:
+def test_an_undecided_column_leaves_the_whole_row_unchanged() -> None:
     mechanism = laplace(1)
     edge = mechanism.tables(1)[0][0]
     assert randomised([laplace(100), mechanism], [50, 1], [0, edge])[0] is None
@@ -207,11 +207,11 @@ def test_a_coin_is_decided_by_the_first_word_that_differs() -> None:
     assert flip(third, [0x55555554, HIGHEST], 2) == 1
 
 
-def test_a_fraction_equal_to_a_rate_that_ends_is_not_below_it() -> None:
+def test_a_fraction_equal_to_a_finite_rate_is_not_below_it() -> None:
     half = Fraction(1, 2)
     assert [flip(half, [word], 1) for word in (2**31 - 1, 2**31, 2**31 + 1)] == [1, 0, 0]
     assert [flip(half, [2**31, 0, word], 3) for word in (0, 1, HIGHEST)] == [0, 0, 0]
     tenth = Fraction(0.1)  # 3602879701896397 / 2^55
     digits = words_of(int(tenth * 2**64), 2)
     assert [flip(tenth, [digits[0], digits[1] + step], 2) for step in (-1, 0, 1)] == [1, 0, 0]
-    assert flip(tenth, digits, 1) == -1  # a single word does not hold all of its digits
+    assert flip(tenth, digits, 1) == -1  # one word does not hold all digits

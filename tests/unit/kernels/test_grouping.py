@@ -1,4 +1,4 @@
-"""What splits are built on, against sets, dicts and sorting."""
+"""Building blocks of splits agree with sets, dicts and sorting."""
 
 import numpy as np
 from hypothesis import given
@@ -16,7 +16,7 @@ Keys = NDArray[np.uint64]
 
 @entry_kernel
 def group(table: Table, keys: Keys, part: Ints, parts: int, out: Ints) -> None:
-    """Rows of `out`: key numbers, starts of parts, rows by part, a tally; its corner: keys, fewest keys of a part."""
+    """Rows of `out`: key numbers, starts of parts, rows by part, a tally; last elements: keys, fewest keys per part."""
     count = keys.size
     out[4, 0] = number_keys(table, keys, count, out[0])
     sort_by_part(part, count, parts, out[1], out[2])
@@ -48,7 +48,7 @@ def test_rows_are_numbered_and_sorted_in_order_of_first_appearance(rows: list[tu
 
 
 @given(st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0]), max_size=30), st.integers(0, 12))
-def test_the_nearest_are_kept_and_of_equals_the_earliest(far: list[float], limit: int) -> None:
+def test_the_nearest_candidates_are_kept_and_the_earliest_wins_ties(far: list[float], limit: int) -> None:
     filled = np.zeros(1, dtype=np.int64)
     heap = np.full(len(far) + 1, -1, dtype=np.int64)
     take_nearest(Nearest(np.array(far), np.zeros(len(far), dtype=np.int64), heap), limit, filled)

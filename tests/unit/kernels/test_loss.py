@@ -1,4 +1,4 @@
-"""Losses, common nodes and published boxes, against the hierarchy itself and against the transcription."""
+"""Losses, common nodes and published boxes agree with the hierarchy and with the transcription."""
 
 from unittest.mock import patch
 
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 @entry_kernel
 def look_up(domain: Domain, pairs: NDArray[np.int64], nodes: NDArray[np.int64], losses: Floats) -> None:
-    """For pairs of leaves of the first attribute: their node and its loss."""
+    """Common node and its loss, for pairs of leaves of the first attribute."""
     for at in range(pairs.shape[0]):
         nodes[at] = common_node(domain, 0, pairs[at, 0], pairs[at, 1])
         losses[at] = value_loss(domain, 0, float(pairs[at, 0]), float(pairs[at, 1]))
@@ -30,7 +30,7 @@ def look_up(domain: Domain, pairs: NDArray[np.int64], nodes: NDArray[np.int64], 
 
 @entry_kernel
 def measure_box(domain: Domain, box: Floats, point: Floats, losses: Floats, out: Floats) -> None:
-    """The loss of a box, and of the same with a point; the box as published (out[:2]), and the root (out[2:])."""
+    """Loss of a box, and of the box with a point; the published box (out[:2]) and the root (out[2:])."""
     losses[0] = box_loss(domain, box[0], box[1])
     losses[1] = stretched_loss(domain, box[0], box[1], point)
     publish_box(domain, box[0], box[1], out[0], out[1])
@@ -84,7 +84,7 @@ def boxes(draw: st.DrawFn) -> tuple[Schema, bool, list[tuple[float, float, float
 
 
 @given(boxes())
-def test_a_box_is_measured_and_published_as_in_the_transcription(
+def test_loss_and_published_box_match_the_transcription(
     given_box: tuple[Schema, bool, list[tuple[float, float, float]]],
 ) -> None:
     schema, snap, values = given_box

@@ -1,4 +1,4 @@
-"""l-diversity per person against trying out every assignment."""
+"""l-diversity per person agrees with an exhaustive search over assignments."""
 
 import numpy as np
 from hypothesis import example, given
@@ -15,13 +15,13 @@ Edges = list[tuple[int, int]]  # person, value
 
 @entry_kernel
 def ask(persons: Ints, values: Ints, value_count: int, answers: NDArray[np.bool_]) -> None:
-    """For every number of persons: can so many stand for a value each?"""
+    """For every number of persons: whether as many can be matched to different values."""
     for wanted in range(answers.size):
         answers[wanted] = enough_matched(persons, values, value_count, wanted)
 
 
 def try_all(values: list[int], edges: Edges, taken: frozenset[int] = frozenset()) -> int:
-    """The most values that different persons can stand for: each value is left out or given to somebody free."""
+    """Maximum number of values matched to different persons, by trying every assignment."""
     if not values:
         return 0
     first, *rest = values
@@ -32,7 +32,7 @@ def try_all(values: list[int], edges: Edges, taken: frozenset[int] = frozenset()
 
 
 def answers(edges: Edges) -> list[bool]:
-    """By number wanted, from 0 to one more than can be."""
+    """Results by number of persons wanted, from 0 to one more than possible."""
     numbers = {value: number for number, value in enumerate(dict.fromkeys(value for _, value in edges))}
     persons = np.array([person for person, _ in edges], dtype=np.int64)
     values = np.array([numbers[value] for _, value in edges], dtype=np.int64)
@@ -44,7 +44,7 @@ def answers(edges: Edges) -> list[bool]:
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=14))
 @example([(0, 0), (0, 1), (0, 2), (1, 0), (2, 0)])
 @example([(0, 0), (1, 0), (1, 1), (2, 1), (2, 2), (0, 3)])
-def test_as_many_persons_stand_apart_as_any_assignment_allows(edges: Edges) -> None:
+def test_matching_is_as_large_as_the_best_assignment(edges: Edges) -> None:
     values = sorted({value for _, value in edges})
     most = try_all(values, edges)
     assert answers(edges) == [wanted <= most for wanted in range(len(values) + 2)]

@@ -1,4 +1,4 @@
-"""SipHash-2-4 against its authors' vectors and a plain twin, and the promise that equal text hashes equally."""
+"""SipHash-2-4 agrees with its authors' vectors and a plain twin, and equal text has equal hashes."""
 
 import numpy as np
 import pytest
@@ -31,12 +31,12 @@ def hash_texts(texts: list[bytes | None], key: np.ndarray = KEY) -> list[int]:
 
 
 @pytest.mark.parametrize(("length", "code"), PUBLISHED.items())
-def test_the_published_vectors_come_out(length: int, code: int) -> None:
+def test_hashes_match_the_published_vectors(length: int, code: int) -> None:
     assert hash_texts([bytes(range(length))]) == [code]
 
 
 @given(st.lists(st.none() | st.binary(max_size=40), max_size=8), st.tuples(*[st.integers(0, WORD)] * 2))
-def test_every_text_hashes_as_in_the_twin(texts: list[bytes | None], key: tuple[int, int]) -> None:
+def test_text_hashes_match_the_twin(texts: list[bytes | None], key: tuple[int, int]) -> None:
     hashes = hash_texts(texts, np.array(key, dtype=np.uint64))
     assert hashes == [twin(b"\xff" if text is None else text, key) for text in texts]
 
@@ -50,6 +50,6 @@ def test_an_integer_hashes_as_its_decimal_digits(numbers: list[int | None]) -> N
     assert [int(code) for code in hash_integers(values, valid, KEY)] == hash_texts(digits)
 
 
-def test_a_missing_value_is_no_text() -> None:
+def test_a_missing_value_hashes_unlike_any_text() -> None:
     missing, empty, nan = hash_texts([None, b"", b"nan"])
     assert len({missing, empty, nan}) == 3

@@ -1,4 +1,4 @@
-"""The engine's own promises; that it decides as CASTLE does is shown by tests/properties/test_castle_agreement.py."""
+"""The engine contract; tests/properties/test_castle_agreement.py compares its decisions with CASTLE."""
 
 from dataclasses import replace
 from typing import Literal
@@ -19,7 +19,7 @@ POLICY = Castle(k=2, delay=3, max_clusters=2, order="arrival")
 
 
 def rows(*ages: float, person: int = 0, step: int = 1, to_root: bool = False) -> CodedRows:
-    """Rows of as many persons, numbered from `person` on; of this one alone if `step` is 0."""
+    """Rows of consecutive persons from `person` on, or of this person alone if `step` is 0."""
     return CodedRows(
         quasi=np.array(ages, dtype=np.float64).reshape(-1, 1),
         person=person + step * np.arange(len(ages), dtype=np.uint64),
@@ -49,10 +49,10 @@ def test_published_bounds_are_on_the_grid_and_the_loss_is_theirs() -> None:
     assert decisions.loss.tolist() == [0.1, 0.1]
     assert decisions.event.tolist() == [0, 0]
     assert decisions.kept.all()
-    assert engine.threshold == 0.0  # from cell to cell, as open clusters are measured
+    assert engine.threshold == 0.0  # from cell to cell, as for open clusters
 
 
-def test_a_published_box_is_used_again() -> None:
+def test_a_published_box_is_reused() -> None:
     engine = new_engine(replace(POLICY, max_clusters=1))
     engine.push(rows(11, 19, 18, 17), 0.0)
     decisions = engine.push(rows(15, 99, 98, 97, person=4, step=0), 0.0)
@@ -63,7 +63,7 @@ def test_a_published_box_is_used_again() -> None:
 
 
 @pytest.mark.parametrize(("containment", "entries"), [("interval", 3), ("generalisation", 1)])
-def test_equal_boxes_are_one_entry_unless_they_contain_different_intervals(
+def test_equal_boxes_share_an_entry_unless_their_intervals_differ(
     containment: Literal["interval", "generalisation"], entries: int
 ) -> None:
     reading = replace(STRICT, containment=containment)
@@ -74,7 +74,7 @@ def test_equal_boxes_are_one_entry_unless_they_contain_different_intervals(
     assert engine.snapshot()["counters"][names.REUSABLE] == entries
 
 
-def test_a_row_for_the_root_takes_company_along_or_is_dropped() -> None:
+def test_a_root_row_takes_other_rows_along_or_is_dropped() -> None:
     engine = new_engine()
     engine.push(rows(0, to_root=True), 0.0)
     alone = engine.flush()
@@ -87,8 +87,8 @@ def test_a_row_for_the_root_takes_company_along_or_is_dropped() -> None:
     assert not opened.kept.any()
 
 
-def test_where_l_counts_persons_the_root_takes_every_row_if_the_useful_ones_are_not_enough() -> None:
-    """Five rows have three persons and three values, but one person for two of them: the sixth row is needed."""
+def test_the_root_takes_every_row_if_helpful_rows_do_not_give_l_persons() -> None:
+    """Five rows have three persons and three values, but two values have one person: the sixth row is needed."""
     schema = Schema(person="id", quasi_identifiers=SCHEMA.quasi_identifiers, sensitive=["illness"])
     engine = CastleEngine(schema, replace(POLICY, k=3, l=3, l_per="person", delay=9), key=KEY)
     engine.push(
@@ -105,7 +105,7 @@ def test_where_l_counts_persons_the_root_takes_every_row_if_the_useful_ones_are_
     assert decisions.group.tolist() == [0, 0, 0, 0, 0, 0, 1]
 
 
-def test_only_rows_that_have_waited_long_enough_leave_at_a_tick() -> None:
+def test_a_tick_releases_only_rows_that_have_waited_max_wait() -> None:
     engine = new_engine(replace(POLICY, delay=100, max_wait=5.0, suppression="drop", reuse="off"))
     engine.push(rows(10), 0.0)
     engine.push(rows(90, person=1), 1.0)
@@ -124,7 +124,7 @@ def test_an_empty_push_decides_nothing() -> None:
     assert (engine.arrivals, engine.pending, engine.oldest) == (0, 0, 0)
 
 
-def test_after_a_flush_the_stream_may_go_on() -> None:
+def test_rows_may_arrive_after_a_flush() -> None:
     engine = new_engine()
     engine.push(rows(11, 12), 0.0)
     assert engine.flush().position.tolist() == [0, 1]
@@ -165,7 +165,7 @@ def test_a_snapshot_of_another_engine_is_refused(name: str) -> None:
             new_engine().restore(other)
 
 
-def test_a_refused_snapshot_leaves_the_engine_as_it_was() -> None:
+def test_a_refused_snapshot_leaves_the_engine_unchanged() -> None:
     engine = new_engine()
     engine.push(rows(11, 52), 0.0)
     before = engine.snapshot()

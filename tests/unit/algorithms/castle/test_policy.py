@@ -1,4 +1,4 @@
-"""What a policy refuses, and what it fills in."""
+"""Parameters that the CASTLE policy refuses, and its defaults."""
 
 import json
 from dataclasses import replace
@@ -44,17 +44,17 @@ POLICY = Castle(k=5, l=2, delay=100)
         ({"closeness": 0.2}, "closeness must be a Closeness, got float"),
     ],
 )
-def test_a_promise_that_cannot_be_kept_is_refused(change: dict[str, Any], message: str) -> None:
+def test_impossible_parameters_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(PolicyError) as refused:
         replace(POLICY, **change)
     assert str(refused.value).startswith(message)
 
 
-def test_the_shortest_delay_holds_k_rows_at_once() -> None:
+def test_the_shortest_delay_holds_k_rows() -> None:
     assert Castle(k=5, delay=4).delay == 4
 
 
-def test_strict_is_the_default_and_decides_what_is_left_open() -> None:
+def test_strict_is_the_default_and_sets_open_parameters() -> None:
     assert POLICY.strict
     assert (POLICY.chosen_suppression, POLICY.chosen_order, POLICY.chosen_reading) == ("root", "shuffled", STRICT)
     paper = replace(POLICY, mode="paper")
@@ -62,12 +62,12 @@ def test_strict_is_the_default_and_decides_what_is_left_open() -> None:
     assert (paper.chosen_suppression, paper.chosen_order, paper.chosen_reading) == ("generalise", "arrival", PAPER)
 
 
-def test_what_is_given_is_taken() -> None:
+def test_given_parameters_override_the_mode() -> None:
     policy = Castle(k=2, delay=9, suppression="drop", order="input", reading=PAPER)
     assert (policy.chosen_suppression, policy.chosen_order, policy.chosen_reading) == ("drop", "input", PAPER)
 
 
-def test_policies_that_decide_alike_have_one_fingerprint() -> None:
+def test_equivalent_policies_have_equal_fingerprints() -> None:
     spelt_out = replace(POLICY, suppression="root", order="shuffled", reading=STRICT)
     assert spelt_out.fingerprint() == POLICY.fingerprint()
     assert json.loads(json.dumps(POLICY.fingerprint())) == POLICY.fingerprint()
@@ -91,7 +91,7 @@ def test_criteria_of_distributions_are_part_of_the_fingerprint() -> None:
     assert len({*described, json.dumps(POLICY.fingerprint()), json.dumps(close.fingerprint())}) == len(changes) + 2
 
 
-def test_the_burn_in_in_force_is_the_delay_up_to_a_thousand_rows() -> None:
+def test_the_default_burn_in_is_the_delay_up_to_a_thousand_rows() -> None:
     for delay, burn_in in ((50, 50), (5000, 1000)):
         closeness = replace(POLICY, delay=delay, closeness=Closeness(t=0.2)).criteria.closeness
         assert closeness is not None

@@ -1,4 +1,4 @@
-"""The engine where distributions are promised, by small examples; the whole is in tests/properties."""
+"""CASTLE with criteria on distributions, by small examples; tests/properties covers the general case."""
 
 from dataclasses import replace
 from typing import Any
@@ -35,7 +35,7 @@ def rows(*given: tuple[int, int, float], to_root: bool = False) -> CodedRows:
 
 
 def run(policy: Castle, *batches: CodedRows, schema: Schema = SCHEMA) -> list[Decisions]:
-    """What a flush after each batch decides."""
+    """Decisions of a flush after each batch."""
     engine = CastleEngine(schema, policy, key=np.arange(8, dtype=np.uint32))
     decided = []
     for batch in batches:
@@ -44,8 +44,8 @@ def run(policy: Castle, *batches: CodedRows, schema: Schema = SCHEMA) -> list[De
     return decided
 
 
-def test_a_cluster_is_split_only_into_parts_that_keep_the_distribution() -> None:
-    """Four persons of two values could be two parts of two; three of one value leave one of them with two alike."""
+def test_a_cluster_is_split_only_into_parts_that_meet_the_criteria() -> None:
+    """Four persons with two values each could form two parts; three with one value leave one part with equal values."""
     (even,) = run(ENTROPY, rows((1, 0, 11), (2, 1, 12), (3, 0, 51), (4, 1, 52)))
     assert even.kind.tolist() == [NEW, NEW]
     (odd,) = run(replace(ENTROPY, suppression="drop"), rows((1, 0, 11), (2, 0, 12), (3, 0, 51), (4, 1, 52)))
@@ -61,7 +61,7 @@ def test_parts_with_the_same_box_are_one_group() -> None:
     ].kind.tolist() == [NEW, NEW]
 
 
-def test_a_row_that_would_spoil_a_published_box_does_not_join_it() -> None:
+def test_a_row_that_would_violate_the_criteria_does_not_join_a_published_box() -> None:
     first, joining, spoiling = run(
         replace(CLOSE, suppression="drop"),
         rows((1, 0, 11), (2, 1, 12), (3, 0, 13), (4, 1, 14)),
@@ -70,7 +70,7 @@ def test_a_row_that_would_spoil_a_published_box_does_not_join_it() -> None:
     )
     assert first.kind.tolist() == [NEW]
     assert joining.kind.tolist() == [REUSED]  # three of five rows, and of five pairs
-    assert (spoiling.kind.tolist(), spoiling.dropped.size) == ([REUSED], 0)  # everybody else is like that by now
+    assert (spoiling.kind.tolist(), spoiling.dropped.size) == ([REUSED], 0)  # by now all other rows have this value
     public = Closeness(t=0.15, reference="public", public={"illness": {"a": 0.5, "b": 0.5}})
     first, joining, spoiling = run(
         replace(CLOSE, closeness=public, suppression="drop"),
@@ -82,8 +82,8 @@ def test_a_row_that_would_spoil_a_published_box_does_not_join_it() -> None:
     assert (spoiling.kind.size, spoiling.dropped.size) == (0, 1)  # a sixth too much
 
 
-def test_a_group_is_judged_with_what_its_box_has_seen_before() -> None:
-    """Person 1 comes back with the same value, and counts once: two of three pairs have the other."""
+def test_a_group_is_judged_with_the_rows_published_earlier_in_its_box() -> None:
+    """Person 1 returns with the same value and counts once: two of three pairs have the other value."""
     first, second = run(
         replace(ENTROPY, suppression="drop", reuse="paper"),
         rows((1, 0, 11), (2, 1, 19)),
@@ -93,8 +93,8 @@ def test_a_group_is_judged_with_what_its_box_has_seen_before() -> None:
     assert NEW not in second.kind.tolist()
 
 
-def test_generalisations_that_are_published_as_one_box_share_what_is_remembered_of_it() -> None:
-    """Told apart by their intervals: the row lies in the second one, and is judged with the rows of both."""
+def test_generalisations_published_as_one_box_share_its_pairs() -> None:
+    """Their intervals differ: the row lies in the second one, and is judged with the rows of both."""
     policy = replace(
         ENTROPY, diversity="recursive", c=2.0, suppression="drop", reading=replace(STRICT, containment="interval")
     )
@@ -104,8 +104,8 @@ def test_generalisations_that_are_published_as_one_box_share_what_is_remembered_
     assert third.kind.tolist() == [REUSED]
 
 
-def test_the_root_opens_only_if_it_keeps_the_distribution_with_whatever_its_box_has_seen() -> None:
-    """The first group spans the whole domain, so that its box is the root's."""
+def test_the_root_opens_only_if_it_meets_the_criteria_with_rows_published_earlier() -> None:
+    """The first group spans the whole domain, so its box is the root's."""
     first, second = run(
         replace(ENTROPY, reuse="off"),
         rows((1, 0, 0), (2, 1, 100)),
@@ -121,7 +121,7 @@ def test_the_root_opens_only_if_it_keeps_the_distribution_with_whatever_its_box_
     assert other.kind.tolist() == [ROOT]
 
 
-def test_the_root_takes_every_row_if_the_useful_ones_do_not_keep_the_distribution() -> None:
+def test_the_root_takes_every_row_if_helpful_rows_do_not_meet_the_criteria() -> None:
     """k and l need two rows; their distribution is right only with the fourth."""
     policy = replace(ENTROPY, l=2, k=3)
     (decided,) = run(policy, rows((1, 0, 0), (2, 0, 0), (3, 1, 0), (4, 1, 0), (5, 0, 0), to_root=True))
@@ -154,7 +154,7 @@ def test_rows_that_were_left_out_do_not_count() -> None:
 
 
 @pytest.mark.parametrize("decay", [0.001, 0.5, 0.9])
-def test_falling_weights_stay_finite_and_right_over_many_rows(decay: float) -> None:
+def test_decaying_weights_stay_finite_and_exact_over_many_rows(decay: float) -> None:
     policy = replace(CLOSE, closeness=Closeness(t=1.0, reference="decay", decay=decay), delay=100)
     engine = CastleEngine(SCHEMA, policy, key=np.arange(8, dtype=np.uint32))
     values = np.random.default_rng(1).integers(0, 3, 3000)
@@ -166,7 +166,7 @@ def test_falling_weights_stay_finite_and_right_over_many_rows(decay: float) -> N
     assert facts[names.SUM] / facts[names.NEWEST] == pytest.approx(weights.sum(), rel=1e-9)
 
 
-# -- what is handed to the kernels -------------------------------------------------------------------------------------
+# -- kernel arrays -----------------------------------------------------------------------------------------------------
 
 
 TREE = Hierarchy.from_mapping({"*": {"lung": ["flu", "cough"], "other": None}})
@@ -193,7 +193,7 @@ def test_public_shares_are_the_reference_from_the_beginning() -> None:
     assert make_weights(SCHEMA, policy.criteria, entries=3)[4, 0].tolist() == [0.5, 0.0, 0.25, 0.25]
 
 
-def test_without_such_a_promise_nothing_is_kept() -> None:
+def test_without_criteria_on_distributions_no_pairs_are_kept() -> None:
     plain = Castle(k=2, l=2, delay=20)
     assert not make_shape(plain.criteria, room=9).on
     arrays = CastleEngine(SCHEMA, plain, key=np.arange(8, dtype=np.uint32)).snapshot()

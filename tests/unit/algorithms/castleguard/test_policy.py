@@ -1,4 +1,4 @@
-"""The CASTLEGUARD policy: what it refuses, and what it says."""
+"""Parameters that the CASTLEGUARD policy refuses, and its statement."""
 
 import math
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ def policy(base: Mapping[str, object], **changed: object) -> cg.Castleguard:
         (PAPER, {"sample_rate": 0.9, "epsilon": 1}, r"epsilon must be at least -ln\(1 - sample_rate\)"),
     ],
 )
-def test_bad_parameters_get_one_clear_sentence(
+def test_bad_parameters_are_refused_in_one_sentence(
     base: Mapping[str, object], changed: dict[str, object], message: str
 ) -> None:
     with pytest.raises(PolicyError, match=message):
@@ -87,7 +87,7 @@ def claim(chosen: cg.Castleguard) -> list[float]:
     return [privacy.epsilon, privacy.dp_delta]
 
 
-def test_a_row_spends_its_epsilon_however_it_is_split() -> None:
+def test_a_row_spends_its_epsilon_for_any_weights() -> None:
     assert claim(policy(STRICT)) == pytest.approx([2.0, 0.0])
     assert claim(policy(STRICT, weights={"age": 5})) == pytest.approx([2.0, 0.0])
     assert policy(STRICT, weights={"age": 3}).shares(SCHEMA) == {"age": 1.5, "job": 0.5}
@@ -103,7 +103,7 @@ def test_the_stated_epsilon_is_never_below_the_exact_sum() -> None:
         assert claim(policy(STRICT, epsilon=epsilon))[0] >= exact
 
 
-def test_a_person_spends_the_smallest_of_the_known_sums() -> None:
+def test_a_person_spends_the_smallest_composed_loss() -> None:
     assert claim(policy(STRICT, rows_per_person=3)) == pytest.approx([6.0, 0.0])
     few = policy(STRICT, epsilon=0.1, rows_per_person=400)
     epsilon, delta = claim(few)
@@ -113,7 +113,7 @@ def test_a_person_spends_the_smallest_of_the_known_sums() -> None:
     assert claim(policy(STRICT, epsilon=0.1, rows_per_person=400, dp_delta=0)) == pytest.approx([40.0, 0.0])
 
 
-def test_a_seed_voids_the_claim_and_says_so() -> None:
+def test_a_seed_voids_the_claim_and_is_stated() -> None:
     guarantee = policy(STRICT).guarantee(SCHEMA, seeded=True)
     assert guarantee.privacy is not None
     assert guarantee.privacy.void
@@ -162,7 +162,7 @@ def test_without_sampling_paper_mode_claims_nothing() -> None:
     assert "No differential privacy: every row is kept" in str(guarantee)
 
 
-def test_theorem_2_is_shown_where_it_is_asked_for() -> None:
+def test_theorem_2_is_shown_at_the_given_epsilon() -> None:
     said = str(policy(PAPER, sample_rate=0.5, epsilon=2.0).guarantee(SCHEMA, seeded=False))
     assert "Theorem 2 would give (2, 1.05e-05): NOT claimed" in said
     least = -math.log(0.1)
@@ -178,7 +178,7 @@ def test_policies_that_decide_differently_have_different_fingerprints() -> None:
     assert base["algorithm"] == "castleguard"
 
 
-def test_grouping_by_castle_has_the_fingerprint_of_former_snapshots() -> None:
+def test_grouping_by_castle_has_the_fingerprint_of_older_snapshots() -> None:
     plain, grouped = policy(STRICT), policy(STRICT, grouping="citadel")
     assert "grouping" not in plain.fingerprint()
     assert grouped.fingerprint() == {**plain.fingerprint(), "grouping": "citadel"}

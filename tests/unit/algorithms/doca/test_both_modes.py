@@ -1,4 +1,4 @@
-"""DOCA from the public names: the corner cases, and what becomes of rows, in both modes."""
+"""DOCA in both modes through the public names: corner cases and the fate of rows."""
 
 from dataclasses import replace
 from typing import Any
@@ -34,7 +34,7 @@ def paper(**changed: Any) -> cg.Doca:
 
 
 BOTH = pytest.mark.parametrize("policy", [strict(), paper()], ids=["strict", "paper"])
-SURE = 10_000.0  # an epsilon at which the noise is nothing, to see what is added to
+SURE = 10_000.0  # an epsilon at which the noise vanishes, to see the means
 
 
 def published(values: list[Any], policy: cg.Doca, schema: cg.Schema = ONE) -> list[float]:
@@ -43,7 +43,7 @@ def published(values: list[Any], policy: cg.Doca, schema: cg.Schema = ONE) -> li
 
 
 @BOTH
-def test_nothing_comes_of_nothing_but_the_columns(policy: cg.Doca) -> None:
+def test_no_rows_give_an_empty_table_with_columns(policy: cg.Doca) -> None:
     out = cg.anonymise(pa.table({"x": pa.array([], pa.float64())}), ONE, policy)
     assert out.num_rows == 0
     assert out.schema == pa.schema([("x", pa.float64())])
@@ -56,7 +56,7 @@ def test_one_value_is_below_k_and_dropped() -> None:
     assert stream.report().suppressed == 1
 
 
-def test_as_printed_one_value_is_published_with_all_the_noise() -> None:
+def test_as_printed_a_single_value_is_published_with_full_noise() -> None:
     assert published([50], paper(epsilon=SURE)) == pytest.approx([50], abs=1)
     noise = np.array([published([50], paper(epsilon=0.1 + seed * 1e-9))[0] - 50 for seed in range(3)])
     assert np.all(np.abs(noise) > 1)  # of scale 1,500
@@ -67,7 +67,7 @@ def test_equal_values_share_their_mean() -> None:
 
 
 def test_as_printed_equal_values_fill_all_clusters_evenly() -> None:
-    """A loss of 0 is not below a threshold of 0, so every row opens a cluster until there are enough."""
+    """A loss of 0 is not below a threshold of 0, so every row opens a cluster up to the limit."""
     stream = cg.Anonymiser(ONE, paper(max_clusters=3, delay=100), seed=1)
     stream.push(pa.table({"x": [42] * 9}))
     assert stream.report().open_clusters == 3
@@ -127,7 +127,7 @@ def test_an_epsilon_of_zero_is_refused(mode: str) -> None:
         cg.Doca(epsilon=0, delay=10, k=2 if mode == "strict" else None, mode=mode)  # type: ignore[arg-type]
 
 
-def test_strict_refuses_no_row_for_its_values() -> None:
+def test_strict_rejects_no_row_for_its_values() -> None:
     stream = cg.Anonymiser(MIXED, strict())
     rows = [{"pid": n, "x": x, "job": "spy", "ward": None} for n, x in enumerate(["no number", None, 1e300, -5] * 5)]
     out = stream.push(rows)
@@ -150,8 +150,8 @@ def test_labels_are_as_frequent_as_their_counts() -> None:
     assert out["ward"].to_pylist() == ["b"] * 20
 
 
-def test_columns_are_shuffled_apart_from_one_another_and_from_the_rows() -> None:
-    """Equal ranks must not meet: that would say which values stood in one row."""
+def test_columns_are_shuffled_independently_of_one_another_and_of_the_rows() -> None:
+    """Equal ranks must not meet: that would reveal which values were in one row."""
     numbers = cg.Schema(person=None, quasi_identifiers=[cg.Numeric(n, lower=0, upper=999, step=1) for n in "xy"])
     table = pa.table({"x": np.arange(1000), "y": np.arange(1000)})
     out = cg.anonymise(table, numbers, strict(k=1, delay=1000, epsilon=1e9), seed=1)
@@ -161,7 +161,7 @@ def test_columns_are_shuffled_apart_from_one_another_and_from_the_rows() -> None
         assert abs(np.corrcoef(one, other)[0, 1]) < 0.15
 
 
-def test_as_printed_labels_and_public_columns_go_with_their_rows() -> None:
+def test_as_printed_labels_and_public_columns_stay_with_their_rows() -> None:
     schema = cg.Schema(
         person=None,
         quasi_identifiers=MIXED.quasi_identifiers,
@@ -176,8 +176,8 @@ def test_as_printed_labels_and_public_columns_go_with_their_rows() -> None:
         assert row["ward"] == "ab"[row["row"] % 2]
 
 
-def test_as_printed_a_row_that_leaves_with_the_push_it_came_in_keeps_its_own_label() -> None:
-    """Also the first row of a push, whose place in the ring still has the label of one that left before."""
+def test_as_printed_a_row_released_by_its_own_push_keeps_its_label() -> None:
+    """Also the first row of a push, whose ring slot still has the label of a row that left earlier."""
     schema = cg.Schema(person=None, quasi_identifiers=MIXED.quasi_identifiers, public=["row"])
     jobs = ["clerk", "other", "cook"]
     stream = cg.Anonymiser(schema, paper(epsilon=SURE, delay=3), seed=1)
@@ -189,7 +189,7 @@ def test_as_printed_a_row_that_leaves_with_the_push_it_came_in_keeps_its_own_lab
     assert [row["job"] for row in sorted(out, key=lambda row: row["row"])] == [jobs[n % 3] for n in range(62)]
 
 
-def test_noise_is_made_for_no_more_rows_of_a_person_than_can_be_together() -> None:
+def test_noise_covers_at_most_as_many_rows_of_a_person_as_fit_in_a_window() -> None:
     assert strict(rows_per_person=99, delay=4).contributions == 4
     assert paper(rows_per_person=99, delay=4).contributions == 5
     assert strict(rows_per_person=3, delay=4).contributions == 3
@@ -206,7 +206,7 @@ def test_as_printed_labels_are_randomised() -> None:
     ("policy", "left_out"),
     [(strict(rows_per_person=2, delay=4), 3), (paper(rows_per_person=2, delay=4), 4), (strict(), 0), (paper(), 0)],
 )
-def test_a_person_has_so_many_rows_in_a_window_at_most(policy: cg.Doca, left_out: int) -> None:
+def test_a_person_has_at_most_rows_per_person_rows_in_a_window(policy: cg.Doca, left_out: int) -> None:
     """Strict windows are arrivals 0-3, 4-7 and 8; clusters hold arrivals that are at most `delay` apart."""
     stream = cg.Anonymiser(MIXED, policy)
     for person in (1, 1, 1, 2, 1, 1, 1, 1, 1):
@@ -223,7 +223,7 @@ def test_a_flush_does_not_give_a_person_a_new_window() -> None:
 
 
 @BOTH
-def test_a_quiet_stream_is_published_by_the_clock(policy: cg.Doca) -> None:
+def test_a_silent_stream_is_published_after_max_wait(policy: cg.Doca) -> None:
     policy = replace(policy, max_wait=60)
     stream = cg.Anonymiser(ONE, policy)
     assert stream.push([{"x": 1}, {"x": 2}], now=0.0).num_rows == 0
@@ -234,7 +234,7 @@ def test_a_quiet_stream_is_published_by_the_clock(policy: cg.Doca) -> None:
 
 
 @BOTH
-def test_the_clock_counts_from_the_first_row_that_waits(policy: cg.Doca) -> None:
+def test_max_wait_counts_from_the_first_pending_row(policy: cg.Doca) -> None:
     stream = cg.Anonymiser(ONE, replace(policy, max_wait=60))
     stream.push([{"x": 1}, {"x": 2}], now=0.0)
     assert stream.push([{"x": 1}], now=50.0).num_rows == 0
@@ -242,7 +242,7 @@ def test_the_clock_counts_from_the_first_row_that_waits(policy: cg.Doca) -> None
 
 
 @BOTH
-def test_a_stream_continues_from_its_snapshot(policy: cg.Doca) -> None:
+def test_a_stream_is_restored_from_its_snapshot(policy: cg.Doca) -> None:
     values = np.random.default_rng(1).integers(0, 101, 500).tolist()
     whole = cg.Anonymiser(ONE, policy, seed=9)
     expected = [*whole.push(pa.table({"x": values}))["x"].to_pylist(), *whole.flush()["x"].to_pylist()]
@@ -281,7 +281,7 @@ def test_as_printed_the_key_of_past_noise_is_replaced() -> None:
     assert keys[5] == keys[9] != keys[4]
 
 
-def test_how_ranges_are_written_does_not_belong_to_doca() -> None:
+def test_doca_refuses_the_form_of_ranges() -> None:
     with pytest.raises(PolicyError, match="DOCA publishes numbers, not ranges"):
         cg.Anonymiser(ONE, strict(), numbers="interval")
 

@@ -1,4 +1,4 @@
-"""What strict DOCA makes of a window's columns, piece by piece."""
+"""Steps of publishing the columns of a window in strict DOCA."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from castleguard.algorithms.doca.noisy_columns import fit_counts, run_sizes
     ("rows", "k", "sizes"),
     [(10, 10, [10]), (19, 10, [19]), (20, 10, [10, 10]), (23, 5, [5, 5, 5, 8]), (3, 1, [1, 1, 1])],
 )
-def test_the_last_run_takes_what_is_left(rows: int, k: int, sizes: list[int]) -> None:
+def test_the_last_run_takes_the_remainder(rows: int, k: int, sizes: list[int]) -> None:
     assert run_sizes(rows, k).tolist() == sizes
 
 
@@ -25,9 +25,9 @@ def test_the_last_run_takes_what_is_left(rows: int, k: int, sizes: list[int]) ->
         ([7], 3, [3]),
     ],
 )
-def test_counts_are_made_to_fit_by_taking_the_same_from_all(counts: list[int], rows: int, fitted: list[int]) -> None:
+def test_counts_are_adjusted_by_the_same_amount(counts: list[int], rows: int, fitted: list[int]) -> None:
     assert fit_counts(np.array(counts), rows).tolist() == fitted
 
 
-def test_of_equal_remainders_the_smaller_labels_are_served() -> None:
+def test_smaller_labels_win_ties_between_remainders() -> None:
     assert fit_counts(np.zeros(100, dtype=np.int64), 60).tolist() == [1] * 60 + [0] * 40

@@ -1,4 +1,4 @@
-"""The DOCA policy: what it refuses, and what it states."""
+"""Parameters that the DOCA policy refuses, and its statement."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def paper(**changed: Any) -> cg.Doca:
         ({"admission": "le"}, "admission belongs to mode='paper'"),
     ],
 )
-def test_strict_parameters_that_cannot_be_are_refused_in_one_sentence(changed: dict[str, Any], said: str) -> None:
+def test_bad_strict_parameters_are_refused_in_one_sentence(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(PolicyError, match=said):
         strict(**changed)
 
@@ -65,12 +65,12 @@ def test_strict_parameters_that_cannot_be_are_refused_in_one_sentence(changed: d
         ({"sensitivity": {"x": 0.0}}, "the sensitivity of 'x' must be a finite number above 0"),
     ],
 )
-def test_paper_parameters_that_cannot_be_are_refused_in_one_sentence(changed: dict[str, Any], said: str) -> None:
+def test_bad_paper_parameters_are_refused_in_one_sentence(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(PolicyError, match=said):
         paper(**changed)
 
 
-def test_numbers_of_numpy_are_numbers() -> None:
+def test_numpy_numbers_are_accepted() -> None:
     assert strict(epsilon=np.float64(0.5), k=np.int64(3)) == strict(epsilon=0.5, k=3)
 
 
@@ -107,7 +107,7 @@ def test_a_bound_on_a_persons_rows_needs_persons(policy: cg.Doca) -> None:
         cg.Anonymiser(ONE, policy)
 
 
-def test_weights_name_columns() -> None:
+def test_weights_must_name_columns() -> None:
     with pytest.raises(PolicyError, match="weights names an unknown column 'z'"):
         cg.Anonymiser(ONE, strict(weights={"z": 1}))
     shares = strict(epsilon=0.7, weights={"s": 5}).shares(MIXED)
@@ -122,7 +122,7 @@ def test_the_sensitivity_is_given_or_one_and_a_half_ranges() -> None:
     assert paper(sensitivity=2).sensitivities(MIXED) == {"x": 2.0}
 
 
-def test_strict_states_its_claim_whole() -> None:
+def test_strict_states_its_complete_claim() -> None:
     claim = strict().guarantee(ONE, seeded=False).privacy
     assert claim is not None
     assert (claim.epsilon, claim.dp_delta, claim.unit, claim.void) == (1.0, 0.0, "one row", False)

@@ -1,4 +1,4 @@
-"""What SDGS asks of released values, and that engine and gate agree on it."""
+"""Criteria of SDGS on released values, in engine and gate."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def test_a_box_passes_by_its_own_counts(criteria: Criteria, passed: list[bool]) 
     assert found.tolist() == passed
 
 
-def test_closeness_is_judged_against_what_was_released() -> None:
+def test_closeness_is_judged_against_released_rows() -> None:
     close = CloseCells(SCHEMA, cg.Closeness(t=0.2, burn_in=0, alpha=1e-9))
     close.count(0, np.array([50, 50, 0, 0]))
     assert close(0, COUNTS).tolist() == [True, False, False]
@@ -44,7 +44,7 @@ def test_closeness_is_judged_against_what_was_released() -> None:
     assert close(0, COUNTS).tolist() == [False, True, True]
 
 
-def test_nothing_is_close_before_the_burn_in() -> None:
+def test_no_box_is_close_before_the_burn_in() -> None:
     close = CloseCells(SCHEMA, cg.Closeness(t=1.0, burn_in=50))
     close.count(0, np.array([49, 0, 0, 0]))
     assert not close(0, COUNTS).any()
@@ -52,14 +52,14 @@ def test_nothing_is_close_before_the_burn_in() -> None:
     assert close(0, COUNTS).all()
 
 
-def test_a_public_reference_is_the_one_that_was_given() -> None:
+def test_a_public_reference_is_used_as_given() -> None:
     public = {"job": {"a": 0.9, "b": 0.1}}
     close = CloseCells(SCHEMA, cg.Closeness(t=0.05, reference="public", public=public))
     close.count(0, np.array([0, 1000, 0, 0]))
     assert close(0, COUNTS).tolist() == [False, True, False]
 
 
-def test_a_reference_that_would_follow_rows_that_were_not_released_is_refused() -> None:
+def test_a_reference_computed_from_unreleased_rows_is_refused() -> None:
     with pytest.raises(PolicyError, match="reference must be 'cumulative' or 'public', got 'window'"):
         cg.Sdgs(k=2, sample_rate=0.5, epsilon=1, window=10, closeness=cg.Closeness(t=0.1, reference="window", window=5))
 
@@ -74,8 +74,8 @@ def test_a_reference_that_would_follow_rows_that_were_not_released_is_refused() 
         {"closeness": cg.Closeness(t=0.15, reference="public", public={"job": {"a": 0.4, "b": 0.3, "c": 0.3}})},
     ],
 )
-def test_boxes_whose_values_miss_the_promise_are_not_published(asked: dict[str, Any]) -> None:
-    """Old people have job a, young ones any; the snapshot in the middle changes nothing."""
+def test_boxes_whose_values_fail_the_criteria_are_not_published(asked: dict[str, Any]) -> None:
+    """Old people have job a, young people any job; the snapshot in the middle has no effect."""
     draw = np.random.default_rng(1)
     ages = np.where(draw.random(6000) < 0.15, draw.integers(50, 101, 6000), draw.integers(0, 50, 6000))
     jobs = np.where(ages >= 50, "a", draw.choice(["a", "b", "c"], 6000))

@@ -1,4 +1,4 @@
-"""The SDGS engine's windows; what it decides is compared with its twin in tests/properties/test_sdgs_agreement.py."""
+"""Windows of the SDGS engine; tests/properties/test_sdgs_agreement.py compares its decisions with its twin."""
 
 from dataclasses import replace
 
@@ -48,7 +48,7 @@ def test_a_window_is_published_when_its_end_has_passed() -> None:
     assert (engine.pending, engine.oldest, engine.arrivals, engine.longest_wait) == (0, 3, 3, 2)
 
 
-def test_rows_arrive_in_the_window_after_those_that_they_close() -> None:
+def test_rows_belong_to_the_window_after_those_that_they_close() -> None:
     engine = new_engine()
     engine.push(rows(10, 20), 5.0)
     assert engine.push(rows(15, 25), 15.0).position.tolist() == [0, 1]
@@ -64,7 +64,7 @@ def test_a_window_of_rows_is_published_by_the_row_that_fills_it() -> None:
     assert engine.tick(-np.inf).position.size == 0
 
 
-def test_rows_that_are_left_out_get_a_position_and_fill_a_window_but_are_never_decided() -> None:
+def test_absent_rows_get_a_position_and_fill_a_window_but_are_never_decided() -> None:
     engine = new_engine(replace(POLICY, window=3, window_unit="rows"))
     decisions = engine.push(rows(10, 20, 30), 0.0, np.array([True, False, True]))
     assert (decisions.position.tolist(), decisions.dropped.tolist()) == ([0, 2], [])
@@ -72,7 +72,7 @@ def test_rows_that_are_left_out_get_a_position_and_fill_a_window_but_are_never_d
     assert (decisions.position.tolist(), decisions.dropped.tolist()) == ([], [5])
 
 
-def test_cells_are_told_apart_by_sensitive_values_and_come_out_sorted() -> None:
+def test_cells_differ_by_sensitive_values_and_are_sorted() -> None:
     engine = new_engine()
     engine.push(rows(60, 10, job=1), 0.0)
     engine.push(rows(70, 80), 0.0)
@@ -107,7 +107,7 @@ def test_a_further_check_sees_released_counts_per_box_and_value_and_can_refuse()
     assert seen == [(0, [[3, 0, 0], [2, 2, 0]])]
 
 
-def test_rows_for_the_root_are_a_group_of_their_own_beside_the_boxes() -> None:
+def test_root_rows_form_a_group_of_their_own() -> None:
     engine = new_engine()
     engine.push(rows(0, 0, to_root=True), 0.0)
     engine.push(rows(0, 10), 0.0)
@@ -117,7 +117,7 @@ def test_rows_for_the_root_are_a_group_of_their_own_beside_the_boxes() -> None:
     assert decisions.kind.tolist() == [ROOT, NEW]
 
 
-def test_rows_for_the_root_join_the_only_box() -> None:
+def test_root_rows_join_the_only_box() -> None:
     engine = new_engine(replace(POLICY, start_cells=1))
     engine.push(rows(0, to_root=True), 0.0)
     engine.push(rows(60), 0.0)
@@ -126,7 +126,7 @@ def test_rows_for_the_root_join_the_only_box() -> None:
     assert decisions.kind.tolist() == [ROOT]
 
 
-def test_a_thousand_windows_in_one_tick_are_a_thousand_ticks() -> None:
+def test_one_tick_over_a_thousand_windows_equals_a_thousand_ticks() -> None:
     one, many = new_engine(replace(POLICY, start_cells=8)), new_engine(replace(POLICY, start_cells=8))
     one.push(rows(10, 20), 0.0)
     many.push(rows(10, 20), 0.0)
@@ -145,7 +145,7 @@ def test_a_gap_of_years_takes_no_time() -> None:
 
 
 def test_a_flush_drops_a_window_of_seconds_that_has_not_ended() -> None:
-    """What was dropped leaves no trace: the rows that still arrive are the only release of the window."""
+    """Dropped rows leave no trace: rows that arrive later are the only release of the window."""
     engine, never = new_engine(replace(POLICY, start_cells=1)), new_engine(replace(POLICY, start_cells=1))
     engine.push(rows(*[10.0] * 40), 0.0)
     never.push(rows(*[10.0] * 40), 0.0, np.zeros(40, dtype=np.bool_))
@@ -158,8 +158,8 @@ def test_a_flush_drops_a_window_of_seconds_that_has_not_ended() -> None:
     assert engine.grid.same_as(never.grid)
 
 
-def test_a_window_of_rows_that_was_flushed_moves_the_grid_once() -> None:
-    """Whether rows come after the flush must not decide how often the grid moves."""
+def test_a_flushed_window_of_rows_adapts_the_grid_once() -> None:
+    """Rows that arrive after the flush must not change how often the grid adapts."""
     by_rows = replace(POLICY, start_cells=1, window=50, window_unit="rows")
     quiet, busy = new_engine(by_rows), new_engine(by_rows)
     for engine in (quiet, busy):
@@ -174,7 +174,7 @@ def test_a_window_of_rows_that_was_flushed_moves_the_grid_once() -> None:
     assert busy.grid.same_as(quiet.grid)
 
 
-def test_a_flush_before_anything_or_at_the_end_of_a_full_window_changes_nothing() -> None:
+def test_a_flush_without_pending_rows_changes_nothing() -> None:
     assert new_engine().flush().position.size == 0
     engine = new_engine(replace(POLICY, window=4, window_unit="rows", start_cells=8))
     engine.push(rows(10, 20, 30, 40), 0.0)

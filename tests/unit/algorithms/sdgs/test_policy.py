@@ -1,4 +1,4 @@
-"""What the SDGS policy refuses, and what it states."""
+"""Parameters that the SDGS policy refuses, and its statement."""
 
 import json
 from dataclasses import replace
@@ -42,7 +42,7 @@ SCHEMA = Schema(person="id", quasi_identifiers=[AGE], sensitive=[JOB])
         ({"survival": 0}, "survival must be a number above 0 and at most 1, got 0"),
     ],
 )
-def test_a_promise_that_cannot_be_kept_is_refused(change: dict[str, Any], message: str) -> None:
+def test_impossible_parameters_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(PolicyError) as refused:
         replace(POLICY, **change)
     assert str(refused.value).startswith(message)
@@ -89,7 +89,7 @@ def test_a_window_of_time_claims_presence_of_a_person_and_theorem_2s_delta() -> 
     assert "Reports, logs, metrics and dead letters" in guarantee.sentence
 
 
-def test_a_window_of_rows_claims_values_only_at_twice_the_price() -> None:
+def test_a_window_of_rows_claims_values_only_at_twice_the_epsilon() -> None:
     policy = replace(POLICY, window=50, window_unit="rows")
     guarantee = policy.guarantee(SCHEMA, seeded=False)
     claim = guarantee.privacy
@@ -119,11 +119,11 @@ def test_an_edge_is_the_first_moment_of_the_next_window(window: float, now: floa
     edge = policy.presence.edge_after(now)
     assert edge > now
     assert policy.window_at(edge, 0) == policy.window_at(now, 0) + 1
-    assert policy.window_at(max(now, edge - 1e-6), 0) == policy.window_at(now, 0)  # but for what is lost by rounding
+    assert policy.window_at(max(now, edge - 1e-6), 0) == policy.window_at(now, 0)  # up to rounding
 
 
 @pytest.mark.parametrize(("person", "unit", "told"), [("id", "row", False), (None, "person", True)])
-def test_rows_are_the_unit_if_asked_for_or_if_persons_are_unknown(person: str | None, unit: Any, told: bool) -> None:
+def test_rows_are_the_unit_if_requested_or_if_persons_are_unknown(person: str | None, unit: Any, told: bool) -> None:
     schema = Schema(person=person, quasi_identifiers=[AGE])
     policy = replace(POLICY, unit=unit)
     guarantee = policy.guarantee(schema, seeded=False)
@@ -152,12 +152,12 @@ def test_windows_are_aligned_to_multiples_of_their_length() -> None:
     assert [policy.window_at(-np.inf, position) for position in (0, 49, 50)] == [0, 0, 1]
 
 
-def test_a_fingerprint_is_json_and_tells_policies_apart() -> None:
+def test_a_fingerprint_is_json_and_distinguishes_policies() -> None:
     other = replace(POLICY, survival=0.5)
     assert json.loads(json.dumps(POLICY.fingerprint())) == POLICY.fingerprint() != other.fingerprint()
     assert POLICY.fingerprint()["algorithm"] == "sdgs"
 
 
-def test_numpy_scalars_are_plain_numbers() -> None:
+def test_numpy_scalars_become_plain_numbers() -> None:
     given: dict[str, Any] = {"k": np.int64(10), "sample_rate": np.float64(0.25), "epsilon": 1, "window": np.int32(60)}
     assert json.dumps(Sdgs(**given).fingerprint()) == json.dumps(POLICY.fingerprint())
