@@ -34,10 +34,11 @@ def commit_to_restore(latest: Checkpoint | None, last: int, identity: dict[str, 
                 f"the sink has segment {last}, but the job has no checkpoint for it: running it would publish rows "
                 f"twice. Use an empty sink"
             )
+        known = f"ends at {latest.segments}" if latest.segments else "has none"
         raise OutputError(
-            f"the sink has segment {last}, but the checkpoint ends at {latest.segments or 'none'}: running the job "
-            f"would publish rows twice. Bring back the checkpoint that belongs to the sink, or start a new job without "
-            f"a checkpoint, with an empty sink and a source without the published rows"
+            f"the sink has segment {last}, but the checkpoint {known}: running the job would publish rows twice. Bring "
+            f"back the checkpoint that belongs to the sink, or start a new job without a checkpoint, with an empty "
+            f"sink and a source without the published rows"
         )
     return latest
 
