@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from castleguard.cli.exit_codes import BROKEN
-from castleguard.cli.file_options import published_formulas_option
+from castleguard.cli.file_options import FILE, published_formulas_option
 from castleguard.cli.policy_options import PolicyCommand, make_policy
 
 if TYPE_CHECKING:
     from castleguard.judge.report.findings import Audit
+    from castleguard.judge.report.page import Repeat
 
-_FILE = click.Path(path_type=Path)
 _CHOICES = ("link", "population", "threshold", "attack_runs", "observed_rows")
 
 
@@ -40,12 +40,12 @@ class _WithGame(PolicyCommand):
 
 
 @click.command(cls=_WithGame, short_help="Check a published file against its original.")
-@click.argument("original", type=_FILE, metavar="ORIGINAL")
-@click.argument("published", type=_FILE, metavar="[PUBLISHED]", required=False)
-@click.option("--schema", "schema_file", type=_FILE, help="YAML file that gives every column its role.")
+@click.argument("original", type=FILE, metavar="ORIGINAL")
+@click.argument("published", type=FILE, metavar="[PUBLISHED]", required=False)
+@click.option("--schema", "schema_file", type=FILE, help="YAML file that gives every column its role.")
 @click.option("--link", metavar="COLUMN", help="Row-number column that both files contain.")
 @published_formulas_option
-@click.option("--population", type=_FILE, help="File of all persons who may be in the data, with quasi-identifiers.")
+@click.option("--population", type=FILE, help="File of all persons who may be in the data, with quasi-identifiers.")
 @click.option(
     "--threshold",
     type=float,
@@ -68,7 +68,7 @@ class _WithGame(PolicyCommand):
     help="Rows published again for the attacker who knows arrival times (at least four delays); 0 skips it.",
 )
 @click.option("--json", "json_file", metavar="FILE", help="Write the findings as JSON; - prints them.")
-@click.option("--html", type=_FILE, metavar="FILE", help="Write a report with charts.")
+@click.option("--html", type=FILE, metavar="FILE", help="Write a report with charts.")
 @click.pass_context
 def audit(ctx: click.Context, /, original: Path, published: Path | None, **options: Any) -> None:
     """Compare a PUBLISHED file with its ORIGINAL: recount every group and run the known attacks.
@@ -124,21 +124,31 @@ def _audit_job(path: Path, options: dict[str, Any], chosen: dict[str, Any]) -> "
 
 
 def _write(found: "Audit", json_file: str | None, html: Path | None) -> None:
-    from castleguard.errors import OutputError
-
     if json_file is not None:
-        text = json.dumps(found.as_json(), indent=2, allow_nan=True)
-        if json_file == "-":
-            click.echo(text)
-        else:
-            try:
-                Path(json_file).write_text(text + "\n", encoding="utf-8")
-            except OSError as exc:
-                raise OutputError(f"{json_file} cannot be written: {exc.strerror}") from exc
+        write_json(json_file, found.as_json())
     if html is not None:
         from castleguard.judge.audit.audit_page import write
-        from castleguard.judge.report.page import Repeat
 
-        command = shlex.join(["castleguard", *sys.argv[1:]])
-        today = dt.datetime.now(dt.UTC).date().isoformat()
-        write(found, html, repeat=Repeat(command=command, date=today))
+        write(found, html, repeat=repeat_command())
+
+
+def write_json(target: str, figures: dict[str, Any]) -> None:
+    """Write figures as JSON to a file, or print them if `target` is "-"."""
+    from castleguard.errors import OutputError
+
+    text = json.dumps(figures, indent=2)
+    if target == "-":
+        click.echo(text)
+        return
+    try:
+        Path(target).write_text(text + "\n", encoding="utf-8")
+    except OSError as exc:
+        raise OutputError(f"{target} cannot be written: {exc.strerror}") from exc
+
+
+def repeat_command() -> "Repeat":
+    """The current command line and date, for a report."""
+    from castleguard.judge.report.page import Repeat
+
+    today = dt.datetime.now(dt.UTC).date().isoformat()
+    return Repeat(command=shlex.join(["castleguard", *sys.argv[1:]]), date=today)

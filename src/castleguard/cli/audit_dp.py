@@ -1,8 +1,5 @@
 """`castleguard audit dp --algorithm castleguard --mode paper --k 20 --delay 100 ...`: try to refute a privacy claim."""
 
-import datetime as dt
-import json
-import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from castleguard.cli.audit import repeat_command, write_json
 from castleguard.cli.exit_codes import BROKEN
+from castleguard.cli.file_options import FILE
 from castleguard.cli.policy_options import PolicyCommand, make_policy
 
 if TYPE_CHECKING:
     from castleguard.algorithms.base import Policy
-    from castleguard.judge.game.game import Played
     from castleguard.judge.game.settings import Given
 
-_FILE = click.Path(path_type=Path)
 RUNS = 3000
 _WIDTH = 100
 
@@ -49,8 +46,8 @@ _WIDTH = 100
     "--jobs", type=click.IntRange(1), help="Processes; the result does not depend on it.  [default: one per core]"
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random draws.")
-@click.option("--schema", "schema_file", type=_FILE, help="YAML file with the roles of the columns of --data.")
-@click.option("--data", type=_FILE, metavar="FILE", help="Use rows of this file instead of synthetic ones.")
+@click.option("--schema", "schema_file", type=FILE, help="YAML file with the roles of the columns of --data.")
+@click.option("--data", type=FILE, metavar="FILE", help="Use rows of this file instead of synthetic ones.")
 @click.option("--rows", type=click.IntRange(30), help="Number of rows of --data to use.  [default: set by the policy]")
 @click.option(
     "--one-run",
@@ -59,7 +56,7 @@ _WIDTH = 100
     help="Do a single run with N canaries: fast, for claims about adding or removing a row.",
 )
 @click.option("--json", "json_file", metavar="FILE", help="Write the figures as JSON; - prints them.")
-@click.option("--html", type=_FILE, metavar="FILE", help="Write a report with charts.")
+@click.option("--html", type=FILE, metavar="FILE", help="Write a report with charts.")
 @click.pass_context
 def dp(
     ctx: click.Context,
@@ -115,9 +112,11 @@ def dp(
     if json_file != "-":
         click.echo("\n".join(_wrapped(line) for line in text_of(played).splitlines()))
     if json_file is not None:
-        _write_json(json_file, played.as_json())
+        write_json(json_file, played.as_json())
     if html is not None:
-        _write_page(played, html, policy=in_words(policy))
+        from castleguard.judge.game.game_page import write
+
+        write(played, html, policy=in_words(policy), repeat=repeat_command())
     if not played.ok:
         ctx.exit(BROKEN)
 
@@ -137,7 +136,7 @@ def _one_run(
     if json_file != "-":
         click.echo("\n".join(_wrapped(line) for line in found.text.splitlines()))
     if json_file is not None:
-        _write_json(json_file, found.as_json())
+        write_json(json_file, found.as_json())
     if not found.ok:
         ctx.exit(BROKEN)
 
@@ -181,25 +180,3 @@ def _wrapped(line: str) -> str:
         return line
     indent = " " * (len(line) - len(line.lstrip()))
     return click.wrap_text(line.strip(), _WIDTH, indent, indent)
-
-
-def _write_json(target: str, figures: dict[str, Any]) -> None:
-    from castleguard.errors import OutputError
-
-    text = json.dumps(figures, indent=2)
-    if target == "-":
-        click.echo(text)
-        return
-    try:
-        Path(target).write_text(text + "\n", encoding="utf-8")
-    except OSError as exc:
-        raise OutputError(f"{target} cannot be written: {exc.strerror}") from exc
-
-
-def _write_page(played: "Played", path: Path, *, policy: str) -> None:
-    from castleguard.judge.game.game_page import write
-    from castleguard.judge.report.page import Repeat
-
-    command = shlex.join(["castleguard", *sys.argv[1:]])
-    today = dt.datetime.now(dt.UTC).date().isoformat()
-    write(played, path, policy=policy, repeat=Repeat(command=command, date=today))

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from castleguard.cli.file_options import FILE, schema_option
 from castleguard.cli.many_runs import read_table, warn_once
 
 if TYPE_CHECKING:
     from castleguard.lab.compare import Compared
 
-_FILE = click.Path(path_type=Path)
 _TITLES = ("loss", "publ. loss", "NCP", "discernib.", "groups", "suppressed", "rows/s")
 _WIDTHS = (8, 12, 8, 14, 8, 12, 11)
 _NAME = 36
 
 
 @click.command(short_help="Compare Citadel and CASTLE with other methods on the same rows.")
-@click.argument("data", type=_FILE, metavar="DATA")
-@click.option("--schema", "schema_file", type=_FILE, required=True, help="YAML file that gives every column its role.")
+@click.argument("data", type=FILE, metavar="DATA")
+@schema_option
 @click.option("--k", type=int, required=True, help="Distinct persons in every published group.")
 @click.option("--delay", type=int, required=True, help="Rows that may arrive before a row must be published.")
 @click.option(

@@ -4,16 +4,14 @@ from pathlib import Path
 
 import click
 
-from castleguard.cli.file_options import published_formulas_option
-
-_FILE = click.Path(path_type=Path)
+from castleguard.cli.file_options import FILE, published_formulas_option, schema_option
 
 
 @click.command(short_help="Choose public cut points between shards.")
-@click.argument("published", type=_FILE, nargs=-1, metavar="[PUBLISHED]...")
-@click.option("--schema", "schema_file", type=_FILE, required=True, help="YAML file that gives every column its role.")
+@click.argument("published", type=FILE, nargs=-1, metavar="[PUBLISHED]...")
+@schema_option
 @click.option("--shards", type=click.IntRange(min=1), required=True, metavar="N", help="Number of shards.")
-@click.option("-o", "--output", type=_FILE, required=True, metavar="OUT", help="JSON file to write.")
+@click.option("-o", "--output", type=FILE, required=True, metavar="OUT", help="JSON file to write.")
 @click.option(
     "--column",
     "columns",

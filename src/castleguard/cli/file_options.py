@@ -14,15 +14,17 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-_FILE = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path)
+
+schema_option = click.option(
+    "--schema", "schema_file", type=FILE, required=True, help="YAML file that gives every column its role."
+)
 _OPTIONS = (
-    click.argument("input", type=_FILE, metavar="IN"),
+    click.argument("input", type=FILE, metavar="IN"),
     click.option(
-        "-o", "--output", type=_FILE, required=True, metavar="OUT", help="File to write; its extension sets the format."
+        "-o", "--output", type=FILE, required=True, metavar="OUT", help="File to write; its extension sets the format."
     ),
-    click.option(
-        "--schema", "schema_file", type=_FILE, required=True, help="YAML file that gives every column its role."
-    ),
+    schema_option,
 )
 
 

@@ -12,7 +12,7 @@ _HEADLESS = (
     "castleguard: the first line of the file looks like a row, not like column names: if it is a row, delete the job "
     "file, which contains its values, add a header line and run init again"
 )
-_LINES = "check their number of values, their quotes and their encoding (UTF-8)"
+_LINES = "check the number of values, the quotes and the encoding (UTF-8)"
 
 
 @click.command(short_help="Propose a job file for a file or folder of data.")

@@ -6,15 +6,13 @@ from typing import Any
 
 import click
 
-from castleguard.cli.file_options import published_formulas_option
-
-_FILE = click.Path(path_type=Path)
+from castleguard.cli.file_options import FILE, published_formulas_option, schema_option
 
 
 @click.command(short_help="Measure the utility of a published file.")
-@click.argument("original", type=_FILE, metavar="ORIGINAL")
-@click.argument("published", type=_FILE, metavar="PUBLISHED")
-@click.option("--schema", "schema_file", type=_FILE, required=True, help="YAML file that gives every column its role.")
+@click.argument("original", type=FILE, metavar="ORIGINAL")
+@click.argument("published", type=FILE, metavar="PUBLISHED")
+@schema_option
 @click.option("--link", metavar="COLUMN", help="Row-number column that both files contain.")
 @click.option("--k", type=click.IntRange(min=1), help="The promised k, to judge group sizes.")
 @click.option(

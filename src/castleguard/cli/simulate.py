@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from castleguard.cli.file_options import check_output, csv_output, formulas_option
+from castleguard.cli.file_options import FILE, check_output, csv_output, formulas_option, schema_option
 from castleguard.cli.many_runs import read_table, warn_once
 from castleguard.cli.policy_options import PolicyCommand, make_policy
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from castleguard.algorithms.dcastle.policy import Dcastle
     from castleguard.sites.ways import Way
 
-_FILE = click.Path(path_type=Path)
 _TITLES = ("information loss", "published", "suppressed", "messages", "bytes")
 _WIDTHS = (17, 12, 12, 10, 14)
 
@@ -25,11 +24,11 @@ _WIDTHS = (17, 12, 12, 10, 14)
     without=("sites", "mode", "share_threshold", "max_wait", "l_per", "diversity", "c", "closeness", "reading"),
     short_help="Simulate several sites that publish together.",
 )
-@click.argument("data", type=_FILE, metavar="DATA")
+@click.argument("data", type=FILE, metavar="DATA")
 @click.option("--sites", type=click.IntRange(2, 1000), required=True, help="Number of sites; rows go to them in turn.")
-@click.option("--schema", "schema_file", type=_FILE, required=True, help="YAML file that gives every column its role.")
+@schema_option
 @click.option(
-    "-o", "--output", type=_FILE, metavar="OUT", help="Write the rows that all sites publish in the strict run."
+    "-o", "--output", type=FILE, metavar="OUT", help="Write the rows that all sites publish in the strict run."
 )
 @formulas_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random choices.")

@@ -8,16 +8,16 @@ from typing import Any
 
 import click
 
+from castleguard.cli.file_options import FILE, schema_option
 from castleguard.cli.policy_options import PolicyCommand, make_policy
 
-_FILE = click.Path(path_type=Path)
 _INTERRUPTED = "interrupted; finished settings are kept: run the same command again to do the rest"
 
 
 @click.command(cls=PolicyCommand, lists=True, short_help="Try many parameters on a sample and recommend one setting.")
-@click.argument("data", type=_FILE, metavar="DATA")
-@click.option("--schema", "schema_file", type=_FILE, required=True, help="YAML file that gives every column its role.")
-@click.option("-o", "--output", type=_FILE, required=True, metavar="OUT", help="Folder for the results.")
+@click.argument("data", type=FILE, metavar="DATA")
+@schema_option
+@click.option("-o", "--output", type=FILE, required=True, metavar="OUT", help="Folder for the results.")
 @click.option(
     "--sample",
     type=click.IntRange(min=1),

@@ -137,7 +137,7 @@ def test_a_population_can_be_given(place: Path) -> None:
     ("arguments", "told"),
     [
         (["original.csv"], "PUBLISHED is missing: name both files, or a single job file"),
-        (["original.csv", "out.csv"], "--schema is needed"),
+        (["original.csv", "out.csv"], "--schema is missing"),
         (["original.csv", "out.csv", "--schema", "schema.yaml"], "--k is missing"),
         (["job.yaml", "--k", "3"], "--k cannot be combined with a job file"),
         (["job.yaml", "--schema", "schema.yaml"], "--schema cannot be combined with a job file"),
@@ -173,7 +173,7 @@ def test_a_job_without_files_is_refused(place: Path) -> None:
     )
     found = CliRunner().invoke(audit, [str(place / "job.yaml")])
     assert isinstance(found.exception, ConfigError)
-    assert "is no file: an audit reads files" in str(found.exception)
+    assert "is not a file: export both to files" in str(found.exception)
 
 
 @pytest.mark.compiled
@@ -223,7 +223,7 @@ def test_a_report_that_cannot_be_written_is_told_before_anything_is_read(place: 
     (place / "original.csv").unlink()
     found = run(place, "--k", "3", "--html", str(place / "missing" / "report.html"))
     assert isinstance(found.exception, OutputError)
-    assert "there is no folder" in str(found.exception)
+    assert "does not exist" in str(found.exception)
 
 
 def test_the_observer_who_knows_when_is_played_unless_no_rows_are_asked_for(place: Path) -> None:

@@ -111,7 +111,7 @@ def test_lines_in_another_encoding_are_counted(run: Run, tmp_path: Path) -> None
     (tmp_path / "x.csv").write_bytes(f"days,city\n{rows}".encode("latin-1"))
     shown = run("init", tmp_path / "x.csv", "-o", tmp_path / "job.yaml")
     assert f"{ROWS // 2} malformed lines were skipped" in shown.err
-    assert "their encoding (UTF-8)" in shown.err
+    assert "the encoding (UTF-8)" in shown.err
 
 
 def confirmed(path: Path) -> JobFile:

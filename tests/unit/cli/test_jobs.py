@@ -309,11 +309,11 @@ def test_malformed_lines_are_counted_by_validate(run: Run, folder: Path) -> None
     said = "! source: 1 malformed line among 401 rows"
     assert said in run("validate", "job.yaml").out
     (folder / "job.yaml").write_text(JOB.replace("rejects.jsonl", "rejects.jsonl, max_share: 0.001"))
-    assert f"{said}, more than the share of 0.001" in " ".join(run("validate", "job.yaml").out.split())
+    assert f"{said}, above dead_letter.max_share (0.001)" in " ".join(run("validate", "job.yaml").out.split())
     (folder / "in.csv").write_text("pid,age\n1\n2\n")
     shown = run("validate", "job.yaml")
     assert shown.code == 1
-    assert "✗ source: none of the first 2 lines can be read" in shown.out
+    assert "✗ source: all of the first 2 lines are malformed" in shown.out
 
 
 def test_a_job_with_a_mistake_in_its_file_does_not_start(run: Run, folder: Path) -> None:

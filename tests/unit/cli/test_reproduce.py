@@ -139,8 +139,8 @@ def test_the_list_says_what_is_missing() -> None:
     assert outcome.exit_code == 0
     lines = outcome.stdout.splitlines()
     assert len(lines) == 5
-    assert lines[0].split() == ["castle", "5a,", "5b:", "about", "5a;", "data:", "made", "up"]
-    assert lines[-1].endswith("data: backblaze (not here)")
+    assert lines[0].split() == ["castle", "5a,", "5b:", "about", "5a;", "data:", "synthetic"]
+    assert lines[-1].endswith("data: backblaze (missing)")
 
 
 def test_what_can_be_fetched_is_fetched_before_the_run(

@@ -87,7 +87,7 @@ def test_explain_says_what_leaves_the_site(run: Run, folder: Path) -> None:
     said = " ".join(outcome.out.split())
     assert "This is site paris; it publishes together with berlin, through nats (servers nats://127.0.0.1:1" in said
     assert "No quasi-identifier and no person leaves a site" in said
-    assert "Rows take part from 75% of the delay on; the source is read 12 rows at a time" in said
+    assert "Rows take part from 75% of the delay on. The source is read 12 rows at a time" in said
     assert "hunter2" not in outcome.out
 
 
@@ -127,7 +127,7 @@ def simulate(run: Run, folder: Path, *more: str) -> list[str]:
 def test_a_simulation_shows_four_ways_to_publish_the_same_rows(run: Run, folder: Path) -> None:
     first, _, titles, *lines = simulate(run, folder, "--k", "6", "--delay", "60", "-o", str(folder / "all.csv"))
     assert first.startswith("400 rows (")
-    assert first.endswith("dealt out to 3 sites")
+    assert first.endswith("distributed to 3 sites")
     assert titles.split() == ["information", "loss", "published", "suppressed", "messages", "bytes"]
     ways = {line.split(maxsplit=5)[5]: line.replace(",", "").split() for line in lines if line.strip()[0] != "("}
     assert list(ways) == [

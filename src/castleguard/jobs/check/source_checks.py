@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FILES = ("csv", "jsonl", "parquet", "arrow")
 SAMPLE_ROWS = 10_000
-_LINES = "check their number of values, their quotes and their encoding (UTF-8)"
+_LINES = "check the number of values, the quotes and the encoding (UTF-8)"
 
 
 def ask_connector(endpoint: "Endpoint", key: str) -> Iterator[Check]:
